@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options shared by all daemons and tools, and the one way to load a configuration."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+
+import oslo_messaging
+from oslo_config import cfg
+from oslo_db import options as db_options
+from oslo_log import log as logging
+
+from fleet import errors
+
+DEFAULT_CONFIG_FILE = "/etc/fleet/fleet.conf"
+#: Where the command line tools look when no --config-file is given: an environment variable, then the default.
+CONFIG_FILE_VARIABLE = "FLEET_CONFIG_FILE"
+
+COMMON_OPTS = [
+    cfg.HostAddressOpt(
+        "my_ip",
+        default="127.0.0.1",
+        help="Address of this machine as other hosts see it; reported as the host's address (host_ip).",
+    ),
+    cfg.StrOpt(
+        "host",
+        default=socket.gethostname(),
+        sample_default="<hostname>",
+        help="Name of this host. It names the agent's queue and its rows: two agents must never share one. "
+        "An agent that serves several hosts is given their names with --hosts instead.",
+    ),
+    cfg.IntOpt(
+        "report_interval",
+        default=10,
+        min=1,
+        help="Seconds between heartbeats of a daemon. Related: service_down_time.",
+    ),
+    cfg.IntOpt(
+        "service_down_time",
+        default=60,
+        min=1,
+        help="A service that has sent no heartbeat for this many seconds is down: nothing is placed on its host. "
+        "Must be larger than report_interval; otherwise 2.5 times report_interval is used.",
+    ),
+    cfg.IntOpt(
+        "long_rpc_timeout",
+        default=180,
+        min=1,
+        help="Seconds that a call which may take long (select_destinations) may run in all; while it runs, the "
+        "server must show signs of life every rpc_response_timeout seconds.",
+    ),
+    cfg.BoolOpt(
+        "scheduler_tracks_instance_changes",
+        default=True,
+        help="Whether agents' instance updates are sent to the schedulers as hints. The change feed repairs what is "
+        "not sent.",
+    ),
+]
+
+#: Log lines of a request carry its id, the instance, the attempt and the host.
+LOG_FORMAT = (
+    "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s [%(request_id)s %(build)s] %(instance)s%(message)s"
+)
+NOISY = ["amqp=WARN", "oslo.messaging=INFO", "oslo_messaging=INFO", "sqlalchemy=WARN", "alembic=WARN", "cotyledon=WARN"]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    conf.register_opts(COMMON_OPTS)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo-config-generator."""
+    return [("DEFAULT", COMMON_OPTS)]
+
+
+def load_config(
+    argv: Sequence[str],
+    prog: str,
+    description: str = "",
+    register: Sequence = (),
+    conf: cfg.ConfigOpts = cfg.CONF,
+) -> cfg.ConfigOpts:
+    """Parse ``argv`` and the configuration files, and set up logging.
+
+    :param register: functions that declare a service's own options on ``conf`` before the files are read
+    :raises SystemExit: on a bad command line or file, after a one-line message
+    """
+    logging.register_options(conf)
+    logging.set_defaults(logging_context_format_string=LOG_FORMAT, default_log_levels=logging.get_default_log_levels() + NOISY)
+    db_options.set_defaults(conf)
+    oslo_messaging.set_transport_defaults(control_exchange="fleet")
+    for register_opts_of in (register_opts, *register):
+        register_opts_of(conf)
+    try:
+        conf(
+            list(argv),
+            project="fleet",
+            prog=prog,
+            description=description,
+            default_config_files=_default_config_files(),
+        )
+    except cfg.ConfigFilesNotFoundError as missing:
+        raise SystemExit(f"{prog}: {missing}") from None
+    except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.ConfigFilesPermissionDeniedError) as bad:
+        raise SystemExit(f"{prog}: {bad}") from None
+    logging.setup(conf, prog)
+    _check_liveness(conf)
+    return conf
+
+
+def _default_config_files() -> list[str]:
+    path = os.environ.get(CONFIG_FILE_VARIABLE, DEFAULT_CONFIG_FILE)
+    return [path] if os.path.exists(path) or CONFIG_FILE_VARIABLE in os.environ else []
+
+
+def _check_liveness(conf: cfg.ConfigOpts) -> None:
+    if conf.service_down_time <= conf.report_interval:
+        raised = int(conf.report_interval * 2.5)
+        logging.getLogger(__name__).warning(
+            "service_down_time %s is not larger than report_interval %s: using %s",
+            conf.service_down_time,
+            conf.report_interval,
+            raised,
+        )
+        conf.set_override("service_down_time", raised)
+
+
+def require(condition: bool, option: str, reason: str) -> None:
+    """:raises errors.ConfigError: naming ``option``, unless ``condition``"""
+    if not condition:
+        raise errors.ConfigError(option=option, reason=reason)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The request context: who asked, under which request id, and which build a log line is about."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from oslo_context import context as oslo_context
+
+
+class RequestContext(oslo_context.RequestContext):
+    """oslo.context's, plus the build's place: the instance uuid, the attempt and the host of every log line.
+
+    Creating one makes it the thread's current context, as in oslo.context (``overwrite=True``).
+    """
+
+    FROM_DICT_EXTRA_KEYS = ["instance_uuid", "attempt", "host"]
+
+    def __init__(
+        self, *, instance_uuid: str | None = None, attempt: int | None = None, host: str | None = None, **kwargs: Any
+    ) -> None:
+        self.instance_uuid = instance_uuid
+        self.attempt = attempt
+        self.host = host
+        super().__init__(**kwargs)
+
+    def to_dict(self) -> dict[str, Any]:
+        values = super().to_dict()
+        values.update(instance_uuid=self.instance_uuid, attempt=self.attempt, host=self.host)
+        return values
+
+    def get_logging_values(self) -> dict[str, Any]:
+        values = super().get_logging_values()
+        values.update(instance_uuid=self.instance_uuid, attempt=self.attempt, build_host=self.host, build=self._build())
+        return values
+
+    def _build(self) -> str:
+        """How the line prefix names the attempt and the host."""
+        parts = []
+        if self.attempt is not None:
+            parts.append(f"attempt={self.attempt}")
+        if self.host:
+            parts.append(f"host={self.host}")
+        return " ".join(parts) or "-"
+
+    def about(self, *, instance_uuid: str | None = None, attempt: int | None = None, host: str | None = None) -> Self:
+        """The same request, narrowed to one build; it becomes the thread's current context."""
+        values = self.to_dict()
+        values.update(instance_uuid=instance_uuid, attempt=attempt, host=host)
+        return type(self).from_dict(values)
+
+
+def new_context(project_id: str | None = None, user_id: str | None = None) -> RequestContext:
+    """A context with a fresh request id, for an entry point (CLI command, periodic task)."""
+    return RequestContext(project_id=project_id, user_id=user_id, is_admin=True)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every error that crosses a service boundary.
+
+An error carries its facts as keyword arguments and builds its message from them, once, so that both ends of an RPC call
+see the same attributes: oslo.messaging rebuilds a remote error from ``kwargs``. A refusal (a full host, a stale message)
+is an expected answer; anything not in this file that reaches a boundary is a bug.
+"""
+
+
+class FleetError(Exception):
+    """Base of all expected errors. ``str()`` of a remote copy carries transport noise; show ``message`` instead."""
+
+    code = 500
+    template = "An unknown error occurred."
+
+    def __init__(self, **kwargs: object) -> None:
+        super().__init__()
+        self.kwargs = kwargs
+        self.__dict__.update(kwargs)
+
+    @property
+    def message(self) -> str:
+        return self.template.format(**self.kwargs)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InvalidInput(FleetError):
+    """A request is malformed. ``field`` is the path of the offending value; correct it and send again."""
+
+    code = 400
+    template = "Invalid input for {field}: {reason}"
+    field: str
+    reason: str
+
+
+class NotFound(FleetError):
+    """The named thing does not exist (or was deleted)."""
+
+    code = 404
+    template = "{kind} {name} could not be found."
+    kind: str
+    name: str
+
+
+class Conflict(FleetError):
+    """The thing exists already, or is in a state that forbids the operation."""
+
+    code = 409
+    template = "{kind} {name}: {reason}"
+    kind: str
+    name: str
+    reason: str
+
+
+class NoValidHost(FleetError):
+    """No host can take the request.
+
+    ``reason`` is a sentence; ``details`` is the decision record (see ``docs/wire-contract.md``): how many hosts were
+    considered and how many each filter kept. Free capacity, relax the request, or read the record to see which filter
+    said no.
+    """
+
+    template = "No valid host was found. {reason}"
+    reason: str
+
+    def __init__(self, *, reason: str, details: dict | None = None) -> None:
+        super().__init__(reason=reason, details=details or {})
+        self.details: dict = details or {}
+
+
+class MaxRetriesExceeded(NoValidHost):
+    """Every attempt that ``scheduler_max_attempts`` allows has been used; each is listed in the instance's events."""
+
+    template = "Exceeded maximum number of retries. {reason}"
+
+
+class ComputeResourcesUnavailable(FleetError):
+    """A claim was refused: the host is fuller than the scheduler believed. Another host is tried."""
+
+    code = 400
+    template = "Insufficient compute resources: {reason}."
+    reason: str
+
+
+class GroupPolicyViolation(FleetError):
+    """Placing the instance here would break its group's policy, as seen when the claim was recorded."""
+
+    template = "Instance {instance_uuid} on host {host} would violate the {policy} policy of group {group_uuid}."
+
+
+class StaleBuild(FleetError):
+    """The message is late: the build has moved on (other attempt, other host, deleted). Drop the work silently."""
+
+    code = 409
+    template = "Build of instance {instance_uuid} attempt {attempt} is no longer expected here: {reason}"
+    instance_uuid: str
+    attempt: int
+    reason: str
+
+
+class StaleIncarnation(FleetError):
+    """Another process has registered this host since. The caller must stop serving it."""
+
+    code = 409
+    template = "Host {host} is served by another process now (started {started_at} as pid {pid} on {hostname})."
+    host: str
+
+
+class BuildAbort(FleetError):
+    """The build cannot succeed anywhere (or cannot be cleaned up here); no other host is tried."""
+
+    template = "Build of instance {instance_uuid} aborted: {reason}"
+    instance_uuid: str
+    reason: str
+
+
+class ReportRefused(FleetError):
+    """A host's inventory is missing, negative or not a number. The previous one is kept; mend the driver."""
+
+    code = 400
+    template = "Inventory of {host}:{node} refused: {field} {reason}"
+
+
+class ServiceDown(FleetError):
+    """The host's agent has no queue on the broker or no recent heartbeat."""
+
+    code = 503
+    template = "Service {binary} on host {host} is down: {reason}"
+
+
+class SchemaMismatch(FleetError):
+    """The database schema is not the one this program knows. ``fleet-manage db sync``, or upgrade the program."""
+
+    template = "Database schema is at {found}, this program needs {expected}. {advice}"
+
+
+class ConfigError(FleetError):
+    """An option has a value that the service cannot start with."""
+
+    code = 400
+    template = "Option {option}: {reason}"
+
+
+class FilterNotFound(ConfigError):
+    """``scheduler_default_filters`` names filters that ``scheduler_available_filters`` does not provide."""
+
+    template = "Option scheduler_default_filters: Scheduler Host Filter {filter_name} could not be found."
+
+    def __init__(self, *, filter_name: str) -> None:
+        super().__init__(filter_name=filter_name)
+
+
+class ClassNotFound(ConfigError):
+    """A dotted path in the configuration names nothing usable."""
+
+    template = "Option {option}: Class {class_name} could not be found: {reason}"
+
+
+class MetricNotFound(FleetError):
+    """A required metric is missing on a host; put MetricsFilter before the weigher or report the metric."""
+
+    code = 404
+    template = "Metric {name} could not be found on the compute host node {host}.{node}."

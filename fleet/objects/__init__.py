@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Typed values, parsed once at the edge: frozen dataclasses with ``from_wire`` and ``to_wire``.
+
+``fields`` holds the parser. A ``BuildRequest`` is what a client sends; it becomes ``Instance`` rows; the scheduler is
+asked with a ``RequestSpec`` and answers with ``Selection`` values; agents tell of themselves with a ``HostReport``.
+"""
+
+from fleet.objects.aggregate import Aggregate
+from fleet.objects.build_request import BuildRequest
+from fleet.objects.flavor import Flavor
+from fleet.objects.host_report import HostReport
+from fleet.objects.image import Image
+from fleet.objects.instance import Instance
+from fleet.objects.instance_group import InstanceGroup
+from fleet.objects.request_spec import RequestSpec
+from fleet.objects.selection import Place, Selection
+from fleet.objects.zone import Zone
+
+__all__ = [
+    "Aggregate",
+    "BuildRequest",
+    "Flavor",
+    "HostReport",
+    "Image",
+    "Instance",
+    "InstanceGroup",
+    "Place",
+    "RequestSpec",
+    "Selection",
+    "Zone",
+]

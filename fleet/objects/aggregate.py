@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host aggregate: a named set of hosts with metadata; the ``availability_zone`` key makes it a zone."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fleet.objects import fields
+
+
+@dataclasses.dataclass(frozen=True)
+class Aggregate:
+    """``hosts`` are service host names; metadata maps string to string."""
+
+    id: int
+    name: fields.Name
+    hosts: list[fields.Name] = dataclasses.field(default_factory=list)
+    metadata: fields.Texts = dataclasses.field(default_factory=dict)
+    uuid: str | None = None
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "aggregate") -> Aggregate:
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)

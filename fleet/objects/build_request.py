@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client asks the conductor to build."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+import pydantic
+
+from fleet import errors
+from fleet.objects import fields
+from fleet.objects.flavor import Flavor
+from fleet.objects.image import Image
+from fleet.objects.zone import Zone
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildRequest:
+    """One ``create``: ``max_count`` instances of one flavor, all placed or none.
+
+    ``flavor`` is a flavor's name or its sizes inline. ``count`` is short for ``min_count = max_count``; with nova's
+    pair, as many as quota allows between the two are built (there is no quota here, so ``max_count``).
+    ``scheduler_hints`` are free-form; the built-in filters read ``group``, ``same_host``, ``different_host``, ``query``,
+    ``build_near_host_ip`` and ``cidr``.
+    """
+
+    flavor: Annotated[str | Flavor, pydantic.PlainValidator(lambda value: value)]
+    name: fields.Text = ""
+    image: Image = dataclasses.field(default_factory=Image)
+    count: fields.InstanceCount | None = None
+    min_count: fields.InstanceCount | None = None
+    max_count: fields.InstanceCount | None = None
+    availability_zone: fields.Text = ""
+    scheduler_hints: dict[fields.Name, Any] = dataclasses.field(default_factory=dict)
+    group: fields.Text = ""
+    ignore_hosts: list[fields.Name] = dataclasses.field(default_factory=list)
+    metadata: fields.Texts = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "request") -> BuildRequest:
+        """:raises errors.InvalidInput: naming the field"""
+        request = fields.parse(cls, data, field)
+        request = dataclasses.replace(request, flavor=_parse_flavor(request.flavor, f"{field}.flavor"))
+        low = request.min_count or request.count or 1
+        high = request.max_count or request.count or low
+        if low > high:
+            raise errors.InvalidInput(field=f"{field}.min_count", reason=f"{low} may not exceed max_count {high}")
+        Zone.parse(request.availability_zone, f"{field}.availability_zone")
+        _check_hints(request.scheduler_hints, f"{field}.scheduler_hints")
+        return request
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @property
+    def num_instances(self) -> int:
+        return self.max_count or self.count or self.min_count or 1
+
+    @property
+    def group_name(self) -> str:
+        """The server group asked for: the option, or nova's ``group`` hint."""
+        return self.group or self.scheduler_hints.get("group") or ""
+
+
+def _parse_flavor(flavor: object, field: str) -> str | Flavor:
+    """A name or inline sizes; a union type would name pydantic's branches in the error."""
+    return fields.parse(fields.Name, flavor, field) if isinstance(flavor, str) else Flavor.from_wire(flavor, field)
+
+
+def _check_hints(hints: dict[str, Any], field: str) -> None:
+    """The hints that built-in filters read must have the shape that they read (spec/conductor-compute §1)."""
+    for name in ("same_host", "different_host"):
+        value = hints.get(name)
+        if value is not None:
+            wanted = [value] if isinstance(value, str) else value
+            fields.parse(list[fields.Uuid], wanted, f"{field}.{name}")
+    fields.parse(fields.Text, hints.get("group") or "", f"{field}.group")

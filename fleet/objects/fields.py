@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constrained field types, and the one parser that turns wire data into values.
+
+Values are plain frozen dataclasses: code inside a service builds them freely, and only what comes over a boundary goes
+through :func:`parse`, which tolerates unknown keys and names the field of anything wrong.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+import pydantic
+
+from fleet import errors
+
+Value = TypeVar("Value")
+
+#: Text fit for a log line and a database column: no control characters (NUL, newline), at most 255 characters.
+_PRINTABLE = r"^[^\x00-\x1f\x7f]*$"
+INT32_MAX = 2**31 - 1
+MAX_INSTANCES = 1000
+
+Text = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(max_length=255, pattern=_PRINTABLE)]
+LongText = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(max_length=65535, pattern=r"^[^\x00]*$")]
+Name = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(min_length=1, max_length=255, pattern=_PRINTABLE)]
+Uuid = Annotated[
+    str,
+    pydantic.Strict(),
+    pydantic.StringConstraints(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"),
+]
+Natural = Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=INT32_MAX)]
+Positive = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=INT32_MAX)]
+InstanceCount = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=MAX_INSTANCES)]
+Ratio = Annotated[float, pydantic.Field(ge=0, le=10_000, allow_inf_nan=False)]
+Flag = Annotated[bool, pydantic.Strict()]
+Texts = Annotated[dict[Name, Text], pydantic.Field(max_length=128)]
+Scalars = Annotated[dict[Name, str | int | float | bool | None], pydantic.Field(max_length=256)]
+
+
+@functools.cache
+def _adapter(cls: Any) -> pydantic.TypeAdapter:
+    return pydantic.TypeAdapter(cls)
+
+
+def parse(cls: type[Value], data: object, field: str = "") -> Value:
+    """Return ``data`` as a ``cls`` (a dataclass or any annotated type).
+
+    :param field: path of ``data`` in the whole request, the prefix of the field that an error names
+    :raises errors.InvalidInput: naming the first offending field
+    """
+    try:
+        return _adapter(cls).validate_python(data)
+    except pydantic.ValidationError as invalid:
+        first = invalid.errors(include_url=False, include_input=False)[0]
+        path = ".".join([part for part in (field, *map(str, first["loc"])) if part]) or "request"
+        raise errors.InvalidInput(field=path, reason=_reason(first)) from None
+    except RecursionError:
+        raise errors.InvalidInput(field=field or "request", reason="is nested too deeply") from None
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    """pydantic's sentence, except where it would show a pattern to a user."""
+    if error["type"] == "string_pattern_mismatch":
+        if "[0-9a-fA-F]" in error["ctx"]["pattern"]:
+            return "must be a UUID"
+        return "must not contain control characters"
+    return error["msg"][:1].lower() + error["msg"][1:]

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A flavor: the size of an instance."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fleet import capacity
+from fleet.objects import fields
+
+
+@dataclasses.dataclass(frozen=True)
+class Flavor:
+    """Sizes of one instance: memory and swap in MB, root and ephemeral disk in GB."""
+
+    vcpus: fields.Positive
+    memory_mb: fields.Positive
+    root_gb: fields.Natural = 0
+    ephemeral_gb: fields.Natural = 0
+    swap: fields.Natural = 0
+    name: fields.Text = ""
+    flavorid: fields.Text = ""
+    id: int | None = None
+    extra_specs: fields.Texts = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "flavor") -> Flavor:
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @property
+    def requested_disk_mb(self) -> int:
+        return capacity.requested_disk_mb(self.root_gb, self.ephemeral_gb, self.swap)
+
+    @property
+    def claimed_disk_gb(self) -> int:
+        return capacity.claimed_disk_gb(self.root_gb, self.ephemeral_gb)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent's audit says of one node: its inventory. Usage is not in it: the ledger sums that from instances."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+import pydantic
+
+from fleet import errors
+from fleet.objects import fields
+
+
+@dataclasses.dataclass(frozen=True)
+class HostReport:
+    """Inventory of ``host``/``node`` (nova: ``hypervisor_hostname``): MB of memory, GB of disk, count of vcpus.
+
+    ``reserved_*`` is the host's own part of the total, ``orphaned_memory_mb`` what guests unknown to the ledger hold.
+    ``hypervisor_version`` is nova's base-1000 integer; ``disk_available_least`` is in GB, None when unknown.
+    """
+
+    host: fields.Name
+    node: fields.Name
+    vcpus: fields.Natural
+    memory_mb: fields.Natural
+    local_gb: fields.Natural
+    reserved_vcpus: fields.Natural = 0
+    reserved_memory_mb: fields.Natural = 0
+    reserved_disk_gb: fields.Natural = 0
+    orphaned_memory_mb: fields.Natural = 0
+    cpu_allocation_ratio: fields.Ratio = 16.0
+    ram_allocation_ratio: fields.Ratio = 1.5
+    disk_allocation_ratio: fields.Ratio = 1.0
+    disk_available_least: Annotated[int, pydantic.Strict()] | None = None
+    hypervisor_type: fields.Text = ""
+    hypervisor_version: fields.Natural = 0
+    host_ip: fields.Text = ""
+    cpu_info: fields.LongText = ""
+    supported_instances: list[list[fields.Text]] = dataclasses.field(default_factory=list)
+    numa_topology: dict[str, Any] | None = None
+    pci_device_pools: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    metrics: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    stats: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "report") -> HostReport:
+        report = fields.parse(cls, data, field)
+        for part, total in (("vcpus", report.vcpus), ("memory_mb", report.memory_mb)):
+            if total == 0:
+                raise errors.InvalidInput(field=f"{field}.{part}", reason="must be more than 0")
+        return report
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the placement needs to know of an image."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fleet.objects import fields
+
+
+@dataclasses.dataclass(frozen=True)
+class Image:
+    """Image identity, its minimum requirements (``min_ram`` in MB, ``min_disk`` in GB) and its properties."""
+
+    id: fields.Text = ""
+    name: fields.Text = ""
+    status: fields.Text = "active"
+    min_ram: fields.Natural = 0
+    min_disk: fields.Natural = 0
+    properties: fields.Scalars = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "image") -> Image:
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An instance as the services pass it around: a snapshot of its row."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fleet.objects import fields
+from fleet.objects.flavor import Flavor
+from fleet.objects.image import Image
+
+
+@dataclasses.dataclass(frozen=True)
+class Instance:
+    """``host``, ``node`` are None until a host has claimed it. ``attempt`` counts the hosts tried, from 1."""
+
+    uuid: fields.Uuid
+    flavor: Flavor
+    name: fields.Text = ""
+    project_id: fields.Text | None = None
+    user_id: fields.Text | None = None
+    reservation_id: fields.Text = ""
+    image: Image = dataclasses.field(default_factory=Image)
+    vm_state: fields.Text = ""
+    task_state: fields.Text | None = None
+    power_state: int = 0
+    attempt: int = 0
+    host: fields.Text | None = None
+    node: fields.Text | None = None
+    availability_zone: fields.Text | None = None
+    numa_topology: dict[str, Any] | None = None
+    pci_requests: list[dict[str, Any]] | None = None
+    metadata: fields.Texts = dataclasses.field(default_factory=dict)
+    #: What the claim holds, set when a host has claimed: memory includes the driver's overhead.
+    claimed_memory_mb: int = 0
+    claimed_disk_gb: int = 0
+    claimed_vcpus: int = 0
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "instance") -> Instance:
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server group: instances that should share a host, or should not."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+from fleet.objects import fields
+
+AFFINITY = "affinity"
+ANTI_AFFINITY = "anti-affinity"
+Policy = Literal["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"]
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceGroup:
+    """``members`` are instance uuids; ``max_server_per_host`` belongs to anti-affinity only."""
+
+    uuid: fields.Uuid
+    name: fields.Name
+    policy: Policy
+    max_server_per_host: fields.Positive = 1
+    members: list[fields.Uuid] = dataclasses.field(default_factory=list)
+    project_id: fields.Text | None = None
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "group") -> InstanceGroup:
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``select_destinations`` is asked: nova's ``request_spec`` and ``filter_properties`` dicts, parsed once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from fleet import errors
+from fleet.objects import fields
+from fleet.objects.flavor import Flavor
+from fleet.objects.image import Image
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceProperties:
+    """The keys of ``request_spec['instance_properties']`` that placement reads; sizes fall back to the flavor's."""
+
+    uuid: fields.Text = ""
+    project_id: fields.Text | None = None
+    user_id: fields.Text | None = None
+    reservation_id: fields.Text | None = None
+    availability_zone: fields.Text | None = None
+    image_ref: fields.Text | None = None
+    memory_mb: fields.Natural | None = None
+    vcpus: fields.Natural | None = None
+    root_gb: fields.Natural | None = None
+    ephemeral_gb: fields.Natural | None = None
+    numa_topology: Any = None
+    pci_requests: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Retry:
+    """Hosts already tried, as ``[host, node]`` pairs."""
+
+    num_attempts: fields.Natural = 0
+    hosts: list[tuple[fields.Text, fields.Text | None]] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class _FilterProperties:
+    retry: Retry | None = None
+    scheduler_hints: dict[fields.Name, Any] | None = None
+    ignore_hosts: list[fields.Text] | None = None
+    force_hosts: list[fields.Text] | None = None
+    force_nodes: list[fields.Text] | None = None
+    group_updated: bool = False
+    group_hosts: list[fields.Text] | None = None
+    group_policies: list[fields.Text] | None = None
+    group_members: list[fields.Text] | None = None
+    group_uuid: fields.Text | None = None
+    group_max_server_per_host: fields.Positive = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class _Spec:
+    instance_type: Flavor
+    num_instances: fields.InstanceCount
+    image: Image | None = None
+    instance_properties: InstanceProperties = dataclasses.field(default_factory=InstanceProperties)
+    instance_uuids: list[fields.Uuid] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RequestSpec:
+    """One scheduling request for ``num_instances`` instances of one flavor.
+
+    ``request_spec`` and ``filter_properties`` are the dicts as sent: what plugins written nova's way are given.
+    """
+
+    flavor: Flavor
+    num_instances: int = 1
+    instance_uuids: tuple[str, ...] = ()
+    image: Image = dataclasses.field(default_factory=Image)
+    instance: InstanceProperties = dataclasses.field(default_factory=InstanceProperties)
+    scheduler_hints: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    retry: Retry | None = None
+    ignore_hosts: tuple[str, ...] = ()
+    force_hosts: tuple[str, ...] = ()
+    force_nodes: tuple[str, ...] = ()
+    group_updated: bool = False
+    group_hosts: frozenset[str] = frozenset()
+    group_policies: frozenset[str] = frozenset()
+    group_members: frozenset[str] = frozenset()
+    group_uuid: str | None = None
+    group_max_server_per_host: int = 1
+    request_spec: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    filter_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_wire(cls, request_spec: object, filter_properties: object) -> RequestSpec:
+        """:raises errors.InvalidInput: naming the field"""
+        spec = fields.parse(_Spec, request_spec, "request_spec")
+        props = fields.parse(_FilterProperties, filter_properties or {}, "filter_properties")
+        assert isinstance(request_spec, Mapping)
+        uuids = spec.instance_uuids or ([spec.instance_properties.uuid] if spec.instance_properties.uuid else [])
+        if spec.instance_uuids and len(spec.instance_uuids) != spec.num_instances:
+            raise errors.InvalidInput(
+                field="request_spec.instance_uuids",
+                reason=f"has {len(spec.instance_uuids)} entries for num_instances {spec.num_instances}",
+            )
+        return cls(
+            flavor=spec.instance_type,
+            num_instances=spec.num_instances,
+            instance_uuids=tuple(uuids),
+            image=spec.image or Image(),
+            instance=spec.instance_properties,
+            scheduler_hints=props.scheduler_hints or {},
+            retry=props.retry,
+            ignore_hosts=tuple(props.ignore_hosts or ()),
+            force_hosts=tuple(props.force_hosts or ()),
+            force_nodes=tuple(props.force_nodes or ()),
+            group_updated=props.group_updated,
+            group_hosts=frozenset(props.group_hosts or ()),
+            group_policies=frozenset(props.group_policies or ()),
+            group_members=frozenset(props.group_members or ()),
+            group_uuid=props.group_uuid,
+            group_max_server_per_host=props.group_max_server_per_host,
+            request_spec=request_spec,
+            filter_properties=filter_properties if isinstance(filter_properties, Mapping) else {},
+        )
+
+    # What an instance consumes comes from the instance's own record, what filters test from the flavor (spec/scheduler §3.4).
+
+    @property
+    def memory_mb(self) -> int:
+        return self.flavor.memory_mb if self.instance.memory_mb is None else self.instance.memory_mb
+
+    @property
+    def vcpus(self) -> int:
+        return self.flavor.vcpus if self.instance.vcpus is None else self.instance.vcpus
+
+    @property
+    def root_gb(self) -> int:
+        return self.flavor.root_gb if self.instance.root_gb is None else self.instance.root_gb
+
+    @property
+    def ephemeral_gb(self) -> int:
+        return self.flavor.ephemeral_gb if self.instance.ephemeral_gb is None else self.instance.ephemeral_gb

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The availability zone string of a request, which may also force a host and a node."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fleet import errors
+
+
+@dataclasses.dataclass(frozen=True)
+class Zone:
+    """``zone``, ``zone:host``, ``zone:host:node`` or ``zone::node`` (spec/conductor-compute §1); '' means not given."""
+
+    zone: str = ""
+    host: str = ""
+    node: str = ""
+
+    @classmethod
+    def parse(cls, text: str, field: str = "availability_zone") -> Zone:
+        """:raises errors.InvalidInput: more than two colons"""
+        parts = text.split(":")
+        if len(parts) > 3:
+            raise errors.InvalidInput(field=field, reason=f"unable to parse {text!r}; use ZONE[:HOST[:NODE]]")
+        return cls(*parts)
+
+    @property
+    def forced(self) -> bool:
+        return bool(self.host or self.node)

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One class per topic and namespace of ``docs/wire-contract.md``: the only callers of another service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+
+from fleet.context import RequestContext
+from fleet.rpc import serializer
+
+#: Fail at once when no queue takes the message (a host whose agent is gone).
+MANDATORY = oslo_messaging.TransportOptions(at_least_once=True)
+
+
+class _API:
+    topic = ""
+    namespace: str | None = None
+    version = "1.0"
+
+    def __init__(self, transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        target = oslo_messaging.Target(topic=self.topic, namespace=self.namespace, version=self.version)
+        self._client = oslo_messaging.get_rpc_client(
+            transport, target, serializer=serializer.ContextSerializer(), timeout=conf.rpc_response_timeout
+        )
+
+    def _call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
+        return self._client.call(context, method, **kwargs)
+
+    def _cast(self, context: RequestContext, method: str, **kwargs: Any) -> None:
+        self._client.cast(context, method, **kwargs)
+
+
+class SchedulerAPI(_API):
+    """Asks for placement. Several schedulers may serve the topic; any of them answers."""
+
+    topic = "scheduler"
+    version = "4.0"
+
+    def select_destinations(
+        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """:raises errors.NoValidHost: and oslo_messaging.MessagingTimeout, whose outcome is unknown"""
+        long_call = self._client.prepare(
+            timeout=self._conf.long_rpc_timeout, call_monitor_timeout=self._conf.rpc_response_timeout
+        )
+        return long_call.call(
+            context, "select_destinations", request_spec=request_spec, filter_properties=filter_properties
+        )
+
+    def update_aggregates(self, context: RequestContext, aggregates: list[dict[str, Any]]) -> None:
+        self._client.prepare(fanout=True).cast(context, "update_aggregates", aggregates=aggregates)
+
+    def delete_aggregate(self, context: RequestContext, aggregate: dict[str, Any]) -> None:
+        self._client.prepare(fanout=True).cast(context, "delete_aggregate", aggregate=aggregate)
+
+
+class ConductorAPI(_API):
+    """The ledger, as agents (and the scheduler's own service record) reach it."""
+
+    topic = "conductor"
+
+    def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return self._call(context, "register_services", services=services)
+
+    def report_state(
+        self, context: RequestContext, binary: str, hosts: list[str], incarnation: str
+    ) -> dict[str, list[str]]:
+        return self._call(context, "report_state", binary=binary, hosts=hosts, incarnation=incarnation)
+
+    def report_hosts(
+        self, context: RequestContext, reports: list[dict[str, Any]], nodes: dict[str, list[str]]
+    ) -> list[dict[str, Any]]:
+        return self._call(context, "report_hosts", reports=reports, nodes=nodes)
+
+    def get_host_instances(self, context: RequestContext, host: str) -> list[dict[str, Any]]:
+        return self._call(context, "get_host_instances", host=host)
+
+    def claim_instance(
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        node: str,
+        incarnation: str,
+        claim: dict[str, int],
+    ) -> dict[str, Any]:
+        return self._call(
+            context,
+            "claim_instance",
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            host=host,
+            node=node,
+            incarnation=incarnation,
+            claim=claim,
+        )
+
+    def finish_build(
+        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, power_state: int
+    ) -> dict[str, Any]:
+        return self._call(
+            context,
+            "finish_build",
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            host=host,
+            power_state=power_state,
+        )
+
+    def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
+        self._call(context, "instance_destroyed", instance_uuid=instance_uuid, host=host)
+
+
+class ComputeTaskAPI(_API):
+    """Starts, moves on and ends builds."""
+
+    topic = "conductor"
+    namespace = "compute_task"
+
+    def create(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
+        return self._call(context, "create", request=request)
+
+    def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
+        self._cast(context, "build_instances", instance_uuids=instance_uuids, attempt=attempt)
+
+    def reschedule(
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        node: str,
+        failure: dict[str, Any],
+        alternates: list[dict[str, Any]],
+    ) -> None:
+        self._call(
+            context,
+            "reschedule",
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            host=host,
+            node=node,
+            failure=failure,
+            alternates=alternates,
+        )
+
+    def abort_build(
+        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, node: str, failure: dict[str, Any]
+    ) -> None:
+        self._call(
+            context,
+            "abort_build",
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            host=host,
+            node=node,
+            failure=failure,
+        )
+
+    def terminate_instances(self, context: RequestContext, instance_uuids: list[str]) -> None:
+        self._call(context, "terminate_instances", instance_uuids=instance_uuids)
+
+
+class OperatorAPI(_API):
+    """Everything that the ``fleet`` command shows and sets; see the contract for methods and arguments."""
+
+    topic = "conductor"
+    namespace = "operator"
+
+    def call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
+        return self._call(context, method, **kwargs)
+
+
+class ComputeAPI(_API):
+    """Casts to one host's agent, mandatory: no queue means ``oslo_messaging.MessageUndeliverable`` at once."""
+
+    topic = "compute"
+
+    def build_and_run_instance(self, context: RequestContext, host: str, **build: Any) -> None:
+        """``build``: instance, node, limits, attempt, deadline, alternates, filter_properties."""
+        self._to(host).cast(context, "build_and_run_instance", **build)
+
+    def terminate_instance(self, context: RequestContext, host: str, instance_uuid: str) -> None:
+        self._to(host).cast(context, "terminate_instance", instance_uuid=instance_uuid)
+
+    def _to(self, host: str) -> Any:
+        return self._client.prepare(server=host, transport_options=MANDATORY)

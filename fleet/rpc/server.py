@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves endpoints on a topic: expected errors travel without traceback, everything else is logged as the bug it is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import oslo_messaging
+from oslo_messaging.rpc import dispatcher
+
+from fleet import errors
+from fleet.rpc import serializer
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+
+class BaseAPI:
+    """Namespace ``baseapi``: is anybody there?"""
+
+    target = oslo_messaging.Target(namespace="baseapi", version="1.1")
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+
+    def ping(self, context: object, arg: object) -> dict[str, object]:
+        return {"service": self._service, "arg": arg}
+
+
+def expected_errors(method: Endpoint) -> Endpoint:
+    """Let a method's ``FleetError`` reach the caller as an answer: no traceback in this log, none on the wire."""
+
+    @functools.wraps(method)
+    def answered(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(*args, **kwargs)
+        except errors.FleetError as refusal:
+            expected = dispatcher.ExpectedException()
+            refusal.__cause__ = refusal.__context__ = None
+            expected.exc_info = (type(refusal), refusal, None)
+            raise expected from None
+
+    return answered  # type: ignore[return-value]
+
+
+def get_server(
+    transport: oslo_messaging.RPCTransport, topic: str, server: str, endpoints: Sequence[object]
+) -> oslo_messaging.RPCServer:
+    """A server for ``topic``, also reachable as ``topic.server`` and by fanout; ``baseapi`` is added."""
+    return oslo_messaging.get_rpc_server(
+        transport,
+        oslo_messaging.Target(topic=topic, server=server),
+        [*endpoints, BaseAPI(topic)],
+        executor="threading",
+        serializer=serializer.ContextSerializer(),
+        access_policy=dispatcher.DefaultRPCAccessPolicy,
+    )

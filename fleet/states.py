@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of an instance row: ``(vm_state, task_state)``, moved only by compare-and-set.
+
+::
+
+    create ──▶ building/scheduling ◀───────────────┐
+                 │ a conductor takes the build     │ a worker was lost: the sweeper hands it back
+                 ▼                                 │
+               building/placing ───────────────────┘
+                 │ the host claimed        ▲
+                 ▼                         │ refused or failed: attempt + 1, next alternate
+               building/spawning ──────────┘
+                 │ the driver is done
+                 ▼
+               active/-                      any of these ──▶ error/-   (a fault says why)
+                                             any of these ──▶ */deleting ──▶ deleted/-
+
+Every move names the state and the attempt it expects; a late or repeated message finds the row moved on and does
+nothing. ``step_deadline`` is when the sweeper may act on the present step, ``deadline`` when the whole build must end.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+BUILDING: Final = "building"
+ACTIVE: Final = "active"
+ERROR: Final = "error"
+DELETED: Final = "deleted"
+
+SCHEDULING: Final = "scheduling"
+PLACING: Final = "placing"
+SPAWNING: Final = "spawning"
+DELETING: Final = "deleting"
+
+#: Steps of a build that is not yet over.
+BUILD_STEPS: Final = (SCHEDULING, PLACING, SPAWNING)
+#: Steps in which no host holds anything for the instance.
+UNCLAIMED_STEPS: Final = (SCHEDULING, PLACING)
+
+#: nova's power state codes.
+NOSTATE: Final = 0
+RUNNING: Final = 1
+SHUTDOWN: Final = 4
+CRASHED: Final = 6
