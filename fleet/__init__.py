@@ -8,3 +8,8 @@ what a host holds for an instance, a *selection* is the scheduler's answer, an *
 Read in this order: ``states`` (the life of a build), ``capacity`` (the one arithmetic), ``errors``, ``objects``
 (values on the wire), ``rpc`` (the contract), ``db`` (tables and the change feed), ``service`` (daemon life).
 """
+
+from oslo_service import backend
+
+# Before anything imports oslo.messaging: native threads, no eventlet. Must be the first choice a process makes.
+backend.init_backend(backend.BackendType.THREADING)
