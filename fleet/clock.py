@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one clock of a process, passed in so that a test can move it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+
+Clock = Callable[[], datetime.datetime]
+
+
+def utcnow() -> datetime.datetime:
+    """Now, as the database stores it: naive UTC."""
+    return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+
+
+def seconds(amount: float) -> datetime.timedelta:
+    return datetime.timedelta(seconds=amount)

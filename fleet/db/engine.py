@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transactions: run a function in one, retry what the database asks to retry, stamp what it changed.
+
+Commit order equals generation order: the last thing a writing transaction does is to advance the single row of
+``generations``, whose lock it then holds until it has committed. So whoever reads generation G has, in the same
+snapshot, every change up to G, and a reader that asks for ``generation > G`` never misses one. The counter is always the
+last lock taken, so it takes part in no deadlock.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_db import api as db_api
+from oslo_db.sqlalchemy import engines
+
+from fleet.db import models
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+SQLITE_BUSY_TIMEOUT_MS = 30_000
+
+
+class Transaction:
+    """One writing transaction. ``touch`` names the tracked rows that it changes."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._touched: dict[sa.Table, set[Any]] = collections.defaultdict(set)
+
+    def execute(self, statement: sa.Executable, parameters: Any = None) -> sa.CursorResult:
+        return self._connection.execute(statement, parameters)
+
+    def insert(self, table: sa.Table, values: Mapping[str, Any]) -> Any:
+        """Insert one row; returns its primary key (a scalar)."""
+        return self._connection.execute(table.insert(), dict(values)).inserted_primary_key[0]
+
+    def touch(self, table: sa.Table, *keys: Any) -> None:
+        self._touched[table].update(keys)
+
+    def _stamp(self) -> None:
+        if not self._touched:
+            return
+        generation = self._next_generation()
+        for table, keys in self._touched.items():
+            key = table.primary_key.columns[0]
+            self.execute(table.update().where(key.in_(sorted(keys))).values(generation=generation))
+
+    def _next_generation(self) -> int:
+        row = models.generations
+        advance = row.update().where(row.c.id == 1).values(value=row.c.value + 1)
+        if self._connection.dialect.update_returning:
+            return self.execute(advance.returning(row.c.value)).scalar_one()
+        self.execute(advance)
+        return self.execute(sa.select(row.c.value).where(row.c.id == 1)).scalar_one()
+
+
+class Database:
+    """One engine per process. ``connection`` is ``[database] connection``."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        options = conf.database
+        self._engine = engines.create_engine(
+            options.connection or "sqlite://",
+            connection_recycle_time=options.connection_recycle_time,
+            max_pool_size=options.max_pool_size,
+            max_overflow=options.max_overflow,
+            pool_timeout=options.pool_timeout,
+            max_retries=options.max_retries,
+            retry_interval=options.retry_interval,
+            thread_checkin=False,
+        )
+        if self._engine.dialect.name == "sqlite":
+            sa.event.listen(self._engine, "connect", _tune_sqlite)
+        # Explicit row locks decide between writers; a plain SELECT after one must see what the lock waited for.
+        self._writer = self._isolated("READ COMMITTED")
+        self._snapshot = self._isolated("REPEATABLE READ")
+        self._retry = db_api.wrap_db_retry(
+            retry_interval=options.db_retry_interval,
+            max_retries=options.db_max_retries,
+            inc_retry_interval=options.db_inc_retry_interval,
+            max_retry_interval=options.db_max_retry_interval,
+            retry_on_deadlock=True,
+            retry_on_disconnect=True,
+            jitter=True,
+        )
+
+    @property
+    def engine(self) -> sa.Engine:
+        return self._engine
+
+    def _isolated(self, level: str) -> sa.Engine:
+        """SQLite has one writer and a snapshot per transaction whatever it is asked for."""
+        if self._engine.dialect.name == "sqlite":
+            return self._engine
+        return self._engine.execution_options(isolation_level=level)
+
+    def write(
+        self, work: Callable[Concatenate[Transaction, P], Result], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Result:
+        """Run ``work(transaction, …)`` and commit; on deadlock or a lost connection run it again from the start.
+
+        A commit whose outcome is unknown is run again too: ``work`` must recognise its own earlier success.
+        """
+        return self._retry(self._write_once)(work, *args, **kwargs)
+
+    def _write_once(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+        with self._writer.begin() as connection:
+            if connection.dialect.name == "sqlite":
+                # Take the write lock before anything is read: SQLite cannot upgrade a stale snapshot.
+                row = models.generations
+                connection.execute(row.update().where(row.c.id == 1).values(value=row.c.value))
+            transaction = Transaction(connection)
+            result = work(transaction, *args, **kwargs)
+            transaction._stamp()
+        return result
+
+    def read(
+        self, work: Callable[Concatenate[sa.Connection, P], Result], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Result:
+        """Run ``work(connection, …)`` in one snapshot; nothing is written."""
+        return self._retry(self._read_once)(work, *args, **kwargs)
+
+    def _read_once(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+        with self._snapshot.connect() as connection:
+            return work(connection, *args, **kwargs)
+
+    @contextmanager
+    def disposed(self) -> Iterator[Database]:
+        """Close the pool at the end (tests, tools)."""
+        try:
+            yield self
+        finally:
+            self._engine.dispose()
+
+
+def _tune_sqlite(connection: Any, _record: Any) -> None:
+    """Several threads and processes share the file: readers beside one writer, and waiting instead of failing."""
+    connection.execute(f"PRAGMA busy_timeout = {SQLITE_BUSY_TIMEOUT_MS}")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")

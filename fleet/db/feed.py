@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The change feed: everything a scheduler knows, as differences (see ``engine`` for why none is ever missed)."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet.clock import Clock, seconds, utcnow
+from fleet.db import aggregates, models, services
+from fleet.db.engine import Database
+
+GENERATIONS = models.generations
+NODES = models.compute_nodes
+SERVICES = models.services
+INSTANCES = models.instances
+
+#: Heartbeats are read this often at most; they change liveness, which is counted in tens of seconds.
+HEARTBEAT_PERIOD = seconds(1)
+#: Two daemons' clocks and a transaction's length may put a heartbeat behind one already read.
+HEARTBEAT_OVERLAP = seconds(5)
+
+_NODE_COLUMNS = [
+    NODES.c[name]
+    for name in (
+        "id uuid host hypervisor_hostname vcpus vcpus_used memory_mb memory_mb_used free_ram_mb local_gb local_gb_used"
+        " free_disk_gb disk_available_least reserved_vcpus reserved_memory_mb reserved_disk_gb cpu_allocation_ratio"
+        " ram_allocation_ratio disk_allocation_ratio running_vms io_workload failed_builds hypervisor_type"
+        " hypervisor_version host_ip cpu_info supported_instances numa_topology pci_stats metrics stats updated_at"
+        " deleted"
+    ).split()
+]
+_SERVICE_COLUMNS = [
+    SERVICES.c[name]
+    for name in "id host binary disabled disabled_reason forced_down last_seen_up deleted".split()
+]
+_INSTANCE_COLUMNS = [
+    INSTANCES.c[name]
+    for name in "uuid host node vm_state task_state deleted instance_type_id project_id".split()
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class ChangedAggregate:
+    """An aggregate as it is now; only ``id`` matters of a deleted one."""
+
+    id: int
+    name: str
+    hosts: Sequence[str]
+    metadata: dict[str, str]
+    deleted: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Changes:
+    """What changed since a generation. ``full``: the complete state instead, and what is not in it is gone.
+
+    Rows carry the columns named above; ``heartbeats`` are ``(host, last_seen_up)`` pairs, not counted by generations.
+    """
+
+    generation: int
+    full: bool = False
+    nodes: Sequence[Any] = ()
+    services: Sequence[Any] = ()
+    aggregates: Sequence[ChangedAggregate] = ()
+    instances: Sequence[Any] = ()
+    heartbeats: Sequence[tuple[str, datetime.datetime]] = ()
+
+
+class ChangeFeed:
+    """Reads changes for one cache. Not for use by several threads at once."""
+
+    def __init__(self, database: Database, clock: Clock = utcnow) -> None:
+        self._database = database
+        self._clock = clock
+        self._heartbeats_read: datetime.datetime | None = None
+        self._newest_heartbeat: datetime.datetime | None = None
+
+    def read(self, since: int) -> Changes:
+        """Everything after generation ``since``, in one snapshot; 0 (or a generation from before a restore) is all."""
+        return self._database.read(self._read, since)
+
+    def _read(self, connection: sa.Connection, since: int) -> Changes:
+        generation = connection.execute(sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)).scalar_one()
+        heartbeats = self._read_heartbeats(connection)
+        if generation == since:
+            return Changes(generation, heartbeats=heartbeats)
+        full = since == 0 or since > generation
+        newer = 0 if full else since
+        return Changes(
+            generation=generation,
+            full=full,
+            nodes=_changed(connection, _NODE_COLUMNS, NODES, newer, full),
+            services=_changed(connection, _SERVICE_COLUMNS, SERVICES, newer, full, SERVICES.c.binary == services.COMPUTE),
+            aggregates=_changed_aggregates(connection, newer, full),
+            instances=_changed(connection, _INSTANCE_COLUMNS, INSTANCES, newer, full),
+            heartbeats=heartbeats,
+        )
+
+    def _read_heartbeats(self, connection: sa.Connection) -> list[tuple[str, datetime.datetime]]:
+        now = self._clock()
+        if self._heartbeats_read is not None and now - self._heartbeats_read < HEARTBEAT_PERIOD:
+            return []
+        query = sa.select(SERVICES.c.host, SERVICES.c.last_seen_up).where(SERVICES.c.binary == services.COMPUTE)
+        if self._newest_heartbeat is not None:
+            query = query.where(SERVICES.c.last_seen_up > self._newest_heartbeat - HEARTBEAT_OVERLAP)
+        else:
+            query = query.where(SERVICES.c.last_seen_up.is_not(None))
+        heartbeats = [(row.host, row.last_seen_up) for row in connection.execute(query)]
+        if heartbeats:
+            self._newest_heartbeat = max(seen for _host, seen in heartbeats)
+        self._heartbeats_read = now
+        return heartbeats
+
+
+def _changed(
+    connection: sa.Connection, columns: list[sa.Column], table: sa.Table, newer: int, full: bool, *where: Any
+) -> Sequence[sa.Row]:
+    """Rows stamped after ``newer``. A full read leaves out the deleted; instances never placed carry no stamp."""
+    query = sa.select(*columns).where(table.c.generation > newer, *where)
+    return connection.execute(query.where(sa.not_(table.c.deleted)) if full else query).all()
+
+
+def _changed_aggregates(connection: sa.Connection, newer: int, full: bool) -> list[ChangedAggregate]:
+    live = aggregates.list_all(connection, newer_than=newer)
+    changed = [ChangedAggregate(each.id, each.name, each.hosts, each.metadata) for each in live]
+    if not full:
+        changed += [ChangedAggregate(key, "", (), {}, deleted=True) for key in aggregates.deleted_since(connection, newer)]
+    return changed

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flavors by name."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+from oslo_utils import uuidutils
+
+from fleet import errors
+from fleet.db import models
+from fleet.db.engine import Transaction
+from fleet.objects import Flavor
+
+FLAVORS = models.flavors
+_COLUMNS = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
+
+
+def create(tx: Transaction, flavor: Flavor, now: datetime.datetime) -> Flavor:
+    """:raises errors.Conflict: the name or the flavorid is taken"""
+    values = {name: getattr(flavor, name) for name in _COLUMNS}
+    flavorid = flavor.flavorid or uuidutils.generate_uuid()
+    try:
+        tx.insert(FLAVORS, {**values, "name": flavor.name, "flavorid": flavorid, "created_at": now})
+    except db_exception.DBDuplicateEntry:
+        raise errors.Conflict(kind="Flavor", name=flavor.name, reason="exists already") from None
+    return find(tx, flavor.name)
+
+
+def find(connection: Transaction | sa.Connection, name: str) -> Flavor:
+    """By name or flavorid. :raises errors.NotFound:"""
+    query = sa.select(FLAVORS).where(sa.or_(FLAVORS.c.name == name, FLAVORS.c.flavorid == name))
+    row = connection.execute(query).first()
+    if row is None:
+        raise errors.NotFound(kind="Flavor", name=name)
+    return _to_flavor(row)
+
+
+def list_all(connection: sa.Connection) -> Sequence[Flavor]:
+    query = sa.select(FLAVORS).order_by(FLAVORS.c.memory_mb, FLAVORS.c.name)
+    return [_to_flavor(row) for row in connection.execute(query)]
+
+
+def _to_flavor(row: sa.Row) -> Flavor:
+    values = {name: getattr(row, name) for name in _COLUMNS}
+    return Flavor(id=row.id, name=row.name, flavorid=row.flavorid, **values)

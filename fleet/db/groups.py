@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Server groups, and the check that a claim does not break one."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+from oslo_utils import uuidutils
+
+from fleet import errors
+from fleet.db import models
+from fleet.db.engine import Transaction
+from fleet.objects import instance_group
+
+GROUPS = models.instance_groups
+MEMBERS = models.instance_group_members
+INSTANCES = models.instances
+
+
+def create(
+    tx: Transaction, name: str, policy: str, max_server_per_host: int, project_id: str | None, now: datetime.datetime
+) -> str:
+    """:raises errors.Conflict: the name is taken"""
+    uuid = uuidutils.generate_uuid()
+    values = {"uuid": uuid, "name": name, "policy": policy, "max_server_per_host": max_server_per_host}
+    try:
+        tx.insert(GROUPS, {**values, "project_id": project_id, "created_at": now})
+    except db_exception.DBDuplicateEntry:
+        raise errors.Conflict(kind="Server group", name=name, reason="exists already") from None
+    return uuid
+
+
+def find(connection: Transaction | sa.Connection, name: str) -> sa.Row:
+    """By name or uuid. :raises errors.NotFound:"""
+    row = connection.execute(sa.select(GROUPS).where(sa.or_(GROUPS.c.uuid == name, GROUPS.c.name == name))).first()
+    if row is None:
+        raise errors.NotFound(kind="Server group", name=name)
+    return row
+
+
+def list_all(connection: sa.Connection) -> Sequence[sa.Row]:
+    return connection.execute(sa.select(GROUPS).order_by(GROUPS.c.name)).all()
+
+
+def add_members(tx: Transaction, group_uuid: str, instance_uuids: Sequence[str]) -> None:
+    tx.execute(MEMBERS.insert(), [{"group_uuid": group_uuid, "instance_uuid": uuid} for uuid in instance_uuids])
+
+
+def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequence[sa.Row]:
+    """Live members: uuid and host (None while not claimed)."""
+    query = (
+        sa.select(INSTANCES.c.uuid, INSTANCES.c.host)
+        .join(MEMBERS, MEMBERS.c.instance_uuid == INSTANCES.c.uuid)
+        .where(MEMBERS.c.group_uuid == group_uuid, sa.not_(INSTANCES.c.deleted))
+    )
+    return connection.execute(query).all()
+
+
+def check_policy(tx: Transaction, group_uuid: str, instance_uuid: str, host: str) -> None:
+    """Whether ``host`` may take the instance, decided under the group's lock: the last word of several schedulers.
+
+    :raises errors.GroupPolicyViolation:
+    """
+    group = tx.execute(sa.select(GROUPS).where(GROUPS.c.uuid == group_uuid).with_for_update()).one_or_none()
+    if group is None:
+        return
+    others = [row.host for row in members(tx, group_uuid) if row.host is not None and row.uuid != instance_uuid]
+    crowded = group.policy == instance_group.ANTI_AFFINITY and others.count(host) >= group.max_server_per_host
+    apart = group.policy == instance_group.AFFINITY and others and host not in others
+    if crowded or apart:
+        raise errors.GroupPolicyViolation(
+            instance_uuid=instance_uuid, host=host, policy=group.policy, group_uuid=group_uuid
+        )

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happened to an instance: events (one per finished step) and faults (why it ended in ERROR)."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet.db import models
+from fleet.db.engine import Transaction
+
+EVENTS = models.instance_events
+FAULTS = models.instance_faults
+
+#: One host tried, whatever became of it.
+ATTEMPT = "attempt"
+SUCCESS = "success"
+
+
+def add_event(
+    tx: Transaction,
+    uuid: str,
+    event: str,
+    *,
+    now: datetime.datetime,
+    attempt: int = 0,
+    host: str | None = None,
+    node: str | None = None,
+    result: str = SUCCESS,
+    message: str = "",
+    duration_s: float | None = None,
+    request_id: str | None = None,
+) -> None:
+    tx.execute(
+        EVENTS.insert(),
+        {
+            "instance_uuid": uuid,
+            "event": event,
+            "attempt": attempt,
+            "host": host,
+            "node": node,
+            "result": result,
+            "message": message,
+            "duration_s": duration_s,
+            "request_id": request_id,
+            "created_at": now,
+        },
+    )
+
+
+def add_fault(
+    tx: Transaction,
+    uuid: str,
+    *,
+    error: str,
+    code: int,
+    message: str,
+    details: dict[str, Any] | None,
+    host: str | None,
+    request_id: str | None,
+    now: datetime.datetime,
+) -> None:
+    tx.execute(
+        FAULTS.insert(),
+        {
+            "instance_uuid": uuid,
+            "error": error,
+            "code": code,
+            "message": message,
+            "details": details or {},
+            "host": host,
+            "request_id": request_id,
+            "created_at": now,
+        },
+    )
+
+
+def events(connection: Transaction | sa.Connection, uuid: str) -> Sequence[sa.Row]:
+    return connection.execute(sa.select(EVENTS).where(EVENTS.c.instance_uuid == uuid).order_by(EVENTS.c.id)).all()
+
+
+def faults(connection: sa.Connection, uuid: str) -> Sequence[sa.Row]:
+    return connection.execute(sa.select(FAULTS).where(FAULTS.c.instance_uuid == uuid).order_by(FAULTS.c.id)).all()
+
+
+def failed_attempts(connection: Transaction | sa.Connection, uuid: str) -> Sequence[sa.Row]:
+    """Every host tried in vain, in order: attempt, host, node, result (the error's name), message, duration_s."""
+    query = sa.select(EVENTS).where(
+        EVENTS.c.instance_uuid == uuid, EVENTS.c.event == ATTEMPT, EVENTS.c.result != SUCCESS
+    )
+    return connection.execute(query.order_by(EVENTS.c.id)).all()

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instance rows: the ledger of builds. Every move is a compare-and-set on state and attempt (see ``fleet.states``)."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet import errors, states
+from fleet.db import hosts, models
+from fleet.db.engine import Transaction
+from fleet.objects import Flavor, Image, Instance
+
+INSTANCES = models.instances
+REQUESTS = models.build_requests
+
+_JOINED = sa.select(INSTANCES, REQUESTS.c.spec, REQUESTS.c.group_uuid).join_from(INSTANCES, REQUESTS)
+_LIVE = sa.not_(INSTANCES.c.deleted)
+_NOTHING_CLAIMED = {"host": None, "node": None, "claimed_memory_mb": 0, "claimed_disk_gb": 0, "claimed_vcpus": 0}
+
+
+def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert a build request and its instances; does nothing when they are there (a repeated commit)."""
+    key = request["reservation_id"]
+    if tx.execute(sa.select(REQUESTS.c.reservation_id).where(REQUESTS.c.reservation_id == key)).first():
+        return
+    tx.execute(REQUESTS.insert(), dict(request))
+    tx.execute(INSTANCES.insert(), [dict(row) for row in rows])
+
+
+def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
+    """The row, deleted or not. :raises errors.NotFound:"""
+    row = connection.execute(_JOINED.where(INSTANCES.c.uuid == uuid)).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Instance", name=uuid)
+    return row
+
+
+def find(connection: sa.Connection, name: str) -> sa.Row:
+    """By uuid, or by name while only one live instance has it. :raises errors.NotFound: errors.Conflict:"""
+    rows = connection.execute(_JOINED.where(sa.or_(INSTANCES.c.uuid == name, sa.and_(INSTANCES.c.name == name, _LIVE))))
+    found = rows.all()
+    if not found:
+        raise errors.NotFound(kind="Instance", name=name)
+    if len(found) > 1:
+        raise errors.Conflict(kind="Instance", name=name, reason=f"{len(found)} instances have this name; use a uuid")
+    return found[0]
+
+
+def list_where(connection: sa.Connection, *conditions: Any, limit: int | None = None) -> Sequence[sa.Row]:
+    """Live instances, oldest first."""
+    query = _JOINED.where(_LIVE, *conditions).order_by(INSTANCES.c.created_at, INSTANCES.c.launch_index)
+    return connection.execute(query.limit(limit)).all()
+
+
+def on_host(connection: sa.Connection, host: str) -> Sequence[sa.Row]:
+    return list_where(connection, INSTANCES.c.host == host)
+
+
+def take(
+    tx: Transaction, uuids: Sequence[str], attempt: int, step_deadline: datetime.datetime, now: datetime.datetime
+) -> Sequence[sa.Row]:
+    """``scheduling → placing``: returns the rows this caller has taken, and now must place."""
+    waiting = sa.select(INSTANCES.c.uuid).where(
+        INSTANCES.c.uuid.in_(uuids),
+        INSTANCES.c.vm_state == states.BUILDING,
+        INSTANCES.c.task_state == states.SCHEDULING,
+        INSTANCES.c.attempt == attempt,
+    )
+    mine = tx.execute(waiting.with_for_update()).scalars().all()
+    if not mine:
+        return []
+    tx.execute(
+        INSTANCES.update()
+        .where(INSTANCES.c.uuid.in_(mine))
+        .values(task_state=states.PLACING, step_deadline=step_deadline, updated_at=now)
+    )
+    return tx.execute(_JOINED.where(INSTANCES.c.uuid.in_(mine)).order_by(INSTANCES.c.launch_index)).all()
+
+
+def move(
+    tx: Transaction,
+    uuid: str,
+    *,
+    attempt: int,
+    steps: Sequence[str],
+    values: Mapping[str, Any],
+    host: str | None = None,
+    now: datetime.datetime,
+) -> bool:
+    """The compare-and-set: whether the build was in one of ``steps`` of ``attempt`` (on ``host``) and now has ``values``."""
+    expected = [
+        INSTANCES.c.uuid == uuid,
+        INSTANCES.c.vm_state == states.BUILDING,
+        INSTANCES.c.task_state.in_(steps),
+        INSTANCES.c.attempt == attempt,
+    ]
+    if host is not None:
+        expected.append(sa.or_(INSTANCES.c.host.is_(None), INSTANCES.c.host == host))
+    moved = tx.execute(INSTANCES.update().where(*expected).values(updated_at=now, **values))
+    return moved.rowcount == 1
+
+
+def lock(tx: Transaction, uuid: str) -> sa.Row:
+    """The row, locked until the transaction ends. :raises errors.NotFound:"""
+    row = tx.execute(_JOINED.where(INSTANCES.c.uuid == uuid).with_for_update(of=INSTANCES)).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Instance", name=uuid)
+    return row
+
+
+def leave_host(tx: Transaction, row: sa.Row, values: Mapping[str, Any], now: datetime.datetime) -> None:
+    """Set ``values`` on a locked row and give back what its host held for it, in one step."""
+    tx.execute(
+        INSTANCES.update().where(INSTANCES.c.uuid == row.uuid).values(updated_at=now, **_NOTHING_CLAIMED, **values)
+    )
+    tx.touch(INSTANCES, row.uuid)
+    if row.host is not None:
+        hosts.refresh_usage(tx, row.host, row.node, now)
+
+
+def stale(row: sa.Row, attempt: int) -> errors.StaleBuild:
+    """Why a message about ``attempt`` comes too late."""
+    state = f"it is {row.vm_state}/{row.task_state or '-'} at attempt {row.attempt} on {row.host or 'no host'}"
+    return errors.StaleBuild(instance_uuid=row.uuid, attempt=attempt, reason=state)
+
+
+def to_instance(row: sa.Row) -> Instance:
+    """The value that travels. ``row`` is of this module's queries."""
+    return Instance(
+        uuid=row.uuid,
+        flavor=Flavor(**row.spec["flavor"]),
+        name=row.name,
+        project_id=row.project_id,
+        user_id=row.user_id,
+        reservation_id=row.reservation_id,
+        image=Image(**row.spec["image"]),
+        vm_state=row.vm_state,
+        task_state=row.task_state,
+        power_state=row.power_state,
+        attempt=row.attempt,
+        host=row.host,
+        node=row.node,
+        availability_zone=row.availability_zone,
+        metadata=row.spec["metadata"],
+        claimed_memory_mb=row.claimed_memory_mb,
+        claimed_disk_gb=row.claimed_disk_gb,
+        claimed_vcpus=row.claimed_vcpus,
+    )

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables. Names and units are nova's where nova has them: memory in MB, disk in GB, times in naive UTC.
+
+A *tracked* table has a ``generation`` column: the engine stamps a changed row with the generation of its transaction,
+and the schedulers ask for what is newer than theirs. Tracked rows are marked ``deleted`` rather than removed, so that
+the removal, too, is a change that can be seen.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+
+METADATA = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+#: Microseconds on every engine: MariaDB drops them unless told otherwise.
+Timestamp = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+#: SQLite numbers rows only for plain INTEGER keys.
+BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+UUID = sa.String(36)
+NAME = sa.String(255)
+
+
+def _tracked() -> list[sa.Column]:
+    return [
+        sa.Column("created_at", Timestamp, nullable=False),
+        sa.Column("updated_at", Timestamp),
+        sa.Column("deleted_at", Timestamp),
+        sa.Column("deleted", sa.Boolean, nullable=False, default=False, server_default=sa.false()),
+        sa.Column("generation", sa.BigInteger, nullable=False, default=0, server_default="0", index=True),
+    ]
+
+
+def _number(name: str) -> sa.Column:
+    return sa.Column(name, sa.Integer, nullable=False, default=0, server_default="0")
+
+
+#: One row: the generation of the newest commit. Its row lock makes commit order equal generation order.
+generations = sa.Table(
+    "generations",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("value", sa.BigInteger, nullable=False),
+)
+
+services = sa.Table(
+    "services",
+    METADATA,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("host", NAME, nullable=False),
+    sa.Column("binary", NAME, nullable=False),
+    sa.Column("topic", NAME, nullable=False),
+    _number("report_count"),
+    sa.Column("disabled", sa.Boolean, nullable=False, default=False, server_default=sa.false()),
+    sa.Column("disabled_reason", NAME),
+    sa.Column("forced_down", sa.Boolean, nullable=False, default=False, server_default=sa.false()),
+    sa.Column("last_seen_up", Timestamp, index=True),
+    sa.Column("incarnation", sa.String(64)),
+    sa.Column("pid", sa.Integer),
+    sa.Column("hostname", NAME),
+    sa.Column("started_at", Timestamp),
+    *_tracked(),
+    sa.UniqueConstraint("host", "binary"),
+)
+
+compute_nodes = sa.Table(
+    "compute_nodes",
+    METADATA,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("uuid", UUID, nullable=False),
+    sa.Column("host", NAME, nullable=False),
+    sa.Column("hypervisor_hostname", NAME, nullable=False),
+    _number("vcpus"),
+    _number("vcpus_used"),
+    _number("memory_mb"),
+    _number("memory_mb_used"),
+    _number("free_ram_mb"),
+    _number("local_gb"),
+    _number("local_gb_used"),
+    _number("free_disk_gb"),
+    sa.Column("disk_available_least", sa.Integer),
+    _number("reserved_vcpus"),
+    _number("reserved_memory_mb"),
+    _number("reserved_disk_gb"),
+    _number("orphaned_memory_mb"),
+    sa.Column("cpu_allocation_ratio", sa.Float, nullable=False),
+    sa.Column("ram_allocation_ratio", sa.Float, nullable=False),
+    sa.Column("disk_allocation_ratio", sa.Float, nullable=False),
+    _number("running_vms"),
+    _number("current_workload"),
+    _number("io_workload"),
+    _number("failed_builds"),
+    sa.Column("hypervisor_type", NAME),
+    _number("hypervisor_version"),
+    sa.Column("host_ip", sa.String(64)),
+    sa.Column("cpu_info", sa.Text),
+    sa.Column("supported_instances", sa.JSON),
+    sa.Column("numa_topology", sa.JSON),
+    sa.Column("pci_stats", sa.JSON),
+    sa.Column("metrics", sa.JSON),
+    sa.Column("stats", sa.JSON),
+    *_tracked(),
+    sa.UniqueConstraint("host", "hypervisor_hostname"),
+)
+
+#: What a client asked for, once per request; its instances point here. ``spec`` is a BuildRequest with the flavor inline.
+build_requests = sa.Table(
+    "build_requests",
+    METADATA,
+    sa.Column("reservation_id", sa.String(36), primary_key=True),
+    sa.Column("spec", sa.JSON, nullable=False),
+    sa.Column("group_uuid", UUID),
+    sa.Column("request_id", NAME),
+    sa.Column("created_at", Timestamp, nullable=False),
+)
+
+instances = sa.Table(
+    "instances",
+    METADATA,
+    sa.Column("uuid", UUID, primary_key=True),
+    sa.Column("name", NAME, nullable=False, index=True),
+    sa.Column("reservation_id", sa.ForeignKey("build_requests.reservation_id"), nullable=False, index=True),
+    _number("launch_index"),
+    sa.Column("project_id", NAME),
+    sa.Column("user_id", NAME),
+    sa.Column("vm_state", sa.String(32), nullable=False),
+    sa.Column("task_state", sa.String(32)),
+    _number("power_state"),
+    _number("attempt"),
+    sa.Column("deadline", Timestamp),
+    sa.Column("step_deadline", Timestamp),
+    sa.Column("host", NAME),
+    sa.Column("node", NAME),
+    sa.Column("launched_on", NAME),
+    sa.Column("availability_zone", NAME),
+    sa.Column("instance_type_id", sa.Integer),
+    sa.Column("flavor_name", NAME),
+    _number("vcpus"),
+    _number("memory_mb"),
+    _number("root_gb"),
+    _number("ephemeral_gb"),
+    _number("claimed_vcpus"),
+    _number("claimed_memory_mb"),
+    _number("claimed_disk_gb"),
+    sa.Column("request_id", NAME),
+    sa.Column("launched_at", Timestamp),
+    sa.Column("terminated_at", Timestamp),
+    *_tracked(),
+    sa.Index(None, "host", "node"),
+    sa.Index(None, "vm_state", "task_state"),
+)
+
+instance_faults = sa.Table(
+    "instance_faults",
+    METADATA,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), nullable=False, index=True),
+    sa.Column("code", sa.Integer, nullable=False),
+    sa.Column("error", sa.String(64), nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("details", sa.JSON),
+    sa.Column("host", NAME),
+    sa.Column("request_id", NAME),
+    sa.Column("created_at", Timestamp, nullable=False),
+)
+
+instance_events = sa.Table(
+    "instance_events",
+    METADATA,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), nullable=False, index=True),
+    sa.Column("event", sa.String(32), nullable=False),
+    _number("attempt"),
+    sa.Column("host", NAME),
+    sa.Column("node", NAME),
+    sa.Column("result", sa.String(64), nullable=False),
+    sa.Column("message", sa.Text),
+    sa.Column("duration_s", sa.Float),
+    sa.Column("request_id", NAME),
+    sa.Column("created_at", Timestamp, nullable=False),
+)
+
+flavors = sa.Table(
+    "flavors",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("flavorid", NAME, nullable=False, unique=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    _number("vcpus"),
+    _number("memory_mb"),
+    _number("root_gb"),
+    _number("ephemeral_gb"),
+    _number("swap"),
+    sa.Column("extra_specs", sa.JSON, nullable=False),
+    sa.Column("created_at", Timestamp, nullable=False),
+)
+
+aggregates = sa.Table(
+    "aggregates",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", UUID, nullable=False),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    *_tracked(),
+)
+
+aggregate_hosts = sa.Table(
+    "aggregate_hosts",
+    METADATA,
+    sa.Column("aggregate_id", sa.ForeignKey("aggregates.id"), primary_key=True),
+    sa.Column("host", NAME, primary_key=True),
+)
+
+aggregate_metadata = sa.Table(
+    "aggregate_metadata",
+    METADATA,
+    sa.Column("aggregate_id", sa.ForeignKey("aggregates.id"), primary_key=True),
+    sa.Column("key", NAME, primary_key=True),
+    sa.Column("value", NAME, nullable=False),
+)
+
+instance_groups = sa.Table(
+    "instance_groups",
+    METADATA,
+    sa.Column("uuid", UUID, primary_key=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("policy", sa.String(32), nullable=False),
+    sa.Column("max_server_per_host", sa.Integer, nullable=False, default=1),
+    sa.Column("project_id", NAME),
+    sa.Column("created_at", Timestamp, nullable=False),
+)
+
+instance_group_members = sa.Table(
+    "instance_group_members",
+    METADATA,
+    sa.Column("group_uuid", sa.ForeignKey("instance_groups.uuid"), primary_key=True),
+    sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), primary_key=True),
+)

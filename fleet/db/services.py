@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Service records: who serves which host, and when it was last heard of."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.db import models
+from fleet.db.engine import Transaction
+
+SERVICES = models.services
+COMPUTE = "fleet-compute"
+
+
+def register(tx: Transaction, service: Mapping[str, Any], now: datetime.datetime, enabled: bool = True) -> sa.Row:
+    """Make or take over the record of ``host`` and ``binary``; the newest process to register owns it.
+
+    :param service: host, binary, topic, incarnation, pid, hostname
+    :param enabled: whether a record made now takes builds at once (``enable_new_services``)
+    """
+    life = {key: service.get(key) for key in ("topic", "incarnation", "pid", "hostname")}
+    life.update(started_at=now, last_seen_up=now, updated_at=now, deleted=False, deleted_at=None)
+    found = get(tx, service["host"], service["binary"], lock=True)
+    if found is None:
+        new = {"host": service["host"], "binary": service["binary"], "created_at": now, "disabled": not enabled}
+        key = tx.insert(SERVICES, {**new, **life})
+    else:
+        key = found.id
+        tx.execute(SERVICES.update().where(SERVICES.c.id == key).values(**life))
+    tx.touch(SERVICES, key)
+    return tx.execute(sa.select(SERVICES).where(SERVICES.c.id == key)).one()
+
+
+def get(tx: Transaction | sa.Connection, host: str, binary: str, lock: bool = False) -> sa.Row | None:
+    query = sa.select(SERVICES).where(SERVICES.c.host == host, SERVICES.c.binary == binary)
+    return tx.execute(query.with_for_update() if lock else query).one_or_none()
+
+
+def heartbeat(
+    tx: Transaction, binary: str, hosts: Sequence[str], incarnation: str, now: datetime.datetime
+) -> list[str]:
+    """Note that these hosts' services live; returns the hosts that another process has registered since.
+
+    A heartbeat is not a change: schedulers follow ``last_seen_up`` apart from the generation.
+    """
+    mine = (SERVICES.c.binary == binary, SERVICES.c.host.in_(hosts), SERVICES.c.incarnation == incarnation)
+    seen = tx.execute(
+        SERVICES.update()
+        .where(*mine)
+        .values(last_seen_up=now, report_count=SERVICES.c.report_count + 1)
+    )
+    if seen.rowcount == len(hosts):
+        return []
+    owned = set(tx.execute(sa.select(SERVICES.c.host).where(*mine)).scalars())
+    return [host for host in hosts if host not in owned]
+
+
+def check_incarnation(tx: Transaction, host: str, incarnation: str) -> None:
+    """:raises errors.StaleIncarnation: another process serves this host now"""
+    service = get(tx, host, COMPUTE)
+    if service is None or service.incarnation != incarnation:
+        raise errors.StaleIncarnation(
+            host=host,
+            pid=getattr(service, "pid", None),
+            hostname=getattr(service, "hostname", None),
+            started_at=str(getattr(service, "started_at", None)),
+        )
+
+
+def list_all(connection: sa.Connection) -> Sequence[sa.Row]:
+    query = sa.select(SERVICES).where(sa.not_(SERVICES.c.deleted)).order_by(SERVICES.c.binary, SERVICES.c.host)
+    return connection.execute(query).all()
+
+
+def set_disabled(
+    tx: Transaction, host: str, binary: str, disabled: bool, reason: str | None, now: datetime.datetime
+) -> sa.Row:
+    """:raises errors.NotFound: no such service"""
+    service = get(tx, host, binary, lock=True)
+    if service is None:
+        raise errors.NotFound(kind="Service", name=f"{binary} on {host}")
+    values = {"disabled": disabled, "disabled_reason": reason if disabled else None, "updated_at": now}
+    tx.execute(SERVICES.update().where(SERVICES.c.id == service.id).values(**values))
+    tx.touch(SERVICES, service.id)
+    return tx.execute(sa.select(SERVICES).where(SERVICES.c.id == service.id)).one()
+
+
+def is_up(service: Any, now: datetime.datetime, down_time_s: float) -> bool:
+    """Whether the service was heard of within ``down_time_s`` seconds, and is not forced down (spec/scheduler §7)."""
+    if service.forced_down or service.last_seen_up is None:
+        return False
+    return abs((now - service.last_seen_up).total_seconds()) <= down_time_s
