@@ -9,7 +9,12 @@ Read in this order: ``states`` (the life of a build), ``capacity`` (the one arit
 (values on the wire), ``rpc`` (the contract), ``db`` (tables and the change feed), ``service`` (daemon life).
 """
 
-from oslo_service import backend
+import warnings
+
+# oslo's libraries import eventlet where it is installed, and it warns each process; nothing here runs on it.
+warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
+
+from oslo_service import backend  # noqa: E402
 
 # Before anything imports oslo.messaging: native threads, no eventlet. Must be the first choice a process makes.
 backend.init_backend(backend.BackendType.THREADING)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hub: named queues with RabbitMQ's rules, in memory, waking by condition variable.
+
+::
+
+    publish(exchange, key) ──▶ every queue bound to (exchange, key) ──▶ one of the queue's listeners
+                               none: the message vanishes, or is refused when it was mandatory
+
+A queue exists from its first listener on and then holds what arrives while nobody listens; a listener's own fanout
+queue goes with it.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+
+class ReplyTo(Protocol):
+    """Where heartbeats and the answer (``final``) of a call go; never raises, as the caller may be gone."""
+
+    def send(self, frame: str, final: bool = False) -> None: ...
+
+
+class Binding(NamedTuple):
+    """A queue and the exchange and routing key whose messages it takes."""
+
+    exchange: str
+    key: str
+    queue: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Delivery:
+    """One message as it travels: ``body`` is JSON, ``monitor_s`` how often the caller wants signs of life."""
+
+    exchange: str
+    key: str
+    body: str
+    mandatory: bool = False
+    reply_to: ReplyTo | None = None
+    monitor_s: float | None = None
+
+
+class Unroutable(Exception):
+    """A mandatory message found no queue: nobody has ever listened there."""
+
+
+class _Queue:
+    def __init__(self) -> None:
+        self.messages: collections.deque[Delivery] = collections.deque()
+        self.listeners: collections.deque[Subscription] = collections.deque()
+
+    def put(self, delivery: Delivery) -> None:
+        self.messages.append(delivery)
+        # Listeners take turns; a busy one looks for itself when it comes back, so that waking it would waste the turn.
+        for _ in range(len(self.listeners)):
+            self.listeners.rotate(-1)
+            if self.listeners[0].wake():
+                return
+
+
+class Hub:
+    """All exchanges of one transport. ``lock`` guards every queue and binding; nothing blocks while holding it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._queues: dict[Binding, _Queue] = {}
+        self._bound: dict[tuple[str, str], list[_Queue]] = collections.defaultdict(list)
+
+    def publish(self, delivery: Delivery) -> None:
+        """:raises Unroutable: the delivery is mandatory and no queue takes it"""
+        with self.lock:
+            queues = self._bound.get((delivery.exchange, delivery.key), [])
+            for queue in queues:
+                queue.put(delivery)
+        if delivery.mandatory and not queues:
+            raise Unroutable(delivery.key)
+
+    def subscribe(self, bindings: Sequence[Binding], private: Iterable[Binding] = ()) -> Subscription:
+        """Listen on ``bindings``; the ``private`` ones among them live as long as the subscription."""
+        with self.lock:
+            queues = [self._declare(binding) for binding in bindings]
+            subscription = Subscription(self, queues, list(private))
+            for queue in queues:
+                queue.listeners.append(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        with self.lock:
+            for queue in subscription.queues:
+                if subscription in queue.listeners:
+                    queue.listeners.remove(subscription)
+            for binding in subscription.private:
+                queue_gone = self._queues.pop(binding, None)
+                if queue_gone is not None:
+                    self._bound[binding.exchange, binding.key].remove(queue_gone)
+
+    def _declare(self, binding: Binding) -> _Queue:
+        if binding not in self._queues:
+            self._queues[binding] = queue = _Queue()
+            self._bound[binding.exchange, binding.key].append(queue)
+        return self._queues[binding]
+
+
+class Subscription:
+    """One listener's place at its queues."""
+
+    def __init__(self, hub: Hub, queues: list[_Queue], private: list[Binding]) -> None:
+        self.queues = queues
+        self.private = private
+        self._lock = hub.lock
+        self._news = threading.Condition(hub.lock)
+        self._waiting = False
+        self._stopped = False
+
+    def wake(self) -> bool:
+        """Called under the hub's lock: whether somebody waited here. One message wakes one listener, once."""
+        waited, self._waiting = self._waiting, False
+        if waited:
+            self._news.notify()
+        return waited
+
+    def stop(self) -> None:
+        """Let go of whoever waits; what is still queued stays queued for other listeners."""
+        with self._lock:
+            self._stopped = True
+            self._news.notify_all()
+
+    def take(self, count: int, timeout_s: float | None = None, batch_timeout_s: float | None = None) -> list[Delivery]:
+        """Wait ``timeout_s`` (None: for ever) for a first message, then ``batch_timeout_s`` for up to ``count``."""
+        taken: list[Delivery] = []
+        with self._lock:
+            deadline = _deadline(timeout_s)
+            while not self._stopped and len(taken) < count:
+                delivery = self._next()
+                if delivery is not None:
+                    taken.append(delivery)
+                    if len(taken) == 1:
+                        deadline = _deadline(batch_timeout_s or 0)
+                elif not self._wait(deadline):
+                    break
+        return taken
+
+    def _next(self) -> Delivery | None:
+        for queue in self.queues:
+            if queue.messages:
+                return queue.messages.popleft()
+        return None
+
+    def _wait(self, deadline: float | None) -> bool:
+        """Whether there is reason to look again before ``deadline``."""
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            return False
+        self._waiting = True
+        self._news.wait(left)
+        self._waiting = False
+        return True
+
+
+def _deadline(timeout_s: float | None) -> float | None:
+    return None if timeout_s is None else time.monotonic() + timeout_s
