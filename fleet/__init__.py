@@ -14,7 +14,16 @@ import warnings
 # oslo's libraries import eventlet where it is installed, and it warns each process; nothing here runs on it.
 warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
 
+import contextlib
+import warnings
+
+# oslo.service still mentions eventlet's end to everybody who imports it, also to those who do not use it.
+warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated", category=DeprecationWarning)
+warnings.filterwarnings("ignore", message="eventletutils module is deprecated", category=DeprecationWarning)
+
 from oslo_service import backend  # noqa: E402
 
-# Before anything imports oslo.messaging: native threads, no eventlet. Must be the first choice a process makes.
-backend.init_backend(backend.BackendType.THREADING)
+# Native threads, chosen before anything imports oslo.messaging. A program that has chosen already (it only uses our
+# values, or tests a filter) is left alone.
+with contextlib.suppress(backend.exceptions.BackendAlreadySelected):
+    backend.init_backend(backend.BackendType.THREADING)

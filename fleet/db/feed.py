@@ -26,21 +26,15 @@ HEARTBEAT_OVERLAP = seconds(5)
 
 _NODE_COLUMNS = [
     NODES.c[name]
-    for name in (
-        "id uuid host hypervisor_hostname vcpus vcpus_used memory_mb memory_mb_used free_ram_mb local_gb local_gb_used"
-        " free_disk_gb disk_available_least reserved_vcpus reserved_memory_mb reserved_disk_gb cpu_allocation_ratio"
-        " ram_allocation_ratio disk_allocation_ratio running_vms io_workload failed_builds hypervisor_type"
-        " hypervisor_version host_ip cpu_info supported_instances numa_topology pci_stats metrics stats updated_at"
-        " deleted"
-    ).split()
+    for name in ["id", "uuid", "host", "hypervisor_hostname", "vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb", "local_gb", "local_gb_used", "free_disk_gb", "disk_available_least", "reserved_vcpus", "reserved_memory_mb", "reserved_disk_gb", "cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio", "running_vms", "io_workload", "failed_builds", "hypervisor_type", "hypervisor_version", "host_ip", "cpu_info", "supported_instances", "numa_topology", "pci_stats", "metrics", "stats", "updated_at", "deleted"]
 ]
 _SERVICE_COLUMNS = [
     SERVICES.c[name]
-    for name in "id host binary disabled disabled_reason forced_down last_seen_up deleted".split()
+    for name in ["id", "host", "binary", "disabled", "disabled_reason", "forced_down", "last_seen_up", "deleted"]
 ]
 _INSTANCE_COLUMNS = [
     INSTANCES.c[name]
-    for name in "uuid host node vm_state task_state deleted instance_type_id project_id".split()
+    for name in ["uuid", "host", "node", "vm_state", "task_state", "deleted", "instance_type_id", "project_id"]
 ]
 
 

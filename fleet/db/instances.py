@@ -22,13 +22,14 @@ _LIVE = sa.not_(INSTANCES.c.deleted)
 _NOTHING_CLAIMED = {"host": None, "node": None, "claimed_memory_mb": 0, "claimed_disk_gb": 0, "claimed_vcpus": 0}
 
 
-def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert a build request and its instances; does nothing when they are there (a repeated commit)."""
+def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Insert a build request and its instances; False when they are there already (a repeated commit)."""
     key = request["reservation_id"]
     if tx.execute(sa.select(REQUESTS.c.reservation_id).where(REQUESTS.c.reservation_id == key)).first():
-        return
+        return False
     tx.execute(REQUESTS.insert(), dict(request))
     tx.execute(INSTANCES.insert(), [dict(row) for row in rows])
+    return True
 
 
 def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:

@@ -53,11 +53,16 @@ def parse(cls: type[Value], data: object, field: str = "") -> Value:
     try:
         return _adapter(cls).validate_python(data)
     except pydantic.ValidationError as invalid:
-        first = invalid.errors(include_url=False, include_input=False)[0]
-        path = ".".join([part for part in (field, *map(str, first["loc"])) if part]) or "request"
-        raise errors.InvalidInput(field=path, reason=_reason(first)) from None
+        raise invalid_input(invalid, field) from None
     except RecursionError:
         raise errors.InvalidInput(field=field or "request", reason="is nested too deeply") from None
+
+
+def invalid_input(invalid: pydantic.ValidationError, field: str = "") -> errors.InvalidInput:
+    """The first of pydantic's complaints, as the error that callers see."""
+    first = invalid.errors(include_url=False, include_input=False)[0]
+    path = ".".join([part for part in (field, *map(str, first["loc"])) if part]) or "request"
+    return errors.InvalidInput(field=path, reason=_reason(first))
 
 
 def _reason(error: Mapping[str, Any]) -> str:

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import oslo_messaging
+import pydantic
 from oslo_messaging.rpc import dispatcher
 
 from fleet import errors
+from fleet.objects import fields
 from fleet.rpc import serializer
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -42,6 +45,24 @@ def expected_errors(method: Endpoint) -> Endpoint:
             raise expected from None
 
     return answered  # type: ignore[return-value]
+
+
+def endpoint(method: Endpoint) -> Endpoint:
+    """Mark a method as remotely callable: arguments are checked against its annotations, unknown ones are ignored.
+
+    A wrong argument is answered with ``InvalidInput`` naming it; see :func:`expected_errors` for the rest.
+    """
+    known = set(inspect.signature(method).parameters) - {"self", "context"}
+    checked = pydantic.validate_call(method, config=pydantic.ConfigDict(arbitrary_types_allowed=True))
+
+    @functools.wraps(method)
+    def called(self: object, context: object, **arguments: Any) -> Any:
+        try:
+            return checked(self, context, **{name: value for name, value in arguments.items() if name in known})
+        except pydantic.ValidationError as invalid:
+            raise fields.invalid_input(invalid) from None
+
+    return expected_errors(called)  # type: ignore[return-value]
 
 
 def get_server(

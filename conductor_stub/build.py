@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places builds: asks the scheduler once, casts to the chosen host, and walks on when a host says no."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import oslo_messaging
+import sqlalchemy as sa
+from oslo_log import log as logging
+
+from conductor_stub import faults, request_spec, transitions
+from conductor_stub.limits import Limits, step_deadline
+from conductor_stub.transitions import Failure, Next
+from fleet import errors
+from fleet.clock import Clock, utcnow
+from fleet.context import RequestContext
+from fleet.db import groups, history, instances
+from fleet.db.engine import Database
+from fleet.objects import Place, Selection
+from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
+
+LOG = logging.getLogger(__name__)
+
+
+class Builder:
+    """Moves builds from ``scheduling`` to a host's queue. Holds no state: the rows do."""
+
+    def __init__(
+        self,
+        database: Database,
+        scheduler: SchedulerAPI,
+        compute: ComputeAPI,
+        tasks: ComputeTaskAPI,
+        notifier: oslo_messaging.Notifier,
+        limits: Limits,
+        clock: Clock = utcnow,
+    ) -> None:
+        self._database = database
+        self._scheduler = scheduler
+        self._compute = compute
+        self._tasks = tasks
+        self._notifier = notifier
+        self._limits = limits
+        self._clock = clock
+
+    def build_instances(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
+        """Take up those of ``uuids`` that still wait at ``attempt``, and place them together."""
+        now = self._clock()
+        deadline = step_deadline(now, self._limits.placing_timeout_s)
+        rows = self._database.write(instances.take, uuids, attempt, deadline, now)
+        if not rows:
+            LOG.debug("Nothing left to place of %d builds at attempt %d", len(uuids), attempt)
+            return
+        context = _context_of(context, rows[0], attempt)
+        properties = self._filter_properties(rows, attempt)
+        try:
+            selections = self._select(context, rows, properties)
+        except errors.NoValidHost as refusal:
+            self._fail(context, rows, attempt, refusal)
+        except oslo_messaging.MessagingException as lost:
+            self._put_back(rows, attempt, lost)
+        except Exception as bug:
+            LOG.exception("Placing %d instances failed", len(rows))
+            self._fail(context, rows, attempt, bug)
+        else:
+            for row, selection in zip(rows, selections, strict=True):
+                place = Place(selection.host, selection.nodename, selection.limits)
+                self._send(context, row, attempt, place, tuple(selection.alternates), properties)
+
+    def reschedule(
+        self,
+        context: RequestContext,
+        uuid: str,
+        attempt: int,
+        host: str,
+        node: str | None,
+        failure: Failure,
+        alternates: Sequence[Place],
+    ) -> None:
+        """An attempt failed: give its claim back and try the next alternate, or ask the scheduler, or give up."""
+        context = context.about(instance_uuid=uuid, attempt=attempt, host=host)
+        now = self._clock()
+        following = self._database.write(
+            transitions.fail_attempt,
+            uuid,
+            attempt,
+            host,
+            node,
+            failure,
+            alternates,
+            self._limits,
+            context.request_id,
+            now,
+        )
+        if following is None:
+            LOG.debug("A late word about a failed attempt: the build has moved on")
+            return
+        LOG.info("Attempt %d on host %s failed in step %s: %s", attempt, host, failure.step, failure.message)
+        self._follow(context, following, attempt + 1)
+
+    def abort(
+        self, context: RequestContext, uuid: str, attempt: int, host: str, node: str | None, failure: Failure
+    ) -> None:
+        """The build cannot succeed anywhere: ERROR at once."""
+        context = context.about(instance_uuid=uuid, attempt=attempt, host=host)
+        aborted = self._database.write(
+            transitions.abort_build, uuid, attempt, host, node, failure, context.request_id, self._clock()
+        )
+        if aborted:
+            LOG.warning("Build aborted in step %s: %s", failure.step, failure.message)
+
+    def _follow(self, context: RequestContext, following: Next, attempt: int) -> None:
+        row = following.row
+        if following.error is not None:
+            self._notify_error(context, [row], following.error)
+        elif following.place is not None:
+            properties = self._filter_properties([row], attempt)
+            self._send(context, row, attempt, following.place, following.alternates, properties)
+        else:
+            self.hand_out(context, [row.uuid], attempt)
+
+    def hand_out(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
+        """Offer waiting builds to any conductor. A message that cannot be sent is left to the sweeper."""
+        try:
+            self._tasks.build_instances(context, list(uuids), attempt)
+        except oslo_messaging.MessagingException as lost:
+            LOG.warning("Could not hand out %d builds (%s); the sweeper will", len(uuids), lost)
+
+    def _filter_properties(self, rows: Sequence[sa.Row], attempt: int) -> dict[str, Any]:
+        row = rows[0]
+        properties = request_spec.build_filter_properties(row.spec)
+
+        def read(connection: sa.Connection) -> None:
+            tried = [(each.host, each.node) for each in history.failed_attempts(connection, row.uuid)] if attempt > 1 else []
+            request_spec.populate_retry(properties, self._limits.max_attempts, attempt, tried)
+            if row.group_uuid:
+                group, members = groups.find(connection, row.group_uuid), groups.members(connection, row.group_uuid)
+                request_spec.setup_instance_group(properties, group, members, [each.uuid for each in rows])
+
+        self._database.read(read)
+        return properties
+
+    def _select(
+        self, context: RequestContext, rows: Sequence[sa.Row], properties: dict[str, Any]
+    ) -> list[Selection]:
+        spec = request_spec.build_request_spec([instances.to_instance(row) for row in rows])
+        answer = self._scheduler.select_destinations(context, spec, properties)
+        return [Selection.from_wire(each) for each in answer]
+
+    def _send(
+        self,
+        context: RequestContext,
+        row: sa.Row,
+        attempt: int,
+        place: Place,
+        alternates: Sequence[Place],
+        properties: dict[str, Any],
+    ) -> None:
+        """Cast one build to its host. An agent without a queue is a failed attempt, known at once."""
+        context = context.about(instance_uuid=row.uuid, attempt=attempt, host=place.host)
+        try:
+            self._compute.build_and_run_instance(
+                context,
+                place.host,
+                instance=instances.to_instance(row).to_wire(),
+                node=place.nodename,
+                limits=place.limits,
+                attempt=attempt,
+                deadline=row.deadline.isoformat() if row.deadline else None,
+                alternates=[each.to_wire() for each in alternates],
+                filter_properties=request_spec.populate_filter_properties(properties, place),
+            )
+        except oslo_messaging.MessageUndeliverable:
+            down = errors.ServiceDown(binary="fleet-compute", host=place.host, reason="it has no queue on the broker")
+            failure = Failure(step="cast", code="ServiceDown", message=down.message)
+            self.reschedule(context, row.uuid, attempt, place.host, place.nodename, failure, alternates)
+        except oslo_messaging.MessagingException as lost:
+            LOG.warning("Could not cast to host %s (%s); the sweeper will try again", place.host, lost)
+
+    def _fail(self, context: RequestContext, rows: Sequence[sa.Row], attempt: int, error: Exception) -> None:
+        uuids = [row.uuid for row in rows]
+        failed = self._database.write(
+            transitions.fail_builds, uuids, attempt, error, context.request_id, self._clock()
+        )
+        self._notify_error(context, [row for row in rows if row.uuid in failed], error)
+
+    def _put_back(self, rows: Sequence[sa.Row], attempt: int, lost: Exception) -> None:
+        """The scheduler did not answer; its answer may still come, and then finds the build moved on."""
+        LOG.warning("The scheduler did not answer (%s); %d builds will be tried again", type(lost).__name__, len(rows))
+        now = self._clock()
+        retry_at = step_deadline(now, self._limits.retry_interval_s)
+        self._database.write(transitions.put_back, [row.uuid for row in rows], attempt, retry_at, now)
+
+    def _notify_error(self, context: RequestContext, rows: Sequence[sa.Row], error: Exception) -> None:
+        """One line and one notification for every build that has ended in ERROR (spec/conductor-compute §3.5)."""
+        name, _code, message, _details = faults.describe(error)
+        for row in rows:
+            context = context.about(instance_uuid=row.uuid, attempt=row.attempt)
+            LOG.warning("Setting instance to ERROR state: %s: %s", name, message)
+            payload = {
+                "instance_id": row.uuid,
+                "state": "error",
+                "method": "build_instances",
+                "reason": message,
+                "instance_properties": {"uuid": row.uuid, "project_id": row.project_id},
+            }
+            self._notifier.error(context, "compute_task.build_instances", payload)
+
+
+def _context_of(context: RequestContext, row: sa.Row, attempt: int) -> RequestContext:
+    """The log context of a placement: the first instance stands for the request."""
+    return context.about(instance_uuid=row.uuid, attempt=attempt)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conductor's options."""
+
+from oslo_config import cfg
+
+CONDUCTOR = cfg.OptGroup("conductor", title="Conductor")
+
+OPTS = [
+    cfg.IntOpt(
+        "scheduler_max_attempts",
+        default=3,
+        min=1,
+        deprecated_opts=[cfg.DeprecatedOpt("max_attempts", group="scheduler")],
+        help="How many hosts are tried for one instance before it ends in ERROR. 1 turns rescheduling off. "
+        "Every attempt, with its host and the reason of its failure, is listed by 'fleet server show'.",
+    ),
+    cfg.IntOpt(
+        "instance_build_timeout",
+        default=600,
+        min=1,
+        help="Seconds from acceptance within which every build must end. A build that has not ended by then becomes "
+        "ERROR with a fault that names the step it was in.",
+    ),
+    cfg.StrOpt(
+        "default_schedule_zone",
+        help="Availability zone of requests that name none. Unset: any zone.",
+    ),
+    cfg.BoolOpt(
+        "enable_new_services",
+        default=True,
+        help="Whether the host of an agent that registers for the first time takes builds at once. If not, enable it "
+        "with 'fleet service enable'.",
+    ),
+]
+
+CONDUCTOR_OPTS = [
+    cfg.IntOpt(
+        "workers",
+        default=1,
+        min=1,
+        help="Worker processes. Any number of conductors, on any machines, share the work of one database.",
+    ),
+    cfg.IntOpt(
+        "sweep_interval",
+        default=5,
+        min=1,
+        help="Seconds between looks for builds whose step is overdue.",
+    ),
+    cfg.IntOpt(
+        "placing_timeout",
+        default=30,
+        min=1,
+        help="Seconds that a build may take from a conductor's taking it up until a host has claimed it. After that "
+        "it is handed to another worker. Set it above the longest time that select_destinations and the agents' "
+        "queues are expected to take: a build handed on too early costs work, never correctness.",
+    ),
+    cfg.IntOpt(
+        "spawn_timeout",
+        default=300,
+        min=1,
+        help="Seconds that a host may take to spawn an instance after its claim, while its agent lives. After that "
+        "the attempt counts as failed and the next host is tried.",
+    ),
+    cfg.IntOpt(
+        "retry_interval",
+        default=3,
+        min=1,
+        help="Seconds until a build is handed out again after its scheduler did not answer or its message was lost.",
+    ),
+]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    conf.register_opts(OPTS)
+    conf.register_group(CONDUCTOR)
+    conf.register_opts(CONDUCTOR_OPTS, group=CONDUCTOR)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo-config-generator."""
+    return [("DEFAULT", OPTS), ("conductor", CONDUCTOR_OPTS)]

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accepts build requests: from then on the rows are there, and each build will end."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+from conductor_stub.build import Builder
+from conductor_stub.limits import Limits, step_deadline
+from fleet import errors, states
+from fleet.clock import Clock, seconds, utcnow
+from fleet.context import RequestContext
+from fleet.db import flavors, groups, history, instances
+from fleet.db.engine import Database, Transaction
+from fleet.objects import BuildRequest, Flavor, Image, Zone
+
+LOG = logging.getLogger(__name__)
+
+FIRST_ATTEMPT = 1
+
+
+class Intake:
+    """``create``: validate, write the rows with their deadline, hand them out."""
+
+    def __init__(
+        self, database: Database, builder: Builder, limits: Limits, default_zone: str | None, clock: Clock = utcnow
+    ) -> None:
+        self._database = database
+        self._builder = builder
+        self._limits = limits
+        self._default_zone = default_zone or ""
+        self._clock = clock
+
+    def accept(self, context: RequestContext, request: BuildRequest) -> dict[str, Any]:
+        """Returns ``reservation_id`` and ``instances`` (uuid and name of each), in the ledger by then.
+
+        :raises errors.InvalidInput: naming the field; errors.NotFound: no such flavor or group
+        """
+        flavor, group_uuid = self._database.read(_resolve, request)
+        _check_image(request.image, flavor)
+        now = self._clock()
+        reservation_id = f"r-{uuidutils.generate_uuid(dashed=False)[:16]}"
+        stored = self._stored_request(context, request, flavor, group_uuid, reservation_id, now)
+        rows = self._instance_rows(context, request, flavor, stored, now)
+        self._database.write(_insert, stored, rows, group_uuid, context.request_id, now)
+        uuids = [row["uuid"] for row in rows]
+        LOG.info("Accepted %d instances of flavor %s as %s", len(uuids), flavor.name or "(inline)", reservation_id)
+        self._builder.hand_out(context, uuids, FIRST_ATTEMPT)
+        return {
+            "reservation_id": reservation_id,
+            "instances": [{"uuid": row["uuid"], "name": row["name"]} for row in rows],
+        }
+
+    def _stored_request(
+        self,
+        context: RequestContext,
+        request: BuildRequest,
+        flavor: Flavor,
+        group_uuid: str | None,
+        reservation_id: str,
+        now: datetime.datetime,
+    ) -> dict[str, Any]:
+        zone = request.availability_zone or self._default_zone
+        hints = dict(request.scheduler_hints)
+        if group_uuid:
+            hints["group"] = group_uuid
+        spec = dataclasses.replace(request, flavor=flavor, availability_zone=zone, scheduler_hints=hints)
+        return {
+            "reservation_id": reservation_id,
+            "spec": spec.to_wire(),
+            "group_uuid": group_uuid,
+            "request_id": context.request_id,
+            "created_at": now,
+        }
+
+    def _instance_rows(
+        self,
+        context: RequestContext,
+        request: BuildRequest,
+        flavor: Flavor,
+        stored: dict[str, Any],
+        now: datetime.datetime,
+    ) -> list[dict[str, Any]]:
+        deadline = now + seconds(self._limits.build_timeout_s)
+        shared = {
+            "reservation_id": stored["reservation_id"],
+            "project_id": context.project_id,
+            "user_id": context.user_id,
+            "vm_state": states.BUILDING,
+            "task_state": states.SCHEDULING,
+            "attempt": FIRST_ATTEMPT,
+            "deadline": deadline,
+            # The cast that follows may be lost: if nobody has taken the build up by then, the sweeper hands it out.
+            "step_deadline": step_deadline(now, self._limits.placing_timeout_s, deadline),
+            "availability_zone": Zone.parse(stored["spec"]["availability_zone"]).zone or None,
+            "instance_type_id": flavor.id,
+            "flavor_name": flavor.name,
+            "vcpus": flavor.vcpus,
+            "memory_mb": flavor.memory_mb,
+            "root_gb": flavor.root_gb,
+            "ephemeral_gb": flavor.ephemeral_gb,
+            "request_id": context.request_id,
+            "created_at": now,
+        }
+        uuids = [uuidutils.generate_uuid() for _ in range(request.num_instances)]
+        return [
+            {**shared, "uuid": uuid, "name": _name(request, uuid, index), "launch_index": index}
+            for index, uuid in enumerate(uuids)
+        ]
+
+
+def _resolve(connection: sa.Connection, request: BuildRequest) -> tuple[Flavor, str | None]:
+    flavor = request.flavor if isinstance(request.flavor, Flavor) else flavors.find(connection, request.flavor)
+    group = groups.find(connection, request.group_name).uuid if request.group_name else None
+    return flavor, group
+
+
+def _insert(
+    tx: Transaction,
+    stored: dict[str, Any],
+    rows: list[dict[str, Any]],
+    group_uuid: str | None,
+    request_id: str | None,
+    now: datetime.datetime,
+) -> None:
+    if not instances.create(tx, stored, rows):
+        return
+    uuids = [row["uuid"] for row in rows]
+    if group_uuid:
+        groups.add_members(tx, group_uuid, uuids)
+    for uuid in uuids:
+        history.add_event(tx, uuid, "create", now=now, request_id=request_id)
+
+
+def _name(request: BuildRequest, uuid: str, index: int) -> str:
+    if not request.name:
+        return f"instance-{uuid[:8]}"
+    return request.name if request.num_instances == 1 else f"{request.name[:250]}-{index + 1}"
+
+
+def _check_image(image: Image, flavor: Flavor) -> None:
+    """:raises errors.InvalidInput: the flavor is too small for the image, or the image cannot be used"""
+    if image.status != "active":
+        raise errors.InvalidInput(field="request.image.status", reason=f"is {image.status!r}, must be 'active'")
+    if flavor.memory_mb < image.min_ram:
+        reason = f"is {flavor.memory_mb}, the image needs {image.min_ram} MB"
+        raise errors.InvalidInput(field="request.flavor.memory_mb", reason=reason)
+    if 0 < flavor.root_gb < image.min_disk:
+        raise errors.InvalidInput(
+            field="request.flavor.root_gb", reason=f"is {flavor.root_gb}, the image needs {image.min_disk} GB"
+        )

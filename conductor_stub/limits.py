@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long and how often: the numbers that bound a build, read from the configuration once."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+
+from oslo_config import cfg
+
+from fleet.clock import seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Times in seconds."""
+
+    max_attempts: int = 3
+    build_timeout_s: float = 600
+    placing_timeout_s: float = 30
+    spawn_timeout_s: float = 300
+    retry_interval_s: float = 3
+    service_down_time_s: float = 60
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Limits:
+        return cls(
+            max_attempts=conf.scheduler_max_attempts,
+            build_timeout_s=conf.instance_build_timeout,
+            placing_timeout_s=conf.conductor.placing_timeout,
+            spawn_timeout_s=conf.conductor.spawn_timeout,
+            retry_interval_s=conf.conductor.retry_interval,
+            service_down_time_s=conf.service_down_time,
+        )
+
+
+def step_deadline(
+    now: datetime.datetime, allowed_s: float, deadline: datetime.datetime | None = None
+) -> datetime.datetime:
+    """When a step that begins now is overdue: never later than the build's own ``deadline``."""
+    end = now + seconds(allowed_s)
+    return end if deadline is None else min(end, deadline)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fleet-conductor: wires the conductor together."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Sequence
+
+import oslo_messaging
+from oslo_config import cfg
+
+from conductor_stub import conf as conductor_conf
+from conductor_stub.build import Builder
+from conductor_stub.intake import Intake
+from conductor_stub.limits import Limits
+from conductor_stub.manager import ComputeTaskManager, ConductorManager, OperatorManager
+from conductor_stub.operator_api import OperatorAPI
+from conductor_stub.records import Records
+from conductor_stub.sweeper import Sweeper
+from conductor_stub.termination import Termination
+from fleet import conf as fleet_conf
+from fleet import errors, service
+from fleet.db import migration
+from fleet.db.engine import Database
+from fleet.rpc import server, transport
+from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
+
+BINARY = "fleet-conductor"
+TOPIC = "conductor"
+
+
+def build_servers(
+    conf: cfg.ConfigOpts, rpc_transport: oslo_messaging.RPCTransport, database: Database | None = None
+) -> list[service.Server]:
+    """Everything that a conductor process runs. The trio in one process uses it as the daemon does."""
+    database = database or Database(conf)
+    migration.check(database)
+    limits = Limits.from_conf(conf)
+    compute = ComputeAPI(rpc_transport, conf)
+    builder = Builder(
+        database,
+        SchedulerAPI(rpc_transport, conf),
+        compute,
+        ComputeTaskAPI(rpc_transport, conf),
+        transport.get_notifier(conf, f"compute_task.{conf.host}"),
+        limits,
+    )
+    termination = Termination(database, compute, limits)
+    records = Records(database, limits, conf.enable_new_services)
+    endpoints = [
+        ConductorManager(records),
+        ComputeTaskManager(Intake(database, builder, limits, conf.default_schedule_zone), builder, termination),
+        OperatorManager(OperatorAPI(database, conf.service_down_time)),
+    ]
+    sweeper = Sweeper(database, builder, termination, limits)
+    return [
+        server.get_server(rpc_transport, TOPIC, conf.host, endpoints),
+        service.Periodic("sweeper", sweeper.sweep, conf.conductor.sweep_interval),
+        _heartbeat(conf, records),
+    ]
+
+
+def _heartbeat(conf: cfg.ConfigOpts, records: Records) -> service.Periodic:
+    """The conductor keeps its own record as it keeps the agents'."""
+    me = {"host": conf.host, "binary": BINARY, "topic": TOPIC, "incarnation": service.new_incarnation()}
+    me.update(pid=os.getpid(), hostname=socket.gethostname())
+
+    def beat() -> None:
+        if records.report_state(BINARY, [conf.host], me["incarnation"]):
+            records.register_services([me])
+
+    return service.Periodic("heartbeat", beat, conf.report_interval)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    try:
+        conf = fleet_conf.load_config(
+            sys.argv[1:] if argv is None else argv,
+            prog=BINARY,
+            description="Accepts build requests and drives each to an end.",
+            register=[conductor_conf.register_opts],
+        )
+        with Database(conf).disposed() as database:
+            migration.check(database)
+    except errors.FleetError as refusal:
+        print(f"{BINARY}: {refusal.message}", file=sys.stderr)
+        return 1
+    return service.launch(
+        conf,
+        BINARY,
+        lambda: build_servers(conf, transport.get_transport(conf)),
+        workers=conf.conductor.workers,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conductor's RPC surface: three namespaces on one topic, each a thin door to the part that does the work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oslo_messaging
+from oslo_serialization import jsonutils
+
+from conductor_stub.build import Builder
+from conductor_stub.intake import Intake
+from conductor_stub.operator_api import OperatorAPI
+from conductor_stub.records import Records
+from conductor_stub.termination import Termination
+from conductor_stub.transitions import Failure
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.objects import BuildRequest, Flavor, Place, fields, instance_group
+from fleet.rpc.server import endpoint
+
+#: A build request as JSON may be this long.
+MAX_REQUEST_BYTES = 256 * 1024
+
+
+class ConductorManager:
+    """No namespace: the ledger, for agents and other daemons."""
+
+    target = oslo_messaging.Target(version="1.0")
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    @endpoint
+    def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return self._records.register_services([_service(each, index) for index, each in enumerate(services)])
+
+    @endpoint
+    def report_state(
+        self, context: RequestContext, binary: fields.Name, hosts: list[fields.Name], incarnation: fields.Name
+    ) -> dict[str, list[str]]:
+        return {"superseded": self._records.report_state(binary, hosts, incarnation)}
+
+    @endpoint
+    def report_hosts(
+        self, context: RequestContext, reports: list[dict[str, Any]], nodes: dict[fields.Name, list[fields.Name]]
+    ) -> list[dict[str, Any]]:
+        return self._records.report_hosts(reports, nodes)
+
+    @endpoint
+    def get_host_instances(self, context: RequestContext, host: fields.Name) -> list[dict[str, Any]]:
+        return [instance.to_wire() for instance in self._records.host_instances(host)]
+
+    @endpoint
+    def claim_instance(
+        self,
+        context: RequestContext,
+        instance_uuid: fields.Uuid,
+        attempt: fields.Natural,
+        host: fields.Name,
+        node: fields.Name,
+        incarnation: fields.Name,
+        claim: dict[str, fields.Natural],
+    ) -> dict[str, Any]:
+        for key in ("memory_mb", "disk_gb", "vcpus"):
+            if key not in claim:
+                raise errors.InvalidInput(field=f"claim.{key}", reason="field required")
+        return self._records.claim(context, instance_uuid, attempt, host, node, incarnation, claim).to_wire()
+
+    @endpoint
+    def finish_build(
+        self,
+        context: RequestContext,
+        instance_uuid: fields.Uuid,
+        attempt: fields.Natural,
+        host: fields.Name,
+        power_state: fields.Natural,
+    ) -> dict[str, Any]:
+        return self._records.finish(context, instance_uuid, attempt, host, power_state).to_wire()
+
+    @endpoint
+    def instance_destroyed(self, context: RequestContext, instance_uuid: fields.Uuid, host: fields.Name) -> None:
+        self._records.destroyed(context, instance_uuid, host)
+
+
+class ComputeTaskManager:
+    """Namespace ``compute_task``: builds are accepted, driven and ended."""
+
+    target = oslo_messaging.Target(namespace="compute_task", version="1.0")
+
+    def __init__(self, intake: Intake, builder: Builder, termination: Termination) -> None:
+        self._intake = intake
+        self._builder = builder
+        self._termination = termination
+
+    @endpoint
+    def create(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
+        _check_size(request)
+        return self._intake.accept(context, BuildRequest.from_wire(request))
+
+    @endpoint
+    def build_instances(
+        self, context: RequestContext, instance_uuids: list[fields.Uuid], attempt: fields.Natural
+    ) -> None:
+        self._builder.build_instances(context, instance_uuids, attempt)
+
+    @endpoint
+    def reschedule(
+        self,
+        context: RequestContext,
+        instance_uuid: fields.Uuid,
+        attempt: fields.Natural,
+        host: fields.Name,
+        node: fields.Name | None,
+        failure: Failure,
+        alternates: list[Place],
+    ) -> None:
+        self._builder.reschedule(context, instance_uuid, attempt, host, node, failure, alternates)
+
+    @endpoint
+    def abort_build(
+        self,
+        context: RequestContext,
+        instance_uuid: fields.Uuid,
+        attempt: fields.Natural,
+        host: fields.Name,
+        node: fields.Name | None,
+        failure: Failure,
+    ) -> None:
+        self._builder.abort(context, instance_uuid, attempt, host, node, failure)
+
+    @endpoint
+    def terminate_instances(self, context: RequestContext, instance_uuids: list[fields.Uuid]) -> None:
+        self._termination.terminate(context, instance_uuids)
+
+
+class OperatorManager:
+    """Namespace ``operator``: behind the ``fleet`` command."""
+
+    target = oslo_messaging.Target(namespace="operator", version="1.0")
+
+    def __init__(self, api: OperatorAPI) -> None:
+        self._api = api
+
+    @endpoint
+    def list_instances(
+        self, context: RequestContext, filters: dict[str, fields.Text | None] | None = None
+    ) -> list[dict[str, Any]]:
+        return self._api.list_instances(filters or {})
+
+    @endpoint
+    def show_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        return self._api.show_instance(name)
+
+    @endpoint
+    def list_hosts(self, context: RequestContext) -> list[dict[str, Any]]:
+        return self._api.list_hosts()
+
+    @endpoint
+    def show_host(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        return self._api.show_host(name)
+
+    @endpoint
+    def list_services(self, context: RequestContext) -> list[dict[str, Any]]:
+        return self._api.list_services()
+
+    @endpoint
+    def update_service(
+        self,
+        context: RequestContext,
+        host: fields.Name,
+        disabled: fields.Flag,
+        binary: fields.Name = "fleet-compute",
+        reason: fields.Text | None = None,
+    ) -> dict[str, Any]:
+        return self._api.update_service(host, binary, disabled, reason)
+
+    @endpoint
+    def list_flavors(self, context: RequestContext) -> list[dict[str, Any]]:
+        return self._api.list_flavors()
+
+    @endpoint
+    def create_flavor(self, context: RequestContext, flavor: dict[str, Any]) -> dict[str, Any]:
+        return self._api.create_flavor(Flavor.from_wire(flavor))
+
+    @endpoint
+    def list_aggregates(self, context: RequestContext) -> list[dict[str, Any]]:
+        return self._api.list_aggregates()
+
+    @endpoint
+    def create_aggregate(
+        self, context: RequestContext, name: fields.Name, metadata: fields.Texts | None = None
+    ) -> dict[str, Any]:
+        return self._api.create_aggregate(name, metadata or {}).to_wire()
+
+    @endpoint
+    def add_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
+        return self._api.add_aggregate_host(name, host).to_wire()
+
+    @endpoint
+    def remove_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
+        return self._api.remove_aggregate_host(name, host).to_wire()
+
+    @endpoint
+    def set_aggregate_metadata(
+        self, context: RequestContext, name: fields.Name, metadata: dict[fields.Name, fields.Text | None]
+    ) -> dict[str, Any]:
+        return self._api.set_aggregate_metadata(name, metadata).to_wire()
+
+    @endpoint
+    def list_groups(self, context: RequestContext) -> list[dict[str, Any]]:
+        return self._api.list_groups()
+
+    @endpoint
+    def create_group(
+        self,
+        context: RequestContext,
+        name: fields.Name,
+        policy: instance_group.Policy,
+        max_server_per_host: fields.Positive = 1,
+    ) -> dict[str, Any]:
+        return self._api.create_group(name, policy, max_server_per_host, context.project_id)
+
+
+def _service(data: dict[str, Any], index: int) -> dict[str, Any]:
+    """:raises errors.InvalidInput: naming the registration's field"""
+    field = f"services.{index}"
+    names = {key: fields.parse(fields.Name, data.get(key), f"{field}.{key}") for key in ("host", "binary", "topic")}
+    life = fields.parse(fields.Text | None, data.get("incarnation"), f"{field}.incarnation")  # type: ignore[arg-type]
+    pid = fields.parse(fields.Natural | None, data.get("pid"), f"{field}.pid")  # type: ignore[arg-type]
+    hostname = fields.parse(fields.Text | None, data.get("hostname"), f"{field}.hostname")  # type: ignore[arg-type]
+    return {**names, "incarnation": life, "pid": pid, "hostname": hostname}
+
+
+def _check_size(request: dict[str, Any]) -> None:
+    try:
+        size = len(jsonutils.dumps(request))
+    except RecursionError:
+        raise errors.InvalidInput(field="request", reason="is nested too deeply") from None
+    if size > MAX_REQUEST_BYTES:
+        raise errors.InvalidInput(field="request", reason=f"is {size} bytes, at most {MAX_REQUEST_BYTES} are taken")

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators see and set: the views behind the ``fleet`` command."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.clock import Clock, utcnow
+from fleet.db import aggregates, flavors, groups, history, hosts, instances, services
+from fleet.db.engine import Database
+from fleet.objects import Aggregate, Flavor
+
+INSTANCES = instances.INSTANCES
+_FILTERS = {"name", "host", "vm_state", "project_id", "reservation_id"}
+_HOST_VIEW = ["vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb", "local_gb", "local_gb_used", "free_disk_gb", "running_vms", "cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio", "reserved_vcpus", "reserved_memory_mb", "reserved_disk_gb", "hypervisor_type", "hypervisor_version", "host_ip"]
+
+
+class OperatorAPI:
+    """Plain data out: times as ISO 8601 UTC text."""
+
+    def __init__(
+        self, database: Database, service_down_time_s: float, default_zone: str = "nova", clock: Clock = utcnow
+    ) -> None:
+        self._database = database
+        self._service_down_time_s = service_down_time_s
+        self._default_zone = default_zone
+        self._clock = clock
+
+    # Instances
+
+    def list_instances(self, filters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """:raises errors.InvalidInput: an unknown filter"""
+        for name in filters:
+            if name not in _FILTERS:
+                raise errors.InvalidInput(field=f"filters.{name}", reason=f"is not one of {', '.join(sorted(_FILTERS))}")
+        conditions = [INSTANCES.c[name] == value for name, value in filters.items() if value is not None]
+        return [_instance_view(row) for row in self._database.read(instances.list_where, *conditions)]
+
+    def show_instance(self, name: str) -> dict[str, Any]:
+        """:raises errors.NotFound: errors.Conflict: several have that name"""
+
+        def read(connection: sa.Connection) -> dict[str, Any]:
+            row = instances.find(connection, name)
+            return {
+                "instance": _instance_view(row),
+                "faults": [_view(fault) for fault in history.faults(connection, row.uuid)],
+                "events": [_view(event) for event in history.events(connection, row.uuid)],
+            }
+
+        return self._database.read(read)
+
+    # Hosts and services
+
+    def list_hosts(self) -> list[dict[str, Any]]:
+        return self._database.read(self._host_views, None)
+
+    def show_host(self, name: str) -> dict[str, Any]:
+        """:raises errors.NotFound:"""
+
+        def read(connection: sa.Connection) -> dict[str, Any]:
+            nodes = self._host_views(connection, name)
+            if not nodes:
+                raise errors.NotFound(kind="Host", name=name)
+            there = [_instance_view(row) for row in instances.on_host(connection, name)]
+            return {"host": name, "nodes": nodes, "instances": there}
+
+        return self._database.read(read)
+
+    def _host_views(self, connection: sa.Connection, name: str | None) -> list[dict[str, Any]]:
+        agents = {row.host: row for row in services.list_all(connection) if row.binary == services.COMPUTE}
+        zones = _zones(aggregates.list_all(connection))
+        views = []
+        for row in hosts.list_all(connection, name):
+            agent = agents.get(row.host)
+            view = {"host": row.host, "node": row.hypervisor_hostname, "uuid": row.uuid, **self._health(agent)}
+            view.update({column: getattr(row, column) for column in _HOST_VIEW})
+            view.update(zone=zones.get(row.host, self._default_zone), updated_at=_plain(row.updated_at))
+            views.append(view)
+        return views
+
+    def _health(self, service: sa.Row | None) -> dict[str, str]:
+        up = service is not None and services.is_up(service, self._clock(), self._service_down_time_s)
+        enabled = service is not None and not service.disabled
+        return {"state": "up" if up else "down", "status": "enabled" if enabled else "disabled"}
+
+    def list_services(self) -> list[dict[str, Any]]:
+        return [self._service_view(row) for row in self._database.read(services.list_all)]
+
+    def update_service(self, host: str, binary: str, disabled: bool, reason: str | None) -> dict[str, Any]:
+        """:raises errors.NotFound:"""
+        row = self._database.write(services.set_disabled, host, binary, disabled, reason, self._clock())
+        return self._service_view(row)
+
+    def _service_view(self, row: sa.Row) -> dict[str, Any]:
+        view = {"host": row.host, "binary": row.binary, **self._health(row), "disabled_reason": row.disabled_reason}
+        return {**view, "last_seen_up": _plain(row.last_seen_up), "pid": row.pid, "hostname": row.hostname}
+
+    # Flavors, aggregates, groups
+
+    def list_flavors(self) -> list[dict[str, Any]]:
+        return [flavor.to_wire() for flavor in self._database.read(flavors.list_all)]
+
+    def create_flavor(self, flavor: Flavor) -> dict[str, Any]:
+        """:raises errors.Conflict: errors.InvalidInput: it has no name"""
+        if not flavor.name:
+            raise errors.InvalidInput(field="flavor.name", reason="is required")
+        return self._database.write(flavors.create, flavor, self._clock()).to_wire()
+
+    def list_aggregates(self) -> list[dict[str, Any]]:
+        return [aggregate.to_wire() for aggregate in self._database.read(aggregates.list_all)]
+
+    def create_aggregate(self, name: str, metadata: Mapping[str, str]) -> Aggregate:
+        self._database.write(aggregates.create, name, metadata, self._clock())
+        return self._database.read(aggregates.find, name)
+
+    def add_aggregate_host(self, name: str, host: str) -> Aggregate:
+        return self._database.write(aggregates.add_host, name, host)
+
+    def remove_aggregate_host(self, name: str, host: str) -> Aggregate:
+        return self._database.write(aggregates.remove_host, name, host)
+
+    def set_aggregate_metadata(self, name: str, metadata: Mapping[str, str | None]) -> Aggregate:
+        return self._database.write(aggregates.set_metadata, name, metadata)
+
+    def list_groups(self) -> list[dict[str, Any]]:
+        def read(connection: sa.Connection) -> list[dict[str, Any]]:
+            return [_group_view(connection, row) for row in groups.list_all(connection)]
+
+        return self._database.read(read)
+
+    def create_group(self, name: str, policy: str, max_server_per_host: int, project_id: str | None) -> dict[str, Any]:
+        """:raises errors.Conflict:"""
+        self._database.write(groups.create, name, policy, max_server_per_host, project_id, self._clock())
+        return self._database.read(lambda connection: _group_view(connection, groups.find(connection, name)))
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat(timespec="milliseconds") + "Z" if isinstance(value, datetime.datetime) else value
+
+
+def _view(row: sa.Row) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in row._mapping.items() if name not in ("id", "instance_uuid")}
+
+
+def _instance_view(row: sa.Row) -> dict[str, Any]:
+    view = instances.to_instance(row).to_wire()
+    times = ("created_at", "updated_at", "launched_at", "terminated_at", "deadline")
+    view.update({name: _plain(getattr(row, name)) for name in times})
+    view.update(request_id=row.request_id, deleted=row.deleted, group_uuid=row.group_uuid)
+    view["scheduler_hints"] = row.spec["scheduler_hints"]
+    return view
+
+
+def _group_view(connection: sa.Connection, row: sa.Row) -> dict[str, Any]:
+    members = groups.members(connection, row.uuid)
+    return {
+        "uuid": row.uuid,
+        "name": row.name,
+        "policy": row.policy,
+        "max_server_per_host": row.max_server_per_host,
+        "members": [member.uuid for member in members],
+        "hosts": sorted({member.host for member in members if member.host}),
+    }
+
+
+def _zones(found: list[Aggregate]) -> dict[str, str]:
+    """Host name to the availability zone that an aggregate gives it."""
+    return {
+        host: each.metadata["availability_zone"]
+        for each in found
+        if each.metadata.get("availability_zone")
+        for host in each.hosts
+    }

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What agents read and write: their service, their inventory, their instances, and the claims on them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_log import log as logging
+
+from conductor_stub import termination
+from conductor_stub.limits import Limits, step_deadline
+from fleet import errors, states
+from fleet.clock import Clock, utcnow
+from fleet.context import RequestContext
+from fleet.db import groups, history, hosts, instances, services
+from fleet.db.engine import Database, Transaction
+from fleet.objects import HostReport, Instance
+
+LOG = logging.getLogger(__name__)
+
+
+class Records:
+    """Each method is one transaction (or one per host of a batch), and may be repeated without harm."""
+
+    def __init__(
+        self, database: Database, limits: Limits, enable_new_services: bool = True, clock: Clock = utcnow
+    ) -> None:
+        self._database = database
+        self._limits = limits
+        self._enable_new_services = enable_new_services
+        self._clock = clock
+
+    def register_services(self, registrations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        now = self._clock()
+        rows = [
+            self._database.write(services.register, each, now, self._enable_new_services) for each in registrations
+        ]
+        return [{"host": row.host, "binary": row.binary, "disabled": row.disabled} for row in rows]
+
+    def report_state(self, binary: str, host_names: Sequence[str], incarnation: str) -> list[str]:
+        """Heartbeat; returns the hosts that another process serves now."""
+        return self._database.write(services.heartbeat, binary, host_names, incarnation, self._clock())
+
+    def report_hosts(
+        self, reports: Sequence[Mapping[str, Any]], nodes: Mapping[str, Sequence[str]]
+    ) -> list[dict[str, Any]]:
+        """Record inventories, each on its own: one that is refused does not hold back the others."""
+        answers = [self._report(report) for report in reports]
+        for host, names in nodes.items():
+            for gone in self._database.write(hosts.remove_nodes_except, host, names, self._clock()):
+                LOG.info("Node %s:%s is no longer reported: removed", host, gone)
+        return answers
+
+    def _report(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        answer = {"host": data.get("host"), "node": data.get("node"), "accepted": True, "reason": ""}
+        try:
+            report = HostReport.from_wire(data)
+        except errors.InvalidInput as bad:
+            LOG.warning("Inventory of %s:%s refused: %s", data.get("host"), data.get("node"), bad)
+            return {**answer, "accepted": False, "reason": bad.message}
+        self._database.write(hosts.report, report, self._clock())
+        return answer
+
+    def host_instances(self, host: str) -> list[Instance]:
+        return [instances.to_instance(row) for row in self._database.read(instances.on_host, host)]
+
+    def claim(
+        self,
+        context: RequestContext,
+        uuid: str,
+        attempt: int,
+        host: str,
+        node: str,
+        incarnation: str,
+        claim: Mapping[str, int],
+    ) -> Instance:
+        """``placing → spawning``: host, node and usage at once.
+
+        :raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupPolicyViolation: errors.NotFound:
+        """
+        row = self._database.write(
+            _claim, uuid, attempt, host, node, incarnation, claim, self._limits.spawn_timeout_s, self._clock()
+        )
+        return instances.to_instance(row)
+
+    def finish(self, context: RequestContext, uuid: str, attempt: int, host: str, power_state: int) -> Instance:
+        """``spawning → active``. :raises errors.StaleBuild: errors.NotFound:"""
+        row = self._database.write(_finish, uuid, attempt, host, power_state, context.request_id, self._clock())
+        context.about(instance_uuid=uuid, attempt=attempt, host=host)
+        LOG.info("Instance is ACTIVE")
+        return instances.to_instance(row)
+
+    def destroyed(self, context: RequestContext, uuid: str, host: str) -> None:
+        """The host has destroyed the guest of an instance that was to go."""
+        if self._database.write(termination.destroyed, uuid, host, context.request_id, self._clock()):
+            context.about(instance_uuid=uuid, host=host)
+            LOG.info("Instance is DELETED")
+
+
+def _claim(
+    tx: Transaction,
+    uuid: str,
+    attempt: int,
+    host: str,
+    node: str,
+    incarnation: str,
+    claim: Mapping[str, int],
+    spawn_timeout_s: float,
+    now: datetime.datetime,
+) -> sa.Row:
+    row = instances.lock(tx, uuid)
+    here = (row.host, row.node) == (host, node)
+    if row.vm_state == states.BUILDING and row.task_state == states.SPAWNING and row.attempt == attempt and here:
+        return row
+    values = {
+        "task_state": states.SPAWNING,
+        "host": host,
+        "node": node,
+        "launched_on": host,
+        "step_deadline": step_deadline(now, spawn_timeout_s, row.deadline),
+        "claimed_memory_mb": claim["memory_mb"],
+        "claimed_disk_gb": claim["disk_gb"],
+        "claimed_vcpus": claim["vcpus"],
+    }
+    if not instances.move(tx, uuid, attempt=attempt, steps=(states.PLACING,), values=values, now=now):
+        raise instances.stale(row, attempt)
+    services.check_incarnation(tx, host, incarnation)
+    if row.group_uuid:
+        groups.check_policy(tx, row.group_uuid, uuid, host)
+    tx.touch(instances.INSTANCES, uuid)
+    hosts.refresh_usage(tx, host, node, now)
+    return instances.get(tx, uuid)
+
+
+def _finish(
+    tx: Transaction,
+    uuid: str,
+    attempt: int,
+    host: str,
+    power_state: int,
+    request_id: str | None,
+    now: datetime.datetime,
+) -> sa.Row:
+    row = instances.lock(tx, uuid)
+    if (row.vm_state, row.task_state, row.attempt, row.host) == (states.ACTIVE, None, attempt, host):
+        return row
+    values = {
+        "vm_state": states.ACTIVE,
+        "task_state": None,
+        "power_state": power_state,
+        "launched_at": now,
+        "step_deadline": None,
+    }
+    on_this_host = row.host == host
+    if not on_this_host or not instances.move(
+        tx, uuid, attempt=attempt, steps=(states.SPAWNING,), values=values, host=host, now=now
+    ):
+        raise instances.stale(row, attempt)
+    history.add_event(
+        tx,
+        uuid,
+        history.ATTEMPT,
+        now=now,
+        attempt=attempt,
+        host=host,
+        node=row.node,
+        request_id=request_id,
+        duration_s=(now - row.created_at).total_seconds(),
+    )
+    tx.touch(instances.INSTANCES, uuid)
+    hosts.refresh_usage(tx, host, row.node, now)
+    return instances.get(tx, uuid)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes what the scheduler is asked: nova's ``request_spec`` and ``filter_properties`` (spec/conductor-compute §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fleet.objects import Instance, Place, Zone, instance_group
+
+_POLICIES_THAT_NEED_HOSTS = (instance_group.AFFINITY, instance_group.ANTI_AFFINITY)
+
+
+def build_request_spec(instances: Sequence[Instance]) -> dict[str, Any]:
+    """One request for all ``instances``, which share flavor, image and the first one's properties."""
+    first = instances[0]
+    flavor = first.flavor
+    return {
+        "num_instances": len(instances),
+        "instance_uuids": [instance.uuid for instance in instances],
+        "image": first.image.to_wire(),
+        "instance_type": flavor.to_wire(),
+        "instance_properties": {
+            "uuid": first.uuid,
+            "project_id": first.project_id,
+            "user_id": first.user_id,
+            "reservation_id": first.reservation_id,
+            "availability_zone": first.availability_zone,
+            "image_ref": first.image.id,
+            "memory_mb": flavor.memory_mb,
+            "vcpus": flavor.vcpus,
+            "root_gb": flavor.root_gb,
+            "ephemeral_gb": flavor.ephemeral_gb,
+            "numa_topology": first.numa_topology,
+            "pci_requests": first.pci_requests,
+        },
+    }
+
+
+def build_filter_properties(spec: dict[str, Any]) -> dict[str, Any]:
+    """What filters are told besides the sizes; ``spec`` is the stored build request."""
+    zone = Zone.parse(spec["availability_zone"])
+    properties: dict[str, Any] = {"scheduler_hints": spec["scheduler_hints"], "instance_type": spec["flavor"]}
+    if spec["ignore_hosts"]:
+        properties["ignore_hosts"] = spec["ignore_hosts"]
+    if zone.host:
+        properties["force_hosts"] = [zone.host]
+    if zone.node:
+        properties["force_nodes"] = [zone.node]
+    return properties
+
+
+def may_retry(filter_properties: dict[str, Any], max_attempts: int) -> bool:
+    """Whether another host may be tried: not when attempts are limited to one, or a host or node is forced."""
+    forced = (filter_properties.get("force_hosts") or [], filter_properties.get("force_nodes") or [])
+    return max_attempts > 1 and all(len(names) != 1 for names in forced)
+
+
+def populate_retry(
+    filter_properties: dict[str, Any], max_attempts: int, attempt: int, tried: Sequence[tuple[str, str]]
+) -> None:
+    """Tell the filters which hosts were tried; nothing where rescheduling is off."""
+    if may_retry(filter_properties, max_attempts):
+        filter_properties["retry"] = {"num_attempts": attempt, "hosts": [list(pair) for pair in tried]}
+
+
+def setup_instance_group(
+    filter_properties: dict[str, Any], group: Any, members: Sequence[Any], own_uuids: Sequence[str]
+) -> None:
+    """Tell the filters and weighers who the group's members are and where they run.
+
+    :param group: row with uuid, policy, max_server_per_host
+    :param members: rows with uuid and host (None while not placed)
+    """
+    others = {row.host for row in members if row.host is not None and row.uuid not in own_uuids}
+    filter_properties.update(
+        group_updated=group.policy in _POLICIES_THAT_NEED_HOSTS,
+        group_hosts=sorted(others),
+        group_policies=[group.policy],
+        group_members=[row.uuid for row in members],
+        group_uuid=group.uuid,
+        group_max_server_per_host=group.max_server_per_host,
+    )
+
+
+def populate_filter_properties(filter_properties: dict[str, Any], place: Place) -> dict[str, Any]:
+    """A copy for the chosen host: it counts as tried, and its limits are attached unless it was forced."""
+    local = dict(filter_properties)
+    retry = local.get("retry")
+    if retry:
+        local["retry"] = {**retry, "hosts": [*retry["hosts"], [place.host, place.nodename]]}
+    if not local.get("force_hosts"):
+        local["limits"] = place.limits
+    return local

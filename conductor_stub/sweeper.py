@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds what was lost: a build whose step is overdue is handed out again, tried elsewhere, or ended with a fault.
+
+Every conductor sweeps. Each act is a compare-and-set on the row, so two sweepers (or a sweeper and a slow worker that
+was only thought lost) cannot both win.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+
+import sqlalchemy as sa
+from oslo_log import log as logging
+
+from conductor_stub import faults, transitions
+from conductor_stub.build import Builder
+from conductor_stub.limits import Limits, step_deadline
+from conductor_stub.termination import Termination
+from conductor_stub.transitions import Failure
+from fleet import states
+from fleet.clock import Clock, utcnow
+from fleet.context import RequestContext, new_context
+from fleet.db import instances, services
+from fleet.db.engine import Database, Transaction
+
+LOG = logging.getLogger(__name__)
+
+INSTANCES = instances.INSTANCES
+#: Rows looked at in one sweep; the rest waits for the next.
+BATCH = 500
+
+
+class Sweeper:
+    """``sweep`` once; the service calls it every ``sweep_interval`` seconds."""
+
+    def __init__(
+        self, database: Database, builder: Builder, termination: Termination, limits: Limits, clock: Clock = utcnow
+    ) -> None:
+        self._database = database
+        self._builder = builder
+        self._termination = termination
+        self._limits = limits
+        self._clock = clock
+
+    def sweep(self) -> int:
+        """Act on every overdue step; returns how many there were."""
+        now = self._clock()
+        overdue = self._database.read(_overdue, now)
+        waiting = [row for row in overdue if self._sweep_one(row, now)]
+        self._hand_out(waiting, now)
+        stranded = self._database.read(_on_down_hosts, now, self._limits.service_down_time_s)
+        for row in stranded:
+            self._give_up_host(row, f"host {row.host} stopped sending heartbeats")
+        return len(overdue) + len(stranded)
+
+    def _sweep_one(self, row: sa.Row, now: datetime.datetime) -> bool:
+        """Whether the build waits for a worker and is to be handed out; anything else is done here."""
+        if row.task_state == states.DELETING:
+            self._terminate_again(row, now)
+        elif row.deadline is not None and row.deadline <= now:
+            self._time_out(row, now)
+        elif row.task_state == states.SPAWNING:
+            self._give_up_host(row, f"host {row.host} did not finish spawning in {self._limits.spawn_timeout_s:.0f} s")
+        else:
+            return True
+        return False
+
+    def _hand_out(self, rows: list[sa.Row], now: datetime.datetime) -> None:
+        """Builds of one request go together, as they came."""
+
+        def request(row: sa.Row) -> tuple[str, int]:
+            return row.reservation_id, row.attempt
+
+        for (reservation_id, attempt), group in itertools.groupby(sorted(rows, key=request), request):
+            retry_at = step_deadline(now, self._limits.retry_interval_s)
+            mine = [row for row in group if self._database.write(_postpone, row, retry_at, now)]
+            if not mine:
+                continue
+            context = self._context(mine[0])
+            LOG.warning(
+                "%d builds of %s were lost in step %s: handing them out again",
+                len(mine),
+                reservation_id,
+                mine[0].task_state,
+            )
+            self._builder.hand_out(context, [row.uuid for row in mine], attempt)
+
+    def _give_up_host(self, row: sa.Row, reason: str) -> None:
+        failure = Failure(step=row.task_state, code=faults.AttemptLost.__name__, message=reason)
+        self._builder.reschedule(self._context(row), row.uuid, row.attempt, row.host, row.node, failure, ())
+
+    def _time_out(self, row: sa.Row, now: datetime.datetime) -> None:
+        context = self._context(row)
+        place = f"host {row.host}" if row.host else "no host"
+        error = faults.BuildTimeout(timeout_s=f"{self._limits.build_timeout_s:.0f}", step=row.task_state, place=place)
+        if self._database.write(_end_overdue, row.uuid, error, context.request_id, now):
+            LOG.warning("Setting instance to ERROR state: %s", error)
+
+    def _terminate_again(self, row: sa.Row, now: datetime.datetime) -> None:
+        retry_at = step_deadline(now, self._limits.retry_interval_s)
+        if self._database.write(_postpone_deletion, row, retry_at, now):
+            self._termination.send(self._context(row), row.uuid, row.host)
+
+    def _context(self, row: sa.Row) -> RequestContext:
+        """The request that asked for the build: its lines go on under its id."""
+        context = new_context(project_id=row.project_id, user_id=row.user_id)
+        if row.request_id:
+            context.request_id = row.request_id
+        return context.about(instance_uuid=row.uuid, attempt=row.attempt, host=row.host)
+
+
+def _overdue(connection: sa.Connection, now: datetime.datetime) -> list[sa.Row]:
+    return list(instances.list_where(connection, INSTANCES.c.step_deadline <= now, limit=BATCH))
+
+
+def _on_down_hosts(connection: sa.Connection, now: datetime.datetime, down_time_s: float) -> list[sa.Row]:
+    """Builds that a host is spawning which has not been heard of in time."""
+    spawning = instances.list_where(connection, INSTANCES.c.task_state == states.SPAWNING, limit=BATCH)
+    by_host = {each: services.get(connection, each, services.COMPUTE) for each in {row.host for row in spawning}}
+    down = {name for name, service in by_host.items() if not service or not services.is_up(service, now, down_time_s)}
+    return [row for row in spawning if row.host in down]
+
+
+def _postpone(tx: Transaction, row: sa.Row, retry_at: datetime.datetime, now: datetime.datetime) -> bool:
+    """Back to ``scheduling``, due again at ``retry_at``; False when somebody else has acted on the step."""
+    moved = tx.execute(
+        INSTANCES.update()
+        .where(
+            INSTANCES.c.uuid == row.uuid,
+            INSTANCES.c.vm_state == states.BUILDING,
+            INSTANCES.c.task_state == row.task_state,
+            INSTANCES.c.attempt == row.attempt,
+            INSTANCES.c.step_deadline == row.step_deadline,
+        )
+        .values(task_state=states.SCHEDULING, step_deadline=min(retry_at, row.deadline), updated_at=now)
+    )
+    return moved.rowcount == 1
+
+
+def _postpone_deletion(tx: Transaction, row: sa.Row, retry_at: datetime.datetime, now: datetime.datetime) -> bool:
+    moved = tx.execute(
+        INSTANCES.update()
+        .where(
+            INSTANCES.c.uuid == row.uuid,
+            INSTANCES.c.task_state == states.DELETING,
+            INSTANCES.c.step_deadline == row.step_deadline,
+        )
+        .values(step_deadline=retry_at, updated_at=now)
+    )
+    return moved.rowcount == 1
+
+
+def _end_overdue(
+    tx: Transaction, uuid: str, error: Exception, request_id: str | None, now: datetime.datetime
+) -> bool:
+    row = instances.lock(tx, uuid)
+    over = row.vm_state == states.BUILDING and row.task_state in states.BUILD_STEPS and row.deadline <= now
+    if over:
+        transitions.end_in_error(tx, row, error, row.host, request_id, now)
+    return over
