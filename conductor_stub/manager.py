@@ -144,7 +144,7 @@ class OperatorManager:
 
     @endpoint
     def list_instances(
-        self, context: RequestContext, filters: dict[str, fields.Text | None] | None = None
+        self, context: RequestContext, filters: dict[str, fields.Text | list[fields.Uuid] | None] | None = None
     ) -> list[dict[str, Any]]:
         return self._api.list_instances(filters or {})
 

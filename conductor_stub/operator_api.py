@@ -16,7 +16,7 @@ from fleet.db.engine import Database
 from fleet.objects import Aggregate, Flavor
 
 INSTANCES = instances.INSTANCES
-_FILTERS = {"name", "host", "vm_state", "project_id", "reservation_id"}
+_FILTERS = {"name", "host", "vm_state", "project_id", "reservation_id", "uuids"}
 _HOST_VIEW = ["vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb", "local_gb", "local_gb_used", "free_disk_gb", "running_vms", "cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio", "reserved_vcpus", "reserved_memory_mb", "reserved_disk_gb", "hypervisor_type", "hypervisor_version", "host_ip"]
 
 
@@ -38,7 +38,7 @@ class OperatorAPI:
         for name in filters:
             if name not in _FILTERS:
                 raise errors.InvalidInput(field=f"filters.{name}", reason=f"is not one of {', '.join(sorted(_FILTERS))}")
-        conditions = [INSTANCES.c[name] == value for name, value in filters.items() if value is not None]
+        conditions = [_condition(name, value) for name, value in filters.items() if value is not None]
         return [_instance_view(row) for row in self._database.read(instances.list_where, *conditions)]
 
     def show_instance(self, name: str) -> dict[str, Any]:
@@ -137,6 +137,10 @@ class OperatorAPI:
         """:raises errors.Conflict:"""
         self._database.write(groups.create, name, policy, max_server_per_host, project_id, self._clock())
         return self._database.read(lambda connection: _group_view(connection, groups.find(connection, name)))
+
+
+def _condition(name: str, value: Any) -> Any:
+    return INSTANCES.c.uuid.in_(value) if name == "uuids" else INSTANCES.c[name] == value
 
 
 def _plain(value: Any) -> Any:

@@ -81,10 +81,12 @@ def load_config(
     description: str = "",
     register: Sequence = (),
     conf: cfg.ConfigOpts = cfg.CONF,
+    setup_logging: bool = True,
 ) -> cfg.ConfigOpts:
     """Parse ``argv`` and the configuration files, and set up logging.
 
     :param register: functions that declare a service's own options on ``conf`` before the files are read
+    :param setup_logging: False for the command line tools, which write to a person and not to the daemons' log
     :raises SystemExit: on a bad command line or file, after a one-line message
     """
     logging.register_options(conf)
@@ -105,7 +107,8 @@ def load_config(
         raise SystemExit(f"{prog}: {missing}") from None
     except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.ConfigFilesPermissionDeniedError) as bad:
         raise SystemExit(f"{prog}: {bad}") from None
-    logging.setup(conf, prog)
+    if setup_logging:
+        logging.setup(conf, prog)
     _check_liveness(conf)
     return conf
 

@@ -24,7 +24,7 @@ class _API:
         self._conf = conf
         target = oslo_messaging.Target(topic=self.topic, namespace=self.namespace, version=self.version)
         self._client = oslo_messaging.get_rpc_client(
-            transport, target, serializer=serializer.ContextSerializer(), timeout=conf.rpc_response_timeout
+            transport, target, serializer=serializer.ContextSerializer()
         )
 
     def _call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:

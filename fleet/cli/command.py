@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every command shares: the connection to the conductor, failures in plain words, and how values are shown."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cliff import columns, command, lister, show
+
+from fleet.cli import connection
+
+Record = Mapping[str, Any]
+
+
+class _Connected:
+    """Mixed into cliff's classes."""
+
+    app: Any
+
+    @property
+    def conductor(self) -> connection.Connection:
+        return self.app.connection
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        with self.conductor.plain_failures():
+            return super().run(parsed_args) or 0  # type: ignore[misc]
+
+
+class Command(_Connected, command.Command):
+    """Does something and prints at most a line."""
+
+
+class Lister(_Connected, lister.Lister):
+    """Prints a table."""
+
+
+class ShowOne(_Connected, show.ShowOne):
+    """Prints one thing, a line per field."""
+
+
+def table(names: Sequence[str], records: Iterable[Record]) -> tuple[Sequence[str], list[tuple]]:
+    """Columns and rows as cliff takes them; a missing value is shown as empty."""
+    return names, [tuple(_shown(record.get(name)) for name in names) for record in records]
+
+
+class Listed(columns.FormattableColumn):
+    """A list: comma-separated for people, as it is for programs."""
+
+    def human_readable(self) -> str:
+        return ", ".join(map(str, self._value))
+
+
+class Pairs(columns.FormattableColumn):
+    """A mapping: ``key=value`` pairs for people, as it is for programs."""
+
+    def human_readable(self) -> str:
+        return ", ".join(f"{key}={value}" for key, value in sorted(self._value.items()))
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, Mapping):
+        return Pairs(value)
+    if isinstance(value, (list, tuple)):
+        return Listed(value)
+    return "" if value is None else value
+
+
+def pair(text: str) -> tuple[str, str]:
+    """An argparse type: ``KEY=VALUE``."""
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+def positive(text: str) -> int:
+    """An argparse type: a whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+def natural(text: str) -> int:
+    """An argparse type: a whole number from 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conductor as the command line reaches it, and its failures in plain words."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+
+from fleet import context, errors
+from fleet.rpc import clients, transport
+
+#: Ports of brokers whose URL names none.
+_DEFAULT_PORT = 5672
+_CONNECT_TIMEOUT_S = 3
+
+
+class CommandFailed(Exception):
+    """What went wrong, in one line for the user."""
+
+
+class Connection:
+    """Opened at the first call: ``--help`` and wrong arguments need no broker."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._opened: tuple[oslo_messaging.Transport, clients.OperatorAPI, clients.ComputeTaskAPI] | None = None
+
+    def operator(self, method: str, **arguments: Any) -> Any:
+        """Call ``method`` of the contract's ``operator`` namespace."""
+        return self._open()[1].call(context.new_context(), method, **arguments)
+
+    def create(self, request: dict[str, Any]) -> dict[str, Any]:
+        return self._open()[2].create(context.new_context(), request)
+
+    def terminate(self, uuids: list[str]) -> None:
+        self._open()[2].terminate_instances(context.new_context(), uuids)
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened[0].cleanup()
+
+    @contextlib.contextmanager
+    def plain_failures(self) -> Iterator[None]:
+        """Turn the failures that a user can meet into :class:`CommandFailed`; others are bugs and stay as they are."""
+        try:
+            yield
+        except errors.FleetError as refusal:
+            raise CommandFailed(refusal.message) from None
+        except oslo_messaging.RemoteError as broken:
+            raise CommandFailed(
+                f"the conductor failed to answer ({broken.exc_type}: {broken.value}); its log has the details"
+            ) from None
+        except oslo_messaging.MessagingTimeout:
+            timeout_s = self._conf.rpc_response_timeout
+            raise CommandFailed(f"the conductor did not answer within {timeout_s} s; is it running?") from None
+        except oslo_messaging.MessageDeliveryFailure as nobody:
+            raise CommandFailed(str(nobody)) from None
+
+    def _open(self) -> tuple[oslo_messaging.Transport, clients.OperatorAPI, clients.ComputeTaskAPI]:
+        if self._opened is None:
+            check_broker(oslo_messaging.TransportURL.parse(self._conf))
+            bus = transport.get_transport(self._conf)
+            self._opened = bus, clients.OperatorAPI(bus, self._conf), clients.ComputeTaskAPI(bus, self._conf)
+        return self._opened
+
+
+def check_broker(url: oslo_messaging.TransportURL) -> None:
+    """A daemon waits for its broker for ever; a person wants to know at once.
+
+    :raises oslo_messaging.MessageDeliveryFailure: no host of ``url`` accepts a connection
+    """
+    tried = []
+    for host in url.hosts if url.transport in ("rabbit", "rabbitmq", "amqp") else []:
+        place = host.hostname or "localhost", host.port or _DEFAULT_PORT
+        try:
+            socket.create_connection(place, timeout=_CONNECT_TIMEOUT_S).close()
+        except OSError as unreachable:
+            tried.append(f"{place[0]}:{place[1]} ({unreachable.strerror or unreachable})")
+        else:
+            return
+    if tried:
+        raise oslo_messaging.MessageDeliveryFailure(
+            f"no message broker answers at {', '.join(tried)}; check transport_url in the configuration"
+        )

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet``: boot and watch instances, and run the fleet."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import sys
+from collections.abc import Sequence
+
+from cliff import app, commandmanager
+from oslo_config import cfg
+
+from fleet.cli import aggregates, application, boot, connection, flavors, groups, hosts, replay, servers, services
+
+COMMANDS = (
+    ("boot", boot.Boot),
+    ("server list", servers.ListServers),
+    ("server show", servers.ShowServer),
+    ("server delete", servers.DeleteServers),
+    ("host list", hosts.ListHosts),
+    ("host show", hosts.ShowHost),
+    ("service list", services.ListServices),
+    ("service enable", services.EnableService),
+    ("service disable", services.DisableService),
+    ("flavor list", flavors.ListFlavors),
+    ("flavor create", flavors.CreateFlavor),
+    ("aggregate list", aggregates.ListAggregates),
+    ("aggregate create", aggregates.CreateAggregate),
+    ("aggregate add-host", aggregates.AddHost),
+    ("aggregate remove-host", aggregates.RemoveHost),
+    ("aggregate set", aggregates.SetMetadata),
+    ("group list", groups.ListGroups),
+    ("group create", groups.CreateGroup),
+    ("replay", replay.Replay),
+)
+
+
+class FleetApp(app.App):
+    """Reads the configuration, registers the commands and turns a failure into one line and exit status 1."""
+
+    NAME = "fleet"
+    LOG = logging.getLogger("fleet")
+
+    def __init__(self, conf: cfg.ConfigOpts = cfg.CONF) -> None:
+        manager = commandmanager.CommandManager("fleet.cli")
+        for name, factory in COMMANDS:
+            manager.add_command(name, factory)
+        super().__init__(
+            "Boot instances and run the fleet.", importlib.metadata.version("fleet"), manager, deferred_help=True
+        )
+        self._conf = conf
+        self.connection = connection.Connection(conf)
+
+    def build_option_parser(self, description, version, argparse_kwargs=None):
+        return application.add_config_file(super().build_option_parser(description, version, argparse_kwargs))
+
+    def configure_logging(self) -> None:
+        super().configure_logging()
+        application.quieten(self.options.verbose_level)
+
+    def initialize_app(self, argv: list[str]) -> None:
+        application.load(self.options.config_file, self.NAME, self._conf)
+
+    def clean_up(self, cmd, result, err) -> None:
+        self.connection.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return FleetApp().run(list(sys.argv[1:] if argv is None else argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet server``: the instances."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from fleet.cli import command, connection, faults, following
+
+COLUMNS = ("uuid", "name", "status", "task", "host", "node", "flavor", "attempt", "created_at")
+
+
+class ListServers(command.Lister):
+    """List the instances."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--host", help="Only those on this host.")
+        parser.add_argument("--status", metavar="STATUS", help="Only ACTIVE, BUILDING or ERROR ones.")
+        parser.add_argument("--name", help="Only those with this name.")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        wanted = {
+            "host": parsed_args.host,
+            "vm_state": parsed_args.status and parsed_args.status.lower(),
+            "name": parsed_args.name,
+        }
+        filters = {key: value for key, value in wanted.items() if value}
+        return command.table(COLUMNS, map(summary, self.conductor.operator("list_instances", filters=filters)))
+
+
+class ShowServer(command.ShowOne):
+    """Show one instance: where it is, or why it is nowhere, and every attempt to build it."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("server", help="Name or uuid.")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        found = self.conductor.operator("show_instance", name=parsed_args.server)
+        instance, flavor = found["instance"], found["instance"].get("flavor") or {}
+        fields = {
+            **summary(instance),
+            "vcpus": flavor.get("vcpus"),
+            "memory_mb": flavor.get("memory_mb"),
+            "root_gb": flavor.get("root_gb"),
+            "availability_zone": instance.get("availability_zone"),
+            "launched_at": instance.get("launched_at"),
+            "deadline": instance.get("deadline"),
+            "metadata": instance.get("metadata") or None,
+        }
+        names, rows = command.table(tuple(fields), [fields])
+        return (*names, "faults", "attempts"), (
+            *rows[0],
+            faults.Faults(found["faults"]),
+            faults.Attempts(found["events"]),
+        )
+
+
+class DeleteServers(command.Command):
+    """Delete instances."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("server", nargs="*", help="Name or uuid.")
+        parser.add_argument("--all", action="store_true", help="Every instance there is.")
+        parser.add_argument("--wait", action="store_true", help="Wait until they are gone.")
+        parser.add_argument(
+            "--timeout", type=command.positive, default=60, metavar="SECONDS", help="With --wait: how long."
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        if bool(parsed_args.server) == parsed_args.all:
+            raise connection.CommandFailed("name the instances to delete, or say --all")
+        if parsed_args.all:
+            uuids = [each["uuid"] for each in self.conductor.operator("list_instances", filters={})]
+        else:
+            shown = [self.conductor.operator("show_instance", name=name) for name in parsed_args.server]
+            uuids = [each["instance"]["uuid"] for each in shown]
+        if parsed_args.wait:
+            late = following.delete(self.conductor, uuids, parsed_args.timeout)
+            if late:
+                raise connection.CommandFailed(f"not deleted within {parsed_args.timeout} s: {', '.join(late)}")
+        elif uuids:
+            self.conductor.terminate(uuids)
+
+
+def summary(instance: command.Record) -> dict[str, Any]:
+    """An instance as one row."""
+    return {
+        **instance,
+        "status": (instance.get("vm_state") or "").upper(),
+        "task": instance.get("task_state"),
+        "flavor": (instance.get("flavor") or {}).get("name"),
+    }

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet service``: the daemons, and whether a host takes new instances."""
+
+from __future__ import annotations
+
+import argparse
+
+from fleet.cli import command
+
+COLUMNS = ("host", "binary", "status", "state", "disabled_reason", "last_seen_up")
+
+
+class ListServices(command.Lister):
+    """List the daemons that have registered, with their last sign of life."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        return command.table(COLUMNS, self.conductor.operator("list_services"))
+
+
+class EnableService(command.Command):
+    """Let a host take new instances again."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _service_arguments(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.conductor.operator(
+            "update_service", host=parsed_args.host, binary=parsed_args.binary, disabled=False, reason=None
+        )
+
+
+class DisableService(command.Command):
+    """Place no new instances on a host; those that it has stay."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = _service_arguments(super().get_parser(prog_name))
+        parser.add_argument("--reason", help="Why; shown by 'fleet service list'.")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.conductor.operator(
+            "update_service",
+            host=parsed_args.host,
+            binary=parsed_args.binary,
+            disabled=True,
+            reason=parsed_args.reason,
+        )
+
+
+def _service_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("host")
+    parser.add_argument("binary", nargs="?", default="fleet-compute", help="Default: %(default)s.")
+    return parser
