@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A clock that moves when it is told to."""
+
+from __future__ import annotations
+
+import datetime
+
+
+class FakeClock:
+    """Callable like ``fleet.clock.utcnow``."""
+
+    def __init__(self, now: datetime.datetime | None = None) -> None:
+        self.now = now or datetime.datetime(2026, 1, 1, 12, 0, 0)
+
+    def __call__(self) -> datetime.datetime:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += datetime.timedelta(seconds=seconds)

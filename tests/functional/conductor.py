@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole conductor over a real database, with fakes for its neighbours and a clock that is moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor_stub.build import Builder
+from conductor_stub.intake import Intake
+from conductor_stub.limits import Limits
+from conductor_stub.operator_api import OperatorAPI
+from conductor_stub.records import Records
+from conductor_stub.sweeper import Sweeper
+from conductor_stub.termination import Termination
+from fleet.context import RequestContext, new_context
+from fleet.db.engine import Database
+from fleet.objects import BuildRequest, Instance
+from tests.clock import FakeClock
+from tests.functional.trio_fakes import FakeCompute, FakeNotifier, FakeScheduler, FakeTasks
+
+INCARNATION = "life-one"
+
+
+class Conductor:
+    def __init__(self, database: Database, limits: Limits | None = None) -> None:
+        self.clock = FakeClock()
+        self.limits = limits or Limits()
+        self.scheduler, self.compute, self.tasks, self.notifier = (
+            FakeScheduler(),
+            FakeCompute(),
+            FakeTasks(),
+            FakeNotifier(),
+        )
+        self.builder = Builder(
+            database,
+            self.scheduler,  # type: ignore[arg-type]
+            self.compute,  # type: ignore[arg-type]
+            self.tasks,  # type: ignore[arg-type]
+            self.notifier,
+            self.limits,
+            self.clock,
+        )
+        self.intake = Intake(database, self.builder, self.limits, None, self.clock)
+        self.termination = Termination(database, self.compute, self.limits, self.clock)  # type: ignore[arg-type]
+        self.records = Records(database, self.limits, clock=self.clock)
+        self.sweeper = Sweeper(database, self.builder, self.termination, self.limits, self.clock)
+        self.operator = OperatorAPI(database, self.limits.service_down_time_s, clock=self.clock)
+
+    def add_host(self, host: str, memory_mb: int = 8000) -> None:
+        service = {"host": host, "binary": "fleet-compute", "topic": "compute", "incarnation": INCARNATION}
+        self.records.register_services([service])
+        report = {"host": host, "node": host, "vcpus": 8, "memory_mb": memory_mb, "local_gb": 100}
+        answers = self.records.report_hosts([report], {host: [host]})
+        assert [answer["accepted"] for answer in answers] == [True]
+
+    def create(self, **request: Any) -> list[str]:
+        """Accept a request and return its uuids; nothing is placed yet."""
+        request.setdefault("flavor", {"vcpus": 1, "memory_mb": 1024, "root_gb": 10})
+        accepted = self.intake.accept(context(), BuildRequest.from_wire(request))
+        return [each["uuid"] for each in accepted["instances"]]
+
+    def work(self) -> int:
+        """Do what was handed out to conductor workers; how many messages there were."""
+        return self.tasks.deliver(self.builder.build_instances)
+
+    def place(self, host: str, *alternates: str, **request: Any) -> str:
+        """One instance, on its way to ``host``."""
+        self.scheduler.answers.append([(host, alternates)])
+        (uuid,) = self.create(**request)
+        self.work()
+        return uuid
+
+    def claim(self, uuid: str, host: str, attempt: int = 1) -> Instance:
+        claim = {"memory_mb": 1024, "disk_gb": 10, "vcpus": 1}
+        return self.records.claim(context(), uuid, attempt, host, host, INCARNATION, claim)
+
+    def finish(self, uuid: str, host: str, attempt: int = 1) -> Instance:
+        return self.records.finish(context(), uuid, attempt, host, 1)
+
+    def state(self, uuid: str) -> tuple[str, str | None, int, str | None]:
+        """vm_state, task_state, attempt, host."""
+        found = self.operator.show_instance(uuid)["instance"]
+        return found["vm_state"], found["task_state"], found["attempt"], found["host"]
+
+    def faults(self, uuid: str) -> list[dict[str, Any]]:
+        return self.operator.show_instance(uuid)["faults"]
+
+    def memory_used(self, host: str) -> int:
+        (node,) = self.operator.show_host(host)["nodes"]
+        return node["memory_mb_used"]
+
+
+def context() -> RequestContext:
+    return new_context(project_id="tenant", user_id="user")

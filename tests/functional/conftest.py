@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``database``: every test that asks for it runs once per engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fleet.db.engine import Database
+from tests.functional import databases
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql", "mariadb"])
+def opened_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path_factory.mktemp('ledger')}/fleet.db"
+    else:
+        url = request.getfixturevalue(f"{request.param}_url")
+    with databases.open_database(url).disposed() as database:
+        yield database
+
+
+@pytest.fixture
+def database(opened_database: Database) -> Database:
+    """An empty ledger at the newest schema."""
+    databases.empty(opened_database)
+    return opened_database

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a build, step by step, as the ledger tells it."""
+
+from __future__ import annotations
+
+import oslo_messaging
+import pytest
+
+from conductor_stub.limits import Limits
+from conductor_stub.transitions import Failure
+from fleet import errors
+from fleet.db.engine import Database
+from fleet.objects import Place
+from tests.functional.conductor import INCARNATION, Conductor, context
+from tests.functional.trio_fakes import no_valid_host
+
+REFUSED = Failure(step="claim", code="ComputeResourcesUnavailable", message="Free memory 1.00 MB < requested 1024 MB")
+
+
+@pytest.fixture
+def conductor(database: Database) -> Conductor:
+    conductor = Conductor(database)
+    for host in ("h1", "h2", "h3"):
+        conductor.add_host(host)
+    return conductor
+
+
+def alternates(*hosts: str) -> list[Place]:
+    return [Place(host, host, {}) for host in hosts]
+
+
+def refuse(conductor: Conductor, uuid: str, host: str, attempt: int, *others: str) -> None:
+    conductor.builder.reschedule(context(), uuid, attempt, host, host, REFUSED, alternates(*others))
+
+
+def test_a_build_goes_once_round(conductor: Conductor) -> None:
+    """Accepted, placed, claimed, active: and the host's usage follows the claim."""
+    (uuid,) = conductor.create()
+    steps = [conductor.state(uuid)]
+    conductor.scheduler.answers.append([("h1", ["h2"])])
+    conductor.work()
+    steps.append(conductor.state(uuid))
+    conductor.claim(uuid, "h1")
+    steps.append(conductor.state(uuid))
+    conductor.finish(uuid, "h1")
+    steps.append(conductor.state(uuid))
+
+    assert steps == [
+        ("building", "scheduling", 1, None),
+        ("building", "placing", 1, None),
+        ("building", "spawning", 1, "h1"),
+        ("active", None, 1, "h1"),
+    ]
+    assert conductor.memory_used("h1") == 1024
+    ((host, build),) = conductor.compute.builds
+    assert (host, build["node"], build["attempt"], build["alternates"]) == (
+        "h1",
+        "h1",
+        1,
+        [{"host": "h2", "nodename": "h2", "limits": {}}],
+    )
+
+
+def test_the_scheduler_is_asked_as_nova_asks(conductor: Conductor) -> None:
+    """The request spec and the filter properties have nova's keys; a zone with a host forces it."""
+    conductor.place("h1", availability_zone="z1:h1", scheduler_hints={"same_host": [], "mine": 1}, image={"id": "img"})
+
+    ((spec, properties),) = conductor.scheduler.requests
+
+    assert spec["num_instances"] == 1
+    assert spec["instance_type"]["memory_mb"] == 1024
+    assert spec["instance_properties"]["availability_zone"] == "z1"
+    assert spec["instance_properties"]["project_id"] == "tenant"
+    assert spec["image"]["id"] == "img"
+    assert properties["force_hosts"] == ["h1"]
+    assert properties["scheduler_hints"]["mine"] == 1
+    assert "retry" not in properties
+
+
+def test_several_instances_are_asked_for_at_once(conductor: Conductor) -> None:
+    """One request for three instances is one question to the scheduler and one cast per instance."""
+    conductor.scheduler.answers.append([("h1", ()), ("h2", ()), ("h1", ())])
+    uuids = conductor.create(count=3, name="web")
+    conductor.work()
+
+    assert len(conductor.scheduler.requests) == 1
+    assert [host for host, _build in conductor.compute.builds] == ["h1", "h2", "h1"]
+    assert [build["instance"]["uuid"] for _host, build in conductor.compute.builds] == uuids
+    assert [build["instance"]["name"] for _host, build in conductor.compute.builds] == ["web-1", "web-2", "web-3"]
+
+
+def test_no_valid_host_ends_every_instance_with_the_counts(conductor: Conductor) -> None:
+    """All or none: each instance is in ERROR, with a fault that has the counts per filter, and a notification."""
+    conductor.scheduler.answers.append(no_valid_host())
+    uuids = conductor.create(count=2)
+    conductor.work()
+
+    for uuid in uuids:
+        assert conductor.state(uuid) == ("error", None, 1, None)
+        (fault,) = conductor.faults(uuid)
+        assert fault["error"] == "NoValidHost"
+        assert fault["message"] == "No valid host was found. RamFilter left none."
+        assert fault["details"]["filters"] == [{"name": "RamFilter", "start": 3, "end": 0}]
+    assert [event for event, _payload in conductor.notifier.errors] == ["compute_task.build_instances"] * 2
+
+
+def test_a_refused_claim_goes_to_the_alternate_without_asking_again(conductor: Conductor) -> None:
+    """The next alternate is tried at the next attempt; the scheduler is not asked."""
+    uuid = conductor.place("h1", "h2")
+    refuse(conductor, uuid, "h1", 1, "h2")
+
+    assert conductor.state(uuid) == ("building", "placing", 2, None)
+    assert [(host, build["attempt"]) for host, build in conductor.compute.builds] == [("h1", 1), ("h2", 2)]
+    assert conductor.compute.builds[1][1]["filter_properties"]["retry"]["hosts"] == [["h1", "h1"], ["h2", "h2"]]
+    assert len(conductor.scheduler.requests) == 1
+
+
+def test_without_alternates_the_scheduler_is_asked_again(conductor: Conductor) -> None:
+    """It is told which hosts were tried."""
+    uuid = conductor.place("h1")
+    conductor.scheduler.answers.append([("h2", ())])
+    refuse(conductor, uuid, "h1", 1)
+    conductor.work()
+
+    assert conductor.scheduler.requests[1][1]["retry"] == {"num_attempts": 2, "hosts": [["h1", "h1"]]}
+    assert conductor.state(uuid) == ("building", "placing", 2, None)
+
+
+def test_a_failed_spawn_gives_the_claim_back(conductor: Conductor) -> None:
+    """What the host held for the instance is free again in the same transaction."""
+    uuid = conductor.place("h1", "h2")
+    conductor.claim(uuid, "h1")
+    assert conductor.memory_used("h1") == 1024
+
+    refuse(conductor, uuid, "h1", 1, "h2")
+
+    assert conductor.memory_used("h1") == 0
+    assert conductor.state(uuid) == ("building", "placing", 2, None)
+
+
+def test_every_attempt_is_listed_when_none_is_left(conductor: Conductor) -> None:
+    """After scheduler_max_attempts hosts the build ends, and its fault names each of them with the reason."""
+    uuid = conductor.place("h1", "h2", "h3")
+    refuse(conductor, uuid, "h1", 1, "h2", "h3")
+    refuse(conductor, uuid, "h2", 2, "h3")
+    refuse(conductor, uuid, "h3", 3)
+
+    assert conductor.state(uuid) == ("error", None, 3, None)
+    (fault,) = conductor.faults(uuid)
+    assert fault["error"] == "MaxRetriesExceeded"
+    tried = [(each["attempt"], each["host"], each["reason"]) for each in fault["details"]["attempts"]]
+    assert tried == [(1, "h1", REFUSED.message), (2, "h2", REFUSED.message), (3, "h3", REFUSED.message)]
+
+
+def test_a_forced_host_is_not_retried(conductor: Conductor) -> None:
+    """A request for one host ends when that host says no."""
+    uuid = conductor.place("h1", "h2", availability_zone="nova:h1")
+    refuse(conductor, uuid, "h1", 1, "h2")
+
+    assert conductor.state(uuid) == ("error", None, 1, None)
+    assert REFUSED.message in conductor.faults(uuid)[0]["message"]
+
+
+def test_a_host_without_a_queue_is_passed_over_at_once(conductor: Conductor) -> None:
+    """An agent that is gone is a failed attempt, not a timeout."""
+    conductor.compute.without_queue.add("h1")
+    uuid = conductor.place("h1", "h2")
+
+    assert [host for host, _build in conductor.compute.builds] == ["h2"]
+    assert conductor.state(uuid) == ("building", "placing", 2, None)
+    events = conductor.operator.show_instance(uuid)["events"]
+    assert [(each["event"], each["host"], each["result"]) for each in events] == [
+        ("create", None, "success"),
+        ("attempt", "h1", "ServiceDown"),
+    ]
+
+
+LATE = [
+    ("another attempt", 2, "h1"),
+    ("an attempt long past", 0, "h1"),
+]
+
+
+@pytest.mark.parametrize(("why", "attempt", "host"), LATE, ids=[case[0] for case in LATE])
+def test_a_late_claim_is_refused(conductor: Conductor, why: str, attempt: int, host: str) -> None:
+    """A claim for an attempt that the row is not at takes nothing."""
+    uuid = conductor.place("h1")
+    with pytest.raises(errors.StaleBuild):
+        conductor.claim(uuid, host, attempt)
+    assert conductor.state(uuid) == ("building", "placing", 1, None)
+    assert conductor.memory_used("h1") == 0
+
+
+def test_a_repeated_claim_is_the_same_claim(conductor: Conductor) -> None:
+    """An agent that got no answer asks again, and is told yes again; the host is charged once."""
+    uuid = conductor.place("h1")
+    conductor.claim(uuid, "h1")
+    assert conductor.claim(uuid, "h1").host == "h1"
+    assert conductor.memory_used("h1") == 1024
+    conductor.finish(uuid, "h1")
+    assert conductor.finish(uuid, "h1").vm_state == "active"
+
+
+def test_only_one_of_two_hosts_gets_the_instance(conductor: Conductor) -> None:
+    """When two casts of one attempt are about, the first claim wins and the other is stale."""
+    uuid = conductor.place("h1")
+    conductor.claim(uuid, "h1")
+    with pytest.raises(errors.StaleBuild):
+        conductor.claim(uuid, "h2")
+    assert (conductor.memory_used("h1"), conductor.memory_used("h2")) == (1024, 0)
+
+
+def test_an_earlier_life_of_an_agent_cannot_claim(conductor: Conductor) -> None:
+    """After another process has registered the host, the old one's claim is refused and changes nothing."""
+    uuid = conductor.place("h1")
+    service = {"host": "h1", "binary": "fleet-compute", "topic": "compute", "incarnation": "life-two", "pid": 7}
+    conductor.records.register_services([service])
+
+    with pytest.raises(errors.StaleIncarnation, match="pid 7"):
+        conductor.claim(uuid, "h1")
+
+    assert conductor.state(uuid) == ("building", "placing", 1, None)
+    assert conductor.records.report_state("fleet-compute", ["h1", "h2"], INCARNATION) == ["h1"]
+
+
+def test_a_group_policy_is_held_at_the_claim(conductor: Conductor) -> None:
+    """Two members of an anti-affinity group that were sent to one host: the second claim is refused."""
+    conductor.operator.create_group("apart", "anti-affinity", 1, None)
+    first = conductor.place("h1", group="apart")
+    second = conductor.place("h1", group="apart")
+    conductor.claim(first, "h1")
+
+    with pytest.raises(errors.GroupPolicyViolation):
+        conductor.claim(second, "h1")
+
+    assert conductor.claim(second, "h2").host == "h2"
+
+
+def test_group_members_are_told_to_the_scheduler(conductor: Conductor) -> None:
+    """Policy, members and their hosts are in the filter properties; the request's own instances count as members."""
+    group = conductor.operator.create_group("together", "affinity", 1, None)
+    first = conductor.place("h1", group="together")
+    conductor.claim(first, "h1")
+    second = conductor.place("h1", scheduler_hints={"group": "together"})
+
+    properties = conductor.scheduler.requests[1][1]
+
+    assert properties["group_policies"] == ["affinity"]
+    assert properties["group_hosts"] == ["h1"]
+    assert properties["group_updated"] is True
+    assert sorted(properties["group_members"]) == sorted([first, second])
+    assert properties["scheduler_hints"]["group"] == group["uuid"]
+
+
+def test_a_scheduler_that_does_not_answer_is_asked_again(conductor: Conductor) -> None:
+    """A timeout is no failure of the build: the sweeper hands it out again after a while."""
+    conductor.scheduler.answers.extend([oslo_messaging.MessagingTimeout(), [("h1", ())]])
+    (uuid,) = conductor.create()
+    conductor.work()
+    assert conductor.state(uuid) == ("building", "scheduling", 1, None)
+
+    assert conductor.sweeper.sweep() == 0
+    conductor.clock.advance(conductor.limits.retry_interval_s)
+    assert conductor.sweeper.sweep() == 1
+    conductor.work()
+
+    assert [host for host, _build in conductor.compute.builds] == ["h1"]
+
+
+LOST = [
+    ("the cast to the workers", lambda conductor: conductor.tasks.cast.clear(), "placing_timeout_s"),
+    ("the cast to the agent", lambda conductor: conductor.work(), "placing_timeout_s"),
+]
+
+
+@pytest.mark.parametrize(("what", "lose", "limit"), LOST, ids=[case[0] for case in LOST])
+def test_a_lost_message_is_found_by_the_sweeper(conductor: Conductor, what: str, lose, limit: str) -> None:
+    """Whichever message is lost, the build is placed anew at the same attempt once its step is overdue."""
+    conductor.scheduler.answers.extend([[("h1", ())]] * 2)
+    (uuid,) = conductor.create()
+    lose(conductor)
+    conductor.clock.advance(getattr(conductor.limits, limit))
+    conductor.sweeper.sweep()
+    conductor.work()
+
+    conductor.claim(uuid, "h1")
+    assert conductor.finish(uuid, "h1").vm_state == "active"
+
+
+def test_duplicates_are_placed_once(conductor: Conductor) -> None:
+    """Fifty copies of one message lead to one question to the scheduler and one cast."""
+    conductor.scheduler.answers.append([("h1", ())])
+    (uuid,) = conductor.create()
+    (message,) = conductor.tasks.cast
+    conductor.tasks.cast.extend([message] * 49)
+    conductor.work()
+
+    assert len(conductor.scheduler.requests) == 1
+    assert len(conductor.compute.builds) == 1
+
+
+def test_a_build_ends_at_its_deadline(conductor: Conductor) -> None:
+    """A build that nobody can place ends in ERROR with a fault that names the step it was lost in."""
+    (uuid,) = conductor.create()
+    conductor.tasks.cast.clear()
+    conductor.clock.advance(conductor.limits.build_timeout_s)
+    conductor.sweeper.sweep()
+
+    assert conductor.state(uuid) == ("error", None, 1, None)
+    (fault,) = conductor.faults(uuid)
+    assert fault["error"] == "BuildTimeout"
+    assert "lost in step scheduling" in fault["message"]
+
+
+def test_a_host_that_dies_while_spawning_loses_the_build(conductor: Conductor) -> None:
+    """When its heartbeats stop, the attempt has failed and the next host is asked for; the claim is given back."""
+    uuid = conductor.place("h1")
+    conductor.claim(uuid, "h1")
+    conductor.scheduler.answers.append([("h2", ())])
+    conductor.clock.advance(conductor.limits.service_down_time_s + 1)
+    conductor.records.report_state("fleet-compute", ["h2", "h3"], INCARNATION)
+    conductor.sweeper.sweep()
+    conductor.work()
+
+    assert conductor.state(uuid) == ("building", "placing", 2, None)
+    assert conductor.memory_used("h1") == 0
+    with pytest.raises(errors.StaleBuild):
+        conductor.finish(uuid, "h1")
+    conductor.claim(uuid, "h2", attempt=2)
+    assert conductor.finish(uuid, "h2", attempt=2).host == "h2"
+
+
+def test_a_host_that_spawns_for_too_long_loses_the_build(database: Database) -> None:
+    """Its agent lives, but the step's time is over."""
+    conductor = Conductor(database, Limits(service_down_time_s=10**6))
+    conductor.add_host("h1")
+    uuid = conductor.place("h1")
+    conductor.claim(uuid, "h1")
+    conductor.clock.advance(conductor.limits.spawn_timeout_s)
+    conductor.sweeper.sweep()
+
+    assert conductor.state(uuid) == ("building", "scheduling", 2, None)
+
+
+def test_an_aborted_build_is_not_tried_elsewhere(conductor: Conductor) -> None:
+    """The agent says that no host can build it: ERROR at once, and nothing is held."""
+    uuid = conductor.place("h1", "h2")
+    conductor.claim(uuid, "h1")
+    failure = Failure(step="spawn", code="BuildAbort", message="image cannot be used")
+    conductor.builder.abort(context(), uuid, 1, "h1", "h1", failure)
+
+    assert conductor.state(uuid) == ("error", None, 1, None)
+    assert "image cannot be used" in conductor.faults(uuid)[0]["message"]
+    assert conductor.memory_used("h1") == 0
+
+
+def test_a_requested_flavor_must_fit_its_image(conductor: Conductor) -> None:
+    """A flavor too small for the image is refused at the door, and no row is written."""
+    with pytest.raises(errors.InvalidInput, match="request.flavor.memory_mb"):
+        conductor.create(image={"id": "big", "min_ram": 4096})
+    assert conductor.operator.list_instances({}) == []
+
+
+def test_unknown_names_are_refused_at_the_door(conductor: Conductor) -> None:
+    """No such flavor, no such group: a typed error that names it."""
+    with pytest.raises(errors.NotFound, match="Flavor m1.none"):
+        conductor.create(flavor="m1.none")
+    with pytest.raises(errors.NotFound, match="Server group nobody"):
+        conductor.create(group="nobody")

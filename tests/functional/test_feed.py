@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The change feed misses nothing, in whatever order transactions commit."""
+
+from __future__ import annotations
+
+import random
+import threading
+from concurrent import futures
+
+import pytest
+import sqlalchemy as sa
+
+from fleet.db import aggregates, hosts, services
+from fleet.db.engine import Database, Transaction
+from fleet.db.feed import ChangeFeed, Changes
+from fleet.db.models import compute_nodes
+from fleet.objects import HostReport
+from tests.clock import FakeClock
+
+CLOCK = FakeClock()
+
+
+def report(database: Database, host: str, memory_mb: int = 8000) -> None:
+    inventory = HostReport(host=host, node=host, vcpus=8, memory_mb=memory_mb, local_gb=100)
+    database.write(hosts.report, inventory, CLOCK())
+
+
+def register(database: Database, host: str) -> None:
+    service = {"host": host, "binary": "fleet-compute", "topic": "compute", "incarnation": "one"}
+    database.write(services.register, service, CLOCK())
+
+
+class Cache:
+    """What a scheduler would know: the last row seen of every node."""
+
+    def __init__(self, database: Database) -> None:
+        self._feed = ChangeFeed(database)
+        self.generation = 0
+        self.memory: dict[str, int] = {}
+
+    def refresh(self) -> Changes:
+        changes = self._feed.read(self.generation)
+        assert changes.generation >= self.generation
+        self.generation = changes.generation
+        for row in changes.nodes:
+            self.memory[row.host] = row.memory_mb
+        return changes
+
+
+def test_first_read_is_everything(database: Database) -> None:
+    """A new cache gets the complete state, and says that it is complete."""
+    register(database, "h1")
+    report(database, "h1")
+    aggregate = database.write(aggregates.create, "fast", {"ssd": "true"}, CLOCK())
+    database.write(aggregates.add_host, "fast", "h1")
+
+    changes = ChangeFeed(database).read(0)
+
+    assert changes.full
+    assert [row.host for row in changes.nodes] == ["h1"]
+    assert [row.host for row in changes.services] == ["h1"]
+    assert [(each.id, each.hosts, each.metadata) for each in changes.aggregates] == [
+        (aggregate, ["h1"], {"ssd": "true"})
+    ]
+
+
+def test_later_reads_are_differences(database: Database) -> None:
+    """After that only what changed is read; nothing changed, nothing read."""
+    report(database, "h1")
+    report(database, "h2")
+    cache = Cache(database)
+    cache.refresh()
+    report(database, "h2", memory_mb=9000)
+
+    changes = cache.refresh()
+
+    assert not changes.full
+    assert [(row.host, row.memory_mb) for row in changes.nodes] == [("h2", 9000)]
+    assert cache.refresh().nodes == ()
+
+
+def test_a_repeated_report_is_no_change(database: Database) -> None:
+    """An inventory that says what is known already does not advance the generation."""
+    report(database, "h1")
+    cache = Cache(database)
+    cache.refresh()
+    before = cache.generation
+
+    report(database, "h1")
+
+    cache.refresh()
+    assert cache.generation == before
+
+
+def test_a_removed_node_is_seen_as_deleted(database: Database) -> None:
+    """A node that its host no longer reports comes through the feed once more, marked deleted."""
+    report(database, "h1")
+    cache = Cache(database)
+    cache.refresh()
+
+    database.write(hosts.remove_nodes_except, "h1", [], CLOCK())
+
+    assert [(row.host, bool(row.deleted)) for row in cache.refresh().nodes] == [("h1", True)]
+    assert ChangeFeed(database).read(0).nodes == []
+
+
+def test_a_restored_database_is_read_afresh(database: Database) -> None:
+    """A generation from the future (the database was restored from a backup) leads to a full read."""
+    report(database, "h1")
+    changes = ChangeFeed(database).read(10**6)
+    assert changes.full
+    assert [row.host for row in changes.nodes] == ["h1"]
+
+
+def test_heartbeats_come_without_a_generation(database: Database) -> None:
+    """A heartbeat is read, though it changes no generation."""
+    register(database, "h1")
+    clock = FakeClock(CLOCK())
+    feed = ChangeFeed(database, clock)
+    generation = feed.read(0).generation
+    clock.advance(10)
+
+    database.write(services.heartbeat, "fleet-compute", ["h1"], "one", clock())
+
+    changes = feed.read(generation)
+    assert changes.generation == generation
+    assert list(changes.heartbeats) == [("h1", clock())]
+
+
+def test_a_transaction_that_commits_late_is_seen_late(database: Database) -> None:
+    """A transaction that began first and commits last is not missed by a reader that came in between."""
+    if database.engine.dialect.name == "sqlite":
+        pytest.skip("SQLite has one writer at a time: nothing can commit in between")
+    report(database, "slow")
+    report(database, "quick")
+    cache = Cache(database)
+    cache.refresh()
+    written, may_commit = threading.Event(), threading.Event()
+
+    def slowly(tx: Transaction) -> None:
+        row = tx.execute(sa.select(compute_nodes).where(compute_nodes.c.host == "slow")).one()
+        tx.execute(compute_nodes.update().where(compute_nodes.c.id == row.id).values(memory_mb=1))
+        tx.touch(compute_nodes, row.id)
+        written.set()
+        assert may_commit.wait(20)
+
+    with futures.ThreadPoolExecutor(1) as pool:
+        late = pool.submit(database.write, slowly)
+        assert written.wait(20)
+        report(database, "quick", memory_mb=2)
+        cache.refresh()
+        between = dict(cache.memory)
+        may_commit.set()
+        late.result(20)
+
+    cache.refresh()
+    assert between == {"slow": 8000, "quick": 2}
+    assert cache.memory == {"slow": 1, "quick": 2}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_reader_beside_many_writers_misses_nothing(database: Database, seed: int) -> None:
+    """Eight writers commit in an order of chance while a reader follows: in the end it knows what a full read says."""
+    names = [f"h{number}" for number in range(12)]
+    for name in names:
+        report(database, name)
+    cache, stop = Cache(database), threading.Event()
+
+    def write(worker: int) -> None:
+        chance = random.Random(f"{seed}-{worker}")
+        for _ in range(15):
+            report(database, chance.choice(names), memory_mb=chance.randrange(1, 10**6))
+
+    def follow() -> int:
+        reads = 0
+        while not stop.is_set():
+            cache.refresh()
+            reads += 1
+        return reads
+
+    with futures.ThreadPoolExecutor(9) as pool:
+        reader = pool.submit(follow)
+        for done in [pool.submit(write, worker) for worker in range(8)]:
+            done.result(120)
+        stop.set()
+        assert reader.result(20) > 1
+
+    cache.refresh()
+    everything = {row.host: row.memory_mb for row in ChangeFeed(database).read(0).nodes}
+    assert cache.memory == everything

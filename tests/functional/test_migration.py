@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schema is versioned, and a program says when it does not fit."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.db import migration
+from fleet.db.engine import Database
+
+
+@pytest.fixture
+def version_row(database: Database):
+    """Lets a test pretend another version, and puts the real one back."""
+    yield lambda value: _set_version(database, value)
+    _set_version(database, migration.latest())
+
+
+def _set_version(database: Database, value: str) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = :value"), {"value": value})
+
+
+def test_migrations_make_what_the_models_say(database: Database) -> None:
+    """Nothing that the models declare is missing after a sync, and nothing is too much."""
+    assert migration.differences(database) == []
+
+
+def test_sync_twice_is_the_same_as_once(database: Database) -> None:
+    """A database at the newest version stays as it is."""
+    assert migration.sync(database) == migration.latest()
+    assert migration.version(database) == migration.latest()
+
+
+def test_a_newer_schema_is_refused(database: Database, version_row) -> None:
+    """A program older than the schema refuses to run, and to sync, and says to upgrade it."""
+    version_row("9999")
+    with pytest.raises(errors.SchemaMismatch, match="upgrade this program"):
+        migration.check(database)
+    with pytest.raises(errors.SchemaMismatch, match="upgrade this program"):
+        migration.sync(database)
+
+
+def test_an_empty_database_asks_for_a_sync(tmp_path) -> None:
+    """Before the first sync the advice is to sync."""
+    from oslo_config import cfg
+    from oslo_db import options
+
+    conf = cfg.ConfigOpts()
+    options.set_defaults(conf, connection=f"sqlite:///{tmp_path}/empty.db")
+    conf([])
+    with Database(conf).disposed() as database, pytest.raises(errors.SchemaMismatch, match="fleet-manage db sync"):
+        migration.check(database)

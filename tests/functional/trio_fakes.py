@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conductor's neighbours, in one process: they honour the interfaces of ``fleet.rpc.clients``."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from typing import Any
+
+import oslo_messaging
+
+from fleet import errors
+from fleet.context import RequestContext
+
+
+class FakeScheduler:
+    """Answers from ``answers`` in turn: a list of (host, alternates), or an exception to raise."""
+
+    def __init__(self) -> None:
+        self.answers: collections.deque[Any] = collections.deque()
+        self.requests: list[tuple[dict[str, Any], dict[str, Any]]] = []
+
+    def select_destinations(
+        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        self.requests.append((request_spec, filter_properties))
+        answer = self.answers.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        return [
+            {"host": host, "nodename": host, "limits": {"memory_mb": 100.0}, "alternates": [_place(a) for a in others]}
+            for host, others in answer
+        ]
+
+
+def _place(host: str) -> dict[str, Any]:
+    return {"host": host, "nodename": host, "limits": {}}
+
+
+class FakeCompute:
+    """Collects casts by host; a host in ``without_queue`` is undeliverable."""
+
+    def __init__(self) -> None:
+        self.builds: list[tuple[str, dict[str, Any]]] = []
+        self.terminations: list[tuple[str, str]] = []
+        self.without_queue: set[str] = set()
+
+    def build_and_run_instance(self, context: RequestContext, host: str, **build: Any) -> None:
+        self._check(host)
+        self.builds.append((host, build))
+
+    def terminate_instance(self, context: RequestContext, host: str, instance_uuid: str) -> None:
+        self._check(host)
+        self.terminations.append((host, instance_uuid))
+
+    def _check(self, host: str) -> None:
+        if host in self.without_queue:
+            raise oslo_messaging.MessageUndeliverable(exception=None, exchange="", routing_key="", message="")
+
+
+class FakeTasks:
+    """The conductor's own queue: ``deliver`` hands what was cast to a worker; dropping it is a lost message."""
+
+    def __init__(self) -> None:
+        self.cast: collections.deque[tuple[RequestContext, list[str], int]] = collections.deque()
+
+    def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
+        self.cast.append((context, instance_uuids, attempt))
+
+    def deliver(self, work: Callable[[RequestContext, list[str], int], None]) -> int:
+        delivered = 0
+        while self.cast:
+            work(*self.cast.popleft())
+            delivered += 1
+        return delivered
+
+
+class FakeNotifier:
+    def __init__(self) -> None:
+        self.errors: list[tuple[str, dict[str, Any]]] = []
+
+    def error(self, context: RequestContext, event_type: str, payload: dict[str, Any]) -> None:
+        self.errors.append((event_type, payload))
+
+
+def no_valid_host() -> errors.NoValidHost:
+    filters = [{"name": "RamFilter", "start": 3, "end": 0}]
+    return errors.NoValidHost(reason="RamFilter left none.", details={"considered": 3, "filters": filters})
