@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of one agent process: register, recover, serve, report, stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import threading
+import time
+from collections.abc import Sequence
+from concurrent import futures
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from compute_agent import recovery
+from compute_agent.host import Host
+from compute_agent.lanes import Lanes
+from compute_agent.ledger import Ledger, Unanswered
+from compute_agent.reporter import Reporter
+from fleet import context as fleet_context
+from fleet.service import Periodic
+
+LOG = logging.getLogger(__name__)
+
+#: An order is only put into a lane: one thread a host is enough to take them.
+SERVER_THREADS = 1
+#: How long running builds may go on after a stop; what is not over then is found by the next agent, or the sweeper.
+STOP_LIMIT_S = 30.0
+
+
+@dataclasses.dataclass
+class ServedHost:
+    """A host with its queue."""
+
+    host: Host
+    server: oslo_messaging.RPCServer
+    lanes: Lanes
+    serving: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Intervals:
+    """Seconds between heartbeats and between audits."""
+
+    heartbeat_s: float
+    audit_s: float
+
+
+class Agent:
+    """Serves several hosts with one pool of threads and one voice.
+
+    Beginning may take as long as the conductor is away, so it has a thread of its own; ``ready`` is set when it is
+    done. The lock guards which hosts are served.
+    """
+
+    def __init__(
+        self,
+        served: Sequence[ServedHost],
+        reporter: Reporter,
+        ledger: Ledger,
+        executor: futures.Executor,
+        stopping: threading.Event,
+        intervals: Intervals,
+        chance: random.Random,
+    ) -> None:
+        self.ready = threading.Event()
+        self._served = {entry.host.name: entry for entry in served}
+        self._reporter = reporter
+        self._ledger = ledger
+        self._executor = executor
+        self._stopping = stopping
+        # Agents started together must not speak together for ever after.
+        self._periodics = [
+            Periodic("heartbeat", reporter.heartbeat, intervals.heartbeat_s, chance.uniform(0, intervals.heartbeat_s)),
+            Periodic("audit", reporter.report, intervals.audit_s, chance.uniform(0, intervals.audit_s)),
+        ]
+        self._lock = threading.Lock()
+        self._beginning = threading.Thread(target=self._begin, name="agent-begin", daemon=True)
+
+    def start(self) -> None:
+        self._beginning.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        for periodic in self._periodics:
+            periodic.stop()
+        for name in list(self._served):
+            self._stop_serving(name)
+
+    def wait(self) -> None:
+        self._beginning.join(STOP_LIMIT_S)
+        end = time.monotonic() + STOP_LIMIT_S
+        for entry in self._served.values():
+            if not entry.lanes.wait(max(0.0, end - time.monotonic())):
+                LOG.warning("Builds on host %s are not over after %s s", entry.host.name, STOP_LIMIT_S)
+        for periodic in self._periodics:
+            periodic.wait()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def superseded(self, host: str, reason: str) -> None:
+        """Another process serves ``host`` now: leave it at once. Its guests stay as they are."""
+        if self._stop_serving(host):
+            LOG.error("%s This process stops serving it.", reason)
+        self._reporter.forget(host)
+
+    def _begin(self) -> None:
+        try:
+            self._reporter.register()
+            for entry in self._served.values():
+                recovery.recover(fleet_context.new_context(), entry.host, self._ledger)
+            reports = self._reporter.audit()
+            # Queues before reports: once a host is known it may be chosen, and an order without a queue fails.
+            for name in self._served:
+                self._serve(name)
+            self._reporter.send(reports)
+        except Unanswered:
+            LOG.info("Stopped before the conductor was reached")
+            return
+        except Exception:
+            LOG.exception("The agent cannot begin")
+            return
+        for periodic in self._periodics:
+            periodic.start()
+        LOG.info("Serving %d hosts", len(self._served))
+        self.ready.set()
+
+    def _serve(self, name: str) -> None:
+        with self._lock:
+            if self._stopping.is_set():
+                return
+            entry = self._served[name]
+            entry.server.start(override_pool_size=SERVER_THREADS)
+            entry.serving = True
+
+    def _stop_serving(self, name: str) -> bool:
+        """Whether ``name`` was served until now."""
+        with self._lock:
+            entry = self._served[name]
+            was_serving, entry.serving = entry.serving, False
+        dropped = entry.lanes.close()
+        if dropped:
+            LOG.info("%d orders for host %s are not begun; the conductor will find them", dropped, name)
+        if was_serving:
+            entry.server.stop()
+            entry.server.wait()
+        return was_serving

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit of a host: what its driver has, which guests are orphans, and the reports that follow.
+
+Usage is not audited from the hypervisor's own figures: it is what is reserved, plus orphans, plus the claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_log import log as logging
+
+from compute_agent import inventory
+from compute_agent.host import Host
+from compute_agent.resource_tracker import ResourceTracker
+from fleet import errors
+from fleet.objects import HostReport
+
+LOG = logging.getLogger(__name__)
+
+
+class Auditor:
+    """Audits one host; remembers which orphans it has warned of."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._warned: frozenset[str] = frozenset()
+
+    def audit(self) -> list[HostReport]:
+        """One report for each tracked node. A node whose inventory is refused has none, and takes no claims."""
+        driver = self._host.driver
+        trackers = self._host.set_nodes(driver.get_available_nodes(refresh=True))
+        orphans = self._orphans()
+        self._warn(orphans)
+        reports = [
+            self._audit_node(tracker, _orphaned_mb(orphans, node, trackers)) for node, tracker in trackers.items()
+        ]
+        return [report for report in reports if report is not None]
+
+    def _orphans(self) -> dict[str, dict[str, Any]]:
+        """Guests that no claim is held for.
+
+        The claims are read before and after the guests: a build claims before it spawns, a termination destroys before
+        it releases, so a guest that is missing from both was never ours while we looked.
+        """
+        before = self._host.tracked()
+        guests = self._host.driver.get_per_instance_usage()
+        known = before | self._host.tracked()
+        return {uuid: usage for uuid, usage in guests.items() if uuid not in known}
+
+    def _warn(self, orphans: Mapping[str, dict[str, Any]]) -> None:
+        for uuid in sorted(orphans.keys() - self._warned):
+            LOG.warning(
+                "Host %s has a guest that the ledger does not know: %s with %s MB of memory; it is counted, not destroyed",
+                self._host.name,
+                uuid,
+                orphans[uuid].get("memory_mb", 0),
+            )
+        self._warned = frozenset(orphans)
+
+    def _audit_node(self, tracker: ResourceTracker, orphaned_mb: int) -> HostReport | None:
+        resources = self._host.driver.get_available_resource(tracker.node)
+        if not resources:
+            LOG.info("The driver reports no resources for %s:%s: it is not tracked", tracker.host, tracker.node)
+            tracker.set_report(None)
+            return None
+        try:
+            report = inventory.to_report(
+                tracker.host, tracker.node, resources, self._host.policy, orphaned_mb, tracker.failed_builds
+            )
+        except errors.ReportRefused as refused:
+            LOG.error("%s The previous inventory is kept, and there are no new claims.", refused.message)
+            tracker.suspend(refused.message)
+            return None
+        tracker.set_report(report)
+        view = tracker.view()
+        LOG.debug("Node %s:%s: total %s; used %s", tracker.host, tracker.node, view.total, view.used)
+        return report
+
+
+def _orphaned_mb(orphans: Mapping[str, dict[str, Any]], node: str, trackers: Mapping[str, ResourceTracker]) -> int:
+    """Memory of the orphans on ``node``; one whose node is not told is counted on the first."""
+    first = next(iter(trackers))
+    here = [usage for usage in orphans.values() if (usage["node"] if usage.get("node") in trackers else first) == node]
+    return sum(int(usage.get("memory_mb", 0)) for usage in here)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One attempt at one build on one host: claim, spawn, finish; whatever fails gives everything back."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+from oslo_log import log as logging
+
+from compute_agent import claims
+from compute_agent.drivers.base import SpawnFailed
+from compute_agent.host import Host
+from compute_agent.ledger import Ledger, Unanswered
+from compute_agent.notifications import Notifications
+from compute_agent.resource_tracker import ResourceTracker
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.objects import Instance, fields
+
+LOG = logging.getLogger(__name__)
+
+CLAIM = "claim"
+SPAWN = "spawn"
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildOrder:
+    """What ``build_and_run_instance`` was sent. ``deadline`` is by the conductor's clock: for the log only."""
+
+    instance: Instance
+    attempt: fields.Positive
+    node: fields.Name | None = None
+    limits: claims.Limits = dataclasses.field(default_factory=claims.Limits)
+    deadline: fields.Text | None = None
+    alternates: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    filter_properties: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_wire(cls, data: dict[str, Any]) -> BuildOrder:
+        """:raises errors.InvalidInput: naming the field"""
+        given = {key: value for key, value in data.items() if value is not None}
+        return fields.parse(cls, given, "build")
+
+
+class _Failed(Exception):
+    """This attempt is over; ``final`` when no other host is to be tried. Only for the way out of the claim's ``with``."""
+
+    def __init__(self, step: str, cause: Exception, final: bool = False) -> None:
+        super().__init__(step)
+        self.step = step
+        self.cause = cause
+        self.final = final
+
+
+class Builder:
+    """Builds on one host. The caller sees to it that an instance has one build at a time."""
+
+    def __init__(
+        self, host: Host, ledger: Ledger, notifications: Notifications, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._host = host
+        self._ledger = ledger
+        self._notifications = notifications
+        self._clock = clock
+
+    def run(self, context: RequestContext, order: BuildOrder) -> None:
+        """Never raises for what a build may meet; the ledger or its sweeper knows how the build goes on."""
+        context = context.about(instance_uuid=order.instance.uuid, attempt=order.attempt, host=self._host.name)
+        node = order.node or ""
+        started = self._clock()
+        LOG.info("Starting instance on node %s (deadline %s)", order.node or "-", order.deadline or "-")
+        self._notifications.create(context, "start", self._host.name, order.instance)
+        try:
+            tracker = self._tracker(order)
+            node = tracker.node
+            instance = self._attempt(context, order, tracker)
+        except _Failed as failed:
+            self._hand_back(context, order, node, failed, self._clock() - started)
+        except (errors.StaleBuild, errors.NotFound) as stale:
+            LOG.info("Dropping this build: %s", stale.message)
+        except errors.StaleIncarnation as stale:
+            self._host.superseded(stale.message)
+        except errors.FleetError as refused:
+            LOG.error("The conductor refused this build: %s", refused.message)
+        except Unanswered as unanswered:
+            LOG.warning("Letting go of this build, the conductor will find it: %s", unanswered)
+        else:
+            tracker.build_ended(failed=False)
+            LOG.info("Instance is active on node %s after %.2f s", instance.node, self._clock() - started)
+            self._notifications.create(context, "end", self._host.name, instance)
+
+    def _tracker(self, order: BuildOrder) -> ResourceTracker:
+        try:
+            return self._host.tracker(order.node)
+        except errors.NotFound as unknown:
+            raise _Failed(CLAIM, unknown) from None
+
+    def _attempt(self, context: RequestContext, order: BuildOrder, tracker: ResourceTracker) -> Instance:
+        with self._claim(order, tracker) as claim:
+            instance = self._record(context, order, tracker, claim)
+            power_state = self._spawn(context, instance, tracker)
+            self._finish(context, order, instance, power_state)
+            return instance
+
+    def _claim(self, order: BuildOrder, tracker: ResourceTracker) -> claims.Claim:
+        """What this host itself can tell: the tracker's word."""
+        overhead = self._host.driver.estimate_instance_overhead(order.instance.flavor)
+        try:
+            claim = tracker.instance_claim(order.instance, order.limits, overhead.get("memory_mb", 0))
+        except errors.ComputeResourcesUnavailable as full:
+            LOG.info("Claim refused on node %s: %s", tracker.node, full.reason)
+            raise _Failed(CLAIM, full) from None
+        LOG.info("Claim successful on node %s: %s", tracker.node, claim.resources)
+        return claim
+
+    def _record(
+        self, context: RequestContext, order: BuildOrder, tracker: ResourceTracker, claim: claims.Claim
+    ) -> Instance:
+        """What only the ledger can tell: whether this attempt is still wanted, here."""
+        try:
+            return self._ledger.claim_instance(
+                context,
+                order.instance.uuid,
+                order.attempt,
+                self._host.name,
+                tracker.node,
+                self._host.incarnation,
+                claim.resources,
+            )
+        except errors.GroupPolicyViolation as violation:
+            raise _Failed(CLAIM, violation) from None
+
+    def _spawn(self, context: RequestContext, instance: Instance, tracker: ResourceTracker) -> int:
+        """Returns the new guest's power state."""
+        try:
+            self._host.driver.spawn(context, instance, instance.image)
+            return self._host.driver.get_info(instance.uuid).state
+        except Exception as failure:
+            if not isinstance(failure, errors.FleetError | SpawnFailed):
+                LOG.warning("Instance failed to spawn", exc_info=True)
+            tracker.build_ended(failed=True)
+            self._clean_up(context, instance.uuid)
+            raise _Failed(SPAWN, failure, final=isinstance(failure, errors.BuildAbort)) from None
+
+    def _finish(self, context: RequestContext, order: BuildOrder, instance: Instance, power_state: int) -> None:
+        try:
+            self._ledger.finish_build(context, instance.uuid, order.attempt, self._host.name, power_state)
+        except errors.FleetError:
+            # The row has moved on: what was spawned here belongs to nobody.
+            self._clean_up(context, instance.uuid)
+            raise
+
+    def _clean_up(self, context: RequestContext, instance_uuid: str) -> None:
+        try:
+            if instance_uuid in self._host.driver.list_instance_uuids():
+                self._host.driver.destroy(context, instance_uuid)
+        except Exception as failure:
+            LOG.exception("Cannot clean up after a failed build")
+            reason = f"clean-up on {self._host.name} failed ({type(failure).__name__}: {failure}), not rescheduling"
+            raise _Failed(SPAWN, errors.BuildAbort(instance_uuid=instance_uuid, reason=reason), final=True) from None
+
+    def _hand_back(
+        self, context: RequestContext, order: BuildOrder, node: str, failed: _Failed, duration_s: float
+    ) -> None:
+        """The claim is given back already: the ledger must not sell the room before this host can take it."""
+        failure = failure_record(failed.step, failed.cause, duration_s)
+        LOG.info("This attempt failed in step %s: %s", failed.step, failure["message"])
+        self._notifications.create(context, "error", self._host.name, order.instance, failed.cause)
+        uuid, attempt, name = order.instance.uuid, order.attempt, self._host.name
+        try:
+            if failed.final:
+                self._ledger.abort_build(context, uuid, attempt, name, node, failure)
+            else:
+                self._ledger.reschedule(context, uuid, attempt, name, node, failure, order.alternates)
+        except (errors.StaleBuild, errors.NotFound) as stale:
+            LOG.info("The build has moved on by itself: %s", stale.message)
+        except Unanswered as unanswered:
+            LOG.warning("The conductor will find this failed build by itself: %s", unanswered)
+
+
+def failure_record(step: str, cause: Exception, duration_s: float) -> dict[str, Any]:
+    """What the ledger keeps of a failed attempt: a sentence, never a traceback."""
+    message = cause.message if isinstance(cause, errors.FleetError) else str(cause) or type(cause).__name__
+    # A remote error's class is a copy with a suffix to its name.
+    code = type(cause).__name__.removesuffix("_Remote")
+    return {"step": step, "code": code, "message": message[:255], "duration_s": round(duration_s, 3)}

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the compute agent."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+CLI_OPTS = [
+    cfg.ListOpt(
+        "hosts",
+        default=[],
+        help="Names of the hosts that this process serves, each with its own queue, rows and capacity. An element is a "
+        "name, a range such as host[001-050], or @FILE with one element a line. Empty: only the option host. Several "
+        "hosts in one process are for simulated fleets (compute_driver fake) and for controllers of remote hypervisors.",
+    ),
+]
+
+AGENT_OPTS = [
+    cfg.StrOpt(
+        "compute_driver",
+        default="fake",
+        help="What runs the guests. fake: keeps guests in memory, with an inventory from group [fake]; for trials and "
+        "tests. local: this machine's own inventory and a supervised process for each instance. Anything else is an "
+        "entry point in fleet.compute.drivers, or the dotted path of a subclass of "
+        "compute_agent.drivers.base.ComputeDriver.",
+    ),
+    cfg.IntOpt(
+        "max_concurrent_builds",
+        default=10,
+        min=0,
+        help="Builds that run at a time on one host; the others wait their turn. 0: no limit. Related: agent_threads.",
+    ),
+    cfg.IntOpt(
+        "agent_threads",
+        default=64,
+        min=1,
+        help="Threads that the builds and terminations of all hosts of this process share. With many hosts in one "
+        "process this bounds the builds that run at a time before max_concurrent_builds does.",
+    ),
+    cfg.IntOpt(
+        "claim_timeout",
+        default=60,
+        min=1,
+        help="Seconds during which a conductor that does not answer is asked again about a claim, a failure or a "
+        "termination. After that the agent lets go and the conductor's sweeper ends the step. Keep it below the "
+        "conductor's placing_timeout.",
+    ),
+    cfg.IntOpt(
+        "update_resources_interval",
+        default=60,
+        min=1,
+        help="Seconds between audits: the inventory is read from the driver, orphans are looked for, and the result is "
+        "reported. Usage needs no audit: claims change it at once.",
+    ),
+    cfg.StrOpt(
+        "instances_path",
+        default="/var/lib/fleet/instances",
+        help="Directory where drivers keep their guests' records (and, for the driver local, their logs). Its file "
+        "system is the disk that the driver local reports. It must survive a restart of the agent.",
+    ),
+]
+
+CAPACITY_OPTS = [
+    cfg.IntOpt(
+        "reserved_host_memory_mb",
+        default=512,
+        min=0,
+        help="Memory in MB kept for the host itself, on every node: no instance gets it and no ratio stretches it.",
+    ),
+    cfg.IntOpt(
+        "reserved_host_disk_mb",
+        default=0,
+        min=0,
+        help="Disk in MB kept for the host itself, on every node, rounded up to whole GB.",
+    ),
+    cfg.IntOpt("reserved_host_cpus", default=0, min=0, help="CPUs kept for the host itself, on every node."),
+    cfg.FloatOpt(
+        "cpu_allocation_ratio",
+        default=0.0,
+        min=0.0,
+        help="Virtual CPUs to sell for each CPU that is not reserved, on this host. 0.0 means 16.0.",
+    ),
+    cfg.FloatOpt(
+        "ram_allocation_ratio",
+        default=0.0,
+        min=0.0,
+        help="MB of memory to sell for each MB that is not reserved, on this host. 0.0 means 1.5.",
+    ),
+    cfg.FloatOpt(
+        "disk_allocation_ratio",
+        default=0.0,
+        min=0.0,
+        help="GB of disk to sell for each GB that is not reserved, on this host. 0.0 means 1.0.",
+    ),
+]
+
+FAKE_GROUP = cfg.OptGroup("fake", title="Options of the driver fake: simulated hosts")
+FAKE_OPTS = [
+    cfg.IntOpt(
+        "fake_nodes",
+        default=1,
+        min=1,
+        help="Nodes of each host. With 1 the node has the host's name; with more they are HOST-1, HOST-2 and so on.",
+    ),
+    cfg.IntOpt("vcpus", default=64, min=1, help="CPUs of each node."),
+    cfg.IntOpt("memory_mb", default=262144, min=1, help="Memory of each node in MB."),
+    cfg.IntOpt("local_gb", default=4000, min=0, help="Disk of each node in GB."),
+    cfg.IntOpt(
+        "numa_cells",
+        default=0,
+        min=0,
+        help="NUMA cells that each node's CPUs and memory are divided into; 0 reports no topology.",
+    ),
+    cfg.StrOpt("architecture", default="x86_64", help="Architecture that the nodes say their instances can have."),
+    cfg.FloatOpt("spawn_delay", default=0.0, min=0.0, help="Seconds that each spawn takes."),
+    cfg.FloatOpt(
+        "spawn_failure_rate",
+        default=0.0,
+        min=0.0,
+        max=1.0,
+        help="Share of spawns that fail. Which ones is decided by seed, host, instance and attempt, not by order.",
+    ),
+    cfg.ListOpt(
+        "failing_hosts",
+        default=[],
+        help="Hosts, as shell patterns such as host1*, on which every spawn fails.",
+    ),
+    cfg.IntOpt("seed", default=0, help="Another value makes other spawns fail. Related: spawn_failure_rate."),
+    cfg.BoolOpt(
+        "persist",
+        default=False,
+        help="Keep the guests' records under instances_path, so that guests survive their agent as real ones do.",
+    ),
+]
+
+LOCAL_GROUP = cfg.OptGroup("local", title="Options of the driver local: processes on this machine")
+LOCAL_OPTS = [
+    cfg.ListOpt(
+        "guest_command",
+        default=["sleep", "infinity"],
+        help="Command, one argument an element, that the supervisor of each instance runs and starts again when it "
+        "ends. It runs in the instance's directory with FLEET_INSTANCE_UUID, FLEET_VCPUS and FLEET_MEMORY_MB set.",
+    ),
+    cfg.BoolOpt(
+        "limit_memory",
+        default=True,
+        help="Limit the guest's address space (RLIMIT_AS) to the flavor's memory.",
+    ),
+    cfg.IntOpt(
+        "start_timeout",
+        default=30,
+        min=1,
+        help="Seconds within which a guest's supervisor must be up; otherwise the spawn has failed.",
+    ),
+    cfg.IntOpt(
+        "destroy_timeout",
+        default=10,
+        min=1,
+        help="Seconds that a guest is given to end by itself when it is destroyed, before it is killed.",
+    ),
+]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    conf.register_cli_opts(CLI_OPTS)
+    conf.register_opts(AGENT_OPTS)
+    conf.register_opts(CAPACITY_OPTS)
+    conf.register_group(FAKE_GROUP)
+    conf.register_opts(FAKE_OPTS, group=FAKE_GROUP)
+    conf.register_group(LOCAL_GROUP)
+    conf.register_opts(LOCAL_OPTS, group=LOCAL_GROUP)
+
+
+def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
+    """For oslo-config-generator."""
+    return [
+        ("DEFAULT", [*CLI_OPTS, *AGENT_OPTS, *CAPACITY_OPTS]),
+        (FAKE_GROUP, FAKE_OPTS),
+        (LOCAL_GROUP, LOCAL_OPTS),
+    ]

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interface between an agent and whatever runs its guests; nova's method names, for one host."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from oslo_config import cfg
+
+from fleet import states
+from fleet.context import RequestContext
+from fleet.objects import Flavor, Image, Instance
+
+
+@dataclasses.dataclass(frozen=True)
+class GuestInfo:
+    """A guest as it is now; ``state`` is one of nova's power state codes (``fleet.states``)."""
+
+    state: int = states.NOSTATE
+    max_mem_kb: int = 0
+    mem_kb: int = 0
+    num_cpu: int = 0
+    cpu_time_ns: int = 0
+
+
+class SpawnFailed(Exception):
+    """A spawn failed for a reason that its message tells in full: the build goes on elsewhere, without a traceback."""
+
+
+class ComputeDriver:
+    """Runs the guests of one host. The agent makes one driver for each host that it serves.
+
+    Methods are called from several threads at a time, but for one instance from one thread at a time. A guest is named
+    by its instance's uuid. An exception out of ``spawn`` sends the build to another host; ``errors.BuildAbort`` ends it.
+    """
+
+    #: Whether hosts of one process would report the same machine twice.
+    one_host_only = False
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self.conf = conf
+
+    def init_host(self, host: str) -> None:
+        """Called once, before anything else; guests of an earlier life must be known afterwards.
+
+        :raises errors.ConfigError: the driver cannot work as configured; the agent does not start
+        """
+        raise NotImplementedError
+
+    def get_available_nodes(self, refresh: bool = False) -> list[str]:
+        """Names of the nodes; ``refresh`` asks the hypervisor anew."""
+        raise NotImplementedError
+
+    def node_is_available(self, node: str) -> bool:
+        return node in self.get_available_nodes() or node in self.get_available_nodes(refresh=True)
+
+    def get_available_resource(self, node: str) -> dict[str, Any] | None:
+        """The inventory of ``node``; empty or None when it cannot be told: the node is then not tracked.
+
+        Required: ``vcpus``, ``memory_mb`` (MB), ``local_gb`` (GB), ``numa_topology`` (None, a structure or its JSON).
+        Read if there: ``hypervisor_type``, ``hypervisor_version`` (base-1000 integer), ``cpu_info`` (JSON),
+        ``disk_available_least`` (GB or None), ``supported_instances`` ([[architecture, hypervisor, vm mode]]), ``stats``.
+        """
+        raise NotImplementedError
+
+    def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+        """Leave the guest running on ``instance.node``, or raise and leave nothing.
+
+        Must remember ``instance.attempt`` for ``get_per_instance_usage``.
+        """
+        raise NotImplementedError
+
+    def destroy(self, context: RequestContext, instance_uuid: str) -> None:
+        """End the guest and free what it has. A guest that does not exist is a success, with a warning."""
+        raise NotImplementedError
+
+    def list_instance_uuids(self) -> list[str]:
+        """All guests on all nodes, running or not."""
+        return list(self.get_per_instance_usage())
+
+    def get_info(self, instance_uuid: str) -> GuestInfo:
+        """:raises errors.NotFound: there is no such guest"""
+        raise NotImplementedError
+
+    def estimate_instance_overhead(self, flavor: Flavor) -> dict[str, int]:
+        """What the hypervisor itself needs besides the flavor: ``memory_mb``."""
+        return {"memory_mb": 0}
+
+    def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+        """For each guest's uuid: ``uuid``, ``memory_mb``, ``node``; and ``attempt`` if this driver spawned it.
+
+        A guest without ``attempt`` is somebody else's: it is counted and reported, never destroyed.
+        """
+        return {}

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated hosts: an inventory from the configuration, guests that are records, failures and delays on demand."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import json
+import pathlib
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from compute_agent.drivers import guest_record
+from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
+from compute_agent.drivers.guest_record import GuestRecord
+from fleet import errors, states
+from fleet.context import RequestContext
+from fleet.objects import Image, Instance
+
+LOG = logging.getLogger(__name__)
+
+
+class FakeDriver(ComputeDriver):
+    """The lock guards the records. ``pause`` waits for so many seconds; a test passes its own."""
+
+    def __init__(self, conf: cfg.ConfigOpts, pause: Callable[[float], object] | None = None) -> None:
+        super().__init__(conf)
+        self._options = conf.fake
+        self._pause = pause or threading.Event().wait
+        self._lock = threading.Lock()
+        self._guests: dict[str, GuestRecord] = {}
+        self._host = ""
+        self._directory: pathlib.Path | None = None
+
+    def init_host(self, host: str) -> None:
+        self._host = host
+        if not self._options.persist:
+            return
+        self._directory = pathlib.Path(self.conf.instances_path) / "fake" / host
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+        except OSError as denied:
+            raise errors.ConfigError(option="instances_path", reason=f"cannot be written: {denied}") from None
+        records = [guest_record.read(path) for path in self._directory.glob("*.json")]
+        self._guests = {record.uuid: record for record in records if record is not None}
+
+    def get_available_nodes(self, refresh: bool = False) -> list[str]:
+        if self._options.fake_nodes == 1:
+            return [self._host]
+        return [f"{self._host}-{number}" for number in range(1, self._options.fake_nodes + 1)]
+
+    def get_available_resource(self, node: str) -> dict[str, Any] | None:
+        options = self._options
+        with self._lock:
+            here = [guest for guest in self._guests.values() if guest.node == node]
+        return {
+            "vcpus": options.vcpus,
+            "memory_mb": options.memory_mb,
+            "local_gb": options.local_gb,
+            "vcpus_used": sum(guest.vcpus for guest in here),
+            "memory_mb_used": sum(guest.memory_mb for guest in here),
+            "local_gb_used": sum(guest.disk_gb for guest in here),
+            "numa_topology": _numa_topology(options.numa_cells, options.vcpus, options.memory_mb),
+            "hypervisor_type": "fake",
+            "hypervisor_version": 1_000_000,
+            "hypervisor_hostname": node,
+            "cpu_info": json.dumps({"arch": options.architecture}),
+            "disk_available_least": None,
+            "supported_instances": [[options.architecture, "fake", "hvm"]],
+        }
+
+    def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+        with self._lock:
+            if instance.uuid in self._guests:
+                raise SpawnFailed(f"Instance {instance.uuid} exists on {self._host} already")
+            self._keep(GuestRecord.of(instance))
+        if self._options.spawn_delay:
+            self._pause(self._options.spawn_delay)
+        with self._lock:
+            record = self._guests.get(instance.uuid)
+            if record is None or self._fails(instance):
+                self._forget(instance.uuid)
+                raise SpawnFailed(f"The fake hypervisor on {self._host} failed to spawn, as configured")
+            self._keep(dataclasses.replace(record, power_state=states.RUNNING))
+
+    def destroy(self, context: RequestContext, instance_uuid: str) -> None:
+        with self._lock:
+            if not self._forget(instance_uuid):
+                LOG.warning("Nothing to destroy: instance %s is not on %s", instance_uuid, self._host)
+
+    def get_info(self, instance_uuid: str) -> GuestInfo:
+        with self._lock:
+            record = self._guests.get(instance_uuid)
+        if record is None:
+            raise errors.NotFound(kind="Guest", name=instance_uuid)
+        memory_kb = record.memory_mb * 1024
+        return GuestInfo(state=record.power_state, max_mem_kb=memory_kb, mem_kb=memory_kb, num_cpu=record.vcpus)
+
+    def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+        with self._lock:
+            return {uuid: record.usage() for uuid, record in self._guests.items()}
+
+    def _fails(self, instance: Instance) -> bool:
+        """Chance without order: the same seed, host, instance and attempt give the same answer in any thread."""
+        if any(fnmatch.fnmatchcase(self._host, pattern) for pattern in self._options.failing_hosts):
+            return True
+        dice = random.Random(f"{self._options.seed}/{self._host}/{instance.uuid}/{instance.attempt}")
+        return dice.random() < self._options.spawn_failure_rate
+
+    def _keep(self, record: GuestRecord) -> None:
+        if self._directory is not None:
+            guest_record.write(self._directory / f"{record.uuid}.json", record)
+        self._guests[record.uuid] = record
+
+    def _forget(self, instance_uuid: str) -> bool:
+        if self._directory is not None:
+            (self._directory / f"{instance_uuid}.json").unlink(missing_ok=True)
+        return self._guests.pop(instance_uuid, None) is not None
+
+
+def _numa_topology(cells: int, vcpus: int, memory_mb: int) -> dict[str, Any] | None:
+    """``cells`` equal parts; the last one takes what is left over."""
+    if not cells:
+        return None
+    share, memory = vcpus // cells, memory_mb // cells
+    return {
+        "cells": [
+            {
+                "id": number,
+                "cpuset": list(range(number * share, vcpus if number == cells - 1 else (number + 1) * share)),
+                "memory": memory_mb - memory * (cells - 1) if number == cells - 1 else memory,
+                "cpu_usage": 0,
+                "memory_usage": 0,
+                "pinned_cpus": [],
+                "siblings": [],
+                "mempages": [],
+            }
+            for number in range(cells)
+        ]
+    }

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a driver remembers of a guest, in memory or in a file that survives the agent."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any, Self
+
+from compute_agent.guest import state_file
+from fleet import states
+from fleet.objects import Instance
+
+
+@dataclasses.dataclass(frozen=True)
+class GuestRecord:
+    """``attempt`` is the build that spawned it; sizes are the flavor's: MB and GB."""
+
+    uuid: str
+    node: str
+    attempt: int
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+    name: str = ""
+    power_state: int = states.NOSTATE
+
+    @classmethod
+    def of(cls, instance: Instance) -> Self:
+        return cls(
+            uuid=instance.uuid,
+            node=instance.node or "",
+            attempt=instance.attempt,
+            vcpus=instance.flavor.vcpus,
+            memory_mb=instance.flavor.memory_mb,
+            disk_gb=instance.flavor.claimed_disk_gb,
+            name=instance.name,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def usage(self) -> dict[str, Any]:
+        """This guest's part of ``get_per_instance_usage``."""
+        return {"uuid": self.uuid, "memory_mb": self.memory_mb, "node": self.node, "attempt": self.attempt}
+
+
+def read(path: pathlib.Path) -> GuestRecord | None:
+    """The record in ``path``; None when there is none, or it is not one of ours."""
+    values = state_file.read(path)
+    names = {field.name for field in dataclasses.fields(GuestRecord)}
+    try:
+        return GuestRecord(**{key: value for key, value in (values or {}).items() if key in names})
+    except TypeError:
+        return None
+
+
+def write(path: pathlib.Path, record: GuestRecord) -> None:
+    state_file.write(path, record.to_dict())

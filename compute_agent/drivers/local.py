@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This machine as a host: its real inventory, and one supervised process for each instance.
+
+An instance is a directory under ``instances_path`` with ``guest.json`` (what was ordered), ``supervisor.json`` (the
+processes) and ``guest.log``. The supervisor is in a session of its own and outlives the agent. To destroy an instance
+its directory is renamed first: from then on a supervisor that is still starting finds it gone and ends.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import psutil
+from oslo_config import cfg
+from oslo_log import log as logging
+
+import compute_agent
+from compute_agent.drivers import guest_record, machine
+from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
+from compute_agent.drivers.guest_record import GuestRecord
+from compute_agent.guest import __main__ as supervisor
+from compute_agent.guest import state_file
+from compute_agent.guest.process import Identity
+from fleet import errors, states
+from fleet.context import RequestContext
+from fleet.objects import Image, Instance
+
+LOG = logging.getLogger(__name__)
+
+_DESTROYED = "destroyed-"
+_UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
+_START_POLL_S = 0.01
+#: Where the package is imported from: the supervisor runs without site-packages, which keeps it small.
+_PACKAGE_ROOT = str(pathlib.Path(compute_agent.__file__).parent.parent)
+
+
+class LocalDriver(ComputeDriver):
+    """The lock guards only the handles of supervisors that this process has started and must reap."""
+
+    one_host_only = True
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(conf)
+        self._options = conf.local
+        self._node = ""
+        self._root = pathlib.Path(conf.instances_path) / "local"
+        self._lock = threading.Lock()
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def init_host(self, host: str) -> None:
+        self._node = host
+        if not self._options.guest_command:
+            raise errors.ConfigError(option="[local] guest_command", reason="is empty")
+        self._root = self._root / host
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+        except OSError as denied:
+            raise errors.ConfigError(option="instances_path", reason=f"cannot be written: {denied}") from None
+        for half_destroyed in self._root.glob(f"{_DESTROYED}*"):
+            self._end(half_destroyed)
+
+    def get_available_nodes(self, refresh: bool = False) -> list[str]:
+        return [self._node]
+
+    def get_available_resource(self, node: str) -> dict[str, Any] | None:
+        resources = machine.inventory(str(self._root))
+        promised = sum(record.disk_gb for record in self._records())
+        return {
+            **resources,
+            "vcpus_used": 0,
+            "disk_available_least": resources.pop("free_disk_gb") - promised,
+            "hypervisor_type": "local",
+            "hypervisor_version": machine.kernel_version(),
+            "hypervisor_hostname": node,
+            "supported_instances": [[os.uname().machine, "local", "exe"]],
+        }
+
+    def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+        directory = self._directory(instance.uuid)
+        try:
+            directory.mkdir()
+        except FileExistsError:
+            raise SpawnFailed(f"Instance {instance.uuid} exists on this machine already") from None
+        try:
+            state_file.write(directory / supervisor.ORDER_FILE, self._order(instance))
+            self._start(directory, instance.uuid)
+        except BaseException:
+            self.destroy(context, instance.uuid)
+            raise
+
+    def destroy(self, context: RequestContext, instance_uuid: str) -> None:
+        doomed = self._root / f"{_DESTROYED}{instance_uuid}"
+        try:
+            self._directory(instance_uuid).rename(doomed)
+        except FileNotFoundError:
+            LOG.warning("Nothing to destroy: instance %s is not on this machine", instance_uuid)
+            return
+        self._end(doomed)
+        with self._lock:
+            handle = self._started.pop(instance_uuid, None)
+        if handle is not None:
+            _reap(handle, self._options.destroy_timeout)
+
+    def get_info(self, instance_uuid: str) -> GuestInfo:
+        record = guest_record.read(self._directory(instance_uuid) / supervisor.ORDER_FILE)
+        if record is None:
+            raise errors.NotFound(kind="Guest", name=instance_uuid)
+        state = state_file.read(self._directory(instance_uuid) / supervisor.STATE_FILE) or {}
+        child = Identity.from_dict(state.get("child"))
+        memory_kb = record.memory_mb * 1024
+        if child is None or not child.alive():
+            return GuestInfo(state=states.CRASHED, max_mem_kb=memory_kb, num_cpu=record.vcpus)
+        try:
+            process = psutil.Process(child.pid)
+            times, resident = process.cpu_times(), process.memory_info().rss
+        except psutil.NoSuchProcess:
+            return GuestInfo(state=states.CRASHED, max_mem_kb=memory_kb, num_cpu=record.vcpus)
+        return GuestInfo(
+            state=states.RUNNING,
+            max_mem_kb=memory_kb,
+            mem_kb=resident // 1024,
+            num_cpu=record.vcpus,
+            cpu_time_ns=int((times.user + times.system) * 1e9),
+        )
+
+    def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+        return {record.uuid: record.usage() for record in self._records()}
+
+    def _records(self) -> list[GuestRecord]:
+        directories = [path for path in self._root.iterdir() if _UUID.match(path.name)]
+        records = [guest_record.read(directory / supervisor.ORDER_FILE) for directory in directories]
+        return [record for record in records if record is not None]
+
+    def _directory(self, instance_uuid: str) -> pathlib.Path:
+        return self._root / instance_uuid
+
+    def _order(self, instance: Instance) -> dict[str, Any]:
+        memory_mb = instance.flavor.memory_mb
+        record = GuestRecord.of(instance)
+        return {
+            **record.to_dict(),
+            "command": list(self._options.guest_command),
+            "address_space_bytes": memory_mb * 2**20 if self._options.limit_memory else 0,
+            "destroy_timeout_s": self._options.destroy_timeout,
+            "environment": {
+                "FLEET_INSTANCE_UUID": instance.uuid,
+                "FLEET_VCPUS": str(instance.flavor.vcpus),
+                "FLEET_MEMORY_MB": str(memory_mb),
+            },
+        }
+
+    def _start(self, directory: pathlib.Path, instance_uuid: str) -> None:
+        with open(directory / "guest.log", "ab") as log:
+            handle = subprocess.Popen(
+                [sys.executable, "-S", "-m", "compute_agent.guest", str(directory)],
+                cwd="/",
+                env={**os.environ, "PYTHONPATH": _PACKAGE_ROOT},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        with self._lock:
+            self._started[instance_uuid] = handle
+        end = time.monotonic() + self._options.start_timeout
+        ended = False
+        while (state := state_file.read(directory / supervisor.STATE_FILE)) is None:
+            if ended:
+                raise SpawnFailed(f"The guest's supervisor ended with status {handle.returncode}")
+            if time.monotonic() > end:
+                raise SpawnFailed(f"The guest was not up after {self._options.start_timeout} s")
+            time.sleep(_START_POLL_S)
+            # Once more after its end: its last act may have been to write why.
+            ended = handle.poll() is not None
+        if "error" in state:
+            raise SpawnFailed(state["error"])
+
+    def _end(self, doomed: pathlib.Path) -> None:
+        """End the processes of a renamed directory, then remove it; may be repeated after a crash."""
+        state = state_file.read(doomed / supervisor.STATE_FILE) or {}
+        head, child = Identity.from_dict(state.get("supervisor")), Identity.from_dict(state.get("child"))
+        if head is not None and head.send(signal.SIGTERM) and not head.wait(2 * self._options.destroy_timeout + 1):
+            head.send(signal.SIGKILL)
+        if child is not None:
+            child.kill_group()
+            child.wait(self._options.destroy_timeout)
+        shutil.rmtree(doomed)
+
+
+def _reap(handle: subprocess.Popen[bytes], timeout_s: float) -> None:
+    """Our own child: its pid is its own until it is reaped here."""
+    try:
+        handle.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        handle.kill()
+        handle.wait()

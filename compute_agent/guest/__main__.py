@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one guest's command and starts it again when it ends, until SIGTERM: ``python -m compute_agent.guest DIRECTORY``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+from compute_agent.guest import state_file
+from compute_agent.guest.process import Identity
+
+#: What the agent wrote for the supervisor, and what the supervisor writes for the agent.
+ORDER_FILE = "guest.json"
+STATE_FILE = "supervisor.json"
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 30.0
+#: A guest that ran this long was well: its next failure is a first one.
+WELL_AFTER_S = 10.0
+
+_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
+_STOP = {signal.SIGTERM, signal.SIGINT}
+
+
+def main(argv: list[str]) -> int:
+    directory = pathlib.Path(argv[0])
+    order = state_file.read(directory / ORDER_FILE)
+    if order is None:
+        return 1
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        return supervise(directory, order)
+    except FileNotFoundError:
+        # The directory is gone: the instance was destroyed while this supervisor was starting.
+        return 0
+
+
+def supervise(directory: pathlib.Path, order: dict[str, Any]) -> int:
+    state: dict[str, Any] = {"supervisor": _own_identity(), "restarts": -1}
+    pause = FIRST_PAUSE_S
+    while True:
+        started = time.monotonic()
+        try:
+            child = start(directory, order)
+        except OSError as failure:
+            state_file.write(directory / STATE_FILE, {"error": f"cannot run {order['command'][0]}: {failure.strerror}"})
+            return 1
+        try:
+            identity = Identity.of(child.pid)
+            state.update(restarts=state["restarts"] + 1, child=identity.to_dict() if identity else None)
+            state_file.write(directory / STATE_FILE, state)
+            stopped = _wait(child)
+        finally:
+            end(child, order["destroy_timeout_s"])
+        if stopped:
+            return 0
+        pause = FIRST_PAUSE_S if time.monotonic() - started > WELL_AFTER_S else min(2 * pause, LONGEST_PAUSE_S)
+        if signal.sigtimedwait(_STOP, pause):
+            return 0
+
+
+def start(directory: pathlib.Path, order: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """In a session of its own, so that the guest and all that it starts end together."""
+    memory = order["address_space_bytes"]
+
+    def limit() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        if memory:
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+    return subprocess.Popen(
+        order["command"],
+        cwd=directory,
+        env={**_inherited(), **order["environment"]},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=limit,  # noqa: PLW1509 - this supervisor has one thread only
+    )
+
+
+def end(child: subprocess.Popen[bytes], timeout_s: float) -> None:
+    """Ask the guest's session to end; kill what is left of it after ``timeout_s``."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(timeout_s)
+
+
+def _wait(child: subprocess.Popen[bytes]) -> bool:
+    """Until the guest ends (False) or this supervisor is told to stop (True)."""
+    while child.poll() is None:
+        if signal.sigwait(_SIGNALS) in _STOP:
+            return True
+    return False
+
+
+def _inherited() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
+def _own_identity() -> dict[str, Any]:
+    own = Identity.of(os.getpid())
+    assert own is not None
+    return own.to_dict()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

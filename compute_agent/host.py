@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One host that the agent serves: its driver, its trackers, and who serves it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+from compute_agent.drivers.base import ComputeDriver
+from compute_agent.inventory import HostPolicy
+from compute_agent.resource_tracker import ResourceTracker
+from fleet import errors
+
+#: Told with the host's name and a sentence when another process has taken the host over.
+Superseded = Callable[[str, str], None]
+
+
+class Host:
+    """``incarnation`` names this life of the process. The lock guards the map of trackers, not the trackers."""
+
+    def __init__(
+        self, name: str, driver: ComputeDriver, policy: HostPolicy, incarnation: str, superseded: Superseded
+    ) -> None:
+        self.name = name
+        self.driver = driver
+        self.policy = policy
+        self.incarnation = incarnation
+        self._superseded = superseded
+        self._lock = threading.Lock()
+        self._trackers: dict[str, ResourceTracker] = {}
+
+    def set_nodes(self, nodes: Iterable[str]) -> dict[str, ResourceTracker]:
+        """The trackers of ``nodes``, made as needed; those of other nodes are forgotten."""
+        with self._lock:
+            known = self._trackers
+            self._trackers = {node: known.get(node) or ResourceTracker(self.name, node) for node in nodes}
+            return dict(self._trackers)
+
+    def trackers(self) -> list[ResourceTracker]:
+        with self._lock:
+            return list(self._trackers.values())
+
+    def tracker(self, node: str | None) -> ResourceTracker:
+        """The tracker of ``node``, or of the first node when none is named. :raises errors.NotFound:"""
+        with self._lock:
+            if node is None and self._trackers:
+                return next(iter(self._trackers.values()))
+            try:
+                return self._trackers[node or ""]
+            except KeyError:
+                raise errors.NotFound(kind="Node", name=f"{self.name}:{node}") from None
+
+    def tracked(self) -> frozenset[str]:
+        """Instances that hold something on any node."""
+        return frozenset().union(*(tracker.view().instances for tracker in self.trackers()))
+
+    def release(self, instance_uuid: str) -> None:
+        for tracker in self.trackers():
+            tracker.release(instance_uuid)
+
+    def superseded(self, reason: str) -> None:
+        self._superseded(self.name, reason)

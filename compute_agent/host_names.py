@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns what ``--hosts`` was given into host names: plain names, ranges, files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from fleet import errors
+from fleet.objects import fields
+
+_RANGE = re.compile(r"^([^\[\]]*)\[(\d+)-(\d+)\]([^\[\]]*)$")
+#: More hosts than one process can serve are a slip of the keyboard.
+MAX_HOSTS = 10_000
+
+
+def expand(elements: Iterable[str]) -> list[str]:
+    """The names, in the order given.
+
+    :raises errors.ConfigError: a malformed element, a file that cannot be read, a name given twice, too many names
+    """
+    names = [name for element in elements for name in _expand_element(element.strip())]
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise _bad(f"names hosts twice: {', '.join(twice[:5])}")
+    if len(names) > MAX_HOSTS:
+        raise _bad(f"names {len(names)} hosts; one process serves at most {MAX_HOSTS}")
+    return names
+
+
+def _expand_element(element: str) -> list[str]:
+    if element.startswith("@"):
+        return [name for line in _lines(element[1:]) for name in _expand_element(line)]
+    span = _RANGE.match(element)
+    if span is None:
+        return [_checked(element)]
+    head, first, last, tail = span.groups()
+    if int(first) > int(last):
+        raise _bad(f"{element!r} runs backwards")
+    if int(last) - int(first) >= MAX_HOSTS:
+        raise _bad(f"{element!r} is longer than {MAX_HOSTS}")
+    return [_checked(f"{head}{number:0{len(first)}d}{tail}") for number in range(int(first), int(last) + 1)]
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8") as names:
+            lines = [line.strip() for line in names]
+    except (OSError, UnicodeDecodeError) as unreadable:
+        raise _bad(f"cannot read {path}: {unreadable}") from None
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _checked(name: str) -> str:
+    if "[" in name or "]" in name:
+        raise _bad(f"{name!r} is not NAME, NAME[FIRST-LAST] or @FILE")
+    try:
+        return fields.parse(fields.Name, name, "hosts")  # type: ignore[arg-type]
+    except errors.InvalidInput as invalid:
+        raise _bad(f"{name!r}: {invalid.reason}") from None
+
+
+def _bad(reason: str) -> errors.ConfigError:
+    return errors.ConfigError(option="hosts", reason=reason)

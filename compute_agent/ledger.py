@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conductor as a build sees it: every call is repeated until it is answered, since silence is an unknown outcome.
+
+All these calls may be repeated: the row knows the attempt, the host and the incarnation that it was moved for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from compute_agent.claims import Resources
+from fleet.context import RequestContext
+from fleet.objects import Instance
+from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
+
+LOG = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+#: Nobody answered, or somebody failed while answering: in both cases the call may have been done.
+UNKNOWN_OUTCOME = (oslo_messaging.MessagingException, ConnectionError)
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 10.0
+
+
+class Unanswered(Exception):
+    """The time is over, or the agent stops, and nobody knows whether the call was done; the sweeper will find it."""
+
+
+class Patience:
+    """Repeats a call until it is answered, with growing pauses; ``stopping`` ends every pause."""
+
+    def __init__(
+        self,
+        stopping: threading.Event,
+        clock: Callable[[], float] = time.monotonic,
+        first_delay_s: float = FIRST_DELAY_S,
+    ) -> None:
+        self._stopping = stopping
+        self._clock = clock
+        self._first_delay_s = first_delay_s
+
+    def until_answered(self, what: str, call: Callable[[], Answer], limit_s: float | None) -> Answer:
+        """:raises Unanswered: after ``limit_s`` (None: never), or when the agent stops"""
+        end = None if limit_s is None else self._clock() + limit_s
+        delay = self._first_delay_s
+        tries = 0
+        while True:
+            try:
+                answer = call()
+            except UNKNOWN_OUTCOME as silence:
+                tries += 1
+                # One warning says that it began; the rest is for debugging.
+                level = logging.WARNING if tries == 1 else logging.DEBUG
+                LOG.log(level, "No answer to %s (%s); asking again", what, type(silence).__name__)
+            else:
+                if tries:
+                    LOG.info("%s was answered after %d tries", what, tries + 1)
+                return answer
+            if (end is not None and self._clock() + delay > end) or self._stopping.wait(delay):
+                raise Unanswered(f"{what}: no answer after {tries} tries")
+            delay = min(2 * delay, LONGEST_DELAY_S)
+
+
+class Ledger:
+    """``claim_timeout_s`` bounds every call but ``finish_build``."""
+
+    def __init__(
+        self, conductor: ConductorAPI, compute_task: ComputeTaskAPI, patience: Patience, claim_timeout_s: float
+    ) -> None:
+        self._conductor = conductor
+        self._compute_task = compute_task
+        self._patience = patience
+        self._limit_s = claim_timeout_s
+
+    def claim_instance(
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        node: str,
+        incarnation: str,
+        resources: Resources,
+    ) -> Instance:
+        """:raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupPolicyViolation: errors.NotFound: Unanswered:"""
+        answer = self._ask(
+            "claim_instance",
+            lambda: self._conductor.claim_instance(
+                context, instance_uuid, attempt, host, node, incarnation, resources.to_wire()
+            ),
+        )
+        return Instance.from_wire(answer)
+
+    def finish_build(
+        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, power_state: int
+    ) -> None:
+        """Asked without end: the guest runs, and only the row can say whether it may.
+
+        :raises errors.StaleBuild: errors.NotFound: Unanswered: (only when the agent stops)
+        """
+        self._patience.until_answered(
+            "finish_build",
+            lambda: self._conductor.finish_build(context, instance_uuid, attempt, host, power_state),
+            limit_s=None,
+        )
+
+    def reschedule(
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        node: str,
+        failure: dict[str, Any],
+        alternates: list[dict[str, Any]],
+    ) -> None:
+        self._ask(
+            "reschedule",
+            lambda: self._compute_task.reschedule(context, instance_uuid, attempt, host, node, failure, alternates),
+        )
+
+    def abort_build(
+        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, node: str, failure: dict[str, Any]
+    ) -> None:
+        self._ask(
+            "abort_build",
+            lambda: self._compute_task.abort_build(context, instance_uuid, attempt, host, node, failure),
+        )
+
+    def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
+        self._ask("instance_destroyed", lambda: self._conductor.instance_destroyed(context, instance_uuid, host))
+
+    def get_host_instances(self, context: RequestContext, host: str) -> list[Instance]:
+        """Asked without end: an agent that does not know its instances must not begin."""
+        answer = self._patience.until_answered(
+            "get_host_instances", lambda: self._conductor.get_host_instances(context, host), limit_s=None
+        )
+        return [Instance.from_wire(instance) for instance in answer]
+
+    def _ask(self, what: str, call: Callable[[], Answer]) -> Answer:
+        return self._patience.until_answered(what, call, self._limit_s)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wires the compute agent: configuration in, running servers out."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent import futures
+
+import oslo_messaging
+from oslo_config import cfg
+
+from compute_agent import conf as agent_conf
+from compute_agent import drivers, host_names
+from compute_agent.agent import Agent, Intervals, ServedHost
+from compute_agent.build import Builder
+from compute_agent.drivers.base import ComputeDriver
+from compute_agent.host import Host
+from compute_agent.inventory import HostPolicy
+from compute_agent.lanes import Lanes
+from compute_agent.ledger import Ledger, Patience
+from compute_agent.manager import ComputeManager
+from compute_agent.notifications import Notifications
+from compute_agent.reporter import BINARY, TOPIC, Reporter
+from fleet import conf as fleet_conf
+from fleet import errors, service
+from fleet.rpc import server
+from fleet.rpc import transport as rpc_transport
+from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The daemon ``fleet-compute``."""
+    conf = fleet_conf.load_config(
+        sys.argv[1:] if argv is None else argv,
+        prog=BINARY,
+        description="Serves one or more hosts: claims, spawns and reports.",
+        register=[agent_conf.register_opts],
+    )
+    try:
+        load_drivers(conf, names(conf))
+    except errors.ConfigError as wrong:
+        raise SystemExit(f"{BINARY}: {wrong.message}") from None
+    return service.launch(conf, BINARY, lambda: [build_agents(conf, rpc_transport.get_transport(conf))])
+
+
+def names(conf: cfg.ConfigOpts) -> list[str]:
+    """The hosts that this process is to serve. :raises errors.ConfigError:"""
+    return host_names.expand(conf.hosts or [conf.host])
+
+
+def load_drivers(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> dict[str, ComputeDriver]:
+    """One driver for each host, ready for work. :raises errors.ConfigError:"""
+    if drivers.driver_class(conf.compute_driver).one_host_only and len(hosts) > 1:
+        raise errors.ConfigError(
+            option="hosts", reason=f"the driver {conf.compute_driver} serves one host, not {len(hosts)}"
+        )
+    loaded = {host: drivers.load(conf) for host in hosts}
+    for host, driver in loaded.items():
+        driver.init_host(host)
+    return loaded
+
+
+def build_agents(
+    conf: cfg.ConfigOpts,
+    transport: oslo_messaging.RPCTransport,
+    hosts: Sequence[str] | None = None,
+    notifier: oslo_messaging.Notifier | None = None,
+) -> Agent:
+    """The agent of this process, for ``hosts`` or what ``conf`` names; to be started, stopped and waited for.
+
+    Also what an embedded trio runs beside the other services. Its ``ready`` event says when it serves.
+
+    :raises errors.ConfigError:
+    """
+    hosts = names(conf) if hosts is None else host_names.expand(hosts)
+    incarnation = service.new_incarnation()
+    stopping = threading.Event()
+    patience = Patience(stopping)
+    conductor = ConductorAPI(transport, conf)
+    ledger = Ledger(conductor, ComputeTaskAPI(transport, conf), patience, conf.claim_timeout)
+    notifications = Notifications(notifier or rpc_transport.get_notifier(conf, publisher_id=TOPIC))
+    executor = futures.ThreadPoolExecutor(conf.agent_threads, thread_name_prefix="build")
+    policy = HostPolicy.from_conf(conf)
+
+    def superseded(name: str, reason: str) -> None:
+        agent.superseded(name, reason)
+
+    def serve(name: str, driver: ComputeDriver) -> ServedHost:
+        host = Host(name, driver, policy, incarnation, superseded)
+        lanes = Lanes(executor, conf.max_concurrent_builds)
+        manager = ComputeManager(host, ledger, Builder(host, ledger, notifications), lanes)
+        return ServedHost(host, server.get_server(transport, TOPIC, name, [manager]), lanes)
+
+    served = [serve(name, driver) for name, driver in load_drivers(conf, hosts).items()]
+    agent = Agent(
+        served,
+        Reporter(conductor, patience, [entry.host for entry in served], incarnation),
+        ledger,
+        executor,
+        stopping,
+        Intervals(heartbeat_s=conf.report_interval, audit_s=conf.update_resources_interval),
+        random.Random(),
+    )
+    return agent

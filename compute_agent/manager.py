@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RPC surface of one host: takes orders, returns at once, does the work in the host's lanes."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from compute_agent import termination
+from compute_agent.build import Builder, BuildOrder
+from compute_agent.host import Host
+from compute_agent.lanes import Lanes
+from compute_agent.ledger import Ledger
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.objects import fields
+
+LOG = logging.getLogger(__name__)
+
+
+class ComputeManager:
+    """Topic ``compute``, server HOST. Everything here is a cast: a bad order is one line in the log."""
+
+    target = oslo_messaging.Target(version="1.0")
+
+    def __init__(self, host: Host, ledger: Ledger, builder: Builder, lanes: Lanes) -> None:
+        self._host = host
+        self._ledger = ledger
+        self._builder = builder
+        self._lanes = lanes
+
+    def build_and_run_instance(self, context: RequestContext, **build: Any) -> None:
+        try:
+            order = BuildOrder.from_wire(build)
+        except errors.InvalidInput as invalid:
+            LOG.error("Dropping a build order: %s", invalid.message)
+            return
+        work = functools.partial(self._builder.run, context, order)
+        if not self._lanes.submit(order.instance.uuid, work, takes_slot=True):
+            LOG.info("Not beginning the build of %s: the agent is stopping", order.instance.uuid)
+
+    def terminate_instance(self, context: RequestContext, instance_uuid: str) -> None:
+        """The row is ``deleting`` when this comes: a build that has not begun is not begun any more."""
+        try:
+            uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")  # type: ignore[arg-type]
+        except errors.InvalidInput as invalid:
+            LOG.error("Dropping a termination order: %s", invalid.message)
+            return
+        self._lanes.cancel(uuid)
+        self._lanes.submit(uuid, functools.partial(termination.terminate, context, self._host, self._ledger, uuid))

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent tells without being asked: it registers, it is alive, and what its hosts have; for all hosts at once."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Sequence
+
+from oslo_log import log as logging
+
+from compute_agent.audit import Auditor
+from compute_agent.host import Host
+from compute_agent.ledger import UNKNOWN_OUTCOME, Patience
+from fleet import context as fleet_context
+from fleet.objects import HostReport
+from fleet.rpc.clients import ConductorAPI
+
+LOG = logging.getLogger(__name__)
+
+BINARY = "fleet-compute"
+TOPIC = "compute"
+#: Reports in one message; a host with more nodes than this goes by itself.
+REPORTS_A_CALL = 200
+
+
+class Reporter:
+    """Speaks for ``hosts``. A silent conductor is one warning, and one line when it is back."""
+
+    def __init__(self, conductor: ConductorAPI, patience: Patience, hosts: Sequence[Host], incarnation: str) -> None:
+        self._conductor = conductor
+        self._patience = patience
+        self._hosts = {host.name: host for host in hosts}
+        self._auditors = {host.name: Auditor(host) for host in hosts}
+        self._incarnation = incarnation
+        self._lost = False
+
+    def forget(self, host: str) -> None:
+        """Speak for ``host`` no more."""
+        self._hosts = {name: served for name, served in self._hosts.items() if name != host}
+
+    def register(self) -> None:
+        """Until the conductor has answered. :raises ledger.Unanswered: only when the agent is told to stop"""
+        process = {"incarnation": self._incarnation, "pid": os.getpid(), "hostname": socket.gethostname()}
+        services = [{"host": name, "binary": BINARY, "topic": TOPIC, **process} for name in self._hosts]
+        context = fleet_context.new_context()
+        answer = self._patience.until_answered(
+            "register_services", lambda: self._conductor.register_services(context, services), limit_s=None
+        )
+        disabled = [service["host"] for service in answer if service["disabled"]]
+        LOG.info("Registered %d hosts, %d of them disabled", len(services), len(disabled))
+
+    def heartbeat(self) -> None:
+        if not self._hosts:
+            return
+        context = fleet_context.new_context()
+        try:
+            answer = self._conductor.report_state(context, BINARY, list(self._hosts), self._incarnation)
+        except UNKNOWN_OUTCOME as silence:
+            self._warn(silence)
+            return
+        self._heard()
+        for name in answer["superseded"]:
+            if name in self._hosts:
+                self._hosts[name].superseded(f"Host {name} is served by another process now.")
+
+    def audit(self) -> list[HostReport]:
+        """Audit all hosts; one whose driver fails is logged, and the others go on."""
+        reports: list[HostReport] = []
+        for name in list(self._hosts):
+            try:
+                reports.extend(self._auditors[name].audit())
+            except Exception:
+                LOG.exception("The audit of host %s failed; its last report stands", name)
+        return reports
+
+    def report(self) -> None:
+        """Audit, and send what was found."""
+        self.send(self.audit())
+
+    def send(self, reports: Sequence[HostReport]) -> None:
+        context = fleet_context.new_context()
+        hosts = self._hosts
+        for batch in batches(report for report in reports if report.host in hosts):
+            # A node that is not reported but still there (refused, not tracked) keeps its record.
+            names = {report.host for report in batch}
+            nodes = {host: [tracker.node for tracker in hosts[host].trackers()] for host in names}
+            try:
+                answer = self._conductor.report_hosts(context, [report.to_wire() for report in batch], nodes)
+            except UNKNOWN_OUTCOME as silence:
+                self._warn(silence)
+                return
+            self._heard()
+            for verdict in answer:
+                if not verdict["accepted"]:
+                    _refused(hosts[verdict["host"]], verdict["node"], verdict["reason"])
+
+    def _warn(self, silence: Exception) -> None:
+        if not self._lost:
+            LOG.warning("The conductor does not answer (%s); builds here go on", type(silence).__name__)
+        self._lost = True
+
+    def _heard(self) -> None:
+        if self._lost:
+            LOG.info("The conductor answers again")
+        self._lost = False
+
+
+def _refused(host: Host, node: str, reason: str) -> None:
+    LOG.error("The report of %s:%s was refused: %s. There are no new claims on it.", host.name, node, reason)
+    host.tracker(node).suspend(f"the report of {host.name}:{node} was refused: {reason}")
+
+
+def batches(reports: Iterable[HostReport], size: int = REPORTS_A_CALL) -> list[list[HostReport]]:
+    """Reports in messages of about ``size``, never a host in two: its list of nodes must be complete."""
+    by_host: dict[str, list[HostReport]] = {}
+    for report in reports:
+        by_host.setdefault(report.host, []).append(report)
+    result: list[list[HostReport]] = []
+    for of_host in by_host.values():
+        if not result or len(result[-1]) + len(of_host) > size:
+            result.append([])
+        result[-1].extend(of_host)
+    return result

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent knows of one node: its inventory, and what each instance holds of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+
+from oslo_log import log as logging
+
+from compute_agent import claims
+from compute_agent.claims import Resources
+from fleet import errors
+from fleet.objects import HostReport, Instance
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """One moment of a tracker; ``used`` includes what is reserved and what orphans hold."""
+
+    total: Resources
+    used: Resources
+    instances: frozenset[str]
+
+
+class ResourceTracker:
+    """Tracks one node of one host.
+
+    The lock guards everything below; under it there is arithmetic only, no driver and no RPC. Life of an instance here::
+
+        instance_claim ──▶ held ──▶ release (destroyed, or the claim aborted)
+        track (after a restart, from the ledger) ──▲
+
+    The tracker is *disabled* until an inventory is there (claims hold nothing), and *suspended* while the last inventory
+    was refused (claims are refused).
+    """
+
+    def __init__(self, host: str, node: str) -> None:
+        self.host = host
+        self.node = node
+        self._lock = threading.Lock()
+        self._held: dict[str, Resources] = {}
+        self._report: HostReport | None = None
+        self._suspended = ""
+        self._failed_builds = 0
+
+    def instance_claim(self, instance: Instance, limits: claims.Limits, overhead_memory_mb: int = 0) -> claims.Claim:
+        """Test all resources and hold them, in one step that no other claim can come between.
+
+        :raises errors.ComputeResourcesUnavailable: nothing is held
+        :raises errors.StaleBuild: the instance holds something already: this is a repeated message
+        """
+        requested = Resources.of_flavor(instance.flavor, overhead_memory_mb)
+        with self._lock:
+            if instance.uuid in self._held:
+                raise errors.StaleBuild(
+                    instance_uuid=instance.uuid, attempt=instance.attempt, reason="it holds resources here already"
+                )
+            if self._suspended:
+                raise errors.ComputeResourcesUnavailable(reason=self._suspended)
+            if self._report is None:
+                return claims.NopClaim()
+            claims.require_room(claims.ClaimRequest(instance, requested, _total(self._report), self._used(), limits))
+            self._held[instance.uuid] = requested
+        return claims.Claim(requested, functools.partial(self._release_held, instance.uuid, requested))
+
+    def track(self, instance: Instance) -> None:
+        """Count an instance that the ledger says is here."""
+        with self._lock:
+            self._held[instance.uuid] = Resources.claimed_by(instance)
+
+    def release(self, instance_uuid: str) -> None:
+        """Give back what the instance holds; one that holds nothing is no error."""
+        with self._lock:
+            self._held.pop(instance_uuid, None)
+
+    def _release_held(self, instance_uuid: str, held: Resources) -> None:
+        """Only what this very claim put there: the instance may have been released and claimed anew."""
+        with self._lock:
+            if self._held.get(instance_uuid) is held:
+                del self._held[instance_uuid]
+
+    def set_report(self, report: HostReport | None) -> None:
+        """The audit's result; None means that the driver reports no resources for this node."""
+        with self._lock:
+            self._report = report
+            self._suspended = ""
+
+    def suspend(self, reason: str) -> None:
+        """The last inventory was refused: the previous one is kept, and there are no new claims until it is mended."""
+        with self._lock:
+            self._suspended = reason
+
+    def view(self) -> View:
+        with self._lock:
+            total = _total(self._report) if self._report else Resources()
+            return View(total, self._used(), frozenset(self._held))
+
+    def _used(self) -> Resources:
+        used = sum(self._held.values(), Resources())
+        if self._report is None:
+            return used
+        report = self._report
+        reserved = Resources(report.reserved_memory_mb, report.reserved_disk_gb, report.reserved_vcpus)
+        return used + reserved + Resources(memory_mb=report.orphaned_memory_mb)
+
+    def build_ended(self, failed: bool) -> None:
+        """Count failures in a row: a host on which build after build fails is sick."""
+        with self._lock:
+            self._failed_builds = self._failed_builds + 1 if failed else 0
+
+    @property
+    def failed_builds(self) -> int:
+        with self._lock:
+            return self._failed_builds
+
+
+def _total(report: HostReport) -> Resources:
+    return Resources(report.memory_mb, report.local_gb, report.vcpus)
