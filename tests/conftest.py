@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that several suites share, each started once a session and only when a test asks for it.
+
+Where a server is not installed its tests are skipped, and the closing lines say so; with ``CI=true`` or
+``FLEET_REQUIRE_SERVERS=1`` they fail instead, so that a green run means that everything ran.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fleet.cli import private_servers
+
+_MISSING: set[str] = set()
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_url() -> Iterator[str]:
+    """Transport URL of a private RabbitMQ node."""
+    yield from _server(private_servers.rabbitmq)
+
+
+@pytest.fixture(scope="session")
+def postgresql_url() -> Iterator[str]:
+    """URL of a database, empty at first, on a private PostgreSQL server."""
+    yield from _server(private_servers.postgresql)
+
+
+@pytest.fixture(scope="session")
+def mariadb_url() -> Iterator[str]:
+    """URL of a database, empty at first, on a private MariaDB server."""
+    yield from _server(private_servers.mariadb)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _MISSING:
+        terminalreporter.section("NOT TESTED, for want of a server")
+        for reason in sorted(_MISSING):
+            terminalreporter.line(reason)
+
+
+def _server(start: Callable[[], contextlib.AbstractContextManager[str]]) -> Iterator[str]:
+    try:
+        with start() as url:
+            yield url
+    except private_servers.ServerMissing as missing:
+        if os.environ.get("CI") == "true" or os.environ.get("FLEET_REQUIRE_SERVERS") == "1":
+            pytest.fail(str(missing))
+        _MISSING.add(str(missing))
+        pytest.skip(str(missing))
