@@ -51,6 +51,14 @@ COMMON_OPTS = [
         help="Seconds that a call which may take long (select_destinations) may run in all; while it runs, the "
         "server must show signs of life every rpc_response_timeout seconds.",
     ),
+    cfg.IntOpt(
+        "scheduler_max_attempts",
+        default=3,
+        min=1,
+        deprecated_opts=[cfg.DeprecatedOpt("max_attempts", group="scheduler")],
+        help="How many hosts are tried for one instance before it ends in ERROR. 1 turns rescheduling off. "
+        "Every attempt, with its host and the reason of its failure, is listed by 'fleet server show'.",
+    ),
     cfg.BoolOpt(
         "scheduler_tracks_instance_changes",
         default=True,

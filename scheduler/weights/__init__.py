@@ -1,1 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Which of the hosts that passed is best: one concern a file.
+
+Vocabulary: a *raw* weight is what a weigher says of a host, in its own unit; the *normalised* one lies in 0..1 between
+the worst and the best host of the request; times the *multiplier* it is the weigher's *contribution*; their sum is the
+host's weight.
+
+Read ``base`` for the two forms, then ``ram`` for an example. A new weigher is a file here and a line in ``CLASSES``.
+One of your own needs neither: subclass :class:`BaseHostWeigher` and name its dotted path in ``scheduler_weight_classes``.
+"""
+
+from scheduler.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost
+from scheduler.weights.cpu import CPUWeigher
+from scheduler.weights.disk import DiskWeigher
+from scheduler.weights.io_ops import IoOpsWeigher
+from scheduler.weights.ram import RAMWeigher
+
+__all__ = ["CLASSES", "BaseHostWeigher", "ColumnWeigher", "WeighedHost", "all_weighers"]
+
+CLASSES: tuple[type[BaseHostWeigher], ...] = (RAMWeigher, DiskWeigher, CPUWeigher, IoOpsWeigher)
+
+
+def all_weighers() -> list[type[BaseHostWeigher]]:
+    """The default of ``scheduler_weight_classes``: every weigher that comes with the scheduler."""
+    return list(CLASSES)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading the metadata of a host's aggregates: zones, and overrides of numbers per aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from oslo_log import log as logging
+
+from fleet.objects import Aggregate
+
+LOG = logging.getLogger(__name__)
+
+
+def values_from_key(aggregates: Iterable[Aggregate], key: str) -> set[str]:
+    """The distinct raw values of ``key``; commas are left alone."""
+    return {aggregate.metadata[key] for aggregate in aggregates if key in aggregate.metadata}
+
+
+def split_values(aggregates: Iterable[Aggregate], key: str) -> set[str]:
+    """The values of ``key``, each split at its commas."""
+    return {part.strip() for value in values_from_key(aggregates, key) for part in value.split(",")}
+
+
+def smallest_number(
+    aggregates: Iterable[Aggregate], key: str, default: float, cast: Callable[[str], float] = float
+) -> float:
+    """The smallest value of ``key``; ``default`` if no aggregate has it, or any has one that is not a number."""
+    values = values_from_key(aggregates, key)
+    if not values:
+        return default
+    try:
+        numbers = [cast(value) for value in values]
+    except ValueError as bad:
+        LOG.warning("Could not decode aggregate metadata %s: %s; using %s", key, bad, default)
+        return default
+    if len(numbers) > 1:
+        LOG.debug("%d values of aggregate metadata %s found, the smallest is used", len(numbers), key)
+    return min(numbers)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filters and weighers over host states that a request does not wait for."""
+
+from __future__ import annotations
+
+from scheduler.filter_scheduler import FilterScheduler
+
+
+class CachingScheduler(FilterScheduler):
+    """Host states are refreshed by the periodic task only; between refreshes, what is booked is counted.
+
+    Room that is given back is seen at the next refresh.
+    """
+
+    def run_periodic_tasks(self) -> None:
+        self.host_manager.refresh()
+
+    def refresh(self) -> None:
+        """A hint does not shorten the period."""
+
+    def _update_host_states(self) -> None:
+        if not self.host_manager.loaded:
+            self.host_manager.refresh()

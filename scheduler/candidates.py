@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hosts as one request sees them: the table, and on top of it what this request has picked so far."""
+
+from __future__ import annotations
+
+import datetime
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from fleet.objects import Aggregate
+from scheduler.host_state import DEFAULTS, HostState, RowState
+from scheduler.host_table import PRESENT, HostTable, Key
+from scheduler.instance_index import InstanceIndex, TrackedInstance
+
+
+class Inventory:
+    """All that is known of the hosts: the table, the instances on them, their aggregates and service records."""
+
+    def __init__(self, table: HostTable) -> None:
+        self.table = table
+        self.instances = InstanceIndex()
+        self.aggregates: dict[int, Aggregate] = {}
+        self.disabled_reasons: dict[str, str] = {}
+
+
+class _Work:
+    """What this request changes: copies of the columns that picks consume from, and the picks."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, numpy.ndarray] = {}
+        self.states: dict[int, RowState] = {}
+        self.picks: list[TrackedInstance] = []
+
+
+class Candidates:
+    """Rows of the inventory for a filter or weigher to judge; ``now`` is the decision's time in epoch seconds.
+
+    Arrays that it gives, and masks that it wants, have one element per row considered: all rows of the table, free
+    ones too (they are not present, so what is said of them does not matter), or those of :meth:`subset`.
+    """
+
+    def __init__(
+        self, inventory: Inventory, now: float, rows: numpy.ndarray | None = None, work: _Work | None = None
+    ) -> None:
+        self._inventory = inventory
+        self._table = inventory.table
+        self._work = work or _Work()
+        self._rows = rows
+        self.now = now
+
+    def __len__(self) -> int:
+        return self._table.size if self._rows is None else len(self._rows)
+
+    def subset(self, rows: numpy.ndarray) -> Candidates:
+        """The same request's view of these rows of the table only."""
+        return Candidates(self._inventory, self.now, rows, self._work)
+
+    def one(self, position: int) -> Candidates:
+        """Just the candidate at this position."""
+        return self.subset(numpy.array([position if self._rows is None else self._rows[position]]))
+
+    @property
+    def rows(self) -> numpy.ndarray:
+        """The table's row number of each element."""
+        return numpy.arange(self._table.size) if self._rows is None else self._rows
+
+    # -- what filters and weighers ask ------------------------------------------------------------------------------
+
+    def column(self, name: str) -> numpy.ndarray:
+        """One number of every candidate. Do not write."""
+        column = self._work.columns.get(name)
+        if column is None:
+            column = self._table.column(name)
+        return column if self._rows is None else column[self._rows]
+
+    def present(self) -> numpy.ndarray:
+        return self.column(PRESENT)
+
+    def by_aggregates(self, judge: Callable[[Sequence[Aggregate]], Any], dtype: type = bool) -> numpy.ndarray:
+        """``judge`` called once per distinct set of aggregates, its answer spread over the candidates."""
+        sets = self._table.interned["aggregates"].values
+        numbers = self.column("aggregates")
+        answers: numpy.ndarray = numpy.array([judge(self._resolve(ids)) for ids in sets], dtype=dtype)
+        return answers[numbers]
+
+    def only(self, rows: Iterable[int]) -> numpy.ndarray:
+        """A mask that lets just these rows of the table through."""
+        if self._rows is None:
+            mask = numpy.zeros(self._table.size, dtype=bool)
+            mask[list(rows)] = True
+            return mask
+        wanted = set(rows)
+        return numpy.fromiter((row in wanted for row in self._rows.tolist()), dtype=bool, count=len(self._rows))
+
+    def rows_of_hosts(self, hosts: Iterable[str]) -> list[int]:
+        return [row for host in hosts for row in self._table.rows_of_host(host)]
+
+    def rows_of_hosts_any_case(self, hosts: Iterable[str]) -> list[int]:
+        """Looks at every host: for requests that name hosts by hand only."""
+        wanted = {host.lower() for host in hosts}
+        return [row for row, key in enumerate(self._table.keys) if key and key[0].lower() in wanted]
+
+    def rows_of_nodes(self, nodes: Iterable[str]) -> list[int]:
+        """Looks at every host, too."""
+        wanted = set(nodes)
+        return [row for row, key in enumerate(self._table.keys) if key and key[1] in wanted]
+
+    def row_of(self, key: tuple[str, str | None]) -> int | None:
+        return self._table.row_of(key)  # type: ignore[arg-type]  # a node that is None is nobody's
+
+    def host_of(self, instance_uuid: str) -> str | None:
+        """Where an instance is: picked in this request, booked, or as the database shows."""
+        for pick in self._work.picks:
+            if pick.uuid == instance_uuid:
+                return pick.host
+        return self._inventory.instances.host_of(instance_uuid)
+
+    def hosts_of(self, instance_uuids: Iterable[str]) -> list[str]:
+        """The host of each of these instances that is on one, and of every pick of this request."""
+        picked = {pick.uuid for pick in self._work.picks}
+        host_of = self._inventory.instances.host_of
+        known = [host_of(uuid) for uuid in instance_uuids if uuid not in picked]
+        return [host for host in known if host is not None] + [pick.host for pick in self._work.picks]
+
+    # -- one host ---------------------------------------------------------------------------------------------------
+
+    def key(self, row: int) -> Key:
+        key = self._table.keys[row]
+        assert key is not None
+        return key
+
+    def state(self, row: int) -> HostState:
+        """The row in nova's form; the same object each time within a request."""
+        state = self._work.states.get(row)
+        if state is None:
+            state = self._work.states[row] = RowState(self, row)
+        return state
+
+    def limits_written(self, row: int) -> dict[str, Any]:
+        state = self._work.states.get(row)
+        return state.limits if state else {}
+
+    def value(self, row: int, name: str) -> Any:
+        column = self._work.columns.get(name)
+        value = (self._table.column(name) if column is None else column)[row]
+        return self._table.kinds[name](value)
+
+    def attribute(self, row: int, name: str) -> Any:
+        """What :class:`HostState` has under this name."""
+        if name in _VIEWS:
+            return _VIEWS[name](self, row)
+        if name in self._table.kinds:
+            return self.value(row, name)
+        if name in _CAPABILITIES:
+            shared = self._table.interned["capabilities"].values[self._table.column("capabilities")[row]]
+            return shared[_CAPABILITIES.index(name)] if shared else None
+        if name in _RARE_LISTS:
+            return self._table.rare.get(name, {}).get(row, _RARE_LISTS[name]())
+        if name in DEFAULTS:
+            return self._table.rare.get(name, {}).get(row)
+        raise AttributeError(f"HostState has no attribute {name!r}")
+
+    # -- what the decision does -------------------------------------------------------------------------------------
+
+    def pick(self, row: int, instance_uuid: str, amounts: Mapping[str, float]) -> None:
+        """Count an instance on this row for the rest of the request."""
+        host, node = self.key(row)
+        self._work.picks.append(TrackedInstance(instance_uuid, host, node))
+        for name, amount in amounts.items():
+            if name not in self._work.columns:
+                self._work.columns[name] = self._table.column(name).copy()
+            self._work.columns[name][row] += amount
+
+    # -- views ------------------------------------------------------------------------------------------------------
+
+    def _resolve(self, ids: tuple[int, ...] | None) -> list[Aggregate]:
+        known = self._inventory.aggregates
+        return [known[number] for number in ids or () if number in known]
+
+    def _aggregates(self, row: int) -> list[Aggregate]:
+        return self._resolve(self._table.interned["aggregates"].values[self._table.column("aggregates")[row]])
+
+    def _instances(self, row: int) -> dict[str, TrackedInstance]:
+        host = self.key(row)[0]
+        picked = {pick.uuid: pick for pick in self._work.picks if pick.host == host}
+        return {**self._inventory.instances.on_host(host), **picked}
+
+    def _service(self, row: int) -> Mapping[str, Any]:
+        host = self.key(row)[0]
+        return types.MappingProxyType(
+            {
+                "host": host,
+                "binary": "fleet-compute",
+                "topic": "compute",
+                "disabled": self.value(row, "disabled"),
+                "disabled_reason": self._inventory.disabled_reasons.get(host),
+                "forced_down": self.value(row, "forced_down"),
+                "last_seen_up": _time(self.value(row, "last_seen_up")),
+            }
+        )
+
+    def _updated(self, row: int) -> datetime.datetime | None:
+        return _time(self.value(row, "updated"))
+
+    def _host_ip(self, row: int) -> str | None:
+        return self._table.column("host_ip")[row]
+
+
+def _time(epoch_s: float) -> datetime.datetime | None:
+    """Naive UTC, as nova's; 0 is never."""
+    if not epoch_s:
+        return None
+    return datetime.datetime.fromtimestamp(epoch_s, datetime.UTC).replace(tzinfo=None)
+
+
+_CAPABILITIES = ("hypervisor_type", "cpu_info", "supported_instances")
+_RARE_LISTS: dict[str, type] = {"metrics": list, "stats": dict}
+_VIEWS: dict[str, Callable[[Candidates, int], Any]] = {
+    "aggregates": Candidates._aggregates,
+    "instances": Candidates._instances,
+    "service": Candidates._service,
+    "updated": Candidates._updated,
+    "host_ip": Candidates._host_ip,
+}

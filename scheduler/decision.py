@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Request and candidates in, ranked picks and reasons out; nothing is read, sent or kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy
+from oslo_log import log as logging
+
+from fleet.objects import Place, RequestSpec, Selection
+from scheduler import filtering, restriction, scores
+from scheduler.candidates import Candidates
+from scheduler.filtering import FilterCount
+from scheduler.filters import BaseHostFilter, ColumnFilter
+from scheduler.host_table import Key
+from scheduler.weighing import Kept, Weighing
+from scheduler.weights import BaseHostWeigher, ColumnWeigher
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pipeline:
+    """How to decide: everything that the configuration and the domain say, and nothing of a request.
+
+    ``consumption`` gives the amounts that one instance adds to the columns of its host.
+    """
+
+    filters: Sequence[BaseHostFilter]
+    weighers: Sequence[BaseHostWeigher]
+    consumption: Callable[[RequestSpec], Mapping[str, float]]
+    host_subset_size: int = 1
+    alternates: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Pick:
+    """The host chosen for one instance, with its limits, and the runners-up."""
+
+    instance_uuid: str
+    key: Key
+    limits: Mapping[str, Any]
+    weight: float
+    alternates: Sequence[Place] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """``picks`` in the order of the instances, as far as hosts were found; the filters' counts are of the last round.
+
+    ``reasons`` tells, per filter, which hosts it dropped first; it holds masks only, so ask it before the next change.
+    """
+
+    requested: int
+    considered: int
+    picks: Sequence[Pick]
+    counts: Sequence[FilterCount]
+    amounts: Mapping[str, float]
+    reasons: filtering.Round | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def complete(self) -> bool:
+        return len(self.picks) == self.requested
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "requested": self.requested,
+            "considered": self.considered,
+            "placed": len(self.picks),
+            "filters": [count.to_wire() for count in self.counts],
+        }
+
+    def selections(self) -> list[Selection]:
+        record = self.to_wire()
+        return [
+            Selection(pick.key[0], pick.key[1], dict(pick.limits), list(pick.alternates), record)
+            for pick in self.picks
+        ]
+
+
+def decide(
+    pipeline: Pipeline,
+    hosts: Candidates,
+    request: RequestSpec,
+    chance: random.Random,
+    context: object = None,
+) -> Decision:
+    """Pick a host for each instance of the request, one after the other, until no host is left."""
+    return _Course(pipeline, hosts, request, chance, context).run()
+
+
+class _Course:
+    """One decision under way: the survivors so far, and the request as its picks have changed it."""
+
+    def __init__(
+        self, pipeline: Pipeline, hosts: Candidates, request: RequestSpec, chance: random.Random, context: object
+    ) -> None:
+        self._pipeline = pipeline
+        self._all = hosts
+        self._request = request
+        self._chance = chance
+        self._amounts = pipeline.consumption(request)
+        self._weighing = Weighing(pipeline.weighers)
+        self._properties = _plugin_properties(pipeline, request, context)
+        self._picks: list[Pick] = []
+        self._chosen_rows: list[int] = []
+
+    def run(self) -> Decision:
+        allowed = restriction.restrict(self._all, self._request)
+        # Forced hosts are taken as they are: the operator has overruled the filters.
+        self._filters = () if allowed.forced else self._pipeline.filters
+        considered = int(numpy.count_nonzero(allowed.mask))
+        round_ = self._filter(self._all, allowed.mask, 0, None)
+        self._survivors = self._all.rows[round_.alive] if round_.count < len(self._all) else self._all.rows
+        self._hosts = self._all if round_.count == len(self._all) else self._all.subset(self._survivors)
+        kept: Kept | None = None
+        for index in range(self._request.num_instances):
+            if index:
+                round_, kept = self._narrow(index)
+            if not round_.count:
+                break
+            self._pick(index, self._score(kept))
+        if len(self._picks) == self._request.num_instances:
+            self._add_alternates()
+        else:
+            self._explain(round_)
+        return Decision(
+            self._request.num_instances, considered, self._picks, round_.counts, self._amounts, round_
+        )
+
+    def _filter(
+        self, hosts: Candidates, alive: numpy.ndarray, index: int, changed: int | None
+    ) -> filtering.Round:
+        return filtering.run(self._filters, hosts, alive, self._request, self._properties, index, changed)
+
+    def _narrow(self, index: int) -> tuple[filtering.Round, Kept]:
+        """Filter what is left after the last pick, and say how the survivors have changed."""
+        changed = int(numpy.searchsorted(self._survivors, self._chosen_rows[-1]))
+        everyone = numpy.ones(len(self._survivors), dtype=bool)
+        round_ = self._filter(self._hosts, everyone, index, changed)
+        if round_.count == len(everyone):
+            return round_, Kept(None, changed)
+        place = int(numpy.count_nonzero(round_.alive[:changed])) if round_.alive[changed] else None
+        self._survivors = self._survivors[round_.alive]
+        self._hosts = self._all.subset(self._survivors)
+        return round_, Kept(round_.alive, place)
+
+    def _score(self, kept: Kept | None) -> numpy.ndarray:
+        return self._weighing.scores(self._hosts, self._request, self._properties, kept)
+
+    def _pick(self, index: int, score: numpy.ndarray) -> None:
+        single = self._request.num_instances == 1
+        wanted = self._pipeline.host_subset_size + (self._pipeline.alternates if single else 0)
+        ranked = scores.best(score, min(wanted, len(score)))
+        subset = ranked[: max(1, self._pipeline.host_subset_size)]
+        position = int(subset[0] if len(subset) == 1 else self._chance.choice(subset))
+        row = int(self._survivors[position])
+        self._chosen_rows.append(row)
+        uuids = self._request.instance_uuids
+        uuid = uuids[index] if index < len(uuids) else f"unnamed-{index}"
+        alternates: Sequence[Place] = ()
+        if single:
+            others = [int(self._survivors[each]) for each in ranked if int(each) != position]
+            alternates = self._places(others[: self._pipeline.alternates])
+        place = self._places([row])[0]
+        pick = Pick(uuid, self._all.key(row), place.limits or {}, float(score[position]), alternates)
+        self._picks.append(pick)
+        LOG.debug("Selected host: %s for instance %s, weight %s", pick.key, uuid, pick.weight)
+        if not single:
+            self._count(row, uuid)
+
+    def _count(self, row: int, uuid: str) -> None:
+        """Let the rest of the request see the pick."""
+        self._all.pick(row, uuid, self._amounts)
+        if self._request.group_updated:
+            grown = self._request.group_hosts | {self._all.key(row)[0]}
+            self._request = dataclasses.replace(self._request, group_hosts=grown)
+            self._properties["group_hosts"] = set(grown)
+
+    def _add_alternates(self) -> None:
+        """For several instances: the hosts that would come next, after all have been counted; the same for each."""
+        if len(self._picks) == 1 or not self._pipeline.alternates:
+            return
+        round_, kept = self._narrow(len(self._picks))
+        if not round_.count:
+            return
+        wanted = self._pipeline.alternates + len(set(self._chosen_rows))
+        ranked = scores.best(self._score(kept), min(wanted, round_.count))
+        rows = [int(self._survivors[each]) for each in ranked]
+        others = [row for row in rows if row not in self._chosen_rows]
+        alternates = self._places(others[: self._pipeline.alternates])
+        self._picks = [dataclasses.replace(pick, alternates=alternates) for pick in self._picks]
+
+    def _places(self, rows: Sequence[int]) -> list[Place]:
+        """These rows, with the limits that the filters set for them."""
+        if not rows:
+            return []
+        chosen = self._all.subset(numpy.array(rows))
+        limits = [dict(self._all.limits_written(row)) for row in rows]
+        for each in self._filters:
+            for name, values in each.limits(chosen, self._request).items() if isinstance(each, ColumnFilter) else ():
+                for limit, value in zip(limits, values.tolist(), strict=True):
+                    limit.update({} if math.isnan(value) else {name: value})
+        return [Place(*self._all.key(row), limit) for row, limit in zip(rows, limits, strict=True)]
+
+    def _explain(self, round_: filtering.Round) -> None:
+        LOG.info(
+            "Filtering removed all hosts for the request with instance %s. Filter results: [%s]",
+            self._request.instance.uuid or "-",
+            ", ".join(map(str, round_.counts)),
+        )
+
+
+def _plugin_properties(pipeline: Pipeline, request: RequestSpec, context: object) -> dict[str, Any]:
+    """``filter_properties`` as nova hands it to filters: the sender's, completed. Built if someone reads it."""
+    columns_only = all(isinstance(each, ColumnFilter) for each in pipeline.filters)
+    if columns_only and all(isinstance(each, ColumnWeigher) for each in pipeline.weighers):
+        return {}
+    return {
+        **request.filter_properties,
+        "context": context,
+        "request_spec": request.request_spec,
+        "instance_type": request.request_spec.get("instance_type"),
+        "config_options": {},
+    }

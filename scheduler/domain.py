@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What virtual machines bring to the engine: their columns, how a node's row fills them, what an instance consumes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from fleet import capacity
+from fleet.objects import RequestSpec
+from scheduler.host_table import HostTable
+
+#: Names and units are those of nova's HostState; times are epoch seconds, 0 for never.
+NUMBERS: dict[str, type] = {
+    "total_usable_ram_mb": int,
+    "free_ram_mb": int,
+    "reserved_ram_mb": int,
+    "ram_allocation_ratio": float,
+    "total_usable_disk_gb": int,
+    "free_disk_mb": int,
+    "disk_mb_used": int,
+    "reserved_disk_mb": int,
+    "disk_allocation_ratio": float,
+    "vcpus_total": int,
+    "vcpus_used": int,
+    "reserved_vcpus": int,
+    "cpu_allocation_ratio": float,
+    "num_instances": int,
+    "num_io_ops": int,
+    "failed_builds": int,
+    "hypervisor_version": int,
+    "updated": float,
+    "disabled": bool,
+    "forced_down": bool,
+    "last_seen_up": float,
+}
+#: A ratio of 0 or none means "not set".
+DEFAULT_RATIOS = {"cpu": 16.0, "ram": 1.5, "disk": 1.0}
+_RARE = ("stats", "metrics", "numa_topology", "pci_stats")
+
+
+def new_table() -> HostTable:
+    return HostTable(NUMBERS, shared=("aggregates", "capabilities"), objects=("host_ip",))
+
+
+def consumption(request: RequestSpec) -> dict[str, float]:
+    """What one instance of the request adds to the columns of its host. Swap is looked for, but not held."""
+    return {
+        "free_ram_mb": -request.memory_mb,
+        "free_disk_mb": -capacity.MB_PER_GB * capacity.claimed_disk_gb(request.root_gb, request.ephemeral_gb),
+        "vcpus_used": request.vcpus,
+        "num_instances": 1,
+        "num_io_ops": 1,
+    }
+
+
+def numbers(node: Any) -> dict[str, float]:
+    """The columns of a compute_nodes row."""
+    return {
+        "total_usable_ram_mb": node.memory_mb,
+        "free_ram_mb": node.free_ram_mb,
+        "reserved_ram_mb": node.reserved_memory_mb,
+        "ram_allocation_ratio": node.ram_allocation_ratio or DEFAULT_RATIOS["ram"],
+        "total_usable_disk_gb": node.local_gb,
+        "free_disk_mb": _free_disk_gb(node) * capacity.MB_PER_GB,
+        "disk_mb_used": node.local_gb_used * capacity.MB_PER_GB,
+        "reserved_disk_mb": node.reserved_disk_gb * capacity.MB_PER_GB,
+        "disk_allocation_ratio": node.disk_allocation_ratio or DEFAULT_RATIOS["disk"],
+        "vcpus_total": node.vcpus,
+        "vcpus_used": node.vcpus_used,
+        "reserved_vcpus": node.reserved_vcpus,
+        "cpu_allocation_ratio": node.cpu_allocation_ratio or DEFAULT_RATIOS["cpu"],
+        "num_instances": node.running_vms,
+        "num_io_ops": node.io_workload,
+        "failed_builds": node.failed_builds,
+        "hypervisor_version": node.hypervisor_version or 0,
+        "updated": epoch_s(node.updated_at),
+    }
+
+
+def capabilities(node: Any) -> Hashable:
+    """What many hosts have alike: hypervisor type, cpu description, supported instance kinds."""
+    cpu_info = node.cpu_info if isinstance(node.cpu_info, str) or node.cpu_info is None else json.dumps(node.cpu_info)
+    kinds = tuple(tuple(kind) for kind in node.supported_instances or ())
+    return (node.hypervisor_type, cpu_info, kinds)
+
+
+def rare(node: Any) -> Mapping[str, Any]:
+    """What few hosts have."""
+    return {name: getattr(node, name) for name in _RARE}
+
+
+def epoch_s(time: datetime | None) -> float:
+    """Naive UTC, as the database has it, to epoch seconds."""
+    return time.replace(tzinfo=UTC).timestamp() if time else 0.0
+
+
+def _free_disk_gb(node: Any) -> int:
+    """What the hypervisor says it has left counts if it is less than what the records imply."""
+    least = node.disk_available_least
+    return node.free_disk_gb if least is None else min(node.free_disk_gb, least)

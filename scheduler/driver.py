@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a scheduler driver is: the class that ``scheduler_driver`` names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from oslo_config import cfg
+
+from fleet.context import RequestContext
+from fleet.objects import RequestSpec, Selection
+from scheduler.host_manager import HostManager
+
+
+class Notifier(Protocol):
+    """oslo.messaging's, as far as drivers use it."""
+
+    def info(self, context: Any, event_type: str, payload: dict[str, Any]) -> None: ...
+
+
+class Scheduler:
+    """Base of all drivers; one object serves all requests, in many threads.
+
+    A driver of your own overrides :meth:`select_destinations`; ``request.request_spec`` and
+    ``request.filter_properties`` are the dicts as they were sent.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, host_manager: HostManager, notifier: Notifier) -> None:
+        self.conf = conf
+        self.host_manager = host_manager
+        self.notifier = notifier
+
+    def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
+        """One host for each instance, in their order. :raises errors.NoValidHost: if not all find one"""
+        raise NotImplementedError
+
+    def run_periodic_tasks(self) -> None:
+        """Called at start and every ``scheduler_driver_task_period`` seconds; by default nothing happens."""
+
+    def refresh(self) -> None:
+        """Called when a message says that something has changed; by default the host states are brought up to date."""
+        self.host_manager.refresh()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""With or apart from other instances: by hint, or by server group."""
+
+from __future__ import annotations
+
+import collections
+
+import numpy
+
+from fleet.objects import RequestSpec, instance_group
+from scheduler.candidates import Candidates
+from scheduler.filters.base import ColumnFilter
+
+
+def _hinted(request: RequestSpec, name: str) -> list[str]:
+    """The instance uuids of a hint, which is one uuid or a list."""
+    value = request.scheduler_hints.get(name) or []
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _hosts(hosts: Candidates, uuids: list[str]) -> set[str]:
+    return {host for uuid in uuids if (host := hosts.host_of(uuid)) is not None}
+
+
+class SameHostFilter(ColumnFilter):
+    """With the hint ``same_host``, hosts pass on which any of the named instances is."""
+
+    run_filter_once_per_request = True
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+        wanted = _hinted(request, "same_host")
+        return hosts.only(hosts.rows_of_hosts(_hosts(hosts, wanted))) if wanted else None
+
+
+class DifferentHostFilter(ColumnFilter):
+    """With the hint ``different_host``, hosts pass on which none of the named instances is."""
+
+    run_filter_once_per_request = True
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+        unwanted = _hinted(request, "different_host")
+        return ~hosts.only(hosts.rows_of_hosts(_hosts(hosts, unwanted))) if unwanted else None
+
+
+class ServerGroupAffinityFilter(ColumnFilter):
+    """In a group with policy affinity, hosts pass on which the group is; all do for its first member."""
+
+    depends_on_picks = True
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+        if instance_group.AFFINITY not in request.group_policies:
+            return None
+        # Members booked a moment ago are not among the hosts that the caller read.
+        others = request.group_members.difference(request.instance_uuids)
+        group_hosts = request.group_hosts.union(hosts.hosts_of(others))
+        return hosts.only(hosts.rows_of_hosts(group_hosts)) if group_hosts else None
+
+
+class ServerGroupAntiAffinityFilter(ColumnFilter):
+    """In a group with policy anti-affinity, hosts pass on which fewer than ``max_server_per_host`` members are.
+
+    Members count wherever the database, a booking or an earlier pick of the same request has them. Without a member
+    list, a host passes that is not one of ``group_hosts``.
+    """
+
+    depends_on_picks = True
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+        if instance_group.ANTI_AFFINITY not in request.group_policies:
+            return None
+        if request.group_members:
+            full = self._full_hosts(hosts, request)
+        else:
+            full = set(request.group_hosts).union(hosts.hosts_of(()))
+        return ~hosts.only(hosts.rows_of_hosts(full)) if full else None
+
+    @staticmethod
+    def _full_hosts(hosts: Candidates, request: RequestSpec) -> set[str]:
+        """An instance never stands in its own way: it may stay where it is."""
+        others = request.group_members.difference(request.instance_uuids)
+        members = collections.Counter(hosts.hosts_of(others))
+        return {host for host, count in members.items() if count >= request.group_max_server_per_host}

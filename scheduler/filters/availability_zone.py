@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts of the zone that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy
+from oslo_config import cfg
+
+from fleet.objects import Aggregate, RequestSpec
+from scheduler import aggregate_metadata
+from scheduler.candidates import Candidates
+from scheduler.filters.base import ColumnFilter
+
+
+class AvailabilityZoneFilter(ColumnFilter):
+    """Hosts pass whose aggregates name the zone; a host that no aggregate puts in a zone is in the default one."""
+
+    run_filter_once_per_request = True
+
+    def __init__(self, default_zone: str = "nova") -> None:
+        self._default_zone = default_zone
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
+        return cls(conf.default_availability_zone)
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+        wanted = request.instance.availability_zone
+        if not wanted:
+            return None
+
+        def in_zone(aggregates: Sequence[Aggregate]) -> bool:
+            zones = aggregate_metadata.split_values(aggregates, "availability_zone")
+            return wanted in (zones or {self._default_zone})
+
+        return hosts.by_aggregates(in_zone)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two forms of a filter: nova's, asked host by host, and ours, asked for all hosts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
+
+import numpy
+from oslo_config import cfg
+
+from fleet.objects import RequestSpec
+from scheduler.candidates import Candidates
+from scheduler.host_state import HostState
+
+
+class BaseHostFilter:
+    """A filter in nova's form: :meth:`host_passes` is asked once for every host that earlier filters let through.
+
+    ``filter_properties`` is the dict of the request with ``context``, ``request_spec``, ``instance_type`` and
+    ``config_options`` added.
+    """
+
+    #: True if the answer is the same for all instances of one request: then it is asked for the first only.
+    run_filter_once_per_request = False
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
+        """Called once, at start. A filter without options of its own is made with no argument."""
+        return cls()
+
+    def host_passes(self, host_state: HostState, filter_properties: dict[str, Any]) -> bool:
+        """Whether the host may take the instance."""
+        raise NotImplementedError
+
+    def _filter_one(self, obj: HostState, filter_properties: dict[str, Any]) -> bool:
+        return self.host_passes(obj, filter_properties)
+
+    def filter_all(
+        self, filter_obj_list: Iterable[HostState], filter_properties: dict[str, Any]
+    ) -> Iterator[HostState] | None:
+        """Those of the hosts that pass. Override it to judge them together; None lets no host through."""
+        return (host for host in filter_obj_list if self._filter_one(host, filter_properties))
+
+    def run_filter_for_index(self, index: int) -> bool:
+        """Whether to run for the instance with this number (from 0) of the request."""
+        return not (self.run_filter_once_per_request and index > 0)
+
+
+class ColumnFilter(BaseHostFilter):
+    """A filter over columns: :meth:`mask` is asked once for all hosts.
+
+    A host's answer may depend on that host and the request only, unless ``depends_on_picks`` says that it may also
+    change when an earlier instance of the same request is placed on another host.
+    """
+
+    depends_on_picks = False
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+        """True for each of ``hosts`` that is let through; None if there is nothing to object to."""
+        raise NotImplementedError
+
+    def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
+        """What a claim on each of these chosen hosts must stay under, by name; not a number means no limit.
+
+        Asked only if the filter ran; by default nothing.
+        """
+        return {}

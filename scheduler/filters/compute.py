@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Only hosts whose service is enabled and alive."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy
+from oslo_config import cfg
+
+from fleet.objects import RequestSpec
+from scheduler.candidates import Candidates
+from scheduler.filters.base import ColumnFilter
+
+
+def is_up(hosts: Candidates, service_down_time_s: float) -> numpy.ndarray:
+    """Hosts heard from recently. A heartbeat too far in the future is a wrong clock, and no sign of life either."""
+    silence = numpy.abs(hosts.column("last_seen_up") - hosts.now)
+    return (silence <= service_down_time_s) & ~hosts.column("forced_down")
+
+
+class ComputeFilter(ColumnFilter):
+    """Hosts pass that are not disabled, not forced down, and were heard from within ``service_down_time``."""
+
+    run_filter_once_per_request = True
+
+    def __init__(self, service_down_time_s: float = 60) -> None:
+        self._service_down_time_s = service_down_time_s
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
+        return cls(conf.service_down_time)
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        return is_up(hosts, self._service_down_time_s) & ~hosts.column("disabled")

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Enough virtual CPUs, overcommitted as the host allows."""
+
+from __future__ import annotations
+
+import numpy
+
+from fleet import capacity
+from fleet.objects import RequestSpec
+from scheduler.candidates import Candidates
+from scheduler.filters.base import ColumnFilter
+from scheduler.filters.ram import aggregate_ratio
+
+
+class CoreFilter(ColumnFilter):
+    """Hosts pass with room for the flavor's vcpus; a host that reports no CPU at all passes, unlimited."""
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        requested = request.flavor.vcpus
+        total = hosts.column("vcpus_total")
+        reserved = hosts.column("reserved_vcpus")
+        usable = capacity.usable(capacity.limit(total, reserved, self._ratio(hosts)), hosts.column("vcpus_used"))
+        # Nothing reported means that the CPU inventory is broken, not that there is no CPU.
+        return ((usable >= requested) & (total - reserved >= requested)) | (total == 0)
+
+    def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
+        total = hosts.column("vcpus_total")
+        limit = capacity.limit(total, hosts.column("reserved_vcpus"), self._ratio(hosts))
+        return {"vcpu": numpy.where(total > 0, limit, numpy.nan)}
+
+    def _ratio(self, hosts: Candidates) -> numpy.ndarray:
+        return hosts.column("cpu_allocation_ratio")
+
+
+class AggregateCoreFilter(CoreFilter):
+    """CoreFilter with the ratio that the host's aggregates set, if any (``cpu_allocation_ratio``, the smallest)."""
+
+    def _ratio(self, hosts: Candidates) -> numpy.ndarray:
+        return aggregate_ratio(hosts, "cpu_allocation_ratio")

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Enough local disk, overcommitted as the host allows."""
+
+from __future__ import annotations
+
+import numpy
+
+from fleet import capacity
+from fleet.objects import RequestSpec
+from scheduler.candidates import Candidates
+from scheduler.filters.base import ColumnFilter
+from scheduler.filters.ram import aggregate_ratio
+
+
+class DiskFilter(ColumnFilter):
+    """Hosts pass with room for root, ephemeral and swap disk; no overcommit of one instance against itself."""
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        requested = request.flavor.requested_disk_mb
+        total = hosts.column("total_usable_disk_gb") * capacity.MB_PER_GB
+        reserved = hosts.column("reserved_disk_mb")
+        used = total - hosts.column("free_disk_mb")
+        usable = capacity.usable(capacity.limit(total, reserved, self._ratio(hosts)), used)
+        return (usable >= requested) & (total - reserved >= requested)
+
+    def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
+        total = hosts.column("total_usable_disk_gb") * capacity.MB_PER_GB
+        limit = capacity.limit(total, hosts.column("reserved_disk_mb"), self._ratio(hosts))
+        return {"disk_gb": limit / capacity.MB_PER_GB}
+
+    def _ratio(self, hosts: Candidates) -> numpy.ndarray:
+        return hosts.column("disk_allocation_ratio")
+
+
+class AggregateDiskFilter(DiskFilter):
+    """DiskFilter with the ratio that the host's aggregates set, if any (``disk_allocation_ratio``, the smallest)."""
+
+    def _ratio(self, hosts: Candidates) -> numpy.ndarray:
+        return aggregate_ratio(hosts, "disk_allocation_ratio")

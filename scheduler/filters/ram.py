@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Enough memory, overcommitted as the host allows."""
+
+from __future__ import annotations
+
+import numpy
+
+from fleet import capacity
+from fleet.objects import RequestSpec
+from scheduler import aggregate_metadata
+from scheduler.candidates import Candidates
+from scheduler.filters.base import ColumnFilter
+
+
+class RamFilter(ColumnFilter):
+    """Hosts pass with room for the flavor's memory; no overcommit of one instance against itself."""
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        requested = request.flavor.memory_mb
+        total = hosts.column("total_usable_ram_mb")
+        reserved = hosts.column("reserved_ram_mb")
+        used = total - hosts.column("free_ram_mb")
+        usable = capacity.usable(capacity.limit(total, reserved, self._ratio(hosts)), used)
+        return (usable >= requested) & (total - reserved >= requested)
+
+    def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
+        total = hosts.column("total_usable_ram_mb")
+        return {"memory_mb": capacity.limit(total, hosts.column("reserved_ram_mb"), self._ratio(hosts))}
+
+    def _ratio(self, hosts: Candidates) -> numpy.ndarray:
+        return hosts.column("ram_allocation_ratio")
+
+
+class AggregateRamFilter(RamFilter):
+    """RamFilter with the ratio that the host's aggregates set, if any (``ram_allocation_ratio``, the smallest)."""
+
+    def _ratio(self, hosts: Candidates) -> numpy.ndarray:
+        return aggregate_ratio(hosts, "ram_allocation_ratio")
+
+
+def aggregate_ratio(hosts: Candidates, name: str) -> numpy.ndarray:
+    """The ratio named so in the aggregates' metadata, or else the host's own."""
+    override = hosts.by_aggregates(
+        lambda aggregates: aggregate_metadata.smallest_number(aggregates, name, numpy.nan), dtype=float
+    )
+    return numpy.where(numpy.isnan(override), hosts.column(name), override)

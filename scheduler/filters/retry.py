@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Not again where the build has failed already."""
+
+from __future__ import annotations
+
+import numpy
+
+from fleet.objects import RequestSpec
+from scheduler.candidates import Candidates
+from scheduler.filters.base import ColumnFilter
+
+
+class RetryFilter(ColumnFilter):
+    """Hosts pass that this build has not tried: the exact host and node, not all nodes of the host."""
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+        if request.retry is None or not request.retry.hosts:
+            return None
+        tried = [row for key in request.retry.hosts if (row := hosts.row_of((key[0], key[1]))) is not None]
+        return ~hosts.only(tried)

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scheduler believes: the inventory as the feed tells it, less what is booked. Plain state, no lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from oslo_log import log as logging
+
+from fleet import states
+from fleet.objects import Aggregate
+from scheduler import domain
+from scheduler.booking import Booking, Ledger
+from scheduler.candidates import Candidates, Inventory
+from scheduler.decision import Decision
+from scheduler.host_table import PRESENT, Key
+from scheduler.instance_index import TrackedInstance
+
+LOG = logging.getLogger(__name__)
+
+
+class HostCache:
+    """Applies changes and bookings. An amount is in the columns exactly as long as it is in the ledger."""
+
+    def __init__(self) -> None:
+        self._inventory = Inventory(domain.new_table())
+        self._table = self._inventory.table
+        self._ledger = Ledger()
+        #: host → disabled, forced_down, last_seen_up; also of hosts that have no node yet.
+        self._services: dict[str, tuple[bool, bool, float]] = {}
+        self._ids_of_host: dict[str, tuple[int, ...]] = {}
+        self.generation = 0
+
+    def candidates(self, now: float) -> Candidates:
+        return Candidates(self._inventory, now)
+
+    def counts(self) -> dict[str, int]:
+        return {"nodes": len(self._table), "instances": len(self._inventory.instances), "bookings": len(self._ledger)}
+
+    # -- bookings ---------------------------------------------------------------------------------------------------
+
+    def book(self, decision: Decision, expires_at: float) -> None:
+        for pick in decision.picks:
+            self.release(pick.instance_uuid)
+            came_from = self._inventory.instances.host_of(pick.instance_uuid)
+            self._ledger.book(Booking(pick.instance_uuid, pick.key, decision.amounts, expires_at, came_from))
+            self._increase(pick.key, decision.amounts, 1)
+            if came_from is None:
+                self._inventory.instances.place(TrackedInstance(pick.instance_uuid, *pick.key))
+
+    def release(self, instance_uuid: str) -> None:
+        booking = self._ledger.release(instance_uuid)
+        if booking is None:
+            return
+        self._increase(booking.key, booking.amounts, -1)
+        if booking.came_from is None:
+            self._inventory.instances.remove(instance_uuid)
+
+    def expire(self, now: float) -> None:
+        for uuid in self._ledger.overdue(now):
+            LOG.warning("Nothing was heard of instance %s since it was placed: its booking is dropped", uuid)
+            self.release(uuid)
+
+    def _increase(self, key: Key, amounts: Any, sign: int) -> None:
+        row = self._table.row_of(key)
+        if row is not None:
+            self._table.increase(row, {name: sign * amount for name, amount in amounts.items()})
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+
+    def apply(self, changes: Any, news: bool = True) -> None:
+        """Take over ``changes``, of :class:`fleet.db.feed.Changes`' form.
+
+        :param news: False if some of it may have been known before the newest booking was made
+        """
+        if changes.full:
+            self._drop_missing(changes)
+        self._apply_aggregates(changes.aggregates)
+        for service in changes.services:
+            self._apply_service(service)
+        for instance in changes.instances:
+            self._apply_instance(instance, news and not changes.full)
+        for node in changes.nodes:
+            self._apply_node(node)
+        for host, last_seen_up in changes.heartbeats:
+            self._apply_heartbeat(host, domain.epoch_s(last_seen_up))
+        self.generation = changes.generation
+
+    def _drop_missing(self, changes: Any) -> None:
+        nodes = {(node.host, node.hypervisor_hostname) for node in changes.nodes}
+        for key in [key for key in self._table.keys if key is not None and key not in nodes]:
+            self._remove_node(key)
+        services = {service.host for service in changes.services}
+        for host in [host for host in self._services if host not in services]:
+            self._drop_service(host)
+        instances = {instance.uuid for instance in changes.instances if instance.host is not None}
+        for uuid in [uuid for uuid in self._inventory.instances.uuids() if uuid not in instances]:
+            if self._ledger.get(uuid) is None:
+                self._inventory.instances.remove(uuid)
+        aggregates = {aggregate.id for aggregate in changes.aggregates}
+        for number in [number for number in self._inventory.aggregates if number not in aggregates]:
+            self._drop_aggregate(number)
+
+    # -- nodes and services -----------------------------------------------------------------------------------------
+
+    def _apply_node(self, node: Any) -> None:
+        key = (node.host, node.hypervisor_hostname)
+        if node.deleted:
+            self._remove_node(key)
+            return
+        new = key not in self._table
+        row = self._table.add(key)
+        values = domain.numbers(node)
+        for name, amount in self._ledger.totals(key).items():
+            values[name] += amount
+        self._table.write(row, values)
+        self._table.write_object(row, "host_ip", node.host_ip)
+        self._table.share(row, "capabilities", domain.capabilities(node))
+        for name, value in domain.rare(node).items():
+            self._table.write_rare(row, name, value)
+        if new:
+            self._show_service(key[0], row)
+            self._table.share(row, "aggregates", self._ids_of_host.get(key[0]))
+
+    def _remove_node(self, key: Key) -> None:
+        if key in self._table:
+            LOG.info("Removing dead compute node %s:%s from scheduler", *key)
+            self._table.remove(key)
+
+    def _apply_service(self, service: Any) -> None:
+        if service.deleted:
+            self._drop_service(service.host)
+            return
+        known = self._services.get(service.host, (False, False, 0.0))
+        last_seen_up = max(known[2], domain.epoch_s(service.last_seen_up))
+        self._services[service.host] = (bool(service.disabled), bool(service.forced_down), last_seen_up)
+        reasons = self._inventory.disabled_reasons
+        reasons.pop(service.host, None)
+        if service.disabled_reason:
+            reasons[service.host] = service.disabled_reason
+        self._show_services(service.host)
+
+    def _apply_heartbeat(self, host: str, last_seen_up: float) -> None:
+        known = self._services.get(host)
+        if known is not None and known[2] < last_seen_up:
+            self._services[host] = (known[0], known[1], last_seen_up)
+            for row in self._table.rows_of_host(host):
+                self._table.write(row, {"last_seen_up": last_seen_up})
+
+    def _drop_service(self, host: str) -> None:
+        self._services.pop(host, None)
+        self._inventory.disabled_reasons.pop(host, None)
+        self._show_services(host)
+
+    def _show_services(self, host: str) -> None:
+        for row in self._table.rows_of_host(host):
+            self._show_service(host, row)
+
+    def _show_service(self, host: str, row: int) -> None:
+        """A node counts as a host while its service is known."""
+        service = self._services.get(host)
+        if service is None:
+            LOG.warning("No compute service record found for host %s", host)
+            self._table.write(row, {PRESENT: False})
+            return
+        disabled, forced_down, last_seen_up = service
+        values = {"disabled": disabled, "forced_down": forced_down, "last_seen_up": last_seen_up, PRESENT: True}
+        self._table.write(row, values)
+
+    # -- instances --------------------------------------------------------------------------------------------------
+
+    def _apply_instance(self, instance: Any, news: bool) -> None:
+        if self._confirms(instance, news):
+            self.release(instance.uuid)
+        elif instance.host is None:
+            return  # booked still: the index must go on showing it where it is booked
+        if instance.deleted or instance.vm_state == states.DELETED or instance.host is None:
+            self._inventory.instances.remove(instance.uuid)
+            return
+        self._inventory.instances.place(
+            TrackedInstance(
+                instance.uuid,
+                instance.host,
+                instance.node,
+                instance.vm_state,
+                instance.task_state,
+                instance.instance_type_id,
+                instance.project_id,
+            )
+        )
+
+    def _confirms(self, instance: Any, news: bool) -> bool:
+        """Whether the row knows better than the booking, if there is one.
+
+        A row without a host says that the build was given back, if it is news; else it may be older than the pick.
+        """
+        booking = self._ledger.get(instance.uuid)
+        if booking is None or instance.deleted or instance.vm_state in (states.ERROR, states.DELETED):
+            return True
+        if instance.host is None:
+            return news
+        return instance.host == booking.key[0] or instance.host != booking.came_from
+
+    # -- aggregates -------------------------------------------------------------------------------------------------
+
+    def _apply_aggregates(self, aggregates: Iterable[Any]) -> None:
+        for changed in aggregates:
+            if changed.deleted:
+                self._drop_aggregate(changed.id)
+                continue
+            former = self._inventory.aggregates.get(changed.id)
+            now = Aggregate(changed.id, changed.name, list(changed.hosts), dict(changed.metadata))
+            self._inventory.aggregates[changed.id] = now
+            self._regroup(changed.id, set(former.hosts if former else ()), set(now.hosts))
+
+    def _drop_aggregate(self, number: int) -> None:
+        former = self._inventory.aggregates.pop(number, None)
+        if former is not None:
+            self._regroup(number, set(former.hosts), set())
+
+    def _regroup(self, number: int, before: set[str], after: set[str]) -> None:
+        for host in before ^ after:
+            ids = set(self._ids_of_host.get(host, ()))
+            ids.symmetric_difference_update({number})
+            if ids:
+                self._ids_of_host[host] = tuple(sorted(ids))
+            else:
+                self._ids_of_host.pop(host, None)
+            for row in self._table.rows_of_host(host):
+                self._table.share(row, "aggregates", self._ids_of_host.get(host))

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host states as columns: one numpy array per number, shared values interned, Python objects only for the rare.
+
+The table knows names and types of its columns and nothing of what they mean; a domain declares them
+(:mod:`scheduler.domain`). A row is found by its key, ``(host, node)``, keeps its number while it exists, and is reused
+after. It is not thread-safe: :mod:`scheduler.host_manager` owns it and the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy
+
+Key = tuple[str, str]
+#: A row that holds a host which may be considered; False for free rows and for nodes without a service.
+PRESENT = "present"
+_FIRST_CAPACITY = 64
+
+
+class Interned:
+    """A column of values that many rows share: each distinct value once, and its number per row."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = [None]
+        self._number_of: dict[Hashable, int] = {None: 0}
+
+    def number(self, value: Hashable) -> int:
+        number = self._number_of.get(value)
+        if number is None:
+            number = self._number_of[value] = len(self.values)
+            self.values.append(value)
+        return number
+
+
+class HostTable:
+    """``numbers`` maps column names to ``int``, ``float`` or ``bool``; ``shared`` and ``objects`` name the others.
+
+    Whole numbers are kept as floats too (exact below 2**53): mixing types costs a conversion at every pass.
+    ``changed_at`` holds, per row, the table's ``version`` at its last change.
+    """
+
+    def __init__(self, numbers: Mapping[str, type], shared: Iterable[str] = (), objects: Iterable[str] = ()) -> None:
+        self.kinds = {PRESENT: bool, **numbers}
+        self.size = 0
+        self.version = 0
+        self.keys: list[Key | None] = []
+        self.interned = {name: Interned() for name in shared}
+        self.rare: dict[str, dict[int, Any]] = {}
+        self._row_of: dict[Key, int] = {}
+        self._rows_of_host: dict[str, tuple[int, ...]] = {}
+        self._free: list[int] = []
+        self._arrays: dict[str, numpy.ndarray] = {
+            name: numpy.zeros(_FIRST_CAPACITY, dtype=bool if kind is bool else float)
+            for name, kind in self.kinds.items()
+        }
+        self._arrays.update({name: numpy.zeros(_FIRST_CAPACITY, dtype=numpy.int32) for name in self.interned})
+        self._arrays.update({name: numpy.empty(_FIRST_CAPACITY, dtype=object) for name in objects})
+        self._arrays["changed_at"] = numpy.zeros(_FIRST_CAPACITY, dtype=numpy.int64)
+
+    def __len__(self) -> int:
+        """How many rows hold a node, present or not."""
+        return len(self._row_of)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._row_of
+
+    def column(self, name: str) -> numpy.ndarray:
+        """All rows of a column, a view: read it, never write."""
+        return self._arrays[name][: self.size]
+
+    def row_of(self, key: Key) -> int | None:
+        return self._row_of.get(key)
+
+    def rows_of_host(self, host: str) -> tuple[int, ...]:
+        return self._rows_of_host.get(host, ())
+
+    def hosts(self) -> Iterable[str]:
+        return self._rows_of_host
+
+    def add(self, key: Key) -> int:
+        """The row of ``key``, a new one if it has none."""
+        row = self._row_of.get(key)
+        if row is not None:
+            return row
+        if self._free:
+            row = self._free.pop()
+            self.keys[row] = key
+        else:
+            row = self.size
+            self._reserve(row + 1)
+            self.size = row + 1
+            self.keys.append(key)
+        self._row_of[key] = row
+        self._rows_of_host[key[0]] = (*self.rows_of_host(key[0]), row)
+        return row
+
+    def remove(self, key: Key) -> None:
+        row = self._row_of.pop(key)
+        self.keys[row] = None
+        left = tuple(other for other in self._rows_of_host[key[0]] if other != row)
+        if left:
+            self._rows_of_host[key[0]] = left
+        else:
+            del self._rows_of_host[key[0]]
+        for array in self._arrays.values():
+            array[row] = None if array.dtype == object else 0
+        for values in self.rare.values():
+            values.pop(row, None)
+        self._free.append(row)
+        self._touch(row)
+
+    def write(self, row: int, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            self._arrays[name][row] = value
+        self._touch(row)
+
+    def increase(self, row: int, amounts: Mapping[str, float]) -> None:
+        for name, amount in amounts.items():
+            self._arrays[name][row] += amount
+        self._touch(row)
+
+    def share(self, row: int, name: str, value: Hashable) -> None:
+        self._arrays[name][row] = self.interned[name].number(value)
+        self._touch(row)
+
+    def write_object(self, row: int, name: str, value: Any) -> None:
+        self._arrays[name][row] = value
+        self._touch(row)
+
+    def write_rare(self, row: int, name: str, value: Any) -> None:
+        """Keep ``value`` for this row only; an empty one takes no room."""
+        values = self.rare.setdefault(name, {})
+        if value:
+            values[row] = value
+        else:
+            values.pop(row, None)
+        self._touch(row)
+
+    def _touch(self, row: int) -> None:
+        self.version += 1
+        self._arrays["changed_at"][row] = self.version
+
+    def _reserve(self, rows: int) -> None:
+        capacity = len(self._arrays[PRESENT])
+        if rows <= capacity:
+            return
+        # A half more, not twice: at 100,000 hosts the unused part is what the memory goes to.
+        grown = max(rows, capacity + capacity // 2)
+        for name, array in self._arrays.items():
+            larger = numpy.empty(grown, dtype=object) if array.dtype == object else numpy.zeros(grown, array.dtype)
+            larger[:capacity] = array
+            self._arrays[name] = larger

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which instance is on which host: as the database shows it, and as booked."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Iterable, Mapping
+
+_NOTHING: Mapping[str, TrackedInstance] = types.MappingProxyType({})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrackedInstance:
+    """What filters may ask of an instance on a host (nova: the values of ``host_state.instances``)."""
+
+    uuid: str
+    host: str
+    node: str | None = None
+    vm_state: str | None = None
+    task_state: str | None = None
+    instance_type_id: int | None = None
+    project_id: str | None = None
+
+
+class InstanceIndex:
+    """Found by uuid and by host name; an instance is on one host at most."""
+
+    def __init__(self) -> None:
+        self._by_uuid: dict[str, TrackedInstance] = {}
+        self._by_host: dict[str, dict[str, TrackedInstance]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_uuid)
+
+    def place(self, instance: TrackedInstance) -> None:
+        self.remove(instance.uuid)
+        self._by_uuid[instance.uuid] = instance
+        self._by_host.setdefault(instance.host, {})[instance.uuid] = instance
+
+    def remove(self, uuid: str) -> None:
+        instance = self._by_uuid.pop(uuid, None)
+        if instance is None:
+            return
+        there = self._by_host[instance.host]
+        del there[uuid]
+        if not there:
+            del self._by_host[instance.host]
+
+    def get(self, uuid: str) -> TrackedInstance | None:
+        return self._by_uuid.get(uuid)
+
+    def host_of(self, uuid: str) -> str | None:
+        instance = self._by_uuid.get(uuid)
+        return instance.host if instance else None
+
+    def on_host(self, host: str) -> Mapping[str, TrackedInstance]:
+        return self._by_host.get(host, _NOTHING)
+
+    def uuids(self) -> Iterable[str]:
+        return self._by_uuid.keys()

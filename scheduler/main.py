@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fleet-scheduler: wires the scheduler together and runs it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+import oslo_messaging
+from oslo_config import cfg
+from oslo_log import log as logging
+
+import fleet.conf
+from fleet import errors, service
+from fleet.clock import Clock, utcnow
+from fleet.db.engine import Database
+from fleet.db.feed import ChangeFeed
+from fleet.rpc import server
+from fleet.rpc.clients import ConductorAPI
+from fleet.rpc.transport import get_notifier, get_transport
+from scheduler import conf as scheduler_conf
+from scheduler import loading
+from scheduler.driver import Notifier, Scheduler
+from scheduler.filter_scheduler import load_pipeline
+from scheduler.host_manager import Feed, HostManager
+from scheduler.manager import SchedulerManager
+from scheduler.registration import BINARY, Registration
+
+LOG = logging.getLogger(__name__)
+TOPIC = "scheduler"
+
+
+def build_driver(
+    conf: cfg.ConfigOpts, new_feed: Callable[[], Feed], notifier: Notifier, clock: Clock = utcnow
+) -> Scheduler:
+    """The configured driver over a cache of its own. ``new_feed`` is called twice: requests, full comparison."""
+    host_manager = HostManager(
+        new_feed(),
+        new_feed(),
+        clock=clock,
+        booking_timeout_s=conf.scheduler_booking_timeout,
+        service_down_time_s=conf.service_down_time,
+    )
+    return loading.load_driver_class(conf)(conf, host_manager, notifier)
+
+
+def build_servers(
+    conf: cfg.ConfigOpts,
+    transport: oslo_messaging.RPCTransport,
+    new_feed: Callable[[], Feed],
+    notifier: Notifier,
+    clock: Clock = utcnow,
+) -> Sequence[service.Server]:
+    """All that runs in one scheduler process; the embedded trio runs the same."""
+    driver = build_driver(conf, new_feed, notifier, clock)
+    registration = Registration(ConductorAPI(transport, conf), conf.host)
+    compare_s = conf.scheduler_compare_period
+    return [
+        server.get_server(transport, TOPIC, conf.host, [SchedulerManager(driver)]),
+        service.Periodic("heartbeat", registration.beat, conf.report_interval),
+        service.Periodic("driver", driver.run_periodic_tasks, conf.scheduler_driver_task_period),
+        service.Periodic("compare", driver.host_manager.compare, compare_s, initial_s=compare_s),
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    conf = fleet.conf.load_config(
+        sys.argv[1:] if argv is None else argv,
+        prog=BINARY,
+        description="Chooses hosts for instances.",
+        register=[scheduler_conf.register_opts],
+    )
+
+    def build() -> Sequence[service.Server]:
+        database = Database(conf)
+        notifier = get_notifier(conf, f"scheduler.{conf.host}")
+        return build_servers(conf, get_transport(conf), lambda: ChangeFeed(database), notifier)
+
+    try:
+        # In the parent as well: a wrong name must end the program, and not a worker again and again.
+        load_pipeline(conf)
+        loading.load_driver_class(conf)
+    except errors.ConfigError as wrong:
+        LOG.error("%s", wrong)
+        print(f"{BINARY}: {wrong}", file=sys.stderr)
+        return 1
+    return service.launch(conf, BINARY, build, workers=conf.scheduler_workers)

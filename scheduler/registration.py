@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the scheduler's own service record: registers it, then sends heartbeats."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from fleet import service
+from fleet.context import new_context
+from fleet.rpc.clients import ConductorAPI
+
+LOG = logging.getLogger(__name__)
+BINARY = "fleet-scheduler"
+
+
+class Registration:
+    """No conductor is no reason to stop placing: what fails is tried again at the next beat."""
+
+    def __init__(self, conductor: ConductorAPI, host: str) -> None:
+        self._conductor = conductor
+        self._host = host
+        self._incarnation = service.new_incarnation()
+        self._registered = False
+        self._lost = False
+
+    def beat(self) -> None:
+        try:
+            self._report() if self._registered else self._register()
+        except oslo_messaging.MessagingException as lost:
+            if not self._lost:
+                LOG.warning("The conductor does not answer, heartbeats are lost: %s", lost)
+            self._lost = True
+            return
+        if self._lost:
+            LOG.info("The conductor answers again")
+        self._lost = False
+
+    def _register(self) -> None:
+        record = {
+            "host": self._host,
+            "binary": BINARY,
+            "topic": "scheduler",
+            "incarnation": self._incarnation,
+            "pid": os.getpid(),
+            "hostname": socket.gethostname(),
+        }
+        self._conductor.register_services(new_context(), services=[record])
+        self._registered = True
+
+    def _report(self) -> None:
+        self._conductor.report_state(
+            new_context(), binary=BINARY, hosts=[self._host], incarnation=self._incarnation
+        )

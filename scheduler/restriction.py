@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that the request itself excludes or insists on, before any filter."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy
+from oslo_log import log as logging
+
+from fleet.objects import RequestSpec
+from scheduler.candidates import Candidates
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Allowed:
+    """``forced``: the request named its hosts, and no filter is asked."""
+
+    mask: numpy.ndarray
+    forced: bool
+
+
+def restrict(hosts: Candidates, request: RequestSpec) -> Allowed:
+    """Apply ``ignore_hosts``, ``force_hosts`` and ``force_nodes``. Host names compare without case, node names with."""
+    mask = hosts.present()
+    if request.ignore_hosts:
+        LOG.info("Host filter ignoring hosts: %s", ", ".join(request.ignore_hosts))
+        mask = mask & ~hosts.only(hosts.rows_of_hosts_any_case(request.ignore_hosts))
+    if request.force_hosts:
+        mask = mask & hosts.only(hosts.rows_of_hosts_any_case(request.force_hosts))
+        _log_forced("hosts", request.force_hosts, mask)
+    if request.force_nodes:
+        mask = mask & hosts.only(hosts.rows_of_nodes(request.force_nodes))
+        _log_forced("nodes", request.force_nodes, mask)
+    return Allowed(mask, bool(request.force_hosts or request.force_nodes))
+
+
+def _log_forced(kind: str, names: tuple[str, ...], mask: numpy.ndarray) -> None:
+    if mask.any():
+        LOG.info("Host filter forcing available %s to %s", kind, ", ".join(names))
+    else:
+        LOG.info("No %s matched the force_%s value of %s", kind, kind, ", ".join(names))

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From raw weights to one score per host, and from scores to the best hosts.
+
+Scores are computed exactly as the obvious loop over hosts would: normalise, multiply, add in the configured order. A
+faster formula would round differently and break ties differently.
+"""
+
+from __future__ import annotations
+
+import numpy
+
+Bounds = tuple[float, float]
+
+
+def bounds(raw: numpy.ndarray, minval: float | None, maxval: float | None) -> Bounds:
+    """The range that becomes 0..1; a bound that the weigher does not fix is the hosts' own. ``raw`` is not empty."""
+    low = float(raw.min()) if minval is None else float(minval)
+    high = float(raw.max()) if maxval is None else float(maxval)
+    if minval is not None and maxval is None:
+        high = max(high, low)
+    if maxval is not None and minval is None:
+        low = min(low, high)
+    return low, high
+
+
+def normalise(raw: numpy.ndarray, within: Bounds) -> numpy.ndarray:
+    """0..1; all 0 if there is no spread."""
+    low, high = within
+    if low == high:
+        return numpy.zeros(len(raw))
+    if raw.min() < low or raw.max() > high:
+        raw = numpy.clip(raw, low, high)
+    return (raw - low) / (high - low)
+
+
+def best(scores: numpy.ndarray, count: int) -> numpy.ndarray:
+    """Positions of the ``count`` highest scores, best first; equal ones in their order. No full sort."""
+    if count == 1:
+        return numpy.array([scores.argmax()])
+    if count >= len(scores):
+        return numpy.argsort(-scores, kind="stable")
+    threshold = numpy.partition(scores, len(scores) - count)[len(scores) - count]
+    above = numpy.flatnonzero(scores > threshold)
+    equal = numpy.flatnonzero(scores == threshold)[: count - len(above)]
+    return numpy.concatenate((above[numpy.argsort(-scores[above], kind="stable")], equal))

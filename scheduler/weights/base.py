@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two forms of a weigher, and how raw weights become comparable."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy
+from oslo_config import cfg
+
+from fleet.objects import RequestSpec
+from scheduler.candidates import Candidates
+from scheduler.host_state import HostState
+
+
+@dataclasses.dataclass
+class WeighedHost:
+    """A host and its weight, in nova's form."""
+
+    obj: HostState
+    weight: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"weight": self.weight, "host": self.obj.host}
+
+    def __repr__(self) -> str:
+        return f"WeighedHost [host: {self.obj!r}, weight: {self.weight}]"
+
+
+class BaseHostWeigher:
+    """A weigher in nova's form: :meth:`_weigh_object` is asked for every host that the filters let through.
+
+    Raw weights are brought to 0..1 over the hosts of the request, multiplied, and added up over the weighers.
+    ``minval`` and ``maxval`` fix a bound of that range; a raw weight beyond it counts as the bound.
+    """
+
+    minval: float | None = None
+    maxval: float | None = None
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
+        """Called once, at start. A weigher without options of its own is made with no argument."""
+        return cls()
+
+    def weight_multiplier(self, host_state: HostState | None = None) -> float:
+        """How much this weigher counts, negative to turn it round; may be declared without ``host_state``."""
+        return 1.0
+
+    def _weigh_object(self, host_state: HostState, weight_properties: dict[str, Any]) -> float:
+        """The raw weight of one host: any number, higher is better."""
+        raise NotImplementedError
+
+    def weigh_objects(self, weighed_obj_list: Sequence[WeighedHost], weight_properties: dict[str, Any]) -> list[float]:
+        """The raw weights of the hosts, in their order. Override it to judge them together."""
+        return [self._weigh_object(weighed.obj, weight_properties) for weighed in weighed_obj_list]
+
+
+class ColumnWeigher(BaseHostWeigher):
+    """A weigher over columns: :meth:`raw` is asked once for all hosts.
+
+    A host's raw weight may depend on that host and the request only, unless ``depends_on_picks`` says otherwise.
+    """
+
+    depends_on_picks = False
+    #: Name of the option that holds the multiplier, in [DEFAULT].
+    option = ""
+
+    def __init__(self, multiplier: float = 1.0) -> None:
+        self._multiplier = multiplier
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
+        return cls(conf[cls.option]) if cls.option else cls()
+
+    def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        """One float for each of ``hosts``, higher is better."""
+        raise NotImplementedError
+
+    def multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
+        """How much this weigher counts: one number, or one for each of ``hosts``."""
+        return self._multiplier

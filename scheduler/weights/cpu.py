@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prefers hosts with many free virtual CPUs, or few."""
+
+from __future__ import annotations
+
+import numpy
+
+from fleet import capacity
+from fleet.objects import RequestSpec
+from scheduler.candidates import Candidates
+from scheduler.weights.base import ColumnWeigher
+
+
+class CPUWeigher(ColumnWeigher):
+    """Free vcpus, overcommit included: spreads instances; with a negative multiplier, stacks them."""
+
+    minval = 0
+    option = "cpu_weight_multiplier"
+
+    def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        limit = capacity.limit(
+            hosts.column("vcpus_total"), hosts.column("reserved_vcpus"), hosts.column("cpu_allocation_ratio")
+        )
+        return capacity.usable(limit, hosts.column("vcpus_used"))
