@@ -48,6 +48,10 @@ class Periodic:
         if self._thread is not None:
             self._thread.join(timeout=10)
 
+    @property
+    def alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
     def _run(self) -> None:
         delay = self._initial_s
         while not self._stopping.wait(delay):

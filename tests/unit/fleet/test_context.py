@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The context follows a build over the wire and into every log line."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from oslo_log import formatters
+
+from fleet.context import RequestContext, new_context
+from fleet.rpc.serializer import ContextSerializer
+
+
+def test_a_context_survives_the_wire() -> None:
+    """Request id, tenant and the build arrive as they were."""
+    sent = new_context(project_id="p", user_id="u").about(instance_uuid="i", attempt=2, host="h1")
+    serializer = ContextSerializer()
+    received = serializer.deserialize_context(serializer.serialize_context(sent))
+    assert received.to_dict() == sent.to_dict()
+    assert (received.instance_uuid, received.attempt, received.host) == ("i", 2, "h1")
+
+
+@pytest.mark.parametrize("foreign", [{}, {"user": "x", "tenant": "y", "unknown": 1}, {"request_id": None}])
+def test_a_foreign_context_still_has_a_request_id(foreign: dict[str, object]) -> None:
+    """A caller that is not ours sends what it likes; every line can be told apart all the same."""
+    assert ContextSerializer().deserialize_context(foreign).request_id.startswith("req-")
+
+
+def test_a_json_line_names_request_instance_attempt_and_host() -> None:
+    """oslo.log's JSON formatter finds the four facts in the context."""
+    context = RequestContext(request_id="req-1").about(instance_uuid="i", attempt=2, host="h1")
+    record = logging.LogRecord("fleet", logging.INFO, __file__, 1, "hello", (), None)
+    line = json.loads(formatters.JSONFormatter().format(record))
+    assert line["context"]["request_id"] == context.request_id == "req-1"
+    facts = {name: line["context"][name] for name in ("instance_uuid", "attempt", "build_host")}
+    assert facts == {"instance_uuid": "i", "attempt": 2, "build_host": "h1"}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remote methods check their arguments and answer refusals without a traceback."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_messaging.rpc import dispatcher
+
+from fleet import errors
+from fleet.context import RequestContext, new_context
+from fleet.objects import fields
+from fleet.rpc.server import endpoint
+
+
+class Manager:
+    @endpoint
+    def double(self, context: RequestContext, number: fields.Natural) -> int:
+        if number == 13:
+            raise errors.NotFound(kind="Number", name="13")
+        if number == 666:
+            raise RuntimeError("a bug")
+        return 2 * number
+
+
+def refusal(**arguments: object) -> errors.FleetError:
+    with pytest.raises(dispatcher.ExpectedException) as caught:
+        Manager().double(new_context(), **arguments)
+    _class, error, traceback = caught.value.exc_info
+    assert traceback is None
+    return error
+
+
+def test_a_good_call_is_answered() -> None:
+    """Unknown arguments are ignored, as a newer client may send them."""
+    assert Manager().double(new_context(), number=4, tomorrow=True) == 8
+
+
+@pytest.mark.parametrize("bad", [{"number": -1}, {"number": "4"}, {"number": None}, {}], ids=str)
+def test_a_bad_argument_is_named(bad: dict[str, object]) -> None:
+    """A wrong or missing argument is InvalidInput with its name."""
+    error = refusal(**bad)
+    assert isinstance(error, errors.InvalidInput)
+    assert error.field == "number"
+
+
+def test_a_refusal_has_no_traceback() -> None:
+    """An error of ours is an expected answer."""
+    assert isinstance(refusal(number=13), errors.NotFound)
+
+
+def test_a_bug_stays_a_bug() -> None:
+    """Anything else goes to the log with its traceback."""
+    with pytest.raises(RuntimeError):
+        Manager().double(new_context(), number=666)
