@@ -43,7 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         load_drivers(conf, names(conf))
     except errors.ConfigError as wrong:
         raise SystemExit(f"{BINARY}: {wrong.message}") from None
-    return service.launch(conf, BINARY, lambda: [build_agents(conf, rpc_transport.get_transport(conf))])
+    return service.launch(conf, BINARY, lambda: servers(conf, rpc_transport.get_transport(conf)))
+
+
+def servers(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport) -> Sequence[service.Server]:
+    """What one agent process runs."""
+    return [build_agents(conf, transport)]
 
 
 def names(conf: cfg.ConfigOpts) -> list[str]:

@@ -63,6 +63,13 @@ def build_servers(
     ]
 
 
+def servers(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport) -> Sequence[service.Server]:
+    """What one scheduler process runs, on the database of ``conf``."""
+    database = Database(conf)
+    notifier = get_notifier(conf, f"scheduler.{conf.host}")
+    return build_servers(conf, transport, lambda: ChangeFeed(database), notifier)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     conf = fleet.conf.load_config(
         sys.argv[1:] if argv is None else argv,
@@ -70,11 +77,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Chooses hosts for instances.",
         register=[scheduler_conf.register_opts],
     )
-
-    def build() -> Sequence[service.Server]:
-        database = Database(conf)
-        notifier = get_notifier(conf, f"scheduler.{conf.host}")
-        return build_servers(conf, get_transport(conf), lambda: ChangeFeed(database), notifier)
 
     try:
         # In the parent as well: a wrong name must end the program, and not a worker again and again.
@@ -84,4 +86,4 @@ def main(argv: Sequence[str] | None = None) -> int:
         LOG.error("%s", wrong)
         print(f"{BINARY}: {wrong}", file=sys.stderr)
         return 1
-    return service.launch(conf, BINARY, build, workers=conf.scheduler_workers)
+    return service.launch(conf, BINARY, lambda: servers(conf, get_transport(conf)), workers=conf.scheduler_workers)
