@@ -23,7 +23,6 @@ import psutil
 from oslo_config import cfg
 from oslo_log import log as logging
 
-import compute_agent
 from compute_agent.drivers import guest_record, machine
 from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
@@ -39,8 +38,8 @@ LOG = logging.getLogger(__name__)
 _DESTROYED = "destroyed-"
 _UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
 _START_POLL_S = 0.01
-#: Where the package is imported from: the supervisor runs without site-packages, which keeps it small.
-_PACKAGE_ROOT = str(pathlib.Path(compute_agent.__file__).parent.parent)
+#: The supervisor is run as a top-level package, without site-packages and without compute_agent's own imports.
+_GUEST_ROOT = str(pathlib.Path(supervisor.__file__).parent.parent)
 
 
 class LocalDriver(ComputeDriver):
@@ -73,11 +72,12 @@ class LocalDriver(ComputeDriver):
 
     def get_available_resource(self, node: str) -> dict[str, Any] | None:
         resources = machine.inventory(str(self._root))
+        free_gb = resources.pop("free_disk_gb")
         promised = sum(record.disk_gb for record in self._records())
         return {
             **resources,
             "vcpus_used": 0,
-            "disk_available_least": resources.pop("free_disk_gb") - promised,
+            "disk_available_least": free_gb - promised,
             "hypervisor_type": "local",
             "hypervisor_version": machine.kernel_version(),
             "hypervisor_hostname": node,
@@ -161,9 +161,9 @@ class LocalDriver(ComputeDriver):
     def _start(self, directory: pathlib.Path, instance_uuid: str) -> None:
         with open(directory / "guest.log", "ab") as log:
             handle = subprocess.Popen(
-                [sys.executable, "-S", "-m", "compute_agent.guest", str(directory)],
+                [sys.executable, "-S", "-P", "-m", "guest", str(directory)],
                 cwd="/",
-                env={**os.environ, "PYTHONPATH": _PACKAGE_ROOT},
+                env={**os.environ, "PYTHONPATH": _GUEST_ROOT},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one guest's command and starts it again when it ends, until SIGTERM: ``python -m compute_agent.guest DIRECTORY``."""
+"""Runs one guest's command and starts it again when it ends, until SIGTERM: ``python -m guest DIRECTORY``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import sys
 import time
 from typing import Any
 
-from compute_agent.guest import state_file
-from compute_agent.guest.process import Identity
+from . import state_file
+from .process import Identity
 
 #: What the agent wrote for the supervisor, and what the supervisor writes for the agent.
 ORDER_FILE = "guest.json"
@@ -86,17 +86,23 @@ def start(directory: pathlib.Path, order: dict[str, Any]) -> subprocess.Popen[by
 
 
 def end(child: subprocess.Popen[bytes], timeout_s: float) -> None:
-    """Ask the guest's session to end; kill what is left of it after ``timeout_s``."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(timeout_s)
+    """Ask the guest's session to end; kill what is left of it after ``timeout_s``.
+
+    The guest is reaped last: until then its pid, which is also its group's number, cannot be another's.
+    """
+    identity = Identity.of(child.pid)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGTERM)
+    if identity is not None:
+        identity.wait(timeout_s)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
 
 
 def _wait(child: subprocess.Popen[bytes]) -> bool:
     """Until the guest ends (False) or this supervisor is told to stop (True)."""
-    while child.poll() is None:
+    while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         if signal.sigwait(_SIGNALS) in _STOP:
             return True
     return False
