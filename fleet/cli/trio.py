@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All three services at once, for trying them out: ``python -m fleet.cli.trio demo|up`` (``make demo``, ``make up``).
+
+Without a broker they run in this process, on a SQLite file and a ``local://`` socket. With ``--broker`` each is a daemon
+of its own, as in production, on a private broker and database that end with this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.metadata
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent import futures
+
+from oslo_config import cfg
+
+from fleet import conf as fleet_conf
+from fleet import errors, service
+from fleet.cli import connection, demo, private_servers
+from fleet.db import migration
+from fleet.db.engine import Database
+from fleet.rpc import transport
+
+_READY_TIMEOUT_S = 60
+_STOP_TIMEOUT_S = 30
+
+_CONFIG = """\
+[DEFAULT]
+transport_url = {transport_url}
+log_file = {directory}/fleet.log
+compute_driver = fake
+hosts = host[1-{hosts}]
+instances_path = {directory}/instances
+report_interval = 2
+service_down_time = 10
+
+[database]
+connection = {database_url}
+
+[fake]
+vcpus = 16
+memory_mb = 32768
+local_gb = 400
+"""
+
+
+class TrioFailed(Exception):
+    """The services did not come up, or one of them ended by itself."""
+
+
+def write_config(directory: pathlib.Path, hosts: int, transport_url: str = "", database_url: str = "") -> pathlib.Path:
+    """A configuration of the whole trio in ``directory``; by default embedded."""
+    directory = directory.resolve()
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = directory / "fleet.conf"
+    path.touch(mode=0o600)
+    path.write_text(
+        _CONFIG.format(
+            directory=directory,
+            hosts=hosts,
+            transport_url=transport_url or f"local://{directory}/fleet.sock",
+            database_url=database_url or f"sqlite:///{directory}/fleet.db",
+        )
+    )
+    return path
+
+
+def load(path: pathlib.Path, setup_logging: bool = True) -> cfg.ConfigOpts:
+    """The configuration of all three services."""
+    return fleet_conf.load_config(
+        ["--config-file", str(path)], "fleet-trio", register=[_register_all], setup_logging=setup_logging
+    )
+
+
+@contextlib.contextmanager
+def embedded(conf: cfg.ConfigOpts) -> Iterator[None]:
+    """The three services in this process."""
+    bus = transport.get_transport(conf)
+    started: list[service.Server] = []
+    try:
+        for entry_point in _services():
+            for server in entry_point.load()(conf, bus):
+                server.start()
+                started.append(server)
+        yield
+    finally:
+        for server in reversed(started):
+            server.stop()
+        # Side by side: idle threads of an executor take up to a second to notice, each server's in turn.
+        with futures.ThreadPoolExecutor(max(len(started), 1)) as waiters:
+            list(waiters.map(lambda server: server.wait(), started))
+        bus.cleanup()
+
+
+@contextlib.contextmanager
+def daemons(config: pathlib.Path) -> Iterator[list[subprocess.Popen]]:
+    """The three services as processes of their own, as an operator runs them."""
+    running: list[subprocess.Popen] = []
+    try:
+        for entry_point in _services():
+            command = [sys.executable, "-m", entry_point.module, "--config-file", str(config)]
+            # A session of its own: Ctrl-C reaches only us, and we stop the daemons in order.
+            running.append(subprocess.Popen(command, start_new_session=True))
+        yield running
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            try:
+                process.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def wait_until_ready(
+    conductor: connection.Connection,
+    hosts: int,
+    running: Sequence[subprocess.Popen] = (),
+    timeout_s: float = _READY_TIMEOUT_S,
+) -> None:
+    """Return when every host is up. :raises TrioFailed:"""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        ended = [process for process in running if process.poll() is not None]
+        if ended:
+            raise TrioFailed(f"{ended[0].args[2]} ended with status {ended[0].returncode}")  # type: ignore[index]
+        with contextlib.suppress(connection.CommandFailed), conductor.plain_failures():
+            if sum(host["state"] == "up" for host in conductor.operator("list_hosts")) >= hosts:
+                return
+        time.sleep(0.1)
+    raise TrioFailed(f"not all of {hosts} hosts are up after {timeout_s:.0f} s")
+
+
+def run_demo() -> int:
+    """Boot a mixed batch on a few simulated hosts and tell what became of it."""
+    with tempfile.TemporaryDirectory(prefix="fleet-demo-") as directory:
+        conf = load(write_config(pathlib.Path(directory), demo.HOSTS))
+        _sync(conf)
+        with embedded(conf):
+            conductor = connection.Connection(conf)
+            wait_until_ready(conductor, demo.HOSTS)
+            with conductor.plain_failures():
+                return 0 if demo.run(conductor) else 1
+
+
+def run_up(directory: pathlib.Path, hosts: int, broker: str, database: str) -> int:
+    """Keep a trio running until Ctrl-C."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with contextlib.ExitStack() as held:
+        print(f"Starting (broker: {broker}, database: {database}) ...", flush=True)
+        transport_url = held.enter_context(private_servers.BROKERS[broker]()) if broker != "local" else ""
+        database_url = held.enter_context(private_servers.DATABASES[database]()) if database != "sqlite" else ""
+        config = write_config(directory, hosts, transport_url, database_url)
+        conf = load(config, setup_logging=broker == "local")
+        _sync(conf)
+        running: list[subprocess.Popen] = []
+        if broker == "local":
+            held.enter_context(embedded(conf))
+        else:
+            running = held.enter_context(daemons(config))
+        wait_until_ready(connection.Connection(conf), hosts, running)
+        print(_WELCOME.format(hosts=hosts, config=config, log=conf.log_file), flush=True)
+        while not stop.wait(1):
+            for process in running:
+                if process.poll() is not None:
+                    raise TrioFailed(f"{process.args[2]} ended with status {process.returncode}")  # type: ignore[index]
+        print("Stopping ...", flush=True)
+    return 0
+
+
+_WELCOME = """\
+A fleet of {hosts} simulated hosts is running; its log is {log}.
+In another terminal:
+
+    export FLEET_CONFIG_FILE={config}
+    fleet host list
+    fleet flavor create small --vcpus 1 --memory-mb 2048 --root-gb 10
+    fleet boot web --flavor small --count 3 --wait
+    fleet server list
+
+Ctrl-C stops it."""
+
+
+def _services() -> list[importlib.metadata.EntryPoint]:
+    """In the order that their names say: the conductor first, since the others register with it."""
+    return sorted(importlib.metadata.entry_points(group="fleet.services"), key=lambda each: each.name)
+
+
+def _register_all(conf: cfg.ConfigOpts) -> None:
+    """Every option that a service of ours publishes."""
+    for entry_point in importlib.metadata.entry_points(group="oslo.config.opts"):
+        if entry_point.dist is not None and entry_point.dist.name == "fleet":
+            for group, options in entry_point.load()():
+                conf.register_opts(options, group=None if group == "DEFAULT" else group)
+
+
+def _sync(conf: cfg.ConfigOpts) -> None:
+    with Database(conf).disposed() as database:
+        migration.sync(database)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="fleet.cli.trio", description=__doc__.splitlines()[0])
+    modes = parser.add_subparsers(dest="mode", required=True)
+    modes.add_parser("demo", help=run_demo.__doc__)
+    up = modes.add_parser("up", help=run_up.__doc__)
+    up.add_argument("--directory", type=pathlib.Path, default=pathlib.Path(".fleet"))
+    up.add_argument("--hosts", type=int, default=demo.HOSTS)
+    up.add_argument("--broker", choices=["local", *private_servers.BROKERS], default="local")
+    up.add_argument("--database", choices=["sqlite", *private_servers.DATABASES], default="sqlite")
+    given = parser.parse_args(argv)
+    try:
+        if given.mode == "demo":
+            return run_demo()
+        return run_up(given.directory, given.hosts, given.broker, given.database)
+    except errors.FleetError as refusal:
+        print(refusal.message, file=sys.stderr)
+    except (
+        connection.CommandFailed,
+        TrioFailed,
+        private_servers.ServerMissing,
+        private_servers.ServerFailed,
+    ) as failed:
+        print(failed, file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
