@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A conductor in memory: the ledger that agents call, with the calls of ``ConductorAPI`` and ``ComputeTaskAPI``.
+
+It moves rows as the real one does (see ``fleet.states``) and may be repeated as the real one may. ``script`` makes the
+next calls of a method fail, before they are done or after: an answer lost on its way.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from fleet import errors, states
+from fleet.context import RequestContext
+from fleet.objects import HostReport, Instance
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scripted:
+    error: Exception
+    done: bool
+
+
+class FakeConductor:
+    """Both APIs in one object. ``calls`` are the names of the methods, in order; ``rows`` the instances by uuid."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._script: dict[str, collections.deque[_Scripted]] = collections.defaultdict(collections.deque)
+        self.calls: list[str] = []
+        self.rows: dict[str, Instance] = {}
+        self.incarnations: dict[str, str] = {}
+        self.reports: dict[tuple[str, str], HostReport] = {}
+        self.nodes: dict[str, list[str]] = {}
+        self.refused_nodes: dict[str, str] = {}
+        #: What ``reschedule`` and ``abort_build`` were told, by instance uuid.
+        self.rescheduled: dict[str, dict[str, Any]] = {}
+        self.aborted: dict[str, dict[str, Any]] = {}
+        self.violated_policy: str = ""
+
+    def script(self, method: str, error: Exception, times: int = 1, done: bool = False) -> None:
+        """Make the next ``times`` calls of ``method`` fail with ``error``, after they were done if ``done``."""
+        self._script[method].extend([_Scripted(error, done)] * times)
+
+    def place(self, instance: Instance, attempt: int = 1) -> Instance:
+        """A row as it is when the conductor has sent the build to a host."""
+        return self._set(
+            dataclasses.replace(instance, vm_state=states.BUILDING, task_state=states.PLACING, attempt=attempt)
+        )
+
+    def put(self, instance: Instance, **changes: Any) -> Instance:
+        return self._set(dataclasses.replace(instance, **changes))
+
+    # ConductorAPI
+
+    def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        def work() -> list[dict[str, Any]]:
+            self.incarnations.update({service["host"]: service["incarnation"] for service in services})
+            return [{"host": each["host"], "binary": each["binary"], "disabled": False} for each in services]
+
+        return self._serve("register_services", work)
+
+    def report_state(
+        self, context: RequestContext, binary: str, hosts: list[str], incarnation: str
+    ) -> dict[str, list[str]]:
+        def work() -> dict[str, list[str]]:
+            return {"superseded": [host for host in hosts if self.incarnations.get(host) != incarnation]}
+
+        return self._serve("report_state", work)
+
+    def report_hosts(
+        self, context: RequestContext, reports: list[dict[str, Any]], nodes: dict[str, list[str]]
+    ) -> list[dict[str, Any]]:
+        def work() -> list[dict[str, Any]]:
+            self.nodes.update(nodes)
+            return [self._report(HostReport.from_wire(report)) for report in reports]
+
+        return self._serve("report_hosts", work)
+
+    def get_host_instances(self, context: RequestContext, host: str) -> list[dict[str, Any]]:
+        def work() -> list[dict[str, Any]]:
+            return [row.to_wire() for row in self.rows.values() if row.host == host and row.vm_state != states.DELETED]
+
+        return self._serve("get_host_instances", work)
+
+    def claim_instance(
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        node: str,
+        incarnation: str,
+        claim: dict[str, int],
+    ) -> dict[str, Any]:
+        def work() -> dict[str, Any]:
+            row = self._row(instance_uuid)
+            if (row.task_state, row.attempt, row.host, row.node) == (states.SPAWNING, attempt, host, node):
+                return row.to_wire()
+            self._expect(row, attempt, states.PLACING)
+            if self.incarnations.get(host, incarnation) != incarnation:
+                raise errors.StaleIncarnation(host=host, pid=1, hostname="elsewhere", started_at="now")
+            if self.violated_policy:
+                raise errors.GroupPolicyViolation(
+                    instance_uuid=instance_uuid, host=host, policy=self.violated_policy, group_uuid="a group"
+                )
+            claimed = {f"claimed_{name}": amount for name, amount in claim.items()}
+            return self.put(row, task_state=states.SPAWNING, host=host, node=node, **claimed).to_wire()
+
+        return self._serve("claim_instance", work)
+
+    def finish_build(
+        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, power_state: int
+    ) -> dict[str, Any]:
+        def work() -> dict[str, Any]:
+            row = self._row(instance_uuid)
+            if (row.vm_state, row.task_state, row.attempt, row.host) != (states.ACTIVE, None, attempt, host):
+                self._expect(row, attempt, states.SPAWNING, host)
+                row = self.put(row, vm_state=states.ACTIVE, task_state=None, power_state=power_state)
+            return row.to_wire()
+
+        return self._serve("finish_build", work)
+
+    def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
+        def work() -> None:
+            row = self.rows.get(instance_uuid)
+            if row is not None and row.host == host:
+                self._leave_host(row, vm_state=states.DELETED, task_state=None)
+
+        self._serve("instance_destroyed", work)
+
+    # ComputeTaskAPI
+
+    def create(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
+        raise NotImplementedError
+
+    def reschedule(
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        node: str,
+        failure: dict[str, Any],
+        alternates: list[dict[str, Any]],
+    ) -> None:
+        def work() -> None:
+            row = self._row(instance_uuid)
+            self._expect_step(row, attempt)
+            told = {"failure": failure, "alternates": alternates, "host": host, "node": node}
+            self.rescheduled[instance_uuid] = told
+            self._leave_host(row, task_state=states.SCHEDULING, attempt=attempt + 1)
+
+        self._serve("reschedule", work)
+
+    def abort_build(
+        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, node: str, failure: dict[str, Any]
+    ) -> None:
+        def work() -> None:
+            row = self._row(instance_uuid)
+            self._expect_step(row, attempt)
+            self.aborted[instance_uuid] = {"failure": failure, "host": host, "node": node}
+            self._leave_host(row, vm_state=states.ERROR, task_state=None)
+
+        self._serve("abort_build", work)
+
+    def terminate_instances(self, context: RequestContext, instance_uuids: list[str]) -> None:
+        raise NotImplementedError
+
+    # How it is done
+
+    def _serve(self, method: str, work: Callable[[], Any]) -> Any:
+        with self._lock:
+            self.calls.append(method)
+            scripted = self._script[method].popleft() if self._script[method] else None
+            if scripted is None:
+                return work()
+            if scripted.done:
+                work()
+            raise scripted.error
+
+    def _set(self, row: Instance) -> Instance:
+        with self._lock:
+            self.rows[row.uuid] = row
+            return row
+
+    def _row(self, uuid: str) -> Instance:
+        if uuid not in self.rows:
+            raise errors.NotFound(kind="Instance", name=uuid)
+        return self.rows[uuid]
+
+    def _expect(self, row: Instance, attempt: int, step: str, host: str | None = None) -> None:
+        expected = (states.BUILDING, step, attempt)
+        if (row.vm_state, row.task_state, row.attempt) != expected or (host is not None and row.host != host):
+            raise errors.StaleBuild(instance_uuid=row.uuid, attempt=attempt, reason=f"{row.vm_state}/{row.task_state}")
+
+    def _expect_step(self, row: Instance, attempt: int) -> None:
+        if (row.vm_state, row.attempt) != (states.BUILDING, attempt) or row.task_state not in states.BUILD_STEPS:
+            raise errors.StaleBuild(instance_uuid=row.uuid, attempt=attempt, reason=f"{row.vm_state}/{row.task_state}")
+
+    def _leave_host(self, row: Instance, **changes: Any) -> None:
+        nothing = {"claimed_memory_mb": 0, "claimed_disk_gb": 0, "claimed_vcpus": 0}
+        self.put(row, host=None, node=None, **nothing, **changes)
+
+    def _report(self, report: HostReport) -> dict[str, Any]:
+        reason = self.refused_nodes.get(report.node, "")
+        if not reason:
+            self.reports[report.host, report.node] = report
+        return {"host": report.host, "node": report.node, "accepted": not reason, "reason": reason}

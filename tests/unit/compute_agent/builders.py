@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builders with defaults for whatever a test is not about."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+import uuid
+from typing import Any
+
+from oslo_config import cfg
+
+from compute_agent import conf as agent_conf
+from compute_agent.build import Builder, BuildOrder
+from compute_agent.claims import Limits
+from compute_agent.drivers.fake import FakeDriver
+from compute_agent.host import Host
+from compute_agent.inventory import HostPolicy
+from compute_agent.ledger import Ledger, Patience
+from compute_agent.notifications import Notifications
+from compute_agent.reporter import Reporter
+from compute_agent.resource_tracker import ResourceTracker
+from fleet import conf as fleet_conf
+from fleet.context import RequestContext, new_context
+from fleet.objects import Flavor, HostReport, Instance
+from tests.fakes import FakeConductor
+
+HOST = "host1"
+INCARNATION = "this life"
+
+
+def a_conf(fake: dict[str, Any] | None = None, local: dict[str, Any] | None = None, **options: Any) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    fleet_conf.register_opts(conf)
+    agent_conf.register_opts(conf)
+    conf([])
+    for group, values in (("fake", fake or {}), ("local", local or {}), (None, options)):
+        for name, value in values.items():
+            conf.set_override(name, value, group=group)
+    return conf
+
+
+def a_context() -> RequestContext:
+    return new_context()
+
+
+def a_flavor(**sizes: Any) -> Flavor:
+    return Flavor(**{"vcpus": 1, "memory_mb": 512, "root_gb": 10, **sizes})
+
+
+def an_instance(**values: Any) -> Instance:
+    return Instance(**{"uuid": str(uuid.uuid4()), "flavor": a_flavor(), "name": "vm", "attempt": 1, **values})
+
+
+def a_report(**values: Any) -> HostReport:
+    return HostReport(**{"host": HOST, "node": HOST, "vcpus": 8, "memory_mb": 8192, "local_gb": 100, **values})
+
+
+def a_tracker(**report: Any) -> ResourceTracker:
+    tracker = ResourceTracker(HOST, HOST)
+    tracker.set_report(a_report(**report))
+    return tracker
+
+
+def an_order(instance: Instance, **values: Any) -> BuildOrder:
+    return BuildOrder(**{"instance": instance, "attempt": 1, "node": HOST, "limits": Limits(), **values})
+
+
+class SteppingClock:
+    """Seconds that only pass when somebody waits on it: the pauses of a ``Patience`` cost no time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Pauses(threading.Event):
+    """The stop signal of an agent, whose waits move ``clock`` instead of sleeping."""
+
+    def __init__(self, clock: SteppingClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._clock.now += timeout or 0.0
+        return self.is_set()
+
+
+@dataclasses.dataclass
+class Stand:
+    """One host on the fake driver with a conductor in memory."""
+
+    conductor: FakeConductor
+    driver: FakeDriver
+    host: Host
+    ledger: Ledger
+    builder: Builder
+    reporter: Reporter
+    stopping: Pauses
+    superseded: list[str]
+
+    @property
+    def tracker(self) -> ResourceTracker:
+        return self.host.trackers()[0]
+
+    def build(self, instance: Instance, **order: Any) -> None:
+        self.builder.run(a_context(), an_order(instance, **order))
+
+
+def a_stand(conf: cfg.ConfigOpts | None = None, driver: FakeDriver | None = None, audited: bool = True) -> Stand:
+    conf = conf or a_conf(reserved_host_memory_mb=0)
+    conductor, clock = FakeConductor(), SteppingClock()
+    conductor.incarnations[HOST] = INCARNATION
+    stopping = Pauses(clock)
+    patience = Patience(stopping, clock)
+    driver = driver or FakeDriver(conf, pause=lambda seconds: None)
+    driver.init_host(HOST)
+    superseded: list[str] = []
+    host = Host(HOST, driver, HostPolicy.from_conf(conf), INCARNATION, lambda name, reason: superseded.append(reason))
+    ledger = Ledger(conductor, conductor, patience, conf.claim_timeout)
+    reporter = Reporter(conductor, patience, [host], INCARNATION)
+    if audited:
+        reporter.audit()
+    builder = Builder(host, ledger, Notifications())
+    return Stand(conductor, driver, host, ledger, builder, reporter, stopping, superseded)
+
+
+def lines(caplog: Any, level: int = logging.INFO) -> list[str]:
+    """The messages at ``level`` or above."""
+    return [record.getMessage() for record in caplog.records if record.levelno >= level]

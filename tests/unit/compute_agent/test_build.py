@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of one attempt at one build, on the fake driver and a conductor in memory."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import oslo_messaging
+import pytest
+
+from compute_agent.build import BuildOrder, failure_record
+from compute_agent.claims import Limits, Resources
+from compute_agent.drivers.fake import FakeDriver
+from fleet import errors, states
+from fleet.objects import Image, Instance
+from tests.unit.compute_agent import builders
+from tests.unit.compute_agent.builders import HOST, Stand
+
+TIMEOUT = oslo_messaging.MessagingTimeout("nobody answered")
+
+
+def placed(stand: Stand, **values: Any) -> Instance:
+    return stand.conductor.place(builders.an_instance(**values))
+
+
+def assert_nothing_left(stand: Stand) -> None:
+    assert [] == stand.driver.list_instance_uuids()
+    assert Resources() == stand.tracker.view().used
+
+
+class Driver(FakeDriver):
+    """Does ``during_spawn`` in the middle of a spawn; fails to destroy when told so."""
+
+    during_spawn: Any = None
+    destroy_fails = False
+
+    def spawn(self, context: Any, instance: Instance, image_meta: Image) -> None:
+        super().spawn(context, instance, image_meta)
+        if self.during_spawn is not None:
+            self.during_spawn(instance)
+
+    def destroy(self, context: Any, instance_uuid: str) -> None:
+        if self.destroy_fails:
+            raise OSError("the disk is on fire")
+        super().destroy(context, instance_uuid)
+
+
+def a_stand_that(during_spawn: Any = None, destroy_fails: bool = False) -> Stand:
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    driver = Driver(conf)
+    driver.during_spawn = during_spawn
+    driver.destroy_fails = destroy_fails
+    return builders.a_stand(conf, driver)
+
+
+def fail_with(error: Exception) -> Any:
+    def during_spawn(instance: Instance) -> None:
+        raise error
+
+    return during_spawn
+
+
+def test_a_build_ends_active() -> None:
+    """Claimed here and in the ledger, spawned, and finished: one call each."""
+    stand = builders.a_stand()
+    instance = placed(stand)
+    stand.build(instance)
+    row = stand.conductor.rows[instance.uuid]
+    assert (states.ACTIVE, None, HOST, HOST) == (row.vm_state, row.task_state, row.host, row.node)
+    assert (512, 10, 1) == (row.claimed_memory_mb, row.claimed_disk_gb, row.claimed_vcpus)
+    assert states.RUNNING == row.power_state
+    assert ["claim_instance", "finish_build"] == stand.conductor.calls
+    assert Resources(512, 10, 1) == stand.tracker.view().used
+    assert [instance.uuid] == stand.driver.list_instance_uuids()
+
+
+def test_no_node_named_is_the_first_node() -> None:
+    """An order without a node is built on the first one."""
+    stand = builders.a_stand()
+    instance = placed(stand)
+    stand.build(instance, node=None)
+    assert HOST == stand.conductor.rows[instance.uuid].node
+
+
+def test_a_refused_claim_is_rescheduled_with_its_alternates() -> None:
+    """A full host holds nothing, spawns nothing, and says what was short."""
+    stand = builders.a_stand()
+    instance = placed(stand)
+    alternates = [{"host": "host2", "nodename": "host2", "limits": {}}]
+    stand.build(instance, limits=Limits(memory_mb=100), alternates=alternates)
+    told = stand.conductor.rescheduled[instance.uuid]
+    assert "claim" == told["failure"]["step"]
+    assert "ComputeResourcesUnavailable" == told["failure"]["code"]
+    assert "Free memory 100.00 MB < requested 512 MB" in told["failure"]["message"]
+    assert (alternates, HOST, HOST) == (told["alternates"], told["host"], told["node"])
+    assert ["reschedule"] == stand.conductor.calls
+    assert_nothing_left(stand)
+
+
+def test_a_violated_group_policy_is_rescheduled() -> None:
+    """The ledger's no about the group counts as a refused claim, and as no failure of the host."""
+    stand = builders.a_stand()
+    stand.conductor.violated_policy = "anti-affinity"
+    instance = placed(stand)
+    stand.build(instance)
+    assert "GroupPolicyViolation" == stand.conductor.rescheduled[instance.uuid]["failure"]["code"]
+    assert 0 == stand.tracker.failed_builds
+    assert_nothing_left(stand)
+
+
+def test_an_unknown_node_is_rescheduled() -> None:
+    """A node that this host does not have is somebody's mistake, not the end of the build."""
+    stand = builders.a_stand()
+    instance = placed(stand)
+    stand.build(instance, node="nowhere")
+    assert "NotFound" == stand.conductor.rescheduled[instance.uuid]["failure"]["code"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        pytest.param(RuntimeError("no more loop devices"), "RuntimeError", id="the driver breaks"),
+        pytest.param(errors.Conflict(kind="Guest", name="x", reason="busy"), "Conflict", id="the driver refuses"),
+    ],
+)
+def test_a_failed_spawn_is_cleaned_up_and_rescheduled(failure: Exception, code: str) -> None:
+    """The guest is destroyed and the claim given back before the build goes on elsewhere."""
+    stand = a_stand_that(during_spawn=fail_with(failure))
+    instance = placed(stand)
+    stand.build(instance)
+    told = stand.conductor.rescheduled[instance.uuid]["failure"]
+    assert ("spawn", code) == (told["step"], told["code"])
+    assert 1 == stand.tracker.failed_builds
+    assert_nothing_left(stand)
+
+
+def test_build_abort_ends_the_build() -> None:
+    """A driver that knows that no host can do it is believed."""
+    stand = a_stand_that(during_spawn=fail_with(errors.BuildAbort(instance_uuid="x", reason="the image is broken")))
+    instance = placed(stand)
+    stand.build(instance)
+    assert "BuildAbort" == stand.conductor.aborted[instance.uuid]["failure"]["code"]
+    assert {} == stand.conductor.rescheduled
+    assert_nothing_left(stand)
+
+
+def test_a_failed_clean_up_ends_the_build() -> None:
+    """While a half-made guest may live here no other host may spawn the instance."""
+    stand = a_stand_that(during_spawn=fail_with(RuntimeError("spawn")), destroy_fails=True)
+    instance = placed(stand)
+    stand.build(instance)
+    assert {} == stand.conductor.rescheduled
+    assert "clean-up on host1 failed" in stand.conductor.aborted[instance.uuid]["failure"]["message"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"attempt": 2}, id="a later attempt"),
+        pytest.param({"task_state": states.DELETING}, id="being deleted"),
+        pytest.param({"vm_state": states.ACTIVE, "task_state": None, "host": "host2"}, id="active elsewhere"),
+    ],
+)
+def test_a_late_order_is_dropped(change: dict[str, Any]) -> None:
+    """The row has moved on before the claim: nothing is spawned, nothing is told, nothing is left."""
+    stand = builders.a_stand()
+    instance = placed(stand)
+    stand.conductor.put(instance, **change)
+    stand.build(instance)
+    assert ["claim_instance"] == stand.conductor.calls
+    assert_nothing_left(stand)
+
+
+def test_an_instance_deleted_while_it_spawns_is_destroyed() -> None:
+    """The row has moved on before the end: what was spawned belongs to nobody."""
+    stand = a_stand_that(lambda instance: stand.conductor.put(instance, task_state=states.DELETING))
+    stand.build(placed(stand))
+    assert ["claim_instance", "finish_build"] == stand.conductor.calls
+    assert_nothing_left(stand)
+
+
+def test_a_repeated_order_leaves_the_running_guest_alone() -> None:
+    """The same order twice: the second finds the first one's claim and touches nothing."""
+    stand = builders.a_stand()
+    instance = placed(stand)
+    stand.build(instance)
+    stand.build(instance)
+    assert [instance.uuid] == stand.driver.list_instance_uuids()
+    assert states.ACTIVE == stand.conductor.rows[instance.uuid].vm_state
+    assert {} == stand.conductor.rescheduled
+
+
+@pytest.mark.parametrize("done", [pytest.param(False, id="call lost"), pytest.param(True, id="answer lost")])
+@pytest.mark.parametrize("method", ["claim_instance", "finish_build"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(TIMEOUT, id="timeout"),
+        pytest.param(oslo_messaging.MessageDeliveryFailure("no broker"), id="broker down"),
+        pytest.param(oslo_messaging.RemoteError("DBConnectionError", "gone"), id="conductor failed"),
+    ],
+)
+def test_a_call_of_unknown_outcome_is_asked_again(method: str, done: bool, error: Exception) -> None:
+    """Silence means that nobody knows; asking again finds out."""
+    stand = builders.a_stand()
+    stand.conductor.script(method, error, times=3, done=done)
+    instance = placed(stand)
+    stand.build(instance)
+    assert states.ACTIVE == stand.conductor.rows[instance.uuid].vm_state
+    assert 4 == stand.conductor.calls.count(method)
+    assert [instance.uuid] == stand.driver.list_instance_uuids()
+
+
+def test_a_claim_without_any_answer_is_let_go(caplog: pytest.LogCaptureFixture) -> None:
+    """When the time for the claim is over nothing is spawned and nothing held; the sweeper does the rest."""
+    stand = builders.a_stand()
+    stand.conductor.script("claim_instance", TIMEOUT, times=1000)
+    stand.build(placed(stand))
+    assert "finish_build" not in stand.conductor.calls
+    assert any("Letting go of this build" in line for line in builders.lines(caplog, logging.WARNING))
+    assert_nothing_left(stand)
+
+
+def test_finish_is_asked_for_as_long_as_it_takes() -> None:
+    """A running guest is never destroyed because the conductor is silent, however long."""
+    stand = builders.a_stand()
+    stand.conductor.script("finish_build", TIMEOUT, times=500)
+    instance = placed(stand)
+    stand.build(instance)
+    assert states.ACTIVE == stand.conductor.rows[instance.uuid].vm_state
+
+
+def test_a_superseded_host_stops_being_served() -> None:
+    """Another process has registered the host: it is told who, and nothing is spawned."""
+    stand = builders.a_stand()
+    stand.conductor.incarnations[HOST] = "another life"
+    stand.build(placed(stand))
+    assert ["Host host1 is served by another process now (started now as pid 1 on elsewhere)."] == stand.superseded
+    assert_nothing_left(stand)
+
+
+def test_a_reschedule_that_comes_too_late_is_fine() -> None:
+    """The sweeper may have moved the build on already."""
+    stand = builders.a_stand()
+    instance = placed(stand)
+    stand.conductor.put(instance, attempt=2)
+    stand.build(instance, limits=Limits(memory_mb=1))
+    assert {} == stand.conductor.rescheduled
+
+
+def test_failure_record_is_a_sentence_of_bounded_length() -> None:
+    """No traceback and no transport noise reaches a user."""
+    record = failure_record("spawn", RuntimeError("x" * 1000), 1.23456)
+    assert {"step": "spawn", "code": "RuntimeError", "message": "x" * 255, "duration_s": 1.235} == record
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        pytest.param({"attempt": 0}, "build.attempt", id="no attempt"),
+        pytest.param({"instance": {"uuid": "../../etc", "flavor": {}}}, "build.instance.uuid", id="not a uuid"),
+        pytest.param({"limits": {"vcpu": "many"}}, "build.limits.vcpu", id="a limit that is no number"),
+        pytest.param({"node": "a\nb"}, "build.node", id="a newline in a name"),
+    ],
+)
+def test_a_malformed_order_names_the_field(changes: dict[str, Any], field: str) -> None:
+    """An order is parsed once, at the edge."""
+    wire = {"instance": builders.an_instance().to_wire(), "attempt": 1, **changes}
+    with pytest.raises(errors.InvalidInput) as invalid:
+        BuildOrder.from_wire(wire)
+    assert field == invalid.value.field

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conductor in memory honours the interface of the real clients."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
+from tests.fakes import FakeConductor
+
+METHODS = [
+    pytest.param(api, name, id=f"{api.__name__}.{name}")
+    for api in (ConductorAPI, ComputeTaskAPI)
+    for name, _ in inspect.getmembers(api, inspect.isfunction)
+    if not name.startswith("_")
+]
+
+
+@pytest.mark.parametrize(("api", "name"), METHODS)
+def test_same_signature(api: type, name: str) -> None:
+    """Every call of the client exists with the same parameters."""
+    assert inspect.signature(getattr(api, name)) == inspect.signature(getattr(FakeConductor, name))
