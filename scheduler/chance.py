@@ -29,10 +29,10 @@ class ChanceScheduler(Scheduler):
         up = self.host_manager.hosts_up()
         details = {"requested": request.num_instances, "considered": len(up), "placed": 0, "filters": []}
         if not up:
-            raise errors.NoValidHost(reason="Is the compute service running?", details=details)
+            raise errors.NoValidHost(reason="No compute service is up.", details=details)
         left = [host for host in up if host not in request.ignore_hosts]
         if not left:
-            raise errors.NoValidHost(reason="Could not find another compute host.", details=details)
+            raise errors.NoValidHost(reason="Every host that is up is to be ignored.", details=details)
         record = {**details, "placed": request.num_instances}
         return [
             Selection(self._chance.choice(left), None, None, [], record) for _ in range(request.num_instances)

@@ -127,22 +127,20 @@ class _Course:
             self._pick(index, self._score(kept))
         if len(self._picks) == self._request.num_instances:
             self._add_alternates()
-        else:
-            self._explain(round_)
         return Decision(
             self._request.num_instances, considered, self._picks, round_.counts, self._amounts, round_
         )
 
     def _filter(
-        self, hosts: Candidates, alive: numpy.ndarray, index: int, changed: int | None
+        self, hosts: Candidates, alive: numpy.ndarray, index: int, changed: int | None, log: bool = True
     ) -> filtering.Round:
-        return filtering.run(self._filters, hosts, alive, self._request, self._properties, index, changed)
+        return filtering.run(self._filters, hosts, alive, self._request, self._properties, index, changed, log)
 
-    def _narrow(self, index: int) -> tuple[filtering.Round, Kept]:
+    def _narrow(self, index: int, log: bool = True) -> tuple[filtering.Round, Kept]:
         """Filter what is left after the last pick, and say how the survivors have changed."""
         changed = int(numpy.searchsorted(self._survivors, self._chosen_rows[-1]))
         everyone = numpy.ones(len(self._survivors), dtype=bool)
-        round_ = self._filter(self._hosts, everyone, index, changed)
+        round_ = self._filter(self._hosts, everyone, index, changed, log)
         if round_.count == len(everyone):
             return round_, Kept(None, changed)
         place = int(numpy.count_nonzero(round_.alive[:changed])) if round_.alive[changed] else None
@@ -163,11 +161,8 @@ class _Course:
         self._chosen_rows.append(row)
         uuids = self._request.instance_uuids
         uuid = uuids[index] if index < len(uuids) else f"unnamed-{index}"
-        alternates: Sequence[Place] = ()
-        if single:
-            others = [int(self._survivors[each]) for each in ranked if int(each) != position]
-            alternates = self._places(others[: self._pipeline.alternates])
-        place = self._places([row])[0]
+        others = [int(self._survivors[each]) for each in ranked if int(each) != position] if single else []
+        place, *alternates = self._places([row, *others[: self._pipeline.alternates]])
         pick = Pick(uuid, self._all.key(row), place.limits or {}, float(score[position]), alternates)
         self._picks.append(pick)
         LOG.debug("Selected host: %s for instance %s, weight %s", pick.key, uuid, pick.weight)
@@ -186,7 +181,7 @@ class _Course:
         """For several instances: the hosts that would come next, after all have been counted; the same for each."""
         if len(self._picks) == 1 or not self._pipeline.alternates:
             return
-        round_, kept = self._narrow(len(self._picks))
+        round_, kept = self._narrow(len(self._picks), log=False)
         if not round_.count:
             return
         wanted = self._pipeline.alternates + len(set(self._chosen_rows))
@@ -207,13 +202,6 @@ class _Course:
                 for limit, value in zip(limits, values.tolist(), strict=True):
                     limit.update({} if math.isnan(value) else {name: value})
         return [Place(*self._all.key(row), limit) for row, limit in zip(rows, limits, strict=True)]
-
-    def _explain(self, round_: filtering.Round) -> None:
-        LOG.info(
-            "Filtering removed all hosts for the request with instance %s. Filter results: [%s]",
-            self._request.instance.uuid or "-",
-            ", ".join(map(str, round_.counts)),
-        )
 
 
 def _plugin_properties(pipeline: Pipeline, request: RequestSpec, context: object) -> dict[str, Any]:

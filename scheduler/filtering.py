@@ -59,11 +59,13 @@ def run(
     properties: dict[str, Any],
     index: int = 0,
     changed: int | None = None,
+    log: bool = True,
 ) -> Round:
     """Narrow ``alive`` by every filter that runs for instance number ``index``; stop when no host is left.
 
     :param changed: the position of the only host that a pick has changed since all of ``alive`` passed; None for the
         first round, when nothing is known to pass
+    :param log: False if running out of hosts is no news
     """
     round_ = Round(alive, int(numpy.count_nonzero(alive)), survivors=[alive])
     for each in filters:
@@ -72,6 +74,7 @@ def run(
         mask = _mask(each, hosts, round_.alive, request, properties, changed if index else None)
         _narrow(round_, type(each).__name__, mask)
         if not round_.count:
+            LOG.log(logging.INFO if log else logging.DEBUG, "Filter %s returned 0 hosts", type(each).__name__)
             break
     return round_
 
@@ -83,10 +86,7 @@ def _narrow(round_: Round, name: str, mask: numpy.ndarray | None) -> None:
         round_.count = int(numpy.count_nonzero(round_.alive))
     round_.counts.append(FilterCount(name, start, round_.count))
     round_.survivors.append(round_.alive)
-    if round_.count:
-        LOG.debug("Filter %s returned %d host(s)", name, round_.count)
-    else:
-        LOG.info("Filter %s returned 0 hosts", name)
+    LOG.debug("Filter %s returned %d host(s)", name, round_.count)
 
 
 def _mask(

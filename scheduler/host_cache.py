@@ -125,7 +125,7 @@ class HostCache:
 
     def _remove_node(self, key: Key) -> None:
         if key in self._table:
-            LOG.info("Removing dead compute node %s:%s from scheduler", *key)
+            LOG.info("Dropping dead compute node %s:%s", *key)
             self._table.remove(key)
 
     def _apply_service(self, service: Any) -> None:
@@ -161,7 +161,7 @@ class HostCache:
         """A node counts as a host while its service is known."""
         service = self._services.get(host)
         if service is None:
-            LOG.warning("No compute service record found for host %s", host)
+            LOG.warning("Host %s has no compute service record: its nodes are left out", host)
             self._table.write(row, {PRESENT: False})
             return
         disabled, forced_down, last_seen_up = service

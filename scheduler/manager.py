@@ -81,8 +81,14 @@ def _log_refused(request: RequestSpec, refusal: errors.NoValidHost, took_s: floa
         refusal.reason,
         refusal.details.get("placed", 0),
         took_s * 1000,
-        _counts(refusal.details),
+        _reasons(refusal.details),
     )
+
+
+def _reasons(record: dict[str, Any]) -> str:
+    """The history of a refusal: what each filter was given, and what it left."""
+    counts = [f"{each['name']}: (start: {each['start']}, end: {each['end']})" for each in record.get("filters", ())]
+    return ", ".join([f"{record.get('considered', 0)} hosts", *counts])
 
 
 def _counts(record: dict[str, Any]) -> str:

@@ -49,7 +49,6 @@ class _Part:
     def __init__(self, weigher: BaseHostWeigher) -> None:
         self._weigher = weigher
         self._incremental = isinstance(weigher, ColumnWeigher) and not weigher.depends_on_picks
-        self._per_host = bool(inspect.signature(weigher.weight_multiplier).parameters)
         self._raw: numpy.ndarray | None = None
         self._owned = False
         self._bounds: scores.Bounds | None = None
@@ -97,6 +96,6 @@ class _Part:
     def _multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
         if isinstance(self._weigher, ColumnWeigher):
             return self._weigher.multiplier(hosts)
-        if not self._per_host:
+        if not inspect.signature(self._weigher.weight_multiplier).parameters:
             return self._weigher.weight_multiplier()
         return numpy.array([self._weigher.weight_multiplier(hosts.state(row)) for row in hosts.rows.tolist()])

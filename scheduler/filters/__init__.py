@@ -6,7 +6,8 @@ claim on the chosen host must stay under. A filter does not change what it judge
 for the reasons given only: cheap and selective ones go first.
 
 Read ``base`` for the two forms, then ``ram`` for an example. A new filter is a file here and a line in ``CLASSES``.
-One of your own needs neither: subclass :class:`BaseHostFilter` and name its dotted path in ``scheduler_available_filters``.
+One of your own needs neither: subclass :class:`BaseHostFilter` and name its dotted path in
+``scheduler_available_filters``.
 """
 
 from scheduler.filters.affinity import (
@@ -24,7 +25,26 @@ from scheduler.filters.disk import AggregateDiskFilter, DiskFilter
 from scheduler.filters.ram import AggregateRamFilter, RamFilter
 from scheduler.filters.retry import RetryFilter
 
-__all__ = ["CLASSES", "BaseHostFilter", "ColumnFilter", "all_filters"]
+__all__ = [
+    "CLASSES",
+    "AggregateCoreFilter",
+    "AggregateDiskFilter",
+    "AggregateRamFilter",
+    "AllHostsFilter",
+    "AvailabilityZoneFilter",
+    "BaseHostFilter",
+    "ColumnFilter",
+    "ComputeFilter",
+    "CoreFilter",
+    "DifferentHostFilter",
+    "DiskFilter",
+    "RamFilter",
+    "RetryFilter",
+    "SameHostFilter",
+    "ServerGroupAffinityFilter",
+    "ServerGroupAntiAffinityFilter",
+    "all_filters",
+]
 
 CLASSES: tuple[type[BaseHostFilter], ...] = (
     AggregateCoreFilter,

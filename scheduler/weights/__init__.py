@@ -6,7 +6,8 @@ the worst and the best host of the request; times the *multiplier* it is the wei
 host's weight.
 
 Read ``base`` for the two forms, then ``ram`` for an example. A new weigher is a file here and a line in ``CLASSES``.
-One of your own needs neither: subclass :class:`BaseHostWeigher` and name its dotted path in ``scheduler_weight_classes``.
+One of your own needs neither: subclass :class:`BaseHostWeigher` and name its dotted path in
+``scheduler_weight_classes``.
 """
 
 from scheduler.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost
@@ -15,7 +16,17 @@ from scheduler.weights.disk import DiskWeigher
 from scheduler.weights.io_ops import IoOpsWeigher
 from scheduler.weights.ram import RAMWeigher
 
-__all__ = ["CLASSES", "BaseHostWeigher", "ColumnWeigher", "WeighedHost", "all_weighers"]
+__all__ = [
+    "CLASSES",
+    "BaseHostWeigher",
+    "CPUWeigher",
+    "ColumnWeigher",
+    "DiskWeigher",
+    "IoOpsWeigher",
+    "RAMWeigher",
+    "WeighedHost",
+    "all_weighers",
+]
 
 CLASSES: tuple[type[BaseHostWeigher], ...] = (RAMWeigher, DiskWeigher, CPUWeigher, IoOpsWeigher)
 

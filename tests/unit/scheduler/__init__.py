@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unit tests of the scheduler: no broker, no database, no sleep."""
