@@ -94,7 +94,6 @@ CAPACITY_OPTS = [
     ),
 ]
 
-FAKE_GROUP = cfg.OptGroup("fake", title="Options of the driver fake: simulated hosts")
 FAKE_OPTS = [
     cfg.IntOpt(
         "fake_nodes",
@@ -133,7 +132,6 @@ FAKE_OPTS = [
     ),
 ]
 
-LOCAL_GROUP = cfg.OptGroup("local", title="Options of the driver local: processes on this machine")
 LOCAL_OPTS = [
     cfg.ListOpt(
         "guest_command",
@@ -165,16 +163,22 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_cli_opts(CLI_OPTS)
     conf.register_opts(AGENT_OPTS)
     conf.register_opts(CAPACITY_OPTS)
-    conf.register_group(FAKE_GROUP)
-    conf.register_opts(FAKE_OPTS, group=FAKE_GROUP)
-    conf.register_group(LOCAL_GROUP)
-    conf.register_opts(LOCAL_OPTS, group=LOCAL_GROUP)
+    for group, opts in _groups():
+        conf.register_group(group)
+        conf.register_opts(opts, group=group)
+
+
+def _groups() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
+    """Made anew each time: a group keeps the values set on it, and two configurations must not share them."""
+    return [
+        (cfg.OptGroup("fake", title="Options of the driver fake: simulated hosts"), FAKE_OPTS),
+        (cfg.OptGroup("local", title="Options of the driver local: processes on this machine"), LOCAL_OPTS),
+    ]
 
 
 def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
     """For oslo-config-generator."""
     return [
         ("DEFAULT", [*CLI_OPTS, *AGENT_OPTS, *CAPACITY_OPTS]),
-        (FAKE_GROUP, FAKE_OPTS),
-        (LOCAL_GROUP, LOCAL_OPTS),
+        *_groups(),
     ]

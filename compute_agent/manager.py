@@ -17,12 +17,13 @@ from compute_agent.ledger import Ledger
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import fields
+from fleet.rpc.server import endpoint
 
 LOG = logging.getLogger(__name__)
 
 
 class ComputeManager:
-    """Topic ``compute``, server HOST. Everything here is a cast: a bad order is one line in the log."""
+    """Topic ``compute``, server HOST. Orders are casts: a bad one is one line in the log."""
 
     target = oslo_messaging.Target(version="1.0")
 
@@ -51,3 +52,17 @@ class ComputeManager:
             return
         self._lanes.cancel(uuid)
         self._lanes.submit(uuid, functools.partial(termination.terminate, context, self._host, self._ledger, uuid))
+
+    @endpoint
+    def describe_host(self, context: RequestContext) -> dict[str, Any]:
+        """What this agent holds: per node the totals, what is used and by whom; and the guests that its driver runs."""
+        nodes = []
+        for tracker in self._host.trackers():
+            view = tracker.view()
+            used, total = view.used.to_wire(), view.total.to_wire()
+            nodes.append({"node": tracker.node, "total": total, "used": used, "instances": sorted(view.instances)})
+        return {
+            "host": self._host.name,
+            "nodes": nodes,
+            "guests": sorted(self._host.driver.list_instance_uuids()),
+        }

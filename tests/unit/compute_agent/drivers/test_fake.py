@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the simulated hosts."""
+
+from __future__ import annotations
+
+import pytest
+
+from compute_agent.drivers.base import SpawnFailed
+from compute_agent.drivers.fake import FakeDriver
+from fleet import errors
+from fleet.objects import Image, Instance
+from tests.unit.compute_agent import builders
+
+
+def a_driver(host: str = "host1", **fake: object) -> FakeDriver:
+    driver = FakeDriver(builders.a_conf(fake=fake))
+    driver.init_host(host)
+    return driver
+
+
+def spawns(driver: FakeDriver, instance: Instance) -> bool:
+    try:
+        driver.spawn(builders.a_context(), instance, Image())
+    except SpawnFailed:
+        return False
+    return True
+
+
+def test_failures_depend_on_the_seed_and_not_on_the_order() -> None:
+    """The same builds fail again in any order; another seed makes others fail; about the asked share does."""
+    instances = [builders.an_instance(node="host1") for _ in range(200)]
+    options = {"spawn_failure_rate": 0.3}
+    first, second = a_driver(**options), a_driver(**options)
+    other = a_driver(seed=1, **options)
+    outcome = [spawns(first, instance) for instance in instances]
+    again = [spawns(second, instance) for instance in reversed(instances)]
+    assert outcome == list(reversed(again))
+    assert outcome != [spawns(other, instance) for instance in instances]
+    assert 100 < sum(outcome) < 180
+    assert sum(outcome) == len(first.list_instance_uuids())
+
+
+@pytest.mark.parametrize(("host", "expected"), [("bad7", False), ("good7", True)])
+def test_named_hosts_always_fail(host: str, expected: bool) -> None:
+    """A host that matches failing_hosts spawns nothing."""
+    assert expected == spawns(a_driver(host, failing_hosts=["bad*"]), builders.an_instance(node=host))
+
+
+def test_a_guest_that_exists_is_not_spawned_twice() -> None:
+    """The second spawn fails and leaves the first guest alone."""
+    driver, instance = a_driver(), builders.an_instance(node="host1")
+    assert spawns(driver, instance)
+    assert not spawns(driver, instance)
+    assert [instance.uuid] == driver.list_instance_uuids()
+
+
+def test_a_spawn_takes_its_delay() -> None:
+    """spawn_delay is waited for once a spawn."""
+    pauses: list[float] = []
+    driver = FakeDriver(builders.a_conf(fake={"spawn_delay": 2.5}), pause=pauses.append)
+    driver.init_host("host1")
+    assert spawns(driver, builders.an_instance(node="host1"))
+    assert [2.5] == pauses
+
+
+def test_an_unknown_guest_is_destroyed_with_success_and_has_no_info() -> None:
+    """Destroying what is not there is what was wanted; asking about it is not."""
+    driver = a_driver()
+    driver.destroy(builders.a_context(), "unknown")
+    with pytest.raises(errors.NotFound):
+        driver.get_info("unknown")

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of ``compute_driver``."""
+
+from __future__ import annotations
+
+import pytest
+
+from compute_agent import drivers, main
+from compute_agent.drivers.fake import FakeDriver
+from compute_agent.drivers.local import LocalDriver
+from fleet import errors
+from tests.unit.compute_agent import builders
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        pytest.param("fake", FakeDriver, id="built in: fake"),
+        pytest.param("local", LocalDriver, id="built in: local"),
+        pytest.param("compute_agent.drivers.fake.FakeDriver", FakeDriver, id="dotted path"),
+    ],
+)
+def test_driver_class(name: str, expected: type) -> None:
+    """A short name or a dotted path names a driver."""
+    assert expected is drivers.driver_class(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        pytest.param("libvirt", "it is none of fake, local", id="unknown name"),
+        pytest.param("no.such.Driver", "No module named 'no'", id="unknown module"),
+        pytest.param("compute_agent.main.names", "it is not a subclass", id="not a driver"),
+    ],
+)
+def test_a_wrong_name_stops_the_agent(name: str, reason: str) -> None:
+    """The error names the option, the value and the reason."""
+    with pytest.raises(errors.ClassNotFound) as wrong:
+        drivers.driver_class(name)
+    assert ("compute_driver", name) == (wrong.value.option, wrong.value.class_name)
+    assert reason in wrong.value.reason
+
+
+def test_the_local_driver_serves_one_host() -> None:
+    """Two hosts on one machine would sell it twice."""
+    with pytest.raises(errors.ConfigError) as wrong:
+        main.load_drivers(builders.a_conf(compute_driver="local"), ["a", "b"])
+    assert "the driver local serves one host, not 2" == wrong.value.reason
+
+
+@pytest.mark.parametrize(
+    "options", [pytest.param({"compute_driver": "local"}, id="local"), pytest.param({"fake": {"persist": True}}, id="fake")]
+)
+def test_a_directory_that_cannot_be_written_stops_the_agent(options: dict) -> None:
+    """Found at start, not at the first build."""
+    conf = builders.a_conf(instances_path="/proc/nothing/here", **options)
+    with pytest.raises(errors.ConfigError) as wrong:
+        main.load_drivers(conf, ["a"])
+    assert "instances_path" == wrong.value.option
+
+
+def test_names_default_to_this_host() -> None:
+    """Without --hosts an agent serves the option host."""
+    assert ["me"] == main.names(builders.a_conf(host="me"))
+    assert ["h1", "h2"] == main.names(builders.a_conf(host="me", hosts=["h[1-2]"]))

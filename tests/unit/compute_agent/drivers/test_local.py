@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of real guest processes on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from compute_agent.drivers.base import SpawnFailed
+from compute_agent.drivers.local import LocalDriver
+from compute_agent.guest.process import Identity
+from fleet import errors, states
+from fleet.objects import Image, Instance
+from tests.unit.compute_agent import builders
+
+HOST = "machine"
+LIMIT_S = 10.0
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    """Whether ``condition`` becomes true in time; real processes have no clock to move."""
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+class Machine:
+    """A driver on a directory of its own; ``restart`` is a new agent on the same machine."""
+
+    def __init__(self, path: pathlib.Path, **options: Any) -> None:
+        self.root = path / "local" / HOST
+        self._conf = builders.a_conf(instances_path=str(path), local={"destroy_timeout": 2, **options})
+        self.driver = self.restart()
+
+    def restart(self) -> LocalDriver:
+        self.driver = LocalDriver(self._conf)
+        self.driver.init_host(HOST)
+        return self.driver
+
+    def spawn(self, **values: Any) -> Instance:
+        instance = builders.an_instance(node=HOST, **values)
+        self.driver.spawn(builders.a_context(), instance, Image())
+        return instance
+
+    def destroy(self, uuid: str) -> None:
+        self.driver.destroy(builders.a_context(), uuid)
+
+    def process(self, uuid: str, name: str) -> Identity:
+        """The supervisor or the child of a guest."""
+        state = json.loads((self.root / uuid / "supervisor.json").read_text())
+        identity = Identity.from_dict(state[name])
+        assert identity is not None
+        return identity
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path)
+    yield machine
+    for uuid in machine.driver.list_instance_uuids():
+        machine.destroy(uuid)
+
+
+def test_a_guest_is_a_process_with_its_limits(machine: Machine) -> None:
+    """The command runs with the flavor's memory as its limit, and its record tells its size and attempt."""
+    instance = machine.spawn(flavor=builders.a_flavor(memory_mb=100), attempt=2)
+    child = machine.process(instance.uuid, "child")
+    assert states.RUNNING == machine.driver.get_info(instance.uuid).state
+    assert (100 * 2**20, 100 * 2**20) == resource.prlimit(child.pid, resource.RLIMIT_AS)
+    assert {"uuid": instance.uuid, "memory_mb": 100, "node": HOST, "attempt": 2} == (
+        machine.driver.get_per_instance_usage()[instance.uuid]
+    )
+
+
+def test_destroy_ends_all_processes_and_may_be_repeated(machine: Machine) -> None:
+    """Nothing runs and nothing is left on disk; a second time is a success."""
+    uuid = machine.spawn().uuid
+    processes = [machine.process(uuid, name) for name in ("supervisor", "child")]
+    machine.destroy(uuid)
+    assert [False, False] == [process.alive() for process in processes]
+    assert [] == list(machine.root.iterdir())
+    machine.destroy(uuid)
+
+
+def test_a_guest_survives_its_agent(machine: Machine) -> None:
+    """A new agent knows the guest, and can destroy what it did not start."""
+    uuid = machine.spawn().uuid
+    child = machine.process(uuid, "child")
+    first = machine.driver
+    machine.restart()
+    assert [uuid] == machine.driver.list_instance_uuids()
+    assert child.alive()
+    machine.destroy(uuid)
+    assert not child.alive()
+    first.destroy(builders.a_context(), uuid)
+
+
+def test_the_supervisor_starts_a_dead_guest_again(machine: Machine) -> None:
+    """A guest that is killed comes back as another process."""
+    uuid = machine.spawn().uuid
+    dead = machine.process(uuid, "child")
+    assert dead.send(signal.SIGKILL)
+    assert eventually(lambda: machine.process(uuid, "child") != dead)
+    assert states.RUNNING == machine.driver.get_info(uuid).state
+
+
+def test_a_guest_without_supervisor_is_destroyed_all_the_same(machine: Machine) -> None:
+    """The guest's own process is on record for the day its supervisor is killed."""
+    uuid = machine.spawn().uuid
+    supervisor, child = machine.process(uuid, "supervisor"), machine.process(uuid, "child")
+    assert supervisor.send(signal.SIGKILL)
+    assert eventually(lambda: not supervisor.alive())
+    machine.destroy(uuid)
+    assert eventually(lambda: not child.alive())
+
+
+def test_a_guest_that_will_not_end_is_killed(tmp_path: pathlib.Path) -> None:
+    """Asked first, killed after destroy_timeout."""
+    stubborn = [sys.executable, "-S", "-c", "import signal; signal.signal(15, signal.SIG_IGN); signal.pause()"]
+    machine = Machine(tmp_path, guest_command=stubborn, destroy_timeout=1, limit_memory=False)
+    uuid = machine.spawn().uuid
+    child = machine.process(uuid, "child")
+    machine.destroy(uuid)
+    assert not child.alive()
+
+
+def test_half_destroyed_guests_are_ended_at_start(machine: Machine) -> None:
+    """An agent that died while it destroyed a guest goes on with it when it is back."""
+    uuid = machine.spawn().uuid
+    child = machine.process(uuid, "child")
+    (machine.root / uuid).rename(machine.root / f"destroyed-{uuid}")
+    first = machine.driver
+    machine.restart()
+    assert not child.alive()
+    assert [] == list(machine.root.iterdir())
+    first._started.pop(uuid).wait(LIMIT_S)
+
+
+def test_a_command_that_cannot_run_fails_the_spawn(tmp_path: pathlib.Path) -> None:
+    """The reason is told, and nothing is left."""
+    machine = Machine(tmp_path, guest_command=["/no/such/program"])
+    with pytest.raises(SpawnFailed) as failed:
+        machine.spawn()
+    assert "cannot run /no/such/program: No such file or directory" == str(failed.value)
+    assert [] == machine.driver.list_instance_uuids()
+
+
+def test_a_guest_is_not_spawned_twice(machine: Machine) -> None:
+    """The second spawn fails and leaves the first guest alone."""
+    instance = machine.spawn()
+    with pytest.raises(SpawnFailed):
+        machine.driver.spawn(builders.a_context(), instance, Image())
+    assert states.RUNNING == machine.driver.get_info(instance.uuid).state
+
+
+def test_an_unknown_guest_has_no_info(machine: Machine) -> None:
+    """Asking about what is not here is an error."""
+    with pytest.raises(errors.NotFound):
+        machine.driver.get_info(builders.an_instance().uuid)
+
+
+def test_a_recycled_pid_is_another_process() -> None:
+    """The same pid with another start time, or of another boot, is not alive and gets no signal."""
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        real = Identity.of(sleeper.pid)
+        assert real is not None
+        assert real.alive()
+        strangers = [
+            Identity(real.pid, real.start_ticks + 1, real.boot_id),
+            Identity(real.pid, real.start_ticks, "another boot"),
+        ]
+        assert [False, False] == [stranger.alive() for stranger in strangers]
+        assert [False, False] == [stranger.send(signal.SIGKILL) for stranger in strangers]
+        assert real.alive()
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    assert not real.alive()
+    assert real.wait(0)
+
+
+def test_the_inventory_is_this_machine(machine: Machine) -> None:
+    """CPUs, memory and disk as the kernel tells them, less the disk that guests were promised."""
+    before = machine.driver.get_available_resource(HOST)
+    machine.spawn(flavor=builders.a_flavor(root_gb=3, ephemeral_gb=2))
+    after = machine.driver.get_available_resource(HOST)
+    assert before is not None
+    assert after is not None
+    assert os.cpu_count() == after["vcpus"]
+    assert after["memory_mb"] > 0
+    assert after["local_gb"] == before["local_gb"]
+    # The file system is not ours alone: one GB of slack.
+    assert abs(before["disk_available_least"] - 5 - after["disk_available_least"]) <= 1

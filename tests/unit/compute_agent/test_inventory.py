@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the inventory and its audit."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from compute_agent import inventory
+from compute_agent.claims import Limits, Resources
+from compute_agent.drivers.fake import FakeDriver
+from compute_agent.inventory import HostPolicy
+from fleet import errors
+from fleet.objects import HostReport, Image
+from tests.unit.compute_agent import builders
+from tests.unit.compute_agent.builders import HOST
+
+GOOD = {"vcpus": 8, "memory_mb": 8192, "local_gb": 100, "numa_topology": None}
+
+
+def to_report(resources: dict[str, Any]) -> HostReport:
+    return inventory.to_report(HOST, HOST, resources, HostPolicy(), orphaned_memory_mb=0, failed_builds=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        pytest.param({"vcpus": -1}, "vcpus", id="negative"),
+        pytest.param({"memory_mb": float("nan")}, "memory_mb", id="not a number"),
+        pytest.param({"memory_mb": 0}, "memory_mb", id="no memory at all"),
+        pytest.param({"local_gb": None}, "local_gb", id="None"),
+        pytest.param({"local_gb": "100"}, "local_gb", id="text"),
+        pytest.param({"numa_topology": "{"}, "numa_topology", id="broken JSON"),
+        pytest.param({"stats": [1]}, "stats", id="stats that are no mapping"),
+    ],
+)
+def test_a_bad_inventory_is_refused_whole(changes: dict[str, Any], field: str) -> None:
+    """The error names what is wrong with it."""
+    with pytest.raises(errors.ReportRefused) as refused:
+        to_report({**GOOD, **changes})
+    assert field == refused.value.field
+
+
+@pytest.mark.parametrize("key", sorted(GOOD))
+def test_a_missing_key_is_named(key: str) -> None:
+    """The driver's author reads what is missing."""
+    with pytest.raises(errors.ReportRefused) as refused:
+        to_report({name: value for name, value in GOOD.items() if name != key})
+    assert (key, "is missing") == (refused.value.field, refused.value.reason)
+
+
+def test_json_is_as_good_as_a_structure() -> None:
+    """Drivers written nova's way give JSON texts."""
+    report = to_report({**GOOD, "numa_topology": '{"cells": []}', "supported_instances": '[["x86_64", "kvm", "hvm"]]'})
+    assert {"cells": []} == report.numa_topology
+    assert [["x86_64", "kvm", "hvm"]] == report.supported_instances
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param({}, HostPolicy(Resources(512, 0, 0), 16.0, 1.5, 1.0, "127.0.0.1"), id="defaults"),
+        pytest.param(
+            {"reserved_host_disk_mb": 1025, "reserved_host_cpus": 2, "reserved_host_memory_mb": 0},
+            HostPolicy(Resources(0, 2, 2), host_ip="127.0.0.1"),
+            id="reserved disk is rounded up",
+        ),
+        pytest.param(
+            {"cpu_allocation_ratio": 4.0, "ram_allocation_ratio": 1.0, "disk_allocation_ratio": 2.0, "my_ip": "10.0.0.1"},
+            HostPolicy(Resources(memory_mb=512), 4.0, 1.0, 2.0, "10.0.0.1"),
+            id="ratios of this host",
+        ),
+    ],
+)
+def test_policy_from_conf(options: dict[str, Any], expected: HostPolicy) -> None:
+    """0.0 is nova's word for the default ratio."""
+    assert expected == HostPolicy.from_conf(builders.a_conf(**options))
+
+
+class ShiftingDriver(FakeDriver):
+    """Its inventory is what the test sets."""
+
+    resources: dict[str, Any] | None = None
+
+    def get_available_resource(self, node: str) -> dict[str, Any] | None:
+        return self.resources
+
+
+def test_a_refused_inventory_stops_claims_until_it_is_mended(caplog: pytest.LogCaptureFixture) -> None:
+    """The previous report stands, an error is logged, nothing new is claimed; then all is well again."""
+    conf = builders.a_conf()
+    driver = ShiftingDriver(conf)
+    driver.resources = dict(GOOD)
+    stand = builders.a_stand(conf, driver)
+    driver.resources = {**GOOD, "memory_mb": -5}
+    stand.reporter.report()
+    assert {} == stand.conductor.reports
+    assert 1 == len(builders.lines(caplog, logging.ERROR))
+    with pytest.raises(errors.ComputeResourcesUnavailable):
+        stand.tracker.instance_claim(builders.an_instance(), Limits())
+    driver.resources = dict(GOOD)
+    stand.reporter.report()
+    assert 8192 == stand.conductor.reports[HOST, HOST].memory_mb
+    stand.tracker.instance_claim(builders.an_instance(), Limits())
+
+
+def test_a_node_without_resources_is_not_reported() -> None:
+    """A driver that cannot tell is not tracked and not reported."""
+    conf = builders.a_conf()
+    stand = builders.a_stand(conf, ShiftingDriver(conf))
+    stand.reporter.report()
+    assert {} == stand.conductor.reports
+
+
+def test_orphans_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """An orphan is one warning, not one an audit."""
+    stand = builders.a_stand()
+    orphan = builders.an_instance(node=HOST)
+    stand.driver.spawn(builders.a_context(), orphan, Image())
+    stand.reporter.report()
+    stand.reporter.report()
+    assert 1 == len([line for line in builders.lines(caplog, logging.WARNING) if orphan.uuid in line])
+    assert 512 == stand.conductor.reports[HOST, HOST].orphaned_memory_mb
+
+
+def test_a_guest_that_goes_during_the_audit_is_no_orphan() -> None:
+    """A termination between the two looks of the audit must not leave a ghost behind."""
+
+    class Racing(FakeDriver):
+        def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+            usage = super().get_per_instance_usage()
+            for uuid in usage:
+                super().destroy(builders.a_context(), uuid)
+                stand.host.release(uuid)
+            return usage
+
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    driver = Racing(conf)
+    stand = builders.a_stand(conf, driver)
+    instance = builders.an_instance(node=HOST)
+    stand.tracker.instance_claim(instance, Limits())
+    driver.spawn(builders.a_context(), instance, Image())
+    stand.reporter.report()
+    assert 0 == stand.conductor.reports[HOST, HOST].orphaned_memory_mb

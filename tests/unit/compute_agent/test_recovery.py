@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of what an agent does after a crash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oslo_messaging
+import pytest
+
+from compute_agent import recovery
+from compute_agent.claims import Resources
+from compute_agent.drivers.fake import FakeDriver
+from compute_agent.drivers.guest_record import GuestRecord
+from fleet import states
+from fleet.objects import Image, Instance
+from tests.unit.compute_agent import builders
+from tests.unit.compute_agent.builders import HOST, Stand
+
+CLAIMED = {"host": HOST, "node": HOST, "claimed_memory_mb": 512, "claimed_disk_gb": 10, "claimed_vcpus": 1}
+
+
+def recover(stand: Stand) -> None:
+    recovery.recover(builders.a_context(), stand.host, stand.ledger)
+
+
+def with_guest(stand: Stand, instance: Instance) -> None:
+    stand.driver.spawn(builders.a_context(), instance, Image())
+
+
+@pytest.mark.parametrize(
+    ("row", "guest", "guests_after", "row_after", "used_after"),
+    [
+        pytest.param(
+            {"vm_state": "building", "task_state": "spawning"}, True, 0, ("building", "scheduling"), 0, id="mid-spawn"
+        ),
+        pytest.param(
+            {"vm_state": "building", "task_state": "spawning"},
+            False,
+            0,
+            ("building", "scheduling"),
+            0,
+            id="claimed, not yet spawned",
+        ),
+        pytest.param({"vm_state": "active", "task_state": "deleting"}, True, 0, ("deleted", None), 0, id="mid-delete"),
+        pytest.param(
+            {"vm_state": "active", "task_state": "deleting"}, False, 0, ("deleted", None), 0, id="deleted, not yet told"
+        ),
+        pytest.param({"vm_state": "active", "task_state": None}, True, 1, ("active", None), 512, id="active"),
+        pytest.param({"vm_state": "active", "task_state": None}, False, 0, ("active", None), 512, id="active, guest lost"),
+    ],
+)
+def test_recovery_of_a_row(
+    row: dict[str, Any], guest: bool, guests_after: int, row_after: tuple[str, str | None], used_after: int
+) -> None:
+    """Ledger, driver and tracker agree afterwards, whatever the crash interrupted."""
+    stand = builders.a_stand()
+    instance = stand.conductor.put(builders.an_instance(**CLAIMED), **row)
+    if guest:
+        with_guest(stand, instance)
+    recover(stand)
+    after = stand.conductor.rows[instance.uuid]
+    assert guests_after == len(stand.driver.list_instance_uuids())
+    assert row_after == (after.vm_state, after.task_state)
+    assert used_after == stand.tracker.view().used.memory_mb
+
+
+def test_a_build_in_mid_spawn_is_handed_back_with_its_step() -> None:
+    """The attempt's failure is the agent's restart."""
+    stand = builders.a_stand()
+    instance = stand.conductor.put(builders.an_instance(**CLAIMED), vm_state="building", task_state="spawning")
+    recover(stand)
+    told = stand.conductor.rescheduled[instance.uuid]["failure"]
+    assert ("agent-restart", "AgentRestarted") == (told["step"], told["code"])
+
+
+def test_a_guest_whose_build_went_elsewhere_is_fenced() -> None:
+    """A guest that this driver spawned for an attempt that the ledger no longer has here is destroyed."""
+    stand = builders.a_stand()
+    with_guest(stand, stand.conductor.put(builders.an_instance(node=HOST), vm_state="active", host="host2"))
+    recover(stand)
+    assert [] == stand.driver.list_instance_uuids()
+
+
+def test_an_alien_guest_is_left_alone_and_counted() -> None:
+    """A guest without an attempt of ours is an orphan: never destroyed, and its memory is missing from the host."""
+
+    class DriverWithAlien(FakeDriver):
+        def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+            return {"alien": {"uuid": "alien", "memory_mb": 300}, **super().get_per_instance_usage()}
+
+        def destroy(self, context: Any, instance_uuid: str) -> None:
+            raise AssertionError(f"{instance_uuid} was destroyed")
+
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    stand = builders.a_stand(conf, DriverWithAlien(conf))
+    recover(stand)
+    stand.reporter.report()
+    assert Resources(memory_mb=300) == stand.tracker.view().used
+    assert 300 == stand.conductor.reports[HOST, HOST].orphaned_memory_mb
+
+
+@pytest.mark.parametrize(("task_state", "vm_state"), [("spawning", "building"), ("deleting", "active")])
+def test_one_unanswered_call_does_not_stop_the_agent(task_state: str, vm_state: str) -> None:
+    """The conductor may be away for one instance; the others are recovered all the same."""
+    stand = builders.a_stand()
+    stand.conductor.put(builders.an_instance(**CLAIMED), vm_state=vm_state, task_state=task_state)
+    active = stand.conductor.put(builders.an_instance(**CLAIMED), vm_state="active")
+    for method in ("reschedule", "instance_destroyed"):
+        stand.conductor.script(method, oslo_messaging.MessagingTimeout("silence"), times=1000)
+    recover(stand)
+    assert frozenset([active.uuid]) == stand.tracker.view().instances
+
+
+def test_a_guest_that_cannot_be_destroyed_ends_its_build() -> None:
+    """While it may still run here, no other host may spawn the instance."""
+
+    class StubbornDriver(FakeDriver):
+        def destroy(self, context: Any, instance_uuid: str) -> None:
+            raise OSError("busy")
+
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    stand = builders.a_stand(conf, StubbornDriver(conf))
+    instance = stand.conductor.put(builders.an_instance(**CLAIMED), vm_state="building", task_state="spawning")
+    with_guest(stand, instance)
+    recover(stand)
+    assert {} == stand.conductor.rescheduled
+    assert states.ERROR == stand.conductor.rows[instance.uuid].vm_state
+
+
+def test_guests_survive_their_agent_when_they_are_persisted(tmp_path: Any) -> None:
+    """A new driver on the same directory knows the guests of the one before."""
+    conf = builders.a_conf(fake={"persist": True}, instances_path=str(tmp_path))
+    first, second = FakeDriver(conf), FakeDriver(conf)
+    first.init_host(HOST)
+    instance = builders.an_instance(node=HOST, attempt=3)
+    first.spawn(builders.a_context(), instance, Image())
+    second.init_host(HOST)
+    assert {instance.uuid: GuestRecord.of(instance).usage()} == second.get_per_instance_usage()
+    assert states.RUNNING == second.get_info(instance.uuid).state

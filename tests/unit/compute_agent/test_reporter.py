@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of what an agent tells by itself."""
+
+from __future__ import annotations
+
+import logging
+
+import oslo_messaging
+import pytest
+
+from compute_agent import reporter
+from tests.unit.compute_agent import builders
+from tests.unit.compute_agent.builders import HOST
+
+TIMEOUT = oslo_messaging.MessagingTimeout("silence")
+
+
+def test_register_waits_for_the_conductor() -> None:
+    """An agent may be started before its conductor."""
+    stand = builders.a_stand()
+    stand.conductor.incarnations.clear()
+    stand.conductor.script("register_services", TIMEOUT, times=20)
+    stand.reporter.register()
+    assert {HOST: builders.INCARNATION} == stand.conductor.incarnations
+
+
+def test_a_lost_conductor_is_one_warning_and_one_line_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    """The operator's log does not fill while the broker is away."""
+    caplog.set_level(logging.INFO)
+    stand = builders.a_stand()
+    caplog.clear()
+    stand.conductor.script("report_state", TIMEOUT, times=5)
+    stand.conductor.script("report_hosts", TIMEOUT, times=2)
+    for _ in range(2):
+        stand.reporter.heartbeat()
+        stand.reporter.report()
+    for _ in range(4):
+        stand.reporter.heartbeat()
+    assert [
+        "The conductor does not answer (MessagingTimeout); builds here go on",
+        "The conductor answers again",
+    ] == builders.lines(caplog)
+
+
+def test_a_superseded_host_is_told() -> None:
+    """A heartbeat learns that another process serves the host now; after that it is silent about it."""
+    stand = builders.a_stand()
+    stand.conductor.incarnations[HOST] = "another life"
+    stand.reporter.heartbeat()
+    assert 1 == len(stand.superseded)
+    stand.reporter.forget(HOST)
+    stand.reporter.heartbeat()
+    stand.reporter.report()
+    assert ["report_state"] == stand.conductor.calls
+
+
+def test_all_nodes_of_a_host_are_reported() -> None:
+    """The conductor learns the whole list of nodes with the reports."""
+    conf = builders.a_conf(fake={"fake_nodes": 3, "numa_cells": 2, "vcpus": 5, "memory_mb": 1001})
+    stand = builders.a_stand(conf)
+    stand.reporter.report()
+    nodes = [f"{HOST}-1", f"{HOST}-2", f"{HOST}-3"]
+    assert {HOST: nodes} == stand.conductor.nodes
+    assert [(HOST, node) for node in nodes] == list(stand.conductor.reports)
+    cells = stand.conductor.reports[HOST, nodes[0]].numa_topology["cells"]
+    assert [([0, 1], 500), ([2, 3, 4], 501)] == [(cell["cpuset"], cell["memory"]) for cell in cells]
+
+
+def test_a_report_that_the_conductor_refuses_stops_claims(caplog: pytest.LogCaptureFixture) -> None:
+    """The conductor has the last word on an inventory."""
+    stand = builders.a_stand()
+    stand.conductor.refused_nodes[HOST] = "it shrank"
+    stand.reporter.report()
+    instance = stand.conductor.place(builders.an_instance())
+    stand.build(instance)
+    assert "it shrank" in stand.conductor.rescheduled[instance.uuid]["failure"]["message"]
+    assert 1 == len(builders.lines(caplog, logging.ERROR))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param([1, 1, 1], [2, 1], id="hosts share a message"),
+        pytest.param([3, 1], [3, 1], id="a large host goes by itself, whole"),
+        pytest.param([1, 2, 1], [1, 2, 1], id="never a host in two messages"),
+    ],
+)
+def test_batches(sizes: list[int], expected: list[int]) -> None:
+    """At most two reports a message here, except for a host that has more."""
+    reports = [
+        builders.a_report(host=f"host{number}", node=f"node{number}-{node}")
+        for number, nodes in enumerate(sizes)
+        for node in range(nodes)
+    ]
+    batches = reporter.batches(reports, size=2)
+    assert expected == [len(batch) for batch in batches]
+    assert reports == [report for batch in batches for report in batch]
