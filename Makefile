@@ -1,0 +1,71 @@
+# One command in: `make demo` shows the trio at work, `make test` runs everything, `make help` lists the rest.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+PYTEST := $(BIN)/python -m pytest -q
+# make up: local | rabbit, sqlite | postgresql | mariadb
+BROKER ?= local
+DB ?= sqlite
+HOSTS ?= 5
+
+.PHONY: help demo up test lint format unit functional amqp bench servers sample constraints clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: $(STAMP) ## boot a mixed batch on a few simulated hosts; no broker, no server
+	@$(BIN)/python -m fleet.cli.trio demo
+
+up: $(STAMP) ## keep a trio running until Ctrl-C (BROKER=rabbit DB=postgresql|mariadb: private real parts)
+	@$(BIN)/python -m fleet.cli.trio up --broker $(BROKER) --database $(DB) --hosts $(HOSTS)
+
+test: $(STAMP) lint servers ## lint and every suite
+	@$(PYTEST) tests/unit tests/functional tests/amqp
+
+lint: $(STAMP) ## ruff, the import contracts, mypy on the values and the scheduler
+	@$(BIN)/ruff check -q .
+	@$(BIN)/lint-imports > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+	@$(BIN)/mypy --no-error-summary
+	@echo "lint: clean"
+
+format: $(STAMP) ## repair what ruff can repair
+	@$(BIN)/ruff check -q --fix . ; $(BIN)/ruff format -q .
+
+unit: $(STAMP) ## no network, no servers
+	@$(PYTEST) tests/unit
+
+functional: $(STAMP) servers ## one process, every database
+	@$(PYTEST) tests/functional
+
+amqp: $(STAMP) servers ## the daemons on a private RabbitMQ and PostgreSQL
+	@$(PYTEST) tests/amqp
+
+bench: $(STAMP) ## figures as JSON lines
+	@$(PYTEST) -s tests/bench
+
+servers: $(STAMP) ## install the servers that the tests start for themselves (root or sudo; otherwise says what is skipped)
+	@.ci/install-servers $(BIN)/bindep
+
+sample: $(STAMP) ## generate etc/fleet/fleet.conf.sample from the options' own help
+	@$(BIN)/oslo-config-generator --config-file etc/fleet/oslo-config-generator.conf
+
+constraints: ## pin the newest releases that the lower bounds allow
+	@scratch=$$(mktemp -d) && trap "rm -rf $$scratch" EXIT && $(PYTHON) -m venv $$scratch && \
+	$$scratch/bin/pip install -q '.[postgresql,mariadb,test]' && \
+	{ echo "# What is tested, on Python 3.11; made with 'make constraints'."; \
+	  $$scratch/bin/pip freeze --exclude fleet; } > constraints.txt
+
+$(STAMP): setup.cfg pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) ..."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with make PYTHON=...")'
+	@$(PYTHON) -m venv $(VENV) || { echo "On Debian: apt install python3-venv"; exit 1; }
+	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[postgresql,mariadb,test]'
+	@touch $@
+
+clean: ## remove what make has made
+	@rm -rf $(VENV) .fleet build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
