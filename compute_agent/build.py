@@ -69,7 +69,7 @@ class Builder:
     def run(self, context: RequestContext, order: BuildOrder) -> None:
         """Never raises for what a build may meet; the ledger or its sweeper knows how the build goes on."""
         context = context.about(instance_uuid=order.instance.uuid, attempt=order.attempt, host=self._host.name)
-        node = order.node or ""
+        node = order.node
         started = self._clock()
         LOG.info("Starting instance on node %s (deadline %s)", order.node or "-", order.deadline or "-")
         self._notifications.create(context, "start", self._host.name, order.instance)
@@ -163,7 +163,7 @@ class Builder:
             raise _Failed(SPAWN, errors.BuildAbort(instance_uuid=instance_uuid, reason=reason), final=True) from None
 
     def _hand_back(
-        self, context: RequestContext, order: BuildOrder, node: str, failed: _Failed, duration_s: float
+        self, context: RequestContext, order: BuildOrder, node: str | None, failed: _Failed, duration_s: float
     ) -> None:
         """The claim is given back already: the ledger must not sell the room before this host can take it."""
         failure = failure_record(failed.step, failed.cause, duration_s)

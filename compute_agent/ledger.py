@@ -117,7 +117,7 @@ class Ledger:
         instance_uuid: str,
         attempt: int,
         host: str,
-        node: str,
+        node: str | None,
         failure: dict[str, Any],
         alternates: list[dict[str, Any]],
     ) -> None:
@@ -127,7 +127,13 @@ class Ledger:
         )
 
     def abort_build(
-        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, node: str, failure: dict[str, Any]
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        node: str | None,
+        failure: dict[str, Any],
     ) -> None:
         self._ask(
             "abort_build",

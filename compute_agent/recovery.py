@@ -74,7 +74,7 @@ def _finish_termination(
 
 def _hand_back(context: RequestContext, host: Host, ledger: Ledger, instance: Instance, has_guest: bool) -> None:
     LOG.info("Handing back a build that this host was spawning when its agent ended")
-    where = (instance.uuid, instance.attempt, host.name, instance.node or "")
+    where = (instance.uuid, instance.attempt, host.name, instance.node)
     if has_guest and not _destroy(context, host, instance.uuid):
         reason = f"its guest on {host.name} could not be destroyed after a restart, not rescheduling"
         abort = errors.BuildAbort(instance_uuid=instance.uuid, reason=reason)

@@ -21,7 +21,9 @@ def request(requested: Resources, used: Resources, limits: Limits) -> ClaimReque
     ("requested", "used", "limits", "expected"),
     [
         pytest.param(Resources(500, 10, 1), Resources(), Limits(1000, 100, 4), [], id="fits with room to spare"),
-        pytest.param(Resources(500, 50, 2), Resources(500, 50, 2), Limits(1000, 100, 4), [], id="fits to the last unit"),
+        pytest.param(
+            Resources(500, 50, 2), Resources(500, 50, 2), Limits(1000, 100, 4), [], id="fits to the last unit"
+        ),
         pytest.param(
             Resources(512, 0, 0),
             Resources(memory_mb=900),
@@ -89,7 +91,9 @@ def test_flavor_counts_ephemeral_disk_and_overhead_but_not_swap() -> None:
     [
         pytest.param(None, Limits(), id="none sent"),
         pytest.param({}, Limits(), id="empty"),
-        pytest.param({"memory_mb": 96000.0, "vcpu": 16, "strange": 1}, Limits(memory_mb=96000.0, vcpu=16), id="unknown keys"),
+        pytest.param(
+            {"memory_mb": 96000.0, "vcpu": 16, "strange": 1}, Limits(memory_mb=96000.0, vcpu=16), id="unknown keys"
+        ),
     ],
 )
 def test_limits_from_wire(wire: object, expected: Limits) -> None:

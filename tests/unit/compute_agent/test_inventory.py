@@ -68,7 +68,12 @@ def test_json_is_as_good_as_a_structure() -> None:
             id="reserved disk is rounded up",
         ),
         pytest.param(
-            {"cpu_allocation_ratio": 4.0, "ram_allocation_ratio": 1.0, "disk_allocation_ratio": 2.0, "my_ip": "10.0.0.1"},
+            {
+                "cpu_allocation_ratio": 4.0,
+                "ram_allocation_ratio": 1.0,
+                "disk_allocation_ratio": 2.0,
+                "my_ip": "10.0.0.1",
+            },
             HostPolicy(Resources(memory_mb=512), 4.0, 1.0, 2.0, "10.0.0.1"),
             id="ratios of this host",
         ),

@@ -47,7 +47,9 @@ def with_guest(stand: Stand, instance: Instance) -> None:
             {"vm_state": "active", "task_state": "deleting"}, False, 0, ("deleted", None), 0, id="deleted, not yet told"
         ),
         pytest.param({"vm_state": "active", "task_state": None}, True, 1, ("active", None), 512, id="active"),
-        pytest.param({"vm_state": "active", "task_state": None}, False, 0, ("active", None), 512, id="active, guest lost"),
+        pytest.param(
+            {"vm_state": "active", "task_state": None}, False, 0, ("active", None), 512, id="active, guest lost"
+        ),
     ],
 )
 def test_recovery_of_a_row(

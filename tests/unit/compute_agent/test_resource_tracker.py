@@ -33,9 +33,7 @@ def test_a_claim_is_given_back_when_its_with_fails() -> None:
 
 def test_used_is_reserved_and_orphans_and_claims() -> None:
     """All three count against the limit."""
-    tracker = builders.a_tracker(
-        reserved_memory_mb=512, reserved_vcpus=1, reserved_disk_gb=2, orphaned_memory_mb=100
-    )
+    tracker = builders.a_tracker(reserved_memory_mb=512, reserved_vcpus=1, reserved_disk_gb=2, orphaned_memory_mb=100)
     tracker.instance_claim(builders.an_instance(), Limits())
     assert Resources(512 + 100 + 512, 2 + 10, 1 + 1) == tracker.view().used
 

@@ -49,7 +49,8 @@ def test_the_local_driver_serves_one_host() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [pytest.param({"compute_driver": "local"}, id="local"), pytest.param({"fake": {"persist": True}}, id="fake")]
+    "options",
+    [pytest.param({"compute_driver": "local"}, id="local"), pytest.param({"fake": {"persist": True}}, id="fake")],
 )
 def test_a_directory_that_cannot_be_written_stops_the_agent(options: dict) -> None:
     """Found at start, not at the first build."""

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An agent from end to end over the brokerless transport: casts in, calls out."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+from oslo_messaging import conffixture
+
+from compute_agent import main
+from compute_agent.agent import Agent
+from fleet import states
+from fleet.objects import Instance
+from fleet.rpc import server
+from fleet.rpc import transport as rpc_transport
+from fleet.rpc.clients import ComputeAPI
+from tests.fakes import FakeConductor
+from tests.unit.compute_agent import builders
+
+LIMIT_S = 10.0
+
+
+class Endpoint:
+    """Puts ``conductor`` behind a topic and tells of each call when it has been answered."""
+
+    def __init__(self, conductor: FakeConductor, answered: threading.Condition, namespace: str | None) -> None:
+        self.target = oslo_messaging.Target(version="1.0", namespace=namespace)
+        self._conductor = conductor
+        self._answered = answered
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._conductor, name)
+
+        @server.expected_errors
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(*args, **kwargs)
+            finally:
+                with self._answered:
+                    self._answered.notify_all()
+
+        return call
+
+
+class World:
+    """A conductor in memory behind RPC, and agents started beside it."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self.transport = rpc_transport.get_transport(conf)
+        self.conductor = FakeConductor()
+        self._answered = threading.Condition()
+        endpoints = [Endpoint(self.conductor, self._answered, namespace) for namespace in (None, "compute_task")]
+        self._server = server.get_server(self.transport, "conductor", "one", endpoints)
+        self._server.start()
+        self._agents: list[Agent] = []
+
+    def start_agent(self, *hosts: str) -> Agent:
+        agent = main.build_agents(self._conf, self.transport, hosts)
+        self._agents.append(agent)
+        agent.start()
+        assert agent.ready.wait(LIMIT_S)
+        return agent
+
+    def build(self, host: str, **values: Any) -> Instance:
+        """A row that is being placed, and its order on the way to ``host``."""
+        instance = self.conductor.place(builders.an_instance(**values))
+        ComputeAPI(self.transport, self._conf).build_and_run_instance(
+            builders.a_context(),
+            host,
+            instance=instance.to_wire(),
+            node=host,
+            limits={},
+            attempt=1,
+            deadline=None,
+            alternates=[],
+            filter_properties={},
+        )
+        return instance
+
+    def terminate(self, instance: Instance, host: str) -> None:
+        self.conductor.put(self.conductor.rows[instance.uuid], task_state=states.DELETING)
+        ComputeAPI(self.transport, self._conf).terminate_instance(builders.a_context(), host, instance.uuid)
+
+    def becomes(self, instance: Instance, vm_state: str) -> bool:
+        with self._answered:
+            return self._answered.wait_for(
+                lambda: self.conductor.rows[instance.uuid].vm_state == vm_state, timeout=LIMIT_S
+            )
+
+    def close(self) -> None:
+        for agent in self._agents:
+            agent.stop()
+            agent.wait()
+        self._server.stop()
+        self._server.wait()
+        self.transport.cleanup()
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    fixture = conffixture.ConfFixture(conf, transport_url=f"local://test-{uuid.uuid4().hex}")
+    fixture.setUp()
+    world = World(conf)
+    yield world
+    world.close()
+    fixture.cleanUp()
+
+
+def test_an_agent_builds_and_terminates_on_each_of_its_hosts(world: World) -> None:
+    """One process, three hosts: each has its queue, its report and its instances."""
+    hosts = ["h1", "h2", "h3"]
+    world.start_agent("h[1-3]")
+    assert hosts == sorted(host for host, _ in world.conductor.reports)
+    built = {host: world.build(host) for host in hosts}
+    for host, instance in built.items():
+        assert world.becomes(instance, states.ACTIVE)
+        assert host == world.conductor.rows[instance.uuid].host
+    world.terminate(built["h2"], "h2")
+    assert world.becomes(built["h2"], states.DELETED)
+
+
+def test_an_order_without_an_agent_is_undeliverable(world: World) -> None:
+    """A host that no agent ever served has no queue: the order fails at once."""
+    with pytest.raises(oslo_messaging.MessageUndeliverable):
+        world.build("h1")
+
+
+def test_an_order_between_two_agents_is_taken_up(world: World) -> None:
+    """What was sent while the agent was being restarted is done by the next one."""
+    agent = world.start_agent("h1")
+    agent.stop()
+    agent.wait()
+    instance = world.build("h1")
+    world.start_agent("h1")
+    assert world.becomes(instance, states.ACTIVE)
+
+
+def test_a_second_agent_takes_a_host_over(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """The first learns it with its next claim, says who it is, and leaves the host; the build is not lost."""
+    first = world.start_agent("h1")
+    world.conductor.incarnations["h1"] = "another life"
+    world.build("h1")
+    with world._answered:
+        assert world._answered.wait_for(lambda: "claim_instance" in world.conductor.calls, LIMIT_S)
+    first.stop()
+    first.wait()
+    assert any(
+        line.startswith("Host h1 is served by another process now (started now as pid 1 on elsewhere).")
+        for line in builders.lines(caplog)
+    )
+
+
+def test_a_malformed_order_is_one_line(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """The agent says which field is wrong, and goes on."""
+    world.start_agent("h1")
+    world.build("h1", name="two\nlines")
+    good = world.build("h1")
+    assert world.becomes(good, states.ACTIVE)
+    assert [
+        "Dropping a build order: Invalid input for build.instance.name: must not contain control characters"
+    ] == [line for line in builders.lines(caplog) if "Dropping" in line]
+    assert not [record for record in caplog.records if record.exc_info]
