@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The obvious scheduler: one host at a time, one instance at a time, slow and simple. The real one must agree with it."""
+"""The obvious scheduler: one host at a time, one instance at a time, slow and simple. The real one must agree."""
 
 from __future__ import annotations
 

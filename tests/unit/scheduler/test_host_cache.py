@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cache follows the feed by differences, and counts a pick until the database knows better."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+
+import pytest
+
+from scheduler.booking import Booking, Ledger
+from tests import factories
+from tests.factories import NOW, NOW_S, PlacedInstance, Service, aggregate, changes, node, request, uuid
+
+PICKED = uuid(1000)
+
+
+def books(cache, asked=None, expires_in_s=300):
+    """Decide and book the way the host manager does."""
+    made = factories.decision(factories.pipeline(), cache.candidates(NOW_S), asked or request({"memory_mb": 1024}))
+    cache.book(made, NOW_S + expires_in_s)
+
+
+def free(cache, host="host1"):
+    hosts = cache.candidates(NOW_S)
+    rows = hosts.rows[hosts.present()].tolist()
+    return {hosts.key(row)[0]: hosts.value(row, "free_ram_mb") for row in rows}.get(host)
+
+
+def tracked(cache, row=0):
+    return sorted(cache.candidates(NOW_S).state(row).instances)
+
+
+def test_ledger_adds_up_and_forgets():
+    """Totals are of what is booked now; the oldest booking is overdue first."""
+    ledger = Ledger()
+    for number, expires_at in ((1, 10.0), (2, 20.0)):
+        ledger.book(Booking(uuid(number), ("a", "a"), {"vcpus_used": 2, "free_ram_mb": -5}, expires_at))
+    assert {"vcpus_used": 4, "free_ram_mb": -10} == ledger.totals(("a", "a"))
+    assert [uuid(1)] == ledger.overdue(10.0)
+    ledger.release(uuid(1))
+    assert {"vcpus_used": 2, "free_ram_mb": -5} == ledger.totals(("a", "a"))
+    ledger.release(uuid(2))
+    assert {} == ledger.totals(("a", "a"))
+    assert None is ledger.release(uuid(2))
+
+
+def test_a_pick_is_subtracted_at_once():
+    """The next request sees the room gone, and the instance on its host."""
+    cache = factories.cache(node(memory_mb=4096))
+    books(cache)
+    assert 3072 == free(cache)
+    assert [PICKED] == tracked(cache)
+
+
+SHOWN = [
+    ("claimed where it was booked", PlacedInstance(PICKED, "host1"), 4096, [PICKED]),
+    ("claimed elsewhere", PlacedInstance(PICKED, "host2"), 4096, []),
+    ("in error", PlacedInstance(PICKED, None, vm_state="error"), 4096, []),
+    ("deleted", PlacedInstance(PICKED, None, vm_state="deleted", deleted=True), 4096, []),
+    ("given back", PlacedInstance(PICKED, None, vm_state="building", task_state="scheduling"), 4096, []),
+    ("another instance", PlacedInstance(uuid(5), "host1"), 3072, [uuid(5), PICKED]),
+]
+
+
+@pytest.mark.parametrize(("name", "instance", "free_mb", "instances"), SHOWN)
+def test_the_feed_ends_a_booking(name, instance, free_mb, instances):
+    """A pick counts until the database shows what became of the instance."""
+    cache = factories.cache(node(memory_mb=4096))
+    books(cache)
+    cache.apply(changes(generation=2, instances=[instance]))
+    assert free_mb == free(cache), name
+    assert instances == tracked(cache), name
+
+
+def test_a_claim_replaces_its_booking():
+    """The claim's transaction shows usage and instance together: the room is counted once."""
+    cache = factories.cache(node(memory_mb=4096))
+    books(cache)
+    claimed = node(memory_mb=4096, memory_mb_used=1024)
+    cache.apply(changes([claimed], generation=2, instances=[PlacedInstance(PICKED)]))
+    assert 3072 == free(cache)
+
+
+def test_a_report_does_not_end_a_booking():
+    """A host row that does not show the instance yet leaves the pick counted."""
+    cache = factories.cache(node(memory_mb=4096))
+    books(cache)
+    cache.apply(changes([node(memory_mb=8192)], generation=2))
+    assert 7168 == free(cache)
+
+
+def test_a_full_state_does_not_end_a_booking_that_it_may_be_older_than():
+    """An instance without a host in a full comparison says nothing of a pick made meanwhile."""
+    cache = factories.cache(node(memory_mb=4096))
+    books(cache)
+    waiting = PlacedInstance(PICKED, None, vm_state="building", task_state="placing")
+    cache.apply(changes([node(memory_mb=4096)], generation=2, full=True, instances=[waiting]))
+    assert 3072 == free(cache)
+    assert [PICKED] == tracked(cache)
+
+
+def test_an_instance_on_the_move_keeps_its_booking():
+    """Until it leaves the host it was on before, news of it there do not end the booking elsewhere."""
+    cache = factories.cache(node("old"), node("new", memory_mb=4096), instances=[PlacedInstance(PICKED, "old")])
+    books(cache, request({"memory_mb": 1024}, force_hosts=["new"]))
+    cache.apply(changes(generation=2, instances=[PlacedInstance(PICKED, "old", task_state="resizing")]))
+    assert 3072 == free(cache, "new")
+    cache.apply(changes(generation=3, instances=[PlacedInstance(PICKED, "new")]))
+    assert 4096 == free(cache, "new")
+
+
+def test_a_booking_expires():
+    """Of which nothing is heard for too long is not counted any more."""
+    cache = factories.cache(node(memory_mb=4096))
+    books(cache, expires_in_s=10)
+    cache.expire(NOW_S + 9)
+    assert 3072 == free(cache)
+    cache.expire(NOW_S + 10)
+    assert 4096 == free(cache)
+    assert [] == tracked(cache)
+
+
+def test_a_booked_host_may_go_and_come_back():
+    """A booking outlives its host's row."""
+    cache = factories.cache(node(memory_mb=4096))
+    books(cache)
+    cache.apply(changes([dataclasses.replace(node(), deleted=True)], generation=2, services=[]))
+    assert None is free(cache)
+    cache.apply(changes([node(memory_mb=4096)], generation=3, services=[]))
+    assert 3072 == free(cache)
+
+
+def test_rows_are_reused():
+    """A host that comes after another has gone inherits nothing from it."""
+    cache = factories.cache(
+        node("old", stats={"rack": "7"}), node("other"), aggregates=[aggregate(["old"], 1, availability_zone="east")]
+    )
+    cache.apply(changes([dataclasses.replace(node("old"), deleted=True)], generation=2, services=[]))
+    cache.apply(changes([node("new")], generation=3))
+    state = cache.candidates(NOW_S).state(0)
+    assert ("new", {}, []) == (state.host, state.stats, state.aggregates)
+
+
+def test_hosts_are_those_with_a_service():
+    """A node without a service record is no candidate; it becomes one when the record comes, in any order."""
+    cache = factories.cache(node("a"), node("b"), services=[Service("a")])
+    assert (16384, None) == (free(cache, "a"), free(cache, "b"))
+    cache.apply(changes(generation=2, services=[Service("b"), Service("c")]))
+    cache.apply(changes([node("c")], generation=3, services=[Service("a", deleted=True)]))
+    assert (None, 16384, 16384) == (free(cache, "a"), free(cache, "b"), free(cache, "c"))
+
+
+def test_a_full_state_drops_what_is_not_in_it():
+    """Nodes, services, instances and aggregates that the database has lost are lost here too."""
+    cache = factories.cache(
+        node("a"),
+        node("b"),
+        node("c"),
+        instances=[PlacedInstance(uuid(1), "a"), PlacedInstance(uuid(2), "a")],
+        aggregates=[aggregate(["a"], 1), aggregate(["a"], 2)],
+    )
+    state = changes([node("a"), node("c")], generation=9, full=True, services=[Service("a")])
+    kept = {"instances": [PlacedInstance(uuid(2), "a")], "aggregates": [aggregate(["a"], 2)]}
+    cache.apply(dataclasses.replace(state, **kept))
+    assert (16384, None, None) == (free(cache, "a"), free(cache, "b"), free(cache, "c"))
+    host = cache.candidates(NOW_S).state(0)
+    assert ([uuid(2)], [2]) == (sorted(host.instances), [each.id for each in host.aggregates])
+
+
+def test_newer_heartbeats_count():
+    """A heartbeat moves liveness on, never back; a service row does not move it back either."""
+    cache = factories.cache(node())
+    later, earlier = NOW + datetime.timedelta(seconds=30), NOW - datetime.timedelta(seconds=30)
+    for batch in ([("host1", later)], [("host1", earlier), ("unknown", later)]):
+        cache.apply(changes(generation=2, heartbeats=batch))
+    cache.apply(changes(generation=3, services=[Service(last_seen_up=earlier)]))
+    assert later == cache.candidates(NOW_S).state(0).service["last_seen_up"]
+
+
+def test_aggregates_follow_their_changes():
+    """Membership and metadata are those of the newest change; a deleted aggregate is gone."""
+    cache = factories.cache(node("a"), node("b"), aggregates=[aggregate(["a"], 1, rack="1")])
+    cache.apply(changes(generation=2, aggregates=[aggregate(["b"], 1, rack="2"), aggregate(["b"], 2, rack="3")]))
+    racks = [[each.metadata["rack"] for each in cache.candidates(NOW_S).state(row).aggregates] for row in (0, 1)]
+    assert [[], ["2", "3"]] == racks
+    cache.apply(changes(generation=3, aggregates=[aggregate([], 2, deleted=True)]))
+    assert ["2"] == [each.metadata["rack"] for each in cache.candidates(NOW_S).state(1).aggregates]
+
+
+def test_nova_attributes_of_a_host():
+    """A plugin finds nova's names and types."""
+    cache = factories.cache(
+        node(memory_mb_used=384, local_gb_used=30, running_vms=3, stats={"rack": "7"}, supported_instances=[["x"]]),
+        services=[Service(disabled=True, disabled_reason="broken fan")],
+    )
+    state = cache.candidates(NOW_S).state(0)
+    expected = {
+        "host": "host1",
+        "nodename": "host1",
+        "hypervisor_hostname": "host1",
+        "free_ram_mb": 16000,
+        "total_usable_ram_mb": 16384,
+        "free_disk_mb": 70 * 1024,
+        "total_usable_disk_gb": 100,
+        "disk_mb_used": 30 * 1024,
+        "vcpus_total": 8,
+        "vcpus_used": 0,
+        "num_instances": 3,
+        "num_io_ops": 0,
+        "failed_builds": 0,
+        "ram_allocation_ratio": 1.0,
+        "hypervisor_type": "QEMU",
+        "hypervisor_version": 6000001,
+        "host_ip": "192.0.2.1",
+        "supported_instances": (("x",),),
+        "stats": {"rack": "7"},
+        "metrics": [],
+        "limits": {},
+        "numa_topology": None,
+        "pci_stats": None,
+        "updated": NOW,
+    }
+    assert expected == {name: getattr(state, name) for name in expected}
+    assert (True, "broken fan") == (state.service["disabled"], state.service["disabled_reason"])
+    with pytest.raises(AttributeError):
+        state.no_such_thing  # noqa: B018

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One thread at a time reads the feed; no two requests are given the same room."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import random
+import threading
+
+import pytest
+
+from scheduler import filters
+from scheduler.decision import decide
+from scheduler.host_manager import HostManager
+from tests import factories
+from tests.clock import FakeClock
+from tests.factories import PlacedInstance, Service, changes, node, request
+
+
+class FakeFeed:
+    """Gives the changes that it was told of; like the real one, not for several threads at once."""
+
+    def __init__(self, *batches):
+        self.batches = list(batches)
+        self.reads = []
+        self.busy = threading.Lock()
+
+    def read(self, since):
+        assert self.busy.acquire(blocking=False), "two threads read at once"
+        try:
+            self.reads.append(since)
+            newer = [batch for batch in self.batches if batch.generation > since]
+            return newer[0] if newer else changes(generation=since)
+        finally:
+            self.busy.release()
+
+
+def manager(*nodes, clock=None, feed=None, audit_feed=None):
+    feed = feed or FakeFeed(changes(nodes, generation=1, full=True))
+    return HostManager(feed, audit_feed or FakeFeed(*feed.batches), clock=clock or FakeClock(), booking_timeout_s=60)
+
+
+def select(host_manager, asked):
+    pipeline = factories.pipeline([filters.RamFilter()])
+    return host_manager.decide(
+        functools.partial(decide, pipeline, request=asked, chance=random.Random(1)), asked.instance_uuids
+    )
+
+
+def test_refresh_asks_for_what_is_newer():
+    """Each read starts where the last one ended."""
+    feed = FakeFeed(changes([node("a")], generation=4, full=True), changes([node("b")], generation=7))
+    host_manager = manager(feed=feed)
+    assert not host_manager.loaded
+    for _ in range(3):
+        host_manager.refresh()
+    assert ([0, 4, 7], 2) == (feed.reads, host_manager.counts()["nodes"])
+    assert host_manager.loaded
+
+
+def test_a_failed_read_counts_for_nobody():
+    """A refresh that fails raises, and the next one reads again from the same place."""
+
+    class Failing(FakeFeed):
+        def read(self, since):
+            if not self.reads:
+                self.reads.append("failed")
+                raise ConnectionError
+            return super().read(since)
+
+    feed = Failing(changes([node()], generation=1, full=True))
+    host_manager = manager(feed=feed)
+    with pytest.raises(ConnectionError):
+        host_manager.refresh()
+    assert not host_manager.loaded
+    host_manager.refresh()
+    assert ["failed", 0] == feed.reads
+
+
+def test_requests_that_wait_share_a_read():
+    """Ten requests that come while a read is under way need one more read between them, not ten."""
+
+    class Slow(FakeFeed):
+        def __init__(self, *batches):
+            super().__init__(*batches)
+            self.begun, self.go_on = threading.Event(), threading.Event()
+
+        def read(self, since):
+            self.begun.set()
+            assert self.go_on.wait(10)
+            return super().read(since)
+
+    class Turnstile:
+        """A lock that tells how many have come to it."""
+
+        def __init__(self):
+            self.lock, self.came = threading.Lock(), threading.Semaphore(0)
+
+        def __enter__(self):
+            self.came.release()
+            self.lock.acquire()
+
+        def __exit__(self, *exc_info):
+            self.lock.release()
+
+    feed = Slow(changes([node()], generation=1, full=True))
+    host_manager = manager(feed=feed)
+    turnstile = host_manager._turnstile = Turnstile()
+    with concurrent.futures.ThreadPoolExecutor(11) as pool:
+        first = pool.submit(host_manager.refresh)
+        assert feed.begun.wait(10)
+        others = [pool.submit(host_manager.refresh) for _ in range(10)]
+        for _ in range(11):
+            assert turnstile.came.acquire(timeout=10)
+        feed.go_on.set()
+        for each in (first, *others):
+            each.result(10)
+    assert [0, 1] == feed.reads
+
+
+def test_the_last_room_is_given_once():
+    """Of many requests at a time exactly as many are placed as there is room."""
+    host_manager = manager(node("a", memory_mb=4096), node("b", memory_mb=3072))
+    host_manager.refresh()
+
+    def ask(number):
+        asked = factories.request({"memory_mb": 1024}, {"uuid": factories.uuid(number)})
+        named = asked.__class__.from_wire({**asked.request_spec, "instance_uuids": [factories.uuid(number)]}, {})
+        return select(host_manager, named).complete
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        placed = list(pool.map(ask, range(1, 21)))
+    assert 7 == sum(placed)
+    assert 7 == host_manager.counts()["bookings"]
+
+
+def test_a_refused_request_books_nothing():
+    """All instances are placed or none: what was picked before hosts ran out is free again."""
+    host_manager = manager(node(memory_mb=4096))
+    host_manager.refresh()
+    assert not select(host_manager, request({"memory_mb": 2048}, count=3)).complete
+    assert 0 == host_manager.counts()["bookings"]
+
+
+def test_asking_again_ends_the_former_booking():
+    """A build that is scheduled anew does not compete with its own lost pick."""
+    host_manager = manager(node(memory_mb=4096))
+    host_manager.refresh()
+    for _ in range(3):
+        assert select(host_manager, request({"memory_mb": 4096})).complete
+    assert 1 == host_manager.counts()["bookings"]
+
+
+def test_bookings_expire_with_time():
+    """A pick of which nothing is heard makes room again."""
+    clock = FakeClock()
+    host_manager = manager(node(memory_mb=4096), clock=clock)
+    host_manager.refresh()
+    other = request({"memory_mb": 4096}, {"uuid": factories.uuid(7)})
+    assert select(host_manager, request({"memory_mb": 4096})).complete
+    other = other.__class__.from_wire({**other.request_spec, "instance_uuids": [factories.uuid(7)]}, {})
+    assert not select(host_manager, other).complete
+    clock.advance(60)
+    assert select(host_manager, other).complete
+
+
+def test_a_comparison_repairs_and_does_not_go_back():
+    """What the feed missed is found; what was committed during the comparison stays."""
+    first = changes([node("a"), node("gone")], generation=1, full=True)
+    newest = changes([node("a", memory_mb=1024)], generation=3, services=[])
+    feed = FakeFeed(first, newest)
+    audit_feed = FakeFeed(changes([node("a"), node("missed")], generation=2, full=True))
+    host_manager = manager(feed=feed, audit_feed=audit_feed)
+    host_manager.refresh()
+    host_manager.refresh()
+    host_manager.compare()
+    # "a" has shrunk to 1 GB since the comparison's state; "gone" is dropped, "missed" is found.
+    placed = select(host_manager, request({"memory_mb": 2048}, count=8)).picks
+    assert {("missed", "missed")} == {pick.key for pick in placed}
+    assert 2 == host_manager.counts()["nodes"]
+
+
+def test_hosts_up():
+    """Hosts that are enabled and were heard from, each once."""
+    clock = FakeClock()
+    services = [Service("a"), Service("b", disabled=True), Service("c", last_seen_up=None)]
+    feed = FakeFeed(
+        changes(
+            [node("a", "1"), node("a", "2"), node("b"), node("c")],
+            services=services,
+            full=True,
+            instances=[PlacedInstance()],
+        )
+    )
+    host_manager = manager(feed=feed, clock=clock)
+    host_manager.refresh()
+    assert ["a"] == host_manager.hosts_up()
+    clock.advance(61)
+    assert [] == host_manager.hosts_up()

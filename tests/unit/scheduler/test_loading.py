@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names in the configuration become classes, or stop the service."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet import errors
+from scheduler import filters, loading, weights
+from scheduler.caching_scheduler import CachingScheduler
+from scheduler.chance import ChanceScheduler
+from scheduler.filter_scheduler import FilterScheduler
+from tests.unit.scheduler.plugins import configuration
+
+HERE = "tests.unit.scheduler.plugins"
+
+
+def names(made):
+    return [type(each).__name__ for each in made]
+
+
+def test_default_filters_in_their_order():
+    """Filters run in the order of the option; one named twice runs twice, and is made once."""
+    conf = configuration(scheduler_default_filters=["RamFilter", "RetryFilter", "RamFilter"])
+    made = loading.load_filters(conf)
+    assert ["RamFilter", "RetryFilter", "RamFilter"] == names(made)
+    assert made[0] is made[2]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "scheduler.filters.all_filters",
+        "nova.scheduler.filters.all_filters",
+        "scheduler.filters.ram.RamFilter",
+        "scheduler.filters.RamFilter",
+        "nova.scheduler.filters.ram_filter.RamFilter",
+    ],
+)
+def test_paths_of_built_in_filters(path):
+    """nova's dotted paths keep their tail."""
+    conf = configuration(scheduler_available_filters=[path], scheduler_default_filters=["RamFilter"])
+    assert filters.RamFilter is type(loading.load_filters(conf)[0])
+
+
+def test_options_reach_the_filters():
+    """A built-in filter is made with the values it needs."""
+    conf = configuration(default_availability_zone="east", scheduler_default_filters=["AvailabilityZoneFilter"])
+    assert "east" == loading.load_filters(conf)[0]._default_zone
+
+
+def test_a_plugin_beside_the_built_in_filters():
+    """A user's filter is made available by its path, and made with no argument."""
+    conf = configuration(
+        scheduler_available_filters=["scheduler.filters.all_filters", f"{HERE}.SpecifiedHostFilter"],
+        scheduler_default_filters=["RamFilter", "SpecifiedHostFilter"],
+    )
+    assert ["RamFilter", "SpecifiedHostFilter"] == names(loading.load_filters(conf))
+
+
+def test_unknown_filters_are_all_named():
+    """The message lists every name that leads nowhere."""
+    conf = configuration(scheduler_default_filters=["RamFilter", "NoSuch", "NorThis"])
+    with pytest.raises(errors.FilterNotFound) as refused:
+        loading.load_filters(conf)
+    assert "NoSuch, NorThis" == refused.value.filter_name
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("no.such.module.Filter", "No module named 'no'"),
+        (f"{HERE}.NoSuchFilter", "Class NoSuchFilter cannot be found"),
+        (f"{HERE}.NotAFilter", "neither a public subclass of BaseHostFilter"),
+        (f"{HERE}._Hidden", "neither a public subclass of BaseHostFilter"),
+        (f"{HERE}.A_NUMBER", "neither a public subclass of BaseHostFilter"),
+        ("RamFilter", "a full dotted path is needed"),
+    ],
+)
+def test_a_path_that_leads_to_no_filter(path, reason):
+    """The message names the option, the path and what is wrong with it."""
+    with pytest.raises(errors.ClassNotFound) as refused:
+        loading.load_filters(configuration(scheduler_available_filters=[path]))
+    assert ("scheduler_available_filters", path) == (refused.value.option, refused.value.class_name)
+    assert reason in refused.value.message
+
+
+def test_default_weighers():
+    """All weighers that come with the scheduler, with their multipliers."""
+    made = loading.load_weighers(configuration(io_ops_weight_multiplier=-3.5))
+    assert [cls.__name__ for cls in weights.CLASSES] == names(made)
+    assert -3.5 == made[-1]._multiplier
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("filter_scheduler", FilterScheduler),
+        ("scheduler.filter_scheduler.FilterScheduler", FilterScheduler),
+        ("nova.scheduler.filter_scheduler.FilterScheduler", FilterScheduler),
+        ("caching_scheduler", CachingScheduler),
+        ("nova.scheduler.caching_scheduler.CachingScheduler", CachingScheduler),
+        ("chance_scheduler", ChanceScheduler),
+        ("scheduler.chance.ChanceScheduler", ChanceScheduler),
+    ],
+)
+def test_drivers(name, expected):
+    """Short names and dotted paths, nova's among them."""
+    assert expected is loading.load_driver_class(configuration(scheduler_driver=name))
+
+
+@pytest.mark.parametrize("name", ["fast_scheduler", "scheduler.loading.load_filters", "scheduler.nothing.Here"])
+def test_unknown_drivers(name):
+    """A driver that does not exist stops the service."""
+    with pytest.raises(errors.ClassNotFound):
+        loading.load_driver_class(configuration(scheduler_driver=name))
+
+
+@pytest.mark.parametrize(
+    ("group", "later", "old", "value", "expected"),
+    [
+        ("filter_scheduler", "enabled_filters", "scheduler_default_filters", "RamFilter", ["RamFilter"]),
+        ("filter_scheduler", "host_subset_size", "scheduler_host_subset_size", "3", 3),
+        ("filter_scheduler", "ram_weight_multiplier", "ram_weight_multiplier", "-1", -1.0),
+        ("scheduler", "driver", "scheduler_driver", "chance_scheduler", "chance_scheduler"),
+        ("scheduler", "max_attempts", "scheduler_max_attempts", "5", 5),
+    ],
+)
+def test_later_option_names(tmp_path, group, later, old, value, expected):
+    """A configuration file with nova's later names means the same."""
+    path = tmp_path / "fleet.conf"
+    path.write_text(f"[{group}]\n{later} = {value}\n")
+    assert expected == configuration(path)[old]
