@@ -52,7 +52,7 @@ class Auditor:
     def _warn(self, orphans: Mapping[str, dict[str, Any]]) -> None:
         for uuid in sorted(orphans.keys() - self._warned):
             LOG.warning(
-                "Host %s has a guest that the ledger does not know: %s with %s MB of memory; it is counted, not destroyed",
+                "Host %s has a guest that the ledger does not know: %s with %s MB of memory; counted, not destroyed",
                 self._host.name,
                 uuid,
                 orphans[uuid].get("memory_mb", 0),

@@ -46,7 +46,7 @@ class BuildOrder:
 
 
 class _Failed(Exception):
-    """This attempt is over; ``final`` when no other host is to be tried. Only for the way out of the claim's ``with``."""
+    """This attempt is over; ``final`` when no other host is to be tried. Only the way out of the claim's ``with``."""
 
     def __init__(self, step: str, cause: Exception, final: bool = False) -> None:
         super().__init__(step)

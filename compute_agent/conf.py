@@ -11,7 +11,7 @@ CLI_OPTS = [
         default=[],
         help="Names of the hosts that this process serves, each with its own queue, rows and capacity. An element is a "
         "name, a range such as host[001-050], or @FILE with one element a line. Empty: only the option host. Several "
-        "hosts in one process are for simulated fleets (compute_driver fake) and for controllers of remote hypervisors.",
+        "hosts in one process are for simulated fleets (compute_driver fake) and controllers of remote hypervisors.",
     ),
 ]
 

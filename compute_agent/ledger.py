@@ -89,7 +89,7 @@ class Ledger:
         incarnation: str,
         resources: Resources,
     ) -> Instance:
-        """:raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupPolicyViolation: errors.NotFound: Unanswered:"""
+        """:raises StaleBuild: StaleIncarnation: GroupPolicyViolation: NotFound: (all of ``errors``) Unanswered:"""
         answer = self._ask(
             "claim_instance",
             lambda: self._conductor.claim_instance(

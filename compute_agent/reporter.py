@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent tells without being asked: it registers, it is alive, and what its hosts have; for all hosts at once."""
+"""What an agent tells without being asked, for all its hosts at once: who it is, that it lives, what they have."""
 
 from __future__ import annotations
 

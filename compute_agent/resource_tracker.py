@@ -29,13 +29,13 @@ class View:
 class ResourceTracker:
     """Tracks one node of one host.
 
-    The lock guards everything below; under it there is arithmetic only, no driver and no RPC. Life of an instance here::
+    The lock guards everything below; under it there is arithmetic only, no driver, no RPC. Life of an instance here::
 
         instance_claim ──▶ held ──▶ release (destroyed, or the claim aborted)
         track (after a restart, from the ledger) ──▲
 
-    The tracker is *disabled* until an inventory is there (claims hold nothing), and *suspended* while the last inventory
-    was refused (claims are refused).
+    The tracker is *disabled* until an inventory is there (claims hold nothing), and *suspended* while the last
+    inventory was refused (claims are refused).
     """
 
     def __init__(self, host: str, node: str) -> None:

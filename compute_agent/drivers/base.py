@@ -32,7 +32,7 @@ class ComputeDriver:
     """Runs the guests of one host. The agent makes one driver for each host that it serves.
 
     Methods are called from several threads at a time, but for one instance from one thread at a time. A guest is named
-    by its instance's uuid. An exception out of ``spawn`` sends the build to another host; ``errors.BuildAbort`` ends it.
+    by its instance's uuid. An exception out of ``spawn`` sends the build to another host, ``errors.BuildAbort`` ends it.
     """
 
     #: Whether hosts of one process would report the same machine twice.
@@ -60,7 +60,7 @@ class ComputeDriver:
 
         Required: ``vcpus``, ``memory_mb`` (MB), ``local_gb`` (GB), ``numa_topology`` (None, a structure or its JSON).
         Read if there: ``hypervisor_type``, ``hypervisor_version`` (base-1000 integer), ``cpu_info`` (JSON),
-        ``disk_available_least`` (GB or None), ``supported_instances`` ([[architecture, hypervisor, vm mode]]), ``stats``.
+        ``disk_available_least`` (GB or None), ``stats``, ``supported_instances`` ([[architecture, hypervisor, mode]]).
         """
         raise NotImplementedError
 

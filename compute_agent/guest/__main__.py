@@ -81,7 +81,8 @@ def start(directory: pathlib.Path, order: dict[str, Any]) -> subprocess.Popen[by
         env={**_inherited(), **order["environment"]},
         stdin=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=limit,  # noqa: PLW1509 - this supervisor has one thread only
+        # Safe here: this supervisor has one thread.
+        preexec_fn=limit,
     )
 
 

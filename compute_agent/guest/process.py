@@ -65,7 +65,7 @@ class Identity:
             return bool(poll.poll(timeout_s * 1000))
 
     def kill_group(self) -> None:
-        """Kill it and all that it started in its session. Stopped first, it cannot end and hand its pid on meanwhile."""
+        """Kill it and all that it started in its session. Stopped first, it cannot end and pass its pid on."""
         if self.send(signal.SIGSTOP):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
