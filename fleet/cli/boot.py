@@ -56,7 +56,7 @@ class Boot(command.Lister):
         return command.table(COLUMNS, rows)
 
     def _wait(self, uuids: list[str], timeout_s: float) -> None:
-        with tqdm.tqdm(total=len(uuids), unit="build", disable=self.app.options.verbose_level == 0, file=sys.stderr,
+        with tqdm.tqdm(total=len(uuids), unit="build", disable=self.app.options.verbose_level == 0 or None, file=sys.stderr,
                        leave=False) as bar:  # fmt: skip
             active: list[str] = []
 

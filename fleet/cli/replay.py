@@ -41,7 +41,7 @@ class Replay(command.ShowOne):
         parser.add_argument("--requests", type=command.positive, metavar="N", help="Only the first N requests.")
         parser.add_argument("--lifetimes", type=pathlib.Path, metavar="FILE", help="Lifetimes, token by token.")
         parser.add_argument("--interval-map", type=pathlib.Path, metavar="FILE",
-                            help="Seconds of the lifetime bins. Default: v1.interval_map.txt beside the lifetimes.")  # fmt: skip
+                            help="Seconds of the bins. Default: v1.interval_map.txt beside the lifetimes.")  # fmt: skip
         parser.add_argument("--flavor-map", type=pathlib.Path, metavar="FILE",
                             help="Sizes of the flavours. Default: flav_map.txt beside the trace.")  # fmt: skip
         parser.add_argument("--disk", type=command.natural, default=0, metavar="GB",
@@ -59,7 +59,7 @@ class Replay(command.ShowOne):
         except (OSError, ValueError, KeyError) as unusable:
             raise connection.CommandFailed(f"the trace cannot be read: {unusable}") from None
         run = Run(self.conductor, flavors, parsed_args.concurrency, parsed_args.timeout)
-        with tqdm.tqdm(total=len(requests), unit="request", disable=self.app.options.verbose_level == 0,
+        with tqdm.tqdm(total=len(requests), unit="request", disable=self.app.options.verbose_level == 0 or None,
                        file=sys.stderr) as bar:  # fmt: skip
             run.replay(requests, bar)
         summary = run.summary()

@@ -10,6 +10,18 @@ from fleet.cli import command, connection, faults, following
 
 COLUMNS = ("uuid", "name", "status", "task", "host", "node", "flavor", "attempt", "created_at")
 
+_DETAILS = (
+    "availability_zone",
+    "group_uuid",
+    "scheduler_hints",
+    "metadata",
+    "project_id",
+    "reservation_id",
+    "request_id",
+    "launched_at",
+    "deadline",
+)
+
 
 class ListServers(command.Lister):
     """List the instances."""
@@ -43,14 +55,9 @@ class ShowServer(command.ShowOne):
         found = self.conductor.operator("show_instance", name=parsed_args.server)
         instance, flavor = found["instance"], found["instance"].get("flavor") or {}
         fields = {
-            **summary(instance),
-            "vcpus": flavor.get("vcpus"),
-            "memory_mb": flavor.get("memory_mb"),
-            "root_gb": flavor.get("root_gb"),
-            "availability_zone": instance.get("availability_zone"),
-            "launched_at": instance.get("launched_at"),
-            "deadline": instance.get("deadline"),
-            "metadata": instance.get("metadata") or None,
+            **{name: summary(instance).get(name) for name in COLUMNS},
+            **{name: flavor.get(name) for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")},
+            **{name: instance.get(name) for name in _DETAILS},
         }
         names, rows = command.table(tuple(fields), [fields])
         return (*names, "faults", "attempts"), (
