@@ -7,8 +7,8 @@ or more *nodes*; a *tracker* is what an agent knows of one node; a *claim* is wh
 conductor's database, reached by RPC only; a *lane* is the order of work on one instance.
 
 Read in this order: ``main`` (the wiring), ``agent`` (a process's life), ``manager`` (the RPC surface), ``build``
-(claim, spawn, finish), ``claims`` and ``resource_tracker`` (who may come in), ``ledger`` (calls whose outcome may be unknown),
-``audit`` and ``reporter`` (what is told), ``recovery`` (after a crash), ``drivers`` (what really runs a guest).
+(claim, spawn, finish), ``claims`` and ``resource_tracker`` (who may come in), ``ledger`` (calls whose outcome may be
+unknown), ``audit`` and ``reporter`` (what is told), ``recovery`` (after a crash), ``drivers`` (what runs a guest).
 """
 
 import fleet  # noqa: F401  (chooses native threads before anything here imports oslo.messaging)

@@ -32,7 +32,7 @@ class ComputeDriver:
     """Runs the guests of one host. The agent makes one driver for each host that it serves.
 
     Methods are called from several threads at a time, but for one instance from one thread at a time. A guest is named
-    by its instance's uuid. An exception out of ``spawn`` sends the build to another host, ``errors.BuildAbort`` ends it.
+    by its instance's uuid. An exception out of ``spawn`` sends the build to another host; ``BuildAbort`` ends it.
     """
 
     #: Whether hosts of one process would report the same machine twice.
