@@ -188,5 +188,9 @@ class ComputeAPI(_API):
     def terminate_instance(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         self._to(host).cast(context, "terminate_instance", instance_uuid=instance_uuid)
 
+    def describe_host(self, context: RequestContext, host: str) -> dict[str, Any]:
+        """What the agent itself holds and runs. :raises oslo_messaging.MessageUndeliverable: nobody serves the host"""
+        return self._to(host).call(context, "describe_host")
+
     def _to(self, host: str) -> Any:
         return self._client.prepare(server=host, transport_options=MANDATORY)

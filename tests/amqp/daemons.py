@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trio as operators run it: one process per daemon, a configuration file, logs in files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+
+from fleet import conf as fleet_conf
+from fleet.context import new_context
+from fleet.rpc import transport
+from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, OperatorAPI, SchedulerAPI
+
+READY_S = 60
+STOP_S = 40
+#: Where the user's own filters lie.
+PLUGINS = pathlib.Path(__file__).parent / "plugins"
+
+_CONFIG = """\
+[DEFAULT]
+transport_url = {transport_url}
+rpc_response_timeout = 10
+long_rpc_timeout = 20
+report_interval = 1
+service_down_time = 6
+debug = {debug}
+scheduler_available_filters = scheduler.filters.all_filters
+scheduler_available_filters = specified_host.SpecifiedHostFilter
+scheduler_available_filters = tight_limits.TightLimitsFilter
+scheduler_default_filters = RetryFilter,AvailabilityZoneFilter,RamFilter,DiskFilter,ComputeFilter,\
+ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,SpecifiedHostFilter,TightLimitsFilter
+instance_build_timeout = 90
+compute_driver = fake
+update_resources_interval = 5
+instances_path = {instances_path}
+{default}
+[database]
+connection = {database_url}
+[conductor]
+sweep_interval = 1
+placing_timeout = 6
+retry_interval = 1
+[fake]
+persist = true
+vcpus = 16
+memory_mb = 32768
+local_gb = 500
+{fake}
+[oslo_messaging_rabbit]
+rabbit_quorum_queue = false
+amqp_durable_queues = true
+kombu_reconnect_delay = 0.5
+"""
+
+
+class Trio:
+    """``start``, ``kill`` and ``stop`` daemons by name; call them through the real broker."""
+
+    def __init__(
+        self,
+        directory: pathlib.Path,
+        transport_url: str,
+        database_url: str,
+        *,
+        default: str = "",
+        fake: str = "",
+        debug: bool = False,
+    ) -> None:
+        self.directory = directory
+        self.instances_path = directory / "instances"
+        self.config_file = directory / "fleet.conf"
+        self.config_file.write_text(
+            _CONFIG.format(
+                transport_url=transport_url,
+                database_url=database_url,
+                instances_path=self.instances_path,
+                default=default,
+                fake=fake,
+                debug=debug,
+            )
+        )
+        self._commands: dict[str, list[str]] = {}
+        self._processes: dict[str, subprocess.Popen] = {}
+        conf = fleet_conf.load_config(["--config-file", str(self.config_file)], prog="tests", conf=cfg.CONF)
+        self._transport = transport.get_transport(conf)
+        self.tasks = ComputeTaskAPI(self._transport, conf)
+        self.scheduler = SchedulerAPI(self._transport, conf)
+        self.compute = ComputeAPI(self._transport, conf)
+        self._operator = OperatorAPI(self._transport, conf)
+
+    # Processes
+
+    def manage(self, *arguments: str) -> str:
+        """Run fleet-manage to its end. :raises subprocess.CalledProcessError:"""
+        command = [_script("fleet-manage"), "--config-file", str(self.config_file), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the fleet command as a user would."""
+        environment = {**os.environ, "FLEET_CONFIG_FILE": str(self.config_file)}
+        return subprocess.run([_script("fleet"), *arguments], capture_output=True, text=True, env=environment, check=False)
+
+    def start(self, name: str, program: str, *arguments: str) -> None:
+        self._commands[name] = [
+            _script(program),
+            "--config-file",
+            str(self.config_file),
+            *arguments,
+        ]
+        self.restart(name)
+
+    def restart(self, name: str) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(PLUGINS)}
+        with self.log_file(name).open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                self._commands[name],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def kill(self, name: str) -> None:
+        """kill -9, workers and all."""
+        process = self._processes[name]
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def stop(self, name: str) -> int:
+        """SIGTERM; returns the exit status. :raises subprocess.TimeoutExpired: it did not end in time"""
+        process = self._processes[name]
+        process.terminate()
+        return process.wait(STOP_S)
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.terminate()
+        deadline = time.monotonic() + STOP_S
+        for process in self._processes.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self._transport.cleanup()
+
+    def log_file(self, name: str) -> pathlib.Path:
+        return self.directory / f"{name}.log"
+
+    def log(self, name: str) -> str:
+        return self.log_file(name).read_text(errors="replace")
+
+    # Calls
+
+    def operator(self, method: str, **arguments: Any) -> Any:
+        """A call that is repeated while the conductor is away."""
+        return eventually(
+            lambda: self._operator.call(new_context(project_id="tests"), method, **arguments),
+            retry_on=oslo_messaging.MessagingException,
+        )
+
+    def describe_host(self, host: str) -> dict[str, Any]:
+        """The agent's own view."""
+        return self.compute.describe_host(new_context(), host)
+
+    def boot(self, **request: Any) -> list[str]:
+        """Accept a request; returns the uuids."""
+        request.setdefault("flavor", {"vcpus": 1, "memory_mb": 512, "root_gb": 1})
+        accepted = self.tasks.create(new_context(project_id="tests"), request)
+        return [each["uuid"] for each in accepted["instances"]]
+
+    def terminate(self, uuids: Sequence[str]) -> None:
+        self.tasks.terminate_instances(new_context(project_id="tests"), list(uuids))
+
+    def show(self, uuid: str) -> dict[str, Any]:
+        return self.operator("show_instance", name=uuid)
+
+    def state(self, uuid: str) -> str:
+        return self.show(uuid)["instance"]["vm_state"]
+
+    def wait_for(self, uuids: Sequence[str], *states: str, timeout_s: float = 120) -> dict[str, str]:
+        """Until each is in one of ``states``; returns them by uuid."""
+
+        def ended() -> dict[str, str] | None:
+            found = {uuid: self.state(uuid) for uuid in uuids}
+            return found if all(state in states for state in found.values()) else None
+
+        return eventually(ended, timeout_s=timeout_s)
+
+    def wait_for_hosts(self, count: int) -> None:
+        """Until so many hosts are up."""
+        eventually(
+            lambda: sum(host["state"] == "up" for host in self.operator("list_hosts")) >= count, timeout_s=READY_S
+        )
+
+    def wait_for_service(self, binary: str) -> None:
+        eventually(
+            lambda: any(
+                each["binary"] == binary and each["state"] == "up" for each in self.operator("list_services")
+            ),
+            timeout_s=READY_S,
+        )
+
+
+def eventually(
+    ask: Callable[[], Any], timeout_s: float = 60, retry_on: type[Exception] | tuple[type[Exception], ...] = ()
+) -> Any:
+    """The first true answer. :raises AssertionError: none came in time"""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        answer: Any = None
+        try:
+            answer = ask()
+            if answer or answer == []:
+                return answer
+        except retry_on as failure:
+            answer = failure
+        assert time.monotonic() < deadline, f"not within {timeout_s} s; last answer: {answer!r}"
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def running(trio: Trio) -> Iterator[Trio]:
+    try:
+        yield trio
+    finally:
+        trio.close()
+
+
+def _script(name: str) -> str:
+    """The console script beside this interpreter."""
+    return str(pathlib.Path(sys.executable).parent / name)
