@@ -110,3 +110,7 @@ def build_agents(
         random.Random(),
     )
     return agent
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -43,7 +43,7 @@ def _by_path(name: str) -> object:
 
 def _by_entry_point(name: str) -> object:
     try:
-        return stevedore.DriverManager(NAMESPACE, name, invoke_on_load=False).driver
+        return stevedore.DriverManager(NAMESPACE, name, invoke_on_load=False, warn_on_missing_entrypoint=False).driver
     except stevedore_errors.NoMatches:
         known = ", ".join(BUILT_IN)
         raise _not_found(name, f"it is none of {known}, no entry point in {NAMESPACE} and no dotted path") from None
