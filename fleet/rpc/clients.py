@@ -64,7 +64,12 @@ class ConductorAPI(_API):
     topic = "conductor"
 
     def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return self._call(context, "register_services", services=services)
+        """A conductor that has no queue yet is a timeout at once: daemons are started together, in any order."""
+        sure = self._client.prepare(transport_options=MANDATORY)
+        try:
+            return sure.call(context, "register_services", services=services)
+        except oslo_messaging.MessageUndeliverable:
+            raise oslo_messaging.MessagingTimeout("No conductor has a queue") from None
 
     def report_state(
         self, context: RequestContext, binary: str, hosts: list[str], incarnation: str
