@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 import oslo_messaging
 from oslo_config import cfg
-from oslo_log import log as logging
 
 import fleet.conf
 from fleet import errors, service
 from fleet.clock import Clock, utcnow
+from fleet.db import migration
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
 from fleet.rpc import server
@@ -26,7 +26,6 @@ from scheduler.host_manager import Feed, HostManager
 from scheduler.manager import SchedulerManager
 from scheduler.registration import BINARY, Registration
 
-LOG = logging.getLogger(__name__)
 TOPIC = "scheduler"
 
 
@@ -44,15 +43,13 @@ def build_driver(
     return loading.load_driver_class(conf)(conf, host_manager, notifier)
 
 
-def build_servers(
-    conf: cfg.ConfigOpts,
-    transport: oslo_messaging.RPCTransport,
-    new_feed: Callable[[], Feed],
-    notifier: Notifier,
-    clock: Clock = utcnow,
+def servers(
+    conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, database: Database | None = None
 ) -> Sequence[service.Server]:
-    """All that runs in one scheduler process; the embedded trio runs the same."""
-    driver = build_driver(conf, new_feed, notifier, clock)
+    """What one scheduler process runs; the trio in one process runs the same."""
+    database = database or Database(conf)
+    migration.check(database)
+    driver = build_driver(conf, lambda: ChangeFeed(database), get_notifier(conf, f"scheduler.{conf.host}"))
     registration = Registration(ConductorAPI(transport, conf), conf.host)
     compare_s = conf.scheduler_compare_period
     return [
@@ -63,13 +60,6 @@ def build_servers(
     ]
 
 
-def servers(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport) -> Sequence[service.Server]:
-    """What one scheduler process runs, on the database of ``conf``."""
-    database = Database(conf)
-    notifier = get_notifier(conf, f"scheduler.{conf.host}")
-    return build_servers(conf, transport, lambda: ChangeFeed(database), notifier)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     conf = fleet.conf.load_config(
         sys.argv[1:] if argv is None else argv,
@@ -77,13 +67,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Chooses hosts for instances.",
         register=[scheduler_conf.register_opts],
     )
-
     try:
-        # In the parent as well: a wrong name must end the program, and not a worker again and again.
+        # In the parent, before any worker: what cannot work must end the program, and not a worker again and again.
         load_pipeline(conf)
         loading.load_driver_class(conf)
-    except errors.ConfigError as wrong:
-        LOG.error("%s", wrong)
-        print(f"{BINARY}: {wrong}", file=sys.stderr)
+        with Database(conf).disposed() as database:
+            migration.check(database)
+    except errors.FleetError as refusal:
+        print(f"{BINARY}: {refusal.message}", file=sys.stderr)
         return 1
     return service.launch(conf, BINARY, lambda: servers(conf, get_transport(conf)), workers=conf.scheduler_workers)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

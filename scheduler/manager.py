@@ -13,7 +13,7 @@ from oslo_log import log as logging
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection
-from fleet.rpc.server import expected_errors
+from fleet.rpc.server import endpoint, require_size
 from scheduler.driver import Scheduler
 
 LOG = logging.getLogger(__name__)
@@ -28,11 +28,12 @@ class SchedulerManager:
     def __init__(self, driver: Scheduler) -> None:
         self._driver = driver
 
-    @expected_errors
+    @endpoint
     def select_destinations(
-        self, context: RequestContext, request_spec: object, filter_properties: object
+        self, context: RequestContext, request_spec: Any, filter_properties: Any = None
     ) -> list[dict[str, Any]]:
         """:raises errors.InvalidInput: naming the field; :raises errors.NoValidHost: with the filters' counts"""
+        require_size([request_spec, filter_properties], "request_spec")
         request = RequestSpec.from_wire(request_spec, filter_properties)
         started = time.monotonic()
         try:
