@@ -22,6 +22,7 @@ from fleet import context, errors
 from fleet.rpc import clients, serializer, server, transport
 
 PATIENCE_S = 10
+EXCHANGE = "fleet"
 
 
 class Endpoint:
@@ -70,6 +71,7 @@ def url() -> str:
 @pytest.fixture
 def connect(url: str) -> Iterator[Connect]:
     """Opens transports on ``url``."""
+    oslo_messaging.set_transport_defaults(EXCHANGE)
     conf = cfg.ConfigOpts()
     fixture = conffixture.ConfFixture(conf, transport_url=url)
     fixture.setUp()
@@ -286,7 +288,8 @@ class TestSocket:
             "from oslo_config import cfg\n"
             "from fleet import context, errors\n"
             "from fleet.rpc import clients, serializer, server, transport\n"
-            f"cfg.CONF([], project='fleet')\n"
+            f"oslo_messaging.set_transport_defaults({EXCHANGE!r})\n"
+            "cfg.CONF([], project='fleet')\n"
             f"bus = oslo_messaging.get_rpc_transport(cfg.CONF, {url!r}, transport.ALLOWED_REMOTE_EXMODS)\n"
             "caller = oslo_messaging.get_rpc_client(bus, oslo_messaging.Target(topic='work'),\n"
             "    serializer=serializer.ContextSerializer(), timeout=10)\n"

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands ask of the conductor, and how they say what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import pathlib
+from collections.abc import Iterator
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from fleet import errors, states
+from fleet.cli import boot, connection, faults, following, main
+from tests.unit.cli import fakes
+
+
+@pytest.fixture
+def root_logger() -> Iterator[None]:
+    """cliff gives the root logger a handler that writes to this test's stderr."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def run(root_logger: None, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
+    """Runs ``fleet`` with a conductor in memory; returns exit status, output and errors."""
+    config = tmp_path / "fleet.conf"
+    config.write_text("[DEFAULT]\n")
+    monkeypatch.setenv("FLEET_CONFIG_FILE", str(config))
+
+    def run_fleet(conductor: fakes.Conductor, *argv: str) -> tuple[int, str, str]:
+        app = main.FleetApp(cfg.ConfigOpts())
+        app.connection = conductor
+        status = app.run(list(argv))
+        return status, *capsys.readouterr()
+
+    return run_fleet
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [pytest.param(states.ACTIVE, 0, id="all active"), pytest.param(states.ERROR, 1, id="refused")],
+)
+def test_boot_wait(run, outcome: str, status: int) -> None:
+    """With --wait the exit status says whether every build became active."""
+    conductor = fakes.Conductor(lambda request: outcome)
+    found, printed, _ = run(conductor, "boot", "web", "--flavor", "small", "--count", "2", "--wait", "-f", "json")
+    rows = json.loads(printed)
+    assert status == found
+    assert [outcome.upper()] * 2 == [row["status"] for row in rows]
+    assert ["" if outcome == states.ACTIVE else fakes.FAULT["message"]] * 2 == [row["fault"] for row in rows]
+
+
+def test_boot_request(run) -> None:
+    """Every option of boot arrives in its field of the request."""
+    conductor = fakes.Conductor()
+    run(conductor, "boot", "web", "--flavor", "vcpus=2,memory_mb=512", "--hint", "same_host=a", "--hint", "same_host=b",
+        "--hint", "k=v=w", "--availability-zone", "z:h", "--group", "g", "--image-property", "p=q")  # fmt: skip
+    assert [
+        {
+            "name": "web",
+            "flavor": {"vcpus": 2, "memory_mb": 512},
+            "count": 1,
+            "availability_zone": "z:h",
+            "scheduler_hints": {"same_host": ["a", "b"], "k": "v=w"},
+            "group": "g",
+            "image": {"properties": {"p": "q"}},
+        }
+    ] == conductor.requests
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param("cpus=2", "cpus: a flavor has only", id="no such size"),
+        pytest.param("vcpus=two", "'two' is not a whole number", id="not a number"),
+    ],
+)
+def test_bad_inline_flavor(text: str, complaint: str) -> None:
+    """A wrong size is named."""
+    with pytest.raises(argparse.ArgumentTypeError, match=complaint):
+        boot.flavor(text)
+
+
+def test_show_explains_a_failed_build(run) -> None:
+    """The fault is shown with the hosts that every filter saw and kept."""
+    conductor = fakes.Conductor(lambda request: states.ERROR)
+    uuid = conductor.create({"name": "huge"})["instances"][0]["uuid"]
+    _, printed, _ = run(conductor, "server", "show", uuid)
+    assert "No valid host was found. Full." in printed
+    assert "RetryFilter  5 -> 5" in printed
+    assert "RamFilter    5 -> 0" in printed
+
+
+@pytest.mark.parametrize(
+    ("failure", "line"),
+    [
+        pytest.param(errors.NotFound(kind="Flavor", name="x"), "Flavor x could not be found.", id="a refusal"),
+        pytest.param(
+            oslo_messaging.MessagingTimeout(), "the conductor did not answer within 60 s; is it running?", id="nobody"
+        ),
+        pytest.param(
+            oslo_messaging.MessageDeliveryFailure("no fleet is running at /x"), "no fleet is running at /x", id="no hub"
+        ),
+        pytest.param(
+            oslo_messaging.RemoteError("KeyError", "'x'", []),
+            "the conductor failed to answer (KeyError: 'x'); its log has the details",
+            id="a bug",
+        ),
+    ],
+)
+def test_failures_are_one_plain_line(failure: Exception, line: str) -> None:
+    """What a user can meet is told in words, without a traceback."""
+    conf = cfg.ConfigOpts()
+    conf.register_opt(cfg.IntOpt("rpc_response_timeout", default=60))
+    with pytest.raises(connection.CommandFailed) as failed, connection.Connection(conf).plain_failures():
+        raise failure
+    assert line == str(failed.value)
+
+
+def test_a_dead_broker_is_named() -> None:
+    """A person is not kept waiting for a broker that is not there."""
+    url = oslo_messaging.TransportURL(
+        cfg.ConfigOpts(), "rabbit", hosts=[oslo_messaging.TransportHost(hostname="127.0.0.1", port=1)]
+    )
+    with pytest.raises(oslo_messaging.MessageDeliveryFailure, match=r"no message broker answers at 127\.0\.0\.1:1"):
+        connection.check_broker(url)
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        pytest.param(fakes.FAULT, "NoValidHost: RamFilter", id="the filter that left no host"),
+        pytest.param({"error": "MaxRetriesExceeded", "details": {}}, "MaxRetriesExceeded", id="no filter to blame"),
+    ],
+)
+def test_reason(fault: dict, expected: str) -> None:
+    """Faults are counted by what caused them."""
+    assert expected == faults.reason(fault)
+
+
+def test_following_gives_up_in_time() -> None:
+    """Builds that have not ended by the timeout are returned, the others are told of."""
+    conductor = fakes.Conductor(lambda request: states.BUILDING if request["name"] == "slow" else states.ACTIVE)
+    slow = conductor.create({"name": "slow"})["instances"][0]["uuid"]
+    quick = conductor.create({"name": "quick"})["instances"][0]["uuid"]
+    ended: list[str] = []
+    late = following.follow(
+        conductor,
+        [slow, quick],
+        timeout_s=5,
+        on_end=lambda instance: ended.append(instance["uuid"]),
+        clock=fakes.steps(0, 1, 1, 6),
+        sleep=lambda seconds: None,
+    )
+    assert ([slow], [quick]) == (late, ended)
+
+
+def test_an_instance_deleted_meanwhile_has_ended() -> None:
+    """Somebody else's delete does not keep the command waiting."""
+    ended: list[str] = []
+    late = following.follow(fakes.Conductor(), ["gone"], 5, lambda instance: ended.append(instance["vm_state"]))
+    assert ([], [states.DELETED]) == (late, ended)
+
+
+def test_replay(run, tmp_path: pathlib.Path) -> None:
+    """Every request is sent once; the summary counts what was placed and refused, and names the source."""
+    (tmp_path / "trace.txt").write_text("0 a,a,|,b,|,\n300 a,|,\n")
+    (tmp_path / "flav_map.txt").write_text("1,2 a\n64,512 b\n")
+    conductor = fakes.Conductor(lambda request: states.ERROR if request["flavor"]["vcpus"] == 64 else states.ACTIVE)
+    status, printed, _ = run(conductor, "-q", "replay", str(tmp_path / "trace.txt"), "-f", "json")
+    summary = json.loads(printed)
+    assert 0 == status
+    assert (3, 4, 3, 1) == tuple(summary[name] for name in ("requests", "instances", "placed", "refused"))
+    assert {"NoValidHost: RamFilter": 1} == summary["refused_by_reason"]
+    assert "5 of 10 (50.0 %)" == summary["vcpus_used"]
+    assert "Azure Public Dataset V1 (Cortez et al., SOSP 2017), CC BY 4.0" in summary["attribution"]
+
+
+def test_replay_with_lifetimes_deletes_in_time(run, tmp_path: pathlib.Path) -> None:
+    """An instance whose time is over makes room before later requests are sent."""
+    (tmp_path / "trace.txt").write_text("0 a,a,|,\n300 a,|,\n")
+    (tmp_path / "flav_map.txt").write_text("1,2 a\n")
+    (tmp_path / "lives.txt").write_text("0 U0,C0,|,\n300 C0,|,\n")
+    (tmp_path / "v1.interval_map.txt").write_text("100 0\n")
+    conductor = fakes.Conductor()
+    lives = str(tmp_path / "lives.txt")
+    status, _, complaint = run(conductor, "-q", "replay", str(tmp_path / "trace.txt"), "--lifetimes", lives)
+    assert (0, "") == (status, complaint)
+    assert 2 == len(conductor.instances)
