@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import oslo_messaging
-from oslo_serialization import jsonutils
 
 from conductor_stub.build import Builder
 from conductor_stub.intake import Intake
@@ -17,10 +16,8 @@ from conductor_stub.transitions import Failure
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import BuildRequest, Flavor, Place, fields, instance_group
+from fleet.rpc import server
 from fleet.rpc.server import endpoint
-
-#: A build request as JSON may be this long.
-MAX_REQUEST_BYTES = 256 * 1024
 
 
 class ConductorManager:
@@ -95,7 +92,7 @@ class ComputeTaskManager:
 
     @endpoint
     def create(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
-        _check_size(request)
+        server.require_size(request, "request")
         return self._intake.accept(context, BuildRequest.from_wire(request))
 
     @endpoint
@@ -231,11 +228,3 @@ def _service(data: dict[str, Any], index: int) -> dict[str, Any]:
     hostname = fields.parse(fields.Text | None, data.get("hostname"), f"{field}.hostname")  # type: ignore[arg-type]
     return {**names, "incarnation": life, "pid": pid, "hostname": hostname}
 
-
-def _check_size(request: dict[str, Any]) -> None:
-    try:
-        size = len(jsonutils.dumps(request))
-    except RecursionError:
-        raise errors.InvalidInput(field="request", reason="is nested too deeply") from None
-    if size > MAX_REQUEST_BYTES:
-        raise errors.InvalidInput(field="request", reason=f"is {size} bytes, at most {MAX_REQUEST_BYTES} are taken")

@@ -11,10 +11,14 @@ from typing import Any, TypeVar
 import oslo_messaging
 import pydantic
 from oslo_messaging.rpc import dispatcher
+from oslo_serialization import jsonutils
 
 from fleet import errors
 from fleet.objects import fields
 from fleet.rpc import serializer
+
+#: A request as JSON may be this long: far more than any real one, far less than what hurts.
+MAX_REQUEST_BYTES = 256 * 1024
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -63,6 +67,16 @@ def endpoint(method: Endpoint) -> Endpoint:
             raise fields.invalid_input(invalid) from None
 
     return expected_errors(called)  # type: ignore[return-value]
+
+
+def require_size(request: object, field: str) -> None:
+    """:raises errors.InvalidInput: the request is too large, or nested too deeply, to be looked into"""
+    try:
+        size = len(jsonutils.dumps(request))
+    except RecursionError:
+        raise errors.InvalidInput(field=field, reason="is nested too deeply") from None
+    if size > MAX_REQUEST_BYTES:
+        raise errors.InvalidInput(field=field, reason=f"is {size} bytes, at most {MAX_REQUEST_BYTES} are taken")
 
 
 def get_server(
