@@ -57,7 +57,7 @@ class Ledger:
         if booking is None:
             return None
         totals = self._totals[booking.key]
-        totals.subtract(booking.amounts)  # type: ignore[arg-type]
+        totals.subtract(booking.amounts)
         if not any(totals.values()):
             del self._totals[booking.key]
         return booking

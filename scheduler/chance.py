@@ -34,6 +34,4 @@ class ChanceScheduler(Scheduler):
         if not left:
             raise errors.NoValidHost(reason="Every host that is up is to be ignored.", details=details)
         record = {**details, "placed": request.num_instances}
-        return [
-            Selection(self._chance.choice(left), None, None, [], record) for _ in range(request.num_instances)
-        ]
+        return [Selection(self._chance.choice(left), None, None, [], record) for _ in range(request.num_instances)]

@@ -78,8 +78,7 @@ class Decision:
     def selections(self) -> list[Selection]:
         record = self.to_wire()
         return [
-            Selection(pick.key[0], pick.key[1], dict(pick.limits), list(pick.alternates), record)
-            for pick in self.picks
+            Selection(pick.key[0], pick.key[1], dict(pick.limits), list(pick.alternates), record) for pick in self.picks
         ]
 
 
@@ -127,9 +126,7 @@ class _Course:
             self._pick(index, self._score(kept))
         if len(self._picks) == self._request.num_instances:
             self._add_alternates()
-        return Decision(
-            self._request.num_instances, considered, self._picks, round_.counts, self._amounts, round_
-        )
+        return Decision(self._request.num_instances, considered, self._picks, round_.counts, self._amounts, round_)
 
     def _filter(
         self, hosts: Candidates, alive: numpy.ndarray, index: int, changed: int | None, log: bool = True

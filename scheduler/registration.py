@@ -52,6 +52,4 @@ class Registration:
         self._registered = True
 
     def _report(self) -> None:
-        self._conductor.report_state(
-            new_context(), binary=BINARY, hosts=[self._host], incarnation=self._incarnation
-        )
+        self._conductor.report_state(new_context(), binary=BINARY, hosts=[self._host], incarnation=self._incarnation)

@@ -75,7 +75,8 @@ class _Part:
         return self._contribution
 
     def _update(self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any], kept: Kept) -> None:
-        assert self._raw is not None and self._contribution is not None
+        assert self._raw is not None
+        assert self._contribution is not None
         if kept.alive is not None:
             self._raw = self._raw[kept.alive]
             self._owned = True

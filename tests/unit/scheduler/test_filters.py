@@ -70,16 +70,12 @@ CORE = [
     Fit("equality passes", {"vcpus": 4, "vcpus_used": 2}, {"vcpus": 2}, True, {"vcpu": 4.0}),
     Fit("one too many", {"vcpus": 4, "vcpus_used": 3}, {"vcpus": 2}, False),
     # limit 4 * 2 = 8
-    Fit(
-        "overcommit", {"vcpus": 4, "vcpus_used": 6, "cpu_allocation_ratio": 2.0}, {"vcpus": 2}, True, {"vcpu": 8.0}
-    ),
+    Fit("overcommit", {"vcpus": 4, "vcpus_used": 6, "cpu_allocation_ratio": 2.0}, {"vcpus": 2}, True, {"vcpu": 8.0}),
     Fit("no overcommit against itself", {"vcpus": 4, "cpu_allocation_ratio": 16.0}, {"vcpus": 5}, False),
     Fit("no CPU reported passes, unlimited", {"vcpus": 0}, {"vcpus": 2}, True),
 ]
 DISK = [
-    Fit(
-        "root, ephemeral and swap are added up", {"local_gb": 10}, {"root_gb": 5, "ephemeral_gb": 5, "swap": 1}, False
-    ),
+    Fit("root, ephemeral and swap are added up", {"local_gb": 10}, {"root_gb": 5, "ephemeral_gb": 5, "swap": 1}, False),
     Fit("equality passes", {"local_gb": 10}, {"root_gb": 9, "swap": 1024}, True, {"disk_gb": 10.0}),
     # the hypervisor has 4 GB left, whatever the records say
     Fit("the least available counts", {"local_gb": 10, "disk_available_least": 4}, {"root_gb": 5}, False),
@@ -278,9 +274,7 @@ GROUPS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("each", "group", "expected"), [pytest.param(*row[1:], id=row[0]) for row in GROUPS]
-)
+@pytest.mark.parametrize(("each", "group", "expected"), [pytest.param(*row[1:], id=row[0]) for row in GROUPS])
 def test_server_groups(each, group, expected):
     """Two members on a, one on b, none on c."""
     hosts = factories.candidates(

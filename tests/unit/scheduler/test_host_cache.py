@@ -224,4 +224,4 @@ def test_nova_attributes_of_a_host():
     assert expected == {name: getattr(state, name) for name in expected}
     assert (True, "broken fan") == (state.service["disabled"], state.service["disabled_reason"])
     with pytest.raises(AttributeError):
-        state.no_such_thing  # noqa: B018
+        _ = state.no_such_thing

@@ -41,7 +41,9 @@ class Scheduler:
 
     def select(self, asked, **replaced):
         return self.manager.select_destinations(
-            new_context(), {**asked.request_spec, **replaced}, dict(asked.filter_properties)
+            new_context(),
+            request_spec={**asked.request_spec, **replaced},
+            filter_properties=dict(asked.filter_properties),
         )
 
     def refused(self, asked, **replaced):
