@@ -61,6 +61,16 @@ class Connection:
         except oslo_messaging.MessageDeliveryFailure as nobody:
             raise CommandFailed(str(nobody)) from None
 
+    @contextlib.contextmanager
+    def impatient(self, timeout_s: int) -> Iterator[None]:
+        """Wait no longer than ``timeout_s`` for an answer: for asking whether anybody is there yet."""
+        self._open()
+        self._conf.set_override("rpc_response_timeout", timeout_s)
+        try:
+            yield
+        finally:
+            self._conf.clear_override("rpc_response_timeout")
+
     def _open(self) -> tuple[oslo_messaging.Transport, clients.OperatorAPI, clients.ComputeTaskAPI]:
         if self._opened is None:
             check_broker(oslo_messaging.TransportURL.parse(self._conf))

@@ -134,7 +134,8 @@ def wait_until_ready(
         ended = [process for process in running if process.poll() is not None]
         if ended:
             raise TrioFailed(f"{ended[0].args[2]} ended with status {ended[0].returncode}")  # type: ignore[index]
-        with contextlib.suppress(connection.CommandFailed), conductor.plain_failures():
+        # A call that comes before the conductor has its queue is lost, so it is not waited for.
+        with contextlib.suppress(connection.CommandFailed), conductor.plain_failures(), conductor.impatient(2):
             if sum(host["state"] == "up" for host in conductor.operator("list_hosts")) >= hosts:
                 return
         time.sleep(0.1)
