@@ -17,7 +17,26 @@ from fleet.objects import Aggregate, Flavor
 
 INSTANCES = instances.INSTANCES
 _FILTERS = {"name", "host", "vm_state", "project_id", "reservation_id", "uuids"}
-_HOST_VIEW = ["vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb", "local_gb", "local_gb_used", "free_disk_gb", "running_vms", "cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio", "reserved_vcpus", "reserved_memory_mb", "reserved_disk_gb", "hypervisor_type", "hypervisor_version", "host_ip"]
+_HOST_VIEW = [
+    "vcpus",
+    "vcpus_used",
+    "memory_mb",
+    "memory_mb_used",
+    "free_ram_mb",
+    "local_gb",
+    "local_gb_used",
+    "free_disk_gb",
+    "running_vms",
+    "cpu_allocation_ratio",
+    "ram_allocation_ratio",
+    "disk_allocation_ratio",
+    "reserved_vcpus",
+    "reserved_memory_mb",
+    "reserved_disk_gb",
+    "hypervisor_type",
+    "hypervisor_version",
+    "host_ip",
+]
 
 
 class OperatorAPI:
@@ -37,7 +56,9 @@ class OperatorAPI:
         """:raises errors.InvalidInput: an unknown filter"""
         for name in filters:
             if name not in _FILTERS:
-                raise errors.InvalidInput(field=f"filters.{name}", reason=f"is not one of {', '.join(sorted(_FILTERS))}")
+                raise errors.InvalidInput(
+                    field=f"filters.{name}", reason=f"is not one of {', '.join(sorted(_FILTERS))}"
+                )
         conditions = [_condition(name, value) for name, value in filters.items() if value is not None]
         return [_instance_view(row) for row in self._database.read(instances.list_where, *conditions)]
 

@@ -21,7 +21,7 @@ import warnings
 warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated", category=DeprecationWarning)
 warnings.filterwarnings("ignore", message="eventletutils module is deprecated", category=DeprecationWarning)
 
-from oslo_service import backend  # noqa: E402
+from oslo_service import backend
 
 # Native threads, chosen before anything imports oslo.messaging. A program that has chosen already (it only uses our
 # values, or tests a filter) is left alone.

@@ -98,7 +98,9 @@ def load_config(
     :raises SystemExit: on a bad command line or file, after a one-line message
     """
     logging.register_options(conf)
-    logging.set_defaults(logging_context_format_string=LOG_FORMAT, default_log_levels=logging.get_default_log_levels() + NOISY)
+    logging.set_defaults(
+        logging_context_format_string=LOG_FORMAT, default_log_levels=logging.get_default_log_levels() + NOISY
+    )
     db_options.set_defaults(conf)
     oslo_messaging.set_transport_defaults(control_exchange="fleet")
     for register_opts_of in (register_opts, *register):

@@ -147,8 +147,7 @@ def run_demo() -> int:
     with tempfile.TemporaryDirectory(prefix="fleet-demo-") as directory:
         conf = load(write_config(pathlib.Path(directory), demo.HOSTS))
         _sync(conf)
-        with embedded(conf):
-            conductor = connection.Connection(conf)
+        with embedded(conf), contextlib.closing(connection.Connection(conf)) as conductor:
             wait_until_ready(conductor, demo.HOSTS)
             with conductor.plain_failures():
                 return 0 if demo.run(conductor) else 1
@@ -171,7 +170,8 @@ def run_up(directory: pathlib.Path, hosts: int, broker: str, database: str) -> i
             held.enter_context(embedded(conf))
         else:
             running = held.enter_context(daemons(config))
-        wait_until_ready(connection.Connection(conf), hosts, running)
+        with contextlib.closing(connection.Connection(conf)) as conductor:
+            wait_until_ready(conductor, hosts, running)
         print(_WELCOME.format(hosts=hosts, config=config, log=conf.log_file), flush=True)
         while not stop.wait(1):
             for process in running:

@@ -26,7 +26,41 @@ HEARTBEAT_OVERLAP = seconds(5)
 
 _NODE_COLUMNS = [
     NODES.c[name]
-    for name in ["id", "uuid", "host", "hypervisor_hostname", "vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb", "local_gb", "local_gb_used", "free_disk_gb", "disk_available_least", "reserved_vcpus", "reserved_memory_mb", "reserved_disk_gb", "cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio", "running_vms", "io_workload", "failed_builds", "hypervisor_type", "hypervisor_version", "host_ip", "cpu_info", "supported_instances", "numa_topology", "pci_stats", "metrics", "stats", "updated_at", "deleted"]
+    for name in [
+        "id",
+        "uuid",
+        "host",
+        "hypervisor_hostname",
+        "vcpus",
+        "vcpus_used",
+        "memory_mb",
+        "memory_mb_used",
+        "free_ram_mb",
+        "local_gb",
+        "local_gb_used",
+        "free_disk_gb",
+        "disk_available_least",
+        "reserved_vcpus",
+        "reserved_memory_mb",
+        "reserved_disk_gb",
+        "cpu_allocation_ratio",
+        "ram_allocation_ratio",
+        "disk_allocation_ratio",
+        "running_vms",
+        "io_workload",
+        "failed_builds",
+        "hypervisor_type",
+        "hypervisor_version",
+        "host_ip",
+        "cpu_info",
+        "supported_instances",
+        "numa_topology",
+        "pci_stats",
+        "metrics",
+        "stats",
+        "updated_at",
+        "deleted",
+    ]
 ]
 _SERVICE_COLUMNS = [
     SERVICES.c[name]
@@ -89,7 +123,9 @@ class ChangeFeed:
             generation=generation,
             full=full,
             nodes=_changed(connection, _NODE_COLUMNS, NODES, newer, full),
-            services=_changed(connection, _SERVICE_COLUMNS, SERVICES, newer, full, SERVICES.c.binary == services.COMPUTE),
+            services=_changed(
+                connection, _SERVICE_COLUMNS, SERVICES, newer, full, SERVICES.c.binary == services.COMPUTE
+            ),
             aggregates=_changed_aggregates(connection, newer, full),
             instances=_changed(connection, _INSTANCE_COLUMNS, INSTANCES, newer, full),
             heartbeats=heartbeats,
@@ -123,5 +159,7 @@ def _changed_aggregates(connection: sa.Connection, newer: int, full: bool) -> li
     live = aggregates.list_all(connection, newer_than=newer)
     changed = [ChangedAggregate(each.id, each.name, each.hosts, each.metadata) for each in live]
     if not full:
-        changed += [ChangedAggregate(key, "", (), {}, deleted=True) for key in aggregates.deleted_since(connection, newer)]
+        changed += [
+            ChangedAggregate(key, "", (), {}, deleted=True) for key in aggregates.deleted_since(connection, newer)
+        ]
     return changed

@@ -51,7 +51,7 @@ def parse(cls: type[Value], data: object, field: str = "") -> Value:
     :raises errors.InvalidInput: naming the first offending field
     """
     try:
-        return _adapter(cls).validate_python(data)
+        return _adapter(cls).validate_python(data)  # type: ignore[arg-type] # a class is hashable
     except pydantic.ValidationError as invalid:
         raise invalid_input(invalid, field) from None
     except RecursionError:

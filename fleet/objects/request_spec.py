@@ -122,7 +122,7 @@ class RequestSpec:
             filter_properties=filter_properties if isinstance(filter_properties, Mapping) else {},
         )
 
-    # What an instance consumes comes from the instance's own record, what filters test from the flavor (spec/scheduler §3.4).
+    # What an instance consumes comes from the instance's own record, what filters test from the flavor.
 
     @property
     def memory_mb(self) -> int:
