@@ -55,19 +55,27 @@ class Builder:
             return
         context = _context_of(context, rows[0], attempt)
         properties = self._filter_properties(rows, attempt)
-        try:
-            selections = self._select(context, rows, properties)
-        except errors.NoValidHost as refusal:
-            self._fail(context, rows, attempt, refusal)
-        except oslo_messaging.MessagingException as lost:
-            self._put_back(rows, attempt, lost)
-        except Exception as bug:
-            LOG.exception("Placing %d instances failed", len(rows))
-            self._fail(context, rows, attempt, bug)
+        answer = self._ask(context, rows, properties)
+        if isinstance(answer, oslo_messaging.MessagingException):
+            self._put_back(rows, attempt, answer)
+        elif isinstance(answer, Exception):
+            self._fail(context, rows, attempt, answer)
         else:
-            for row, selection in zip(rows, selections, strict=True):
+            for row, selection in zip(rows, answer, strict=True):
                 place = Place(selection.host, selection.nodename, selection.limits)
                 self._send(context, row, attempt, place, tuple(selection.alternates), properties)
+
+    def _ask(
+        self, context: RequestContext, rows: Sequence[sa.Row], properties: dict[str, Any]
+    ) -> list[Selection] | Exception:
+        """The scheduler's answer. What went wrong is returned: it is dealt with after, not during, its handling."""
+        try:
+            return self._select(context, rows, properties)
+        except (errors.FleetError, oslo_messaging.MessagingException) as refusal:
+            return refusal
+        except Exception as bug:
+            LOG.exception("Placing %d instances failed", len(rows))
+            return bug
 
     def reschedule(
         self,
@@ -133,7 +141,11 @@ class Builder:
         properties = request_spec.build_filter_properties(row.spec)
 
         def read(connection: sa.Connection) -> None:
-            tried = [(each.host, each.node) for each in history.failed_attempts(connection, row.uuid)] if attempt > 1 else []
+            tried = (
+                [(each.host, each.node) for each in history.failed_attempts(connection, row.uuid)]
+                if attempt > 1
+                else []
+            )
             request_spec.populate_retry(properties, self._limits.max_attempts, attempt, tried)
             if row.group_uuid:
                 group, members = groups.find(connection, row.group_uuid), groups.members(connection, row.group_uuid)
@@ -142,9 +154,7 @@ class Builder:
         self._database.read(read)
         return properties
 
-    def _select(
-        self, context: RequestContext, rows: Sequence[sa.Row], properties: dict[str, Any]
-    ) -> list[Selection]:
+    def _select(self, context: RequestContext, rows: Sequence[sa.Row], properties: dict[str, Any]) -> list[Selection]:
         spec = request_spec.build_request_spec([instances.to_instance(row) for row in rows])
         answer = self._scheduler.select_destinations(context, spec, properties)
         return [Selection.from_wire(each) for each in answer]
@@ -181,9 +191,7 @@ class Builder:
 
     def _fail(self, context: RequestContext, rows: Sequence[sa.Row], attempt: int, error: Exception) -> None:
         uuids = [row.uuid for row in rows]
-        failed = self._database.write(
-            transitions.fail_builds, uuids, attempt, error, context.request_id, self._clock()
-        )
+        failed = self._database.write(transitions.fail_builds, uuids, attempt, error, context.request_id, self._clock())
         self._notify_error(context, [row for row in rows if row.uuid in failed], error)
 
     def _put_back(self, rows: Sequence[sa.Row], attempt: int, lost: Exception) -> None:

@@ -7,14 +7,6 @@ CONDUCTOR = cfg.OptGroup("conductor", title="Conductor")
 
 OPTS = [
     cfg.IntOpt(
-        "scheduler_max_attempts",
-        default=3,
-        min=1,
-        deprecated_opts=[cfg.DeprecatedOpt("max_attempts", group="scheduler")],
-        help="How many hosts are tried for one instance before it ends in ERROR. 1 turns rescheduling off. "
-        "Every attempt, with its host and the reason of its failure, is listed by 'fleet server show'.",
-    ),
-    cfg.IntOpt(
         "instance_build_timeout",
         default=600,
         min=1,

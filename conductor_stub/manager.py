@@ -227,4 +227,3 @@ def _service(data: dict[str, Any], index: int) -> dict[str, Any]:
     pid = fields.parse(fields.Natural | None, data.get("pid"), f"{field}.pid")  # type: ignore[arg-type]
     hostname = fields.parse(fields.Text | None, data.get("hostname"), f"{field}.hostname")  # type: ignore[arg-type]
     return {**names, "incarnation": life, "pid": pid, "hostname": hostname}
-

@@ -35,9 +35,7 @@ class Records:
 
     def register_services(self, registrations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         now = self._clock()
-        rows = [
-            self._database.write(services.register, each, now, self._enable_new_services) for each in registrations
-        ]
+        rows = [self._database.write(services.register, each, now, self._enable_new_services) for each in registrations]
         return [{"host": row.host, "binary": row.binary, "disabled": row.disabled} for row in rows]
 
     def report_state(self, binary: str, host_names: Sequence[str], incarnation: str) -> list[str]:

@@ -151,9 +151,7 @@ def _postpone_deletion(tx: Transaction, row: sa.Row, retry_at: datetime.datetime
     return moved.rowcount == 1
 
 
-def _end_overdue(
-    tx: Transaction, uuid: str, error: Exception, request_id: str | None, now: datetime.datetime
-) -> bool:
+def _end_overdue(tx: Transaction, uuid: str, error: Exception, request_id: str | None, now: datetime.datetime) -> bool:
     row = instances.lock(tx, uuid)
     over = row.vm_state == states.BUILDING and row.task_state in states.BUILD_STEPS and row.deadline <= now
     if over:

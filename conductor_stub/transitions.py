@@ -61,7 +61,12 @@ def end_in_error(
 
 
 def fail_builds(
-    tx: Transaction, uuids: Sequence[str], attempt: int, error: Exception, request_id: str | None, now: datetime.datetime
+    tx: Transaction,
+    uuids: Sequence[str],
+    attempt: int,
+    error: Exception,
+    request_id: str | None,
+    now: datetime.datetime,
 ) -> list[str]:
     """No host for these builds: returns those that were still waiting for one, now in ERROR."""
     failed = []
@@ -108,7 +113,9 @@ def fail_attempt(
         end_in_error(tx, row, error, host, request_id, now)
         return Next(row, error=error)
     places = _untried(alternates, tried)
-    step, allowed_s = (states.PLACING, limits.placing_timeout_s) if places else (states.SCHEDULING, limits.retry_interval_s)
+    step, allowed_s = (
+        (states.PLACING, limits.placing_timeout_s) if places else (states.SCHEDULING, limits.retry_interval_s)
+    )
     values = {
         "task_state": step,
         "attempt": attempt + 1,

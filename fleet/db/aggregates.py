@@ -69,9 +69,7 @@ def set_metadata(tx: Transaction, name: str, metadata: Mapping[str, str | None])
 
 def _set_metadata(tx: Transaction, key: int, metadata: Mapping[str, str | None]) -> None:
     tx.execute(METADATA.delete().where(METADATA.c.aggregate_id == key, METADATA.c.key.in_(list(metadata))))
-    kept = [
-        {"aggregate_id": key, "key": name, "value": value} for name, value in metadata.items() if value is not None
-    ]
+    kept = [{"aggregate_id": key, "key": name, "value": value} for name, value in metadata.items() if value is not None]
     if kept:
         tx.execute(METADATA.insert(), kept)
 

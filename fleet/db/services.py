@@ -49,11 +49,7 @@ def heartbeat(
     A heartbeat is not a change: schedulers follow ``last_seen_up`` apart from the generation.
     """
     mine = (SERVICES.c.binary == binary, SERVICES.c.host.in_(hosts), SERVICES.c.incarnation == incarnation)
-    seen = tx.execute(
-        SERVICES.update()
-        .where(*mine)
-        .values(last_seen_up=now, report_count=SERVICES.c.report_count + 1)
-    )
+    seen = tx.execute(SERVICES.update().where(*mine).values(last_seen_up=now, report_count=SERVICES.c.report_count + 1))
     if seen.rowcount == len(hosts):
         return []
     owned = set(tx.execute(sa.select(SERVICES.c.host).where(*mine)).scalars())

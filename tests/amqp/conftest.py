@@ -13,9 +13,7 @@ HOSTS = 6
 
 
 @pytest.fixture(scope="session")
-def trio(
-    tmp_path_factory: pytest.TempPathFactory, rabbitmq_url: str, postgresql_url: str
-) -> Iterator[Trio]:
+def trio(tmp_path_factory: pytest.TempPathFactory, rabbitmq_url: str, postgresql_url: str) -> Iterator[Trio]:
     directory = tmp_path_factory.mktemp("trio")
     with running(Trio(directory, rabbitmq_url, postgresql_url, fake="spawn_delay = 0.5\n")) as trio:
         trio.manage("db", "sync")

@@ -108,7 +108,9 @@ class Trio:
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the fleet command as a user would."""
         environment = {**os.environ, "FLEET_CONFIG_FILE": str(self.config_file)}
-        return subprocess.run([_script("fleet"), *arguments], capture_output=True, text=True, env=environment, check=False)
+        return subprocess.run(
+            [_script("fleet"), *arguments], capture_output=True, text=True, env=environment, check=False
+        )
 
     def start(self, name: str, program: str, *arguments: str) -> None:
         self._commands[name] = [
@@ -207,9 +209,7 @@ class Trio:
 
     def wait_for_service(self, binary: str) -> None:
         eventually(
-            lambda: any(
-                each["binary"] == binary and each["state"] == "up" for each in self.operator("list_services")
-            ),
+            lambda: any(each["binary"] == binary and each["state"] == "up" for each in self.operator("list_services")),
             timeout_s=READY_S,
         )
 

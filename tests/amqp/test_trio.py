@@ -75,7 +75,9 @@ def test_a_users_filter_works_as_it_stands(trio: Trio) -> None:
 
     assert trio.show(there)["instance"]["host"] == "b2"
     request_id = trio.show(nowhere)["instance"]["request_id"]
-    lines = [line for line in trio.log("scheduler").splitlines() if "Filter SpecifiedHostFilter returned 0 hosts" in line]
+    lines = [
+        line for line in trio.log("scheduler").splitlines() if "Filter SpecifiedHostFilter returned 0 hosts" in line
+    ]
     assert any(request_id in line for line in lines)
     assert "SpecifiedHostFilter is initialized!" in trio.log("scheduler")
 
