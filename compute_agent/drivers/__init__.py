@@ -7,10 +7,10 @@ certain, ``guest`` is the supervisor that outlives the agent.
 
 from __future__ import annotations
 
-import stevedore
+from importlib import metadata
+
 from oslo_config import cfg
 from oslo_utils import importutils
-from stevedore import exception as stevedore_errors
 
 from compute_agent.drivers.base import ComputeDriver
 from compute_agent.drivers.fake import FakeDriver
@@ -42,11 +42,10 @@ def _by_path(name: str) -> object:
 
 
 def _by_entry_point(name: str) -> object:
-    try:
-        return stevedore.DriverManager(NAMESPACE, name, invoke_on_load=False, warn_on_missing_entrypoint=False).driver
-    except stevedore_errors.NoMatches:
-        known = ", ".join(BUILT_IN)
-        raise _not_found(name, f"it is none of {known}, no entry point in {NAMESPACE} and no dotted path") from None
+    for entry_point in metadata.entry_points(group=NAMESPACE, name=name):
+        return entry_point.load()
+    known = ", ".join(BUILT_IN)
+    raise _not_found(name, f"it is none of {known}, no entry point in {NAMESPACE} and no dotted path")
 
 
 def _not_found(name: str, reason: str) -> errors.ClassNotFound:
