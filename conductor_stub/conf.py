@@ -3,8 +3,6 @@
 
 from oslo_config import cfg
 
-CONDUCTOR = cfg.OptGroup("conductor", title="Conductor")
-
 OPTS = [
     cfg.IntOpt(
         "instance_build_timeout",
@@ -64,8 +62,8 @@ CONDUCTOR_OPTS = [
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(OPTS)
-    conf.register_group(CONDUCTOR)
-    conf.register_opts(CONDUCTOR_OPTS, group=CONDUCTOR)
+    # The group is this configuration's own: a shared one would carry overrides from one to the next.
+    conf.register_opts(CONDUCTOR_OPTS, group=cfg.OptGroup("conductor", title="Conductor"))
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
