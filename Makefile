@@ -28,13 +28,13 @@ test: $(STAMP) lint servers ## lint and every suite
 	@$(PYTEST) tests/unit tests/functional tests/amqp
 
 lint: $(STAMP) ## ruff, the import contracts, mypy on the values and the scheduler
-	@$(BIN)/ruff check -q .
+	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check .
 	@$(BIN)/lint-imports > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 	@$(BIN)/mypy --no-error-summary
 	@echo "lint: clean"
 
 format: $(STAMP) ## repair what ruff can repair
-	@$(BIN)/ruff check -q --fix . ; $(BIN)/ruff format -q .
+	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check .-fix . ; $(BIN)/ruff format -q .
 
 unit: $(STAMP) ## no network, no servers
 	@$(PYTEST) tests/unit

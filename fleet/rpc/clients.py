@@ -23,9 +23,7 @@ class _API:
     def __init__(self, transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
         target = oslo_messaging.Target(topic=self.topic, namespace=self.namespace, version=self.version)
-        self._client = oslo_messaging.get_rpc_client(
-            transport, target, serializer=serializer.ContextSerializer()
-        )
+        self._client = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.ContextSerializer())
 
     def _call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
         return self._client.call(context, method, **kwargs)
