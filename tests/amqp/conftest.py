@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import sqlalchemy as sa
 
 from tests.amqp.daemons import Trio, eventually, running
 
@@ -13,9 +14,19 @@ HOSTS = 6
 
 
 @pytest.fixture(scope="session")
-def trio(tmp_path_factory: pytest.TempPathFactory, rabbitmq_url: str, postgresql_url: str) -> Iterator[Trio]:
+def ledger_url(postgresql_url: str) -> str:
+    """A database that no other suite uses."""
+    server = sa.make_url(postgresql_url)
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        connection.execute(sa.text("CREATE DATABASE trio"))
+    return server.set(database="trio").render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session")
+def trio(tmp_path_factory: pytest.TempPathFactory, rabbitmq_url: str, ledger_url: str) -> Iterator[Trio]:
     directory = tmp_path_factory.mktemp("trio")
-    with running(Trio(directory, rabbitmq_url, postgresql_url, fake="spawn_delay = 0.5\n")) as trio:
+    with running(Trio(directory, rabbitmq_url, ledger_url, fake="spawn_delay = 0.5\n")) as trio:
         trio.manage("db", "sync")
         trio.start("conductor", "fleet-conductor")
         trio.start("scheduler", "fleet-scheduler")
