@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from oslo_log import log as logging
@@ -19,7 +20,20 @@ def values_from_key(aggregates: Iterable[Aggregate], key: str) -> set[str]:
 
 def split_values(aggregates: Iterable[Aggregate], key: str) -> set[str]:
     """The values of ``key``, each split at its commas."""
-    return {part.strip() for value in values_from_key(aggregates, key) for part in value.split(",")}
+    return {part for value in values_from_key(aggregates, key) for part in _split(value)}
+
+
+def all_values(aggregates: Iterable[Aggregate]) -> dict[str, set[str]]:
+    """Every key of any of the aggregates, with its values, each split at its commas."""
+    merged: dict[str, set[str]] = {}
+    for aggregate in aggregates:
+        for key, value in aggregate.metadata.items():
+            merged.setdefault(key, set()).update(_split(value))
+    return merged
+
+
+def _split(value: str) -> list[str]:
+    return [part.strip() for part in value.split(",")]
 
 
 def smallest_number(
@@ -31,8 +45,10 @@ def smallest_number(
         return default
     try:
         numbers = [cast(value) for value in values]
+        if not all(math.isfinite(number) for number in numbers):
+            raise ValueError(f"{sorted(values)} are not all finite")
     except ValueError as bad:
-        LOG.warning("Could not decode aggregate metadata %s: %s; using %s", key, bad, default)
+        LOG.warning("Could not decode aggregate metadata %s, the configured value counts: %s", key, bad)
         return default
     if len(numbers) > 1:
         LOG.debug("%d values of aggregate metadata %s found, the smallest is used", len(numbers), key)

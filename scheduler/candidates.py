@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from fleet.objects import Aggregate
-from scheduler.host_state import DEFAULTS, HostState, RowState
+from scheduler.host_state import DEFAULTS, Capabilities, HostState, RowState
 from scheduler.host_table import PRESENT, HostTable, Key
 from scheduler.instance_index import InstanceIndex, TrackedInstance
 
@@ -86,6 +86,51 @@ class Candidates:
         answers: numpy.ndarray = numpy.array([judge(self._resolve(ids)) for ids in sets], dtype=dtype)
         return answers[numbers]
 
+    def by_capabilities(self, judge: Callable[[Capabilities], Any], dtype: type = bool) -> numpy.ndarray:
+        """``judge`` called once per distinct kind of host, its answer spread over the candidates."""
+        kinds = self._table.interned["capabilities"].values
+        answers: numpy.ndarray = numpy.array([judge(kind or _UNKNOWN) for kind in kinds], dtype=dtype)
+        return answers[self.column("capabilities")]
+
+    def by_number(self, name: str, judge: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
+        """``judge`` called once per distinct value of a column, its answer spread over the candidates."""
+        values, places = numpy.unique(self.column(name), return_inverse=True)
+        kind = self._table.kinds[name]
+        answers: numpy.ndarray = numpy.array([judge(kind(value)) for value in values], dtype=dtype)
+        return answers[places]
+
+    def by_rare(self, name: str, judge: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
+        """``judge`` called for every host that has something rare, and once, with what is empty, for the others."""
+        known = self._table.rare.get(name, {})
+        empty = judge(_RARE_LISTS.get(name, type(None))())
+        answers = [judge(known[row]) if row in known else empty for row in self.rows.tolist()]
+        return numpy.array(answers, dtype=dtype)
+
+    def by_host(self, judge: Callable[[HostState], Any], dtype: type = bool) -> numpy.ndarray:
+        """``judge`` called for every host. For what nothing cheaper can answer."""
+        answers: numpy.ndarray = numpy.zeros(len(self), dtype=dtype)
+        for position in numpy.flatnonzero(self.present()).tolist():
+            answers[position] = judge(self.state(int(self.rows[position])))
+        return answers
+
+    def storage(self, name: str) -> str | None:
+        """How an attribute of the hosts is kept: ``number``, ``capability``, ``rare``, ``host``; None: there is none."""
+        if name in self._table.kinds and name != PRESENT:
+            return "number"
+        if name in Capabilities._fields:
+            return "capability"
+        if name in _VIEWS or name in _PLAIN:
+            return "host"
+        return "rare" if name in DEFAULTS or name in _RARE_LISTS else None
+
+    def in_aggregates(self, key: str) -> bool:
+        """Whether any aggregate's metadata has this key: if not, nobody's need be looked at."""
+        return any(key in aggregate.metadata for aggregate in self._inventory.aggregates.values())
+
+    def instances_by_host(self) -> Mapping[str, Mapping[str, TrackedInstance]]:
+        """All that the database and the bookings show; picks of this request are not among them."""
+        return self._inventory.instances.by_host()
+
     def only(self, rows: Iterable[int]) -> numpy.ndarray:
         """A mask that lets just these rows of the table through."""
         if self._rows is None:
@@ -154,9 +199,9 @@ class Candidates:
             return _VIEWS[name](self, row)
         if name in self._table.kinds:
             return self.value(row, name)
-        if name in _CAPABILITIES:
+        if name in Capabilities._fields:
             shared = self._table.interned["capabilities"].values[self._table.column("capabilities")[row]]
-            return shared[_CAPABILITIES.index(name)] if shared else None
+            return _as_nova_has_it(name, getattr(shared or _UNKNOWN, name))
         if name in _RARE_LISTS:
             return self._table.rare.get(name, {}).get(row, _RARE_LISTS[name]())
         if name in DEFAULTS:
@@ -216,8 +261,14 @@ def _time(epoch_s: float) -> datetime.datetime | None:
     return datetime.datetime.fromtimestamp(epoch_s, datetime.UTC).replace(tzinfo=None)
 
 
-_CAPABILITIES = ("hypervisor_type", "cpu_info", "supported_instances")
+def _as_nova_has_it(name: str, value: Any) -> Any:
+    return [list(kind) for kind in value] if name == "supported_instances" else value
+
+
+_UNKNOWN = Capabilities()
 _RARE_LISTS: dict[str, type] = {"metrics": list, "stats": dict}
+#: What a host state has besides the table's columns.
+_PLAIN = ("host", "nodename", "hypervisor_hostname", "limits")
 _VIEWS: dict[str, Callable[[Candidates, int], Any]] = {
     "aggregates": Candidates._aggregates,
     "instances": Candidates._instances,

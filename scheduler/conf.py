@@ -99,6 +99,13 @@ WEIGHT_OPTS = [
         help="The host is drawn from this many best ones. More than 1 makes several schedulers choose the same host "
         "less often, at the price of a second-best choice.",
     ),
+    cfg.BoolOpt(
+        "shuffle_best_same_weighed_hosts",
+        default=False,
+        deprecated_opts=_later("shuffle_best_same_weighed_hosts"),
+        help="Whether hosts that share the best weight are put in random order before one is chosen. Set it where "
+        "hosts are often equal (empty, or weighers turned off) and the first of them should not get everything.",
+    ),
     cfg.FloatOpt(
         "ram_weight_multiplier",
         default=1.0,

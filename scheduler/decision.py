@@ -13,13 +13,13 @@ import numpy
 from oslo_log import log as logging
 
 from fleet.objects import Place, RequestSpec, Selection
-from scheduler import filtering, restriction, scores
+from scheduler import filtering, one_host, restriction, scores, weights
 from scheduler.candidates import Candidates
 from scheduler.filtering import FilterCount
-from scheduler.filters import BaseHostFilter, ColumnFilter
+from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
 from scheduler.host_table import Key
 from scheduler.weighing import Kept, Weighing
-from scheduler.weights import BaseHostWeigher, ColumnWeigher
+from scheduler.weights import BaseHostWeigher
 
 LOG = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ class Pipeline:
     weighers: Sequence[BaseHostWeigher]
     consumption: Callable[[RequestSpec], Mapping[str, float]]
     host_subset_size: int = 1
+    shuffle_best_same_weighed_hosts: bool = False
     alternates: int = 0
 
 
@@ -151,7 +152,8 @@ class _Course:
     def _pick(self, index: int, score: numpy.ndarray) -> None:
         single = self._request.num_instances == 1
         wanted = self._pipeline.host_subset_size + (self._pipeline.alternates if single else 0)
-        ranked = scores.best(score, min(wanted, len(score)))
+        shuffle = self._chance if self._pipeline.shuffle_best_same_weighed_hosts else None
+        ranked = scores.best(score, min(wanted, len(score)), shuffle)
         subset = ranked[: max(1, self._pipeline.host_subset_size)]
         position = int(subset[0] if len(subset) == 1 else self._chance.choice(subset))
         row = int(self._survivors[position])
@@ -172,7 +174,7 @@ class _Course:
         if self._request.group_updated:
             grown = self._request.group_hosts | {self._all.key(row)[0]}
             self._request = dataclasses.replace(self._request, group_hosts=grown)
-            self._properties["group_hosts"] = set(grown)
+            self._properties.update({"group_hosts": set(grown), one_host.REQUEST: self._request})
 
     def _add_alternates(self) -> None:
         """For several instances: the hosts that would come next, after all have been counted; the same for each."""
@@ -203,12 +205,13 @@ class _Course:
 
 def _plugin_properties(pipeline: Pipeline, request: RequestSpec, context: object) -> dict[str, Any]:
     """``filter_properties`` as nova hands it to filters: the sender's, completed. Built if someone reads it."""
-    columns_only = all(isinstance(each, ColumnFilter) for each in pipeline.filters)
-    if columns_only and all(isinstance(each, ColumnWeigher) for each in pipeline.weighers):
+    columns_only = all(over_columns(each) for each in pipeline.filters)
+    if columns_only and all(weights.over_columns(each) for each in pipeline.weighers):
         return {}
     return {
         **request.filter_properties,
         "context": context,
+        one_host.REQUEST: request,
         "request_spec": request.request_spec,
         "instance_type": request.request_spec.get("instance_type"),
         "config_options": {},

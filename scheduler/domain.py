@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from fleet import capacity
 from fleet.objects import RequestSpec
+from scheduler.host_state import Capabilities
 from scheduler.host_table import HostTable
 
 #: Names and units are those of nova's HostState; times are epoch seconds, 0 for never.
@@ -80,11 +81,11 @@ def numbers(node: Any) -> dict[str, float]:
     }
 
 
-def capabilities(node: Any) -> Hashable:
-    """What many hosts have alike: hypervisor type, cpu description, supported instance kinds."""
+def capabilities(node: Any) -> Capabilities:
+    """Of a node's row, or of a host state."""
     cpu_info = node.cpu_info if isinstance(node.cpu_info, str) or node.cpu_info is None else json.dumps(node.cpu_info)
     kinds = tuple(tuple(kind) for kind in node.supported_instances or ())
-    return (node.hypervisor_type, cpu_info, kinds)
+    return Capabilities(node.hypervisor_type, cpu_info, kinds)
 
 
 def rare(node: Any) -> Mapping[str, Any]:

@@ -26,6 +26,7 @@ def load_pipeline(conf: cfg.ConfigOpts) -> decision.Pipeline:
         weighers=loading.load_weighers(conf),
         consumption=domain.consumption,
         host_subset_size=conf.scheduler_host_subset_size,
+        shuffle_best_same_weighed_hosts=conf.shuffle_best_same_weighed_hosts,
         alternates=conf.scheduler_max_attempts - 1,
     )
 
@@ -52,6 +53,8 @@ class FilterScheduler(Scheduler):
         self.host_manager.refresh()
 
     def _decide(self, context: RequestContext, request: RequestSpec) -> decision.Decision:
+        for each in self._pipeline.filters:
+            each.prepare(request, self.host_manager.node_names)
         decide = functools.partial(
             decision.decide, self._pipeline, request=request, chance=self._chance, context=context
         )

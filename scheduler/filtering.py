@@ -12,7 +12,7 @@ from oslo_log import log as logging
 
 from fleet.objects import RequestSpec
 from scheduler.candidates import Candidates
-from scheduler.filters import BaseHostFilter, ColumnFilter
+from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
 
 LOG = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def _mask(
     properties: dict[str, Any],
     changed: int | None,
 ) -> numpy.ndarray | None:
-    if not isinstance(each, ColumnFilter):
+    if not (isinstance(each, ColumnFilter) and over_columns(each)):
         return _host_by_host(each, hosts, alive, properties)
     if changed is None or each.depends_on_picks:
         return each.mask(hosts, request)

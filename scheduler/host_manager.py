@@ -103,6 +103,12 @@ class HostManager:
             up = is_up(hosts, self._service_down_time_s) & ~hosts.column("disabled") & hosts.present()
             return sorted({hosts.key(row)[0] for row in hosts.rows[up].tolist()})
 
+    def node_names(self) -> list[str]:
+        """Names of all nodes whose service is known, sorted."""
+        with self._lock:
+            hosts = self._cache.candidates(epoch_s(self._clock()))
+            return sorted({hosts.key(row)[1] for row in hosts.rows[hosts.present()].tolist()})
+
     def counts(self) -> dict[str, int]:
         """How many nodes, instances and bookings are known."""
         with self._lock:

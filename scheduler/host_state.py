@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from scheduler.host_table import Key
 
@@ -52,6 +52,14 @@ _CONTAINERS: dict[str, type] = {
 }
 
 
+class Capabilities(NamedTuple):
+    """What many hosts have alike; ``supported_instances`` holds (architecture, hypervisor type, vm mode) triples."""
+
+    hypervisor_type: str | None = None
+    cpu_info: str | None = None
+    supported_instances: tuple[tuple[str, ...], ...] = ()
+
+
 class HostState:
     """nova's attribute names and units: MB of memory and free disk, GB of total disk.
 
@@ -94,6 +102,10 @@ class RowState(HostState):
         self.host, self.nodename = source.key(row)
         self.limits = {}
         self._source = source
+
+    @property
+    def source(self) -> Source:
+        return self._source
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -57,5 +57,8 @@ class InstanceIndex:
     def on_host(self, host: str) -> Mapping[str, TrackedInstance]:
         return self._by_host.get(host, _NOTHING)
 
+    def by_host(self) -> Mapping[str, Mapping[str, TrackedInstance]]:
+        return types.MappingProxyType(self._by_host)
+
     def uuids(self) -> Iterable[str]:
         return self._by_uuid.keys()

@@ -7,6 +7,8 @@ faster formula would round differently and break ties differently.
 
 from __future__ import annotations
 
+import random
+
 import numpy
 
 Bounds = tuple[float, float]
@@ -33,8 +35,13 @@ def normalise(raw: numpy.ndarray, within: Bounds) -> numpy.ndarray:
     return (raw - low) / (high - low)
 
 
-def best(scores: numpy.ndarray, count: int) -> numpy.ndarray:
-    """Positions of the ``count`` highest scores, best first; equal ones in their order. No full sort."""
+def best(scores: numpy.ndarray, count: int, shuffle: random.Random | None = None) -> numpy.ndarray:
+    """Positions of the ``count`` highest scores, best first; equal ones in their order. No full sort.
+
+    :param shuffle: puts those that share the highest score in any order, so that equal hosts take turns
+    """
+    if shuffle is not None:
+        return _best_shuffled(scores, count, shuffle)
     if count == 1:
         return numpy.array([scores.argmax()])
     if count >= len(scores):
@@ -43,3 +50,11 @@ def best(scores: numpy.ndarray, count: int) -> numpy.ndarray:
     above = numpy.flatnonzero(scores > threshold)
     equal = numpy.flatnonzero(scores == threshold)[: count - len(above)]
     return numpy.concatenate((above[numpy.argsort(-scores[above], kind="stable")], equal))
+
+
+def _best_shuffled(scores: numpy.ndarray, count: int, chance: random.Random) -> numpy.ndarray:
+    equal = numpy.flatnonzero(scores == scores.max()).tolist()
+    chance.shuffle(equal)
+    if len(equal) >= count:
+        return numpy.array(equal[:count])
+    return numpy.concatenate((equal, best(scores, count)[len(equal) :]))

@@ -12,7 +12,7 @@ import numpy
 from fleet.objects import RequestSpec
 from scheduler import scores
 from scheduler.candidates import Candidates
-from scheduler.weights import BaseHostWeigher, ColumnWeigher, WeighedHost
+from scheduler.weights import BaseHostWeigher, ColumnWeigher, WeighedHost, over_columns
 
 
 class Weighing:
@@ -31,6 +31,8 @@ class Weighing:
         total = numpy.zeros(len(hosts))
         if len(hosts) > 1:  # one host needs no weighing, and a weigher must not refuse it
             for part in self._parts:
+                if not part.weigher.applies(request):
+                    continue
                 total = total + part.contribution(hosts, request, properties, kept)
         return total
 
@@ -47,8 +49,10 @@ class _Part:
     """One weigher. Bounds that stay leave the contributions of the hosts that a pick has not touched alone."""
 
     def __init__(self, weigher: BaseHostWeigher) -> None:
-        self._weigher = weigher
-        self._incremental = isinstance(weigher, ColumnWeigher) and not weigher.depends_on_picks
+        self.weigher = weigher
+        self._incremental = (
+            isinstance(weigher, ColumnWeigher) and over_columns(weigher) and not weigher.depends_on_picks
+        )
         self._raw: numpy.ndarray | None = None
         self._owned = False
         self._bounds: scores.Bounds | None = None
@@ -63,7 +67,7 @@ class _Part:
             self._bounds = None
         else:
             self._update(hosts, request, properties, kept)
-        within = scores.bounds(self._raw, self._weigher.minval, self._weigher.maxval)
+        within = scores.bounds(self._raw, self.weigher.minval, self.weigher.maxval)
         if self._bounds != within or self._contribution is None:
             self._bounds = within
             multiplier = self._multiplier(hosts)
@@ -89,14 +93,14 @@ class _Part:
             self._raw[kept.changed] = self._weigh(one, request, properties)[0]
 
     def _weigh(self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any]) -> numpy.ndarray:
-        if isinstance(self._weigher, ColumnWeigher):
-            return self._weigher.raw(hosts, request)
+        if isinstance(self.weigher, ColumnWeigher) and over_columns(self.weigher):
+            return self.weigher.raw(hosts, request)
         weighed = [WeighedHost(hosts.state(row)) for row in hosts.rows.tolist()]
-        return numpy.array(self._weigher.weigh_objects(weighed, properties), dtype=float)
+        return numpy.array(self.weigher.weigh_objects(weighed, properties), dtype=float)
 
     def _multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
-        if isinstance(self._weigher, ColumnWeigher):
-            return self._weigher.multiplier(hosts)
-        if not inspect.signature(self._weigher.weight_multiplier).parameters:
-            return self._weigher.weight_multiplier()
-        return numpy.array([self._weigher.weight_multiplier(hosts.state(row)) for row in hosts.rows.tolist()])
+        if isinstance(self.weigher, ColumnWeigher) and over_columns(self.weigher):
+            return self.weigher.multiplier(hosts)
+        if not inspect.signature(self.weigher.weight_multiplier).parameters:
+            return self.weigher.weight_multiplier()
+        return numpy.array([self.weigher.weight_multiplier(hosts.state(row)) for row in hosts.rows.tolist()])

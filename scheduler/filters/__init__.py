@@ -18,7 +18,7 @@ from scheduler.filters.affinity import (
 )
 from scheduler.filters.all_hosts import AllHostsFilter
 from scheduler.filters.availability_zone import AvailabilityZoneFilter
-from scheduler.filters.base import BaseHostFilter, ColumnFilter
+from scheduler.filters.base import BaseHostFilter, ColumnFilter, over_columns
 from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.core import AggregateCoreFilter, CoreFilter
 from scheduler.filters.disk import AggregateDiskFilter, DiskFilter
@@ -44,6 +44,7 @@ __all__ = [
     "ServerGroupAffinityFilter",
     "ServerGroupAntiAffinityFilter",
     "all_filters",
+    "over_columns",
 ]
 
 CLASSES: tuple[type[BaseHostFilter], ...] = (

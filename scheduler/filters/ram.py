@@ -7,7 +7,7 @@ import numpy
 
 from fleet import capacity
 from fleet.objects import RequestSpec
-from scheduler import aggregate_metadata
+from scheduler import overrides
 from scheduler.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 
@@ -40,7 +40,4 @@ class AggregateRamFilter(RamFilter):
 
 def aggregate_ratio(hosts: Candidates, name: str) -> numpy.ndarray:
     """The ratio named so in the aggregates' metadata, or else the host's own."""
-    override = hosts.by_aggregates(
-        lambda aggregates: aggregate_metadata.smallest_number(aggregates, name, numpy.nan), dtype=float
-    )
-    return numpy.where(numpy.isnan(override), hosts.column(name), override)
+    return numpy.asarray(overrides.number(hosts, name, hosts.column(name)))

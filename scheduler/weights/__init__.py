@@ -10,7 +10,7 @@ One of your own needs neither: subclass :class:`BaseHostWeigher` and name its do
 ``scheduler_weight_classes``.
 """
 
-from scheduler.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost
+from scheduler.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost, over_columns
 from scheduler.weights.cpu import CPUWeigher
 from scheduler.weights.disk import DiskWeigher
 from scheduler.weights.io_ops import IoOpsWeigher
@@ -26,6 +26,7 @@ __all__ = [
     "RAMWeigher",
     "WeighedHost",
     "all_weighers",
+    "over_columns",
 ]
 
 CLASSES: tuple[type[BaseHostWeigher], ...] = (RAMWeigher, DiskWeigher, CPUWeigher, IoOpsWeigher)

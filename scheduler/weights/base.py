@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two forms of a weigher, and how raw weights become comparable."""
+"""The two forms of a weigher: nova's, asked host by host, and ours, asked for all hosts at once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy
 from oslo_config import cfg
 
 from fleet.objects import RequestSpec
+from scheduler import one_host, overrides
 from scheduler.candidates import Candidates
 from scheduler.host_state import HostState
 
@@ -44,6 +45,10 @@ class BaseHostWeigher:
         """Called once, at start. A weigher without options of its own is made with no argument."""
         return cls()
 
+    def applies(self, request: RequestSpec) -> bool:
+        """Whether to weigh for this request at all. By default yes; no leaves every host's weight as it is."""
+        return True
+
     def weight_multiplier(self, host_state: HostState | None = None) -> float:
         """How much this weigher counts, negative to turn it round; may be declared without ``host_state``."""
         return 1.0
@@ -64,7 +69,7 @@ class ColumnWeigher(BaseHostWeigher):
     """
 
     depends_on_picks = False
-    #: Name of the option that holds the multiplier, in [DEFAULT].
+    #: Name of the option that holds the multiplier, in [DEFAULT], and of the aggregate metadata that overrides it.
     option = ""
 
     def __init__(self, multiplier: float = 1.0) -> None:
@@ -79,5 +84,31 @@ class ColumnWeigher(BaseHostWeigher):
         raise NotImplementedError
 
     def multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
-        """How much this weigher counts: one number, or one for each of ``hosts``."""
-        return self._multiplier
+        """How much this weigher counts: one number, or one for each of ``hosts`` where aggregates have their own.
+
+        Of several aggregates of a host, the smallest counts (spec/weighers §1.1).
+        """
+        return overrides.number(hosts, self.option, self._multiplier)
+
+    # nova's form of the same, for a subclass that adds to it, and for tests
+
+    def weight_multiplier(self, host_state: HostState | None = None) -> float:
+        if host_state is None:
+            return self._multiplier
+        multiplier = self.multiplier(one_host.candidates(host_state))
+        return float(multiplier[0] if isinstance(multiplier, numpy.ndarray) else multiplier)
+
+    def _weigh_object(self, host_state: HostState, weight_properties: dict[str, Any] | RequestSpec) -> float:
+        request = one_host.request(weight_properties)
+        return float(self.raw(one_host.candidates(host_state), request)[0]) if self.applies(request) else 0.0
+
+
+#: What a subclass of a built-in weigher overrides to go back to weighing host by host.
+_NOVA_FORM = ("_weigh_object", "weigh_objects", "weight_multiplier")
+
+
+def over_columns(each: BaseHostWeigher) -> bool:
+    """Whether to ask ``raw``: not if a subclass of a built-in weigher has its own say on single hosts."""
+    return isinstance(each, ColumnWeigher) and all(
+        getattr(type(each), name) is getattr(ColumnWeigher, name) for name in _NOVA_FORM
+    )

@@ -213,7 +213,7 @@ def test_nova_attributes_of_a_host():
         "hypervisor_type": "QEMU",
         "hypervisor_version": 6000001,
         "host_ip": "192.0.2.1",
-        "supported_instances": (("x",),),
+        "supported_instances": [["x"]],
         "stats": {"rack": "7"},
         "metrics": [],
         "limits": {},

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judging one host in nova's manner: its arguments as the one-row table and the request that columns are judged with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy
+
+from fleet.objects import Aggregate, RequestSpec
+from scheduler import domain
+from scheduler.candidates import Candidates, Inventory
+from scheduler.host_state import HostState, RowState
+from scheduler.host_table import PRESENT
+from scheduler.instance_index import TrackedInstance
+
+#: Key of ``filter_properties`` under which the engine hands on the parsed request (nova's name for it).
+REQUEST = "spec_obj"
+_HEARTBEATS = ("last_seen_up", "updated_at", "created_at")
+
+
+def candidates(state: HostState) -> Candidates:
+    """The host alone; with everything around it that the same request knows, if it is a row of a request."""
+    if isinstance(state, RowState) and isinstance(state.source, Candidates):
+        return state.source.subset(numpy.array([state.row]))
+    return Candidates(_inventory(state), time.time())
+
+
+def request(properties: Mapping[str, Any] | RequestSpec) -> RequestSpec:
+    """The request that ``filter_properties`` tell of: all of it, or the part of it that a test is about.
+
+    :raises errors.InvalidInput: naming the field of what is there and wrong
+    """
+    known = properties if isinstance(properties, RequestSpec) else properties.get(REQUEST)
+    if isinstance(known, RequestSpec):
+        return known
+    assert not isinstance(properties, RequestSpec)
+    spec = properties.get("request_spec") or {}
+    flavor = properties.get("instance_type") or spec.get("instance_type") or {}
+    complete = {"num_instances": 1, **spec, "instance_type": {"vcpus": 1, "memory_mb": 1, **flavor}}
+    return RequestSpec.from_wire(complete, properties)
+
+
+def _inventory(state: HostState) -> Inventory:
+    inventory = Inventory(domain.new_table())
+    table = inventory.table
+    row = table.add((state.host, state.nodename))
+    table.write(row, {PRESENT: True, **_numbers(state)})
+    table.write_object(row, "host_ip", state.host_ip)
+    table.share(row, "capabilities", domain.capabilities(state))
+    for name, value in domain.rare(state).items():
+        table.write_rare(row, name, value)
+    inventory.aggregates = dict(enumerate(_aggregates(state.aggregates), 1))
+    table.share(row, "aggregates", tuple(inventory.aggregates))
+    for uuid, instance in state.instances.items():
+        inventory.instances.place(_tracked(uuid, instance, state.host))
+    return inventory
+
+
+def _numbers(state: HostState) -> dict[str, float]:
+    values = {name: getattr(state, name, 0) or 0 for name in domain.NUMBERS}
+    for resource, ratio in domain.DEFAULT_RATIOS.items():
+        name = f"{resource}_allocation_ratio"
+        values[name] = values[name] or ratio
+    heartbeats = [state.service[name] for name in _HEARTBEATS if state.service.get(name)]
+    values["last_seen_up"] = _epoch_s(heartbeats[0]) if heartbeats else 0.0
+    values["disabled"] = bool(state.service.get("disabled"))
+    values["forced_down"] = bool(state.service.get("forced_down"))
+    values["updated"] = _epoch_s(state.updated) if state.updated else 0.0
+    return values
+
+
+def _epoch_s(time_: datetime | str) -> float:
+    return domain.epoch_s(datetime.fromisoformat(time_) if isinstance(time_, str) else time_)
+
+
+def _aggregates(aggregates: Iterable[Any]) -> list[Aggregate]:
+    """Anything with a ``metadata`` will do, as in nova's own tests."""
+    return [
+        Aggregate(number, f"aggregate{number}", metadata=dict(each.metadata)) for number, each in enumerate(aggregates)
+    ]
+
+
+def _tracked(uuid: str, instance: Any, host: str) -> TrackedInstance:
+    if isinstance(instance, TrackedInstance):
+        return instance
+    type_id = getattr(instance, "instance_type_id", None)
+    return TrackedInstance(uuid, host, instance_type_id=type_id, project_id=getattr(instance, "project_id", None))
