@@ -6,11 +6,17 @@ see the same attributes: oslo.messaging rebuilds a remote error from ``kwargs``.
 is an expected answer; anything not in this file that reaches a boundary is a bug.
 """
 
+from fleet.reasons import Reason
+
 
 class FleetError(Exception):
-    """Base of all expected errors. ``str()`` of a remote copy carries transport noise; show ``message`` instead."""
+    """Base of all expected errors. ``str()`` of a remote copy carries transport noise; show ``message`` instead.
+
+    ``reason_code`` says why in one word, for faults and logs.
+    """
 
     code = 500
+    reason_code = Reason.INTERNAL
     template = "An unknown error occurred."
 
     def __init__(self, **kwargs: object) -> None:
@@ -30,6 +36,7 @@ class InvalidInput(FleetError):
     """A request is malformed. ``field`` is the path of the offending value; correct it and send again."""
 
     code = 400
+    reason_code = Reason.MISCONFIGURED
     template = "Invalid input for {field}: {reason}"
     field: str
     reason: str
@@ -39,6 +46,7 @@ class NotFound(FleetError):
     """The named thing does not exist (or was deleted)."""
 
     code = 404
+    reason_code = Reason.MISCONFIGURED
     template = "{kind} {name} could not be found."
     kind: str
     name: str
@@ -48,6 +56,7 @@ class Conflict(FleetError):
     """The thing exists already, or is in a state that forbids the operation."""
 
     code = 409
+    reason_code = Reason.MISCONFIGURED
     template = "{kind} {name}: {reason}"
     kind: str
     name: str
@@ -57,29 +66,62 @@ class Conflict(FleetError):
 class NoValidHost(FleetError):
     """No host can take the request.
 
-    ``reason`` is a sentence; ``details`` is the decision record (see ``docs/wire-contract.md``): how many hosts were
-    considered and how many each filter kept. Free capacity, relax the request, or read the record to see which filter
-    said no.
+    ``reason`` is a sentence; ``details`` is the decision record (see ``docs/explain.md``): how many hosts were
+    considered, how many each filter kept, the dominant ``reason_code`` and the nearest misses. Do what the code's
+    description says (:class:`fleet.reasons.Reason`).
     """
 
+    reason_code = Reason.CAPACITY
     template = "No valid host was found. {reason}"
     reason: str
 
     def __init__(self, *, reason: str, details: dict | None = None) -> None:
         super().__init__(reason=reason, details=details or {})
         self.details: dict = details or {}
+        self.reason_code = Reason(self.details.get("reason_code") or type(self).reason_code)
 
 
 class MaxRetriesExceeded(NoValidHost):
     """Every attempt that ``scheduler_max_attempts`` allows has been used; each is listed in the instance's events."""
 
+    reason_code = Reason.RACE_LOST
     template = "Exceeded maximum number of retries. {reason}"
+
+
+class PluginFailed(FleetError):
+    """A filter or weigher raised, or answered with what it must not; ``plugin`` is its class, ``problem`` what it did.
+
+    Mend it, take it out of the configuration, or set ``scheduler_filter_error_policy`` to skip.
+    """
+
+    reason_code = Reason.MISCONFIGURED
+    template = "{kind} {plugin} failed: {problem}"
+    kind: str
+    plugin: str
+    problem: str
+
+
+class StaleState(FleetError):
+    """The scheduler cannot read the database, and what it knows is older than ``scheduler_max_state_age`` allows."""
+
+    code = 503
+    reason_code = Reason.STALE_STATE
+    template = "The scheduler cannot read the state of the hosts ({problem}), and what it knows of them is {age}."
+
+
+class NotSupported(FleetError):
+    """The configured scheduler driver does not do this."""
+
+    code = 501
+    reason_code = Reason.MISCONFIGURED
+    template = "{what} is not supported by {driver}."
 
 
 class ComputeResourcesUnavailable(FleetError):
     """A claim was refused: the host is fuller than the scheduler believed. Another host is tried."""
 
     code = 400
+    reason_code = Reason.RACE_LOST
     template = "Insufficient compute resources: {reason}."
     reason: str
 
@@ -87,6 +129,7 @@ class ComputeResourcesUnavailable(FleetError):
 class GroupPolicyViolation(FleetError):
     """Placing the instance here would break its group's policy, as seen when the claim was recorded."""
 
+    reason_code = Reason.RACE_LOST
     template = "Instance {instance_uuid} on host {host} would violate the {policy} policy of group {group_uuid}."
 
 
@@ -120,6 +163,7 @@ class ReportRefused(FleetError):
     """A host's inventory is missing, negative or not a number. The previous one is kept; mend the driver."""
 
     code = 400
+    reason_code = Reason.MISCONFIGURED
     template = "Inventory of {host}:{node} refused: {field} {reason}"
 
 
@@ -127,12 +171,14 @@ class ServiceDown(FleetError):
     """The host's agent has no queue on the broker or no recent heartbeat."""
 
     code = 503
+    reason_code = Reason.HOSTS_DOWN
     template = "Service {binary} on host {host} is down: {reason}"
 
 
 class SchemaMismatch(FleetError):
     """The database schema is not the one this program knows. ``fleet-manage db sync``, or upgrade the program."""
 
+    reason_code = Reason.MISCONFIGURED
     template = "Database schema is at {found}, this program needs {expected}. {advice}"
 
 
@@ -140,6 +186,7 @@ class ConfigError(FleetError):
     """An option has a value that the service cannot start with."""
 
     code = 400
+    reason_code = Reason.MISCONFIGURED
     template = "Option {option}: {reason}"
 
 
@@ -162,4 +209,5 @@ class MetricNotFound(FleetError):
     """A required metric is missing on a host; put MetricsFilter before the weigher or report the metric."""
 
     code = 404
+    reason_code = Reason.MISCONFIGURED
     template = "Metric {name} could not be found on the compute host node {host}.{node}."

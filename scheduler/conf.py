@@ -52,6 +52,41 @@ DRIVER_OPTS = [
     ),
 ]
 
+FAILURE_OPTS = [
+    cfg.StrOpt(
+        "scheduler_filter_error_policy",
+        default="fail",
+        choices=[
+            ("fail", "The request is refused with an error that names the filter or weigher and what it did."),
+            ("skip", "The request is decided without the filter or weigher; the answer and the log name it."),
+        ],
+        help="What becomes of a request when a filter or weigher raises, or answers with what it must not (a wrong "
+        "type, not a number). Other requests are not affected either way. 'skip' may place an instance where a filter "
+        "that works would not have let it go.",
+    ),
+    cfg.FloatOpt(
+        "scheduler_slow_filter_threshold",
+        default=250.0,
+        min=0,
+        help="Milliseconds that a filter or weigher may take over all hosts of a request before a WARNING names it. "
+        "While one is asked, no other request is decided. 0 never warns.",
+    ),
+    cfg.IntOpt(
+        "scheduler_max_state_age",
+        default=60,
+        min=0,
+        help="Seconds for which requests are decided by what is known of the hosts when the database cannot be read; "
+        "the log says STALE. After that they are refused. 0 refuses at once. A claim decided on stale states is still "
+        "checked by its host.",
+    ),
+    cfg.StrOpt(
+        "scheduler_json_config_location",
+        default="",
+        help="A JSON file whose content filters and weighers of your own find as config_options in the filter "
+        "properties. It is read again when it changes; one that cannot be read counts as empty. Empty: none.",
+    ),
+]
+
 FILTER_OPTS = [
     cfg.MultiStrOpt(
         "scheduler_available_filters",
@@ -132,7 +167,7 @@ WEIGHT_OPTS = [
     ),
 ]
 
-OPTS = [*DRIVER_OPTS, *FILTER_OPTS, *WEIGHT_OPTS]
+OPTS = [*DRIVER_OPTS, *FAILURE_OPTS, *FILTER_OPTS, *WEIGHT_OPTS]
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:

@@ -10,9 +10,11 @@ import numpy
 from oslo_config import cfg
 
 from fleet.objects import RequestSpec
+from fleet.reasons import Reason
 from scheduler import one_host
 from scheduler.candidates import Candidates
 from scheduler.host_state import HostState
+from scheduler.shortfall import Shortfall
 
 
 class BaseHostFilter:
@@ -24,6 +26,8 @@ class BaseHostFilter:
 
     #: True if the answer is the same for all instances of one request: then it is asked for the first only.
     run_filter_once_per_request = False
+    #: What kind of no this filter says, for the explanation of a refusal.
+    reason: Reason = Reason.POLICY
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
@@ -48,6 +52,13 @@ class BaseHostFilter:
     ) -> Iterator[HostState] | None:
         """Those of the hosts that pass. Override it to judge them together; None lets no host through."""
         return (host for host in filter_obj_list if self._filter_one(host, filter_properties))
+
+    def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall | None:
+        """The numbers behind the no, for some hosts of a request that was refused, and for counting what still fits.
+
+        Never asked while hosts are chosen. By default there are none; what it raises is logged, and there are none.
+        """
+        return None
 
     def run_filter_for_index(self, index: int) -> bool:
         """Whether to run for the instance with this number (from 0) of the request."""

@@ -9,6 +9,7 @@ import numpy
 from oslo_config import cfg
 
 from fleet.objects import RequestSpec
+from fleet.reasons import Reason
 from scheduler.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 
@@ -23,6 +24,7 @@ class ComputeFilter(ColumnFilter):
     """Hosts pass that are not disabled, not forced down, and were heard from within ``service_down_time``."""
 
     run_filter_once_per_request = True
+    reason = Reason.HOSTS_DOWN
 
     def __init__(self, service_down_time_s: float = 60) -> None:
         self._service_down_time_s = service_down_time_s

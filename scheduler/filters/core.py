@@ -7,13 +7,17 @@ import numpy
 
 from fleet import capacity
 from fleet.objects import RequestSpec
+from fleet.reasons import Reason
 from scheduler.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 from scheduler.filters.ram import aggregate_ratio
+from scheduler.shortfall import Shortfall
 
 
 class CoreFilter(ColumnFilter):
     """Hosts pass with room for the flavor's vcpus; a host that reports no CPU at all passes, unlimited."""
+
+    reason = Reason.CAPACITY
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         requested = request.flavor.vcpus
@@ -27,6 +31,12 @@ class CoreFilter(ColumnFilter):
         total = hosts.column("vcpus_total")
         limit = capacity.limit(total, hosts.column("reserved_vcpus"), self._ratio(hosts))
         return {"vcpu": numpy.where(total > 0, limit, numpy.nan)}
+
+    def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
+        total = numpy.where(hosts.column("vcpus_total") == 0, numpy.inf, hosts.column("vcpus_total"))
+        asked, consumed = request.flavor.vcpus, request.vcpus
+        ratio, reserved = self._ratio(hosts), hosts.column("reserved_vcpus")
+        return Shortfall.of("vcpus", "", asked, total, reserved, ratio, hosts.column("vcpus_used"), consumed)
 
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return hosts.column("cpu_allocation_ratio")

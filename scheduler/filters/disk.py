@@ -7,13 +7,17 @@ import numpy
 
 from fleet import capacity
 from fleet.objects import RequestSpec
+from fleet.reasons import Reason
 from scheduler.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 from scheduler.filters.ram import aggregate_ratio
+from scheduler.shortfall import Shortfall
 
 
 class DiskFilter(ColumnFilter):
     """Hosts pass with room for root, ephemeral and swap disk; no overcommit of one instance against itself."""
+
+    reason = Reason.CAPACITY
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         requested = request.flavor.requested_disk_mb
@@ -27,6 +31,15 @@ class DiskFilter(ColumnFilter):
         total = hosts.column("total_usable_disk_gb") * capacity.MB_PER_GB
         limit = capacity.limit(total, hosts.column("reserved_disk_mb"), self._ratio(hosts))
         return {"disk_gb": limit / capacity.MB_PER_GB}
+
+    def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
+        """In GB: the swap that is asked for may make it a fraction."""
+        total = hosts.column("total_usable_disk_gb")
+        used = total - hosts.column("free_disk_mb") / capacity.MB_PER_GB
+        reserved = hosts.column("reserved_disk_mb") / capacity.MB_PER_GB
+        asked = request.flavor.requested_disk_mb / capacity.MB_PER_GB
+        consumed = capacity.claimed_disk_gb(request.root_gb, request.ephemeral_gb)
+        return Shortfall.of("disk", "GB", asked, total, reserved, self._ratio(hosts), used, consumed)
 
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return hosts.column("disk_allocation_ratio")

@@ -7,13 +7,17 @@ import numpy
 
 from fleet import capacity
 from fleet.objects import RequestSpec
+from fleet.reasons import Reason
 from scheduler import overrides
 from scheduler.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
+from scheduler.shortfall import Shortfall
 
 
 class RamFilter(ColumnFilter):
     """Hosts pass with room for the flavor's memory; no overcommit of one instance against itself."""
+
+    reason = Reason.CAPACITY
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         requested = request.flavor.memory_mb
@@ -26,6 +30,12 @@ class RamFilter(ColumnFilter):
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         total = hosts.column("total_usable_ram_mb")
         return {"memory_mb": capacity.limit(total, hosts.column("reserved_ram_mb"), self._ratio(hosts))}
+
+    def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
+        total, reserved = hosts.column("total_usable_ram_mb"), hosts.column("reserved_ram_mb")
+        used = total - hosts.column("free_ram_mb")
+        asked, consumed = request.flavor.memory_mb, request.memory_mb
+        return Shortfall.of("RAM", "MB", asked, total, reserved, self._ratio(hosts), used, consumed)
 
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return hosts.column("ram_allocation_ratio")

@@ -6,12 +6,15 @@ from __future__ import annotations
 import numpy
 
 from fleet.objects import RequestSpec
+from fleet.reasons import Reason
 from scheduler.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 
 
 class RetryFilter(ColumnFilter):
     """Hosts pass that this build has not tried: the exact host and node, not all nodes of the host."""
+
+    reason = Reason.RACE_LOST
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         if request.retry is None or not request.retry.hosts:
