@@ -46,7 +46,7 @@ amqp: $(STAMP) servers ## the daemons on a private RabbitMQ and PostgreSQL
 	@$(PYTEST) tests/amqp
 
 bench: $(STAMP) ## figures as JSON lines
-	@$(PYTEST) -s tests/bench
+	@$(BIN)/python -m tests.bench
 
 servers: $(STAMP) ## install the servers that the tests start for themselves (root or sudo; otherwise says what is skipped)
 	@.ci/install-servers $(BIN)/bindep

@@ -63,12 +63,11 @@ def build_servers(
 
 
 def _heartbeat(conf: cfg.ConfigOpts, records: Records) -> service.Periodic:
-    """The conductor keeps its own record as it keeps the agents'."""
-    me = {"host": conf.host, "binary": BINARY, "topic": TOPIC, "incarnation": service.new_incarnation()}
-    me.update(pid=os.getpid(), hostname=socket.gethostname())
+    """One record for all the conductors of a host: any of them keeps it alive."""
+    me = {"host": conf.host, "binary": BINARY, "topic": TOPIC, "pid": os.getpid(), "hostname": socket.gethostname()}
 
     def beat() -> None:
-        if records.report_state(BINARY, [conf.host], me["incarnation"]):
+        if records.report_state(BINARY, [conf.host], incarnation=""):
             records.register_services([me])
 
     return service.Periodic("heartbeat", beat, conf.report_interval)

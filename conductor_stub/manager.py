@@ -34,7 +34,7 @@ class ConductorManager:
 
     @endpoint
     def report_state(
-        self, context: RequestContext, binary: fields.Name, hosts: list[fields.Name], incarnation: fields.Name
+        self, context: RequestContext, binary: fields.Name, hosts: list[fields.Name], incarnation: fields.Text
     ) -> dict[str, list[str]]:
         return {"superseded": self._records.report_state(binary, hosts, incarnation)}
 

@@ -9,7 +9,6 @@ import socket
 import oslo_messaging
 from oslo_log import log as logging
 
-from fleet import service
 from fleet.context import new_context
 from fleet.rpc.clients import ConductorAPI
 
@@ -23,7 +22,6 @@ class Registration:
     def __init__(self, conductor: ConductorAPI, host: str) -> None:
         self._conductor = conductor
         self._host = host
-        self._incarnation = service.new_incarnation()
         self._registered = False
         self._lost = False
 
@@ -44,7 +42,6 @@ class Registration:
             "host": self._host,
             "binary": BINARY,
             "topic": "scheduler",
-            "incarnation": self._incarnation,
             "pid": os.getpid(),
             "hostname": socket.gethostname(),
         }
@@ -52,4 +49,6 @@ class Registration:
         self._registered = True
 
     def _report(self) -> None:
-        self._conductor.report_state(new_context(), binary=BINARY, hosts=[self._host], incarnation=self._incarnation)
+        """Any number of workers keep one record alive; one that is gone is made anew at the next beat."""
+        answer = self._conductor.report_state(new_context(), binary=BINARY, hosts=[self._host], incarnation="")
+        self._registered = not answer["superseded"]

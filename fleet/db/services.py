@@ -47,8 +47,12 @@ def heartbeat(
     """Note that these hosts' services live; returns the hosts that another process has registered since.
 
     A heartbeat is not a change: schedulers follow ``last_seen_up`` apart from the generation.
+
+    :param incarnation: the life that speaks; empty for services that any number of processes may serve together
     """
-    mine = (SERVICES.c.binary == binary, SERVICES.c.host.in_(hosts), SERVICES.c.incarnation == incarnation)
+    mine = [SERVICES.c.binary == binary, SERVICES.c.host.in_(hosts)]
+    if incarnation:
+        mine.append(SERVICES.c.incarnation == incarnation)
     seen = tx.execute(SERVICES.update().where(*mine).values(last_seen_up=now, report_count=SERVICES.c.report_count + 1))
     if seen.rowcount == len(hosts):
         return []

@@ -47,6 +47,7 @@ instances_path = {instances_path}
 [database]
 connection = {database_url}
 [conductor]
+workers = 2
 sweep_interval = 1
 placing_timeout = 6
 retry_interval = 1

@@ -367,3 +367,10 @@ def test_unknown_names_are_refused_at_the_door(conductor: Conductor) -> None:
         conductor.create(flavor="m1.none")
     with pytest.raises(errors.NotFound, match="Server group nobody"):
         conductor.create(group="nobody")
+
+
+def test_daemons_that_share_a_record_keep_it_alive_together(database: Database) -> None:
+    """A heartbeat that names no incarnation is taken from any process; one for a host without a record is not."""
+    conductor = Conductor(database)
+    conductor.records.register_services([{"host": "c1", "binary": "fleet-conductor", "topic": "conductor"}])
+    assert conductor.records.report_state("fleet-conductor", ["c1", "c2"], "") == ["c2"]

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 from oslo_messaging.rpc import dispatcher
 
 from fleet import errors
 from fleet.context import RequestContext, new_context
 from fleet.objects import fields
+from fleet.rpc import server
 from fleet.rpc.server import endpoint
 
 
@@ -52,3 +55,23 @@ def test_a_bug_stays_a_bug() -> None:
     """Anything else goes to the log with its traceback."""
     with pytest.raises(RuntimeError):
         Manager().double(new_context(), number=666)
+
+
+LARGE = [
+    ("a mebibyte of text", {"hint": "x" * 2**20}, "is 1048"),
+    (
+        "a hundred thousand brackets",
+        functools.reduce(lambda inner, _: [inner], range(100_000), []),
+        "nested too deeply",
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "request_", "reason"), LARGE, ids=[case[0] for case in LARGE])
+def test_an_absurd_request_is_refused_before_it_is_looked_into(what: str, request_: object, reason: str) -> None:
+    """Size and depth are bounded; the error names the request, and shows none of it."""
+    with pytest.raises(errors.InvalidInput) as caught:
+        server.require_size(request_, "request")
+    assert caught.value.field == "request"
+    assert reason in caught.value.message
+    assert len(caught.value.message) < 200

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tests.bench [PART …]``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Callable
+
+from tests.bench import decision, figures, memory
+
+PARTS: dict[str, Callable[[], None]] = {"decision": decision.run, "memory": memory.run}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Prints figures as JSON lines.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"Of {', '.join(PARTS)}. Default: all.")
+    wanted = parser.parse_args().parts or list(PARTS)
+    unknown = sorted(set(wanted) - set(PARTS))
+    if unknown:
+        parser.error(f"no such part: {', '.join(unknown)}")
+    figures.report("machine", cpus=os.cpu_count(), machine=platform.machine(), python=platform.python_version())
+    for name in wanted:
+        PARTS[name]()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One decision: how long it takes, beside the refresh before it, one pass of numpy, and the obvious scheduler."""
+
+from __future__ import annotations
+
+import functools
+import random
+import uuid
+from typing import Any
+
+import numpy
+from oslo_config import cfg
+
+from fleet import conf as fleet_conf
+from fleet.objects import RequestSpec
+from scheduler import conf as scheduler_conf
+from scheduler import decision
+from scheduler.candidates import Candidates
+from scheduler.decision import Decision, Pipeline
+from scheduler.filter_scheduler import load_pipeline
+from scheduler.host_manager import HostManager
+from tests import factories
+from tests.bench import figures, fleets
+from tests.clock import FakeClock
+from tests.factories import PlacedInstance
+from tests.unit.scheduler import reference
+
+SIZES = (1_000, 10_000, 100_000)
+ROUNDS = {1_000: 300, 10_000: 100, 100_000: 30}
+CHANGED = 0.01
+FLAVORS = ({"vcpus": 1, "memory_mb": 1792}, {"vcpus": 2, "memory_mb": 3584}, {"vcpus": 4, "memory_mb": 7168})
+
+
+class Bench:
+    """A host manager over a fleet that changes, and the configured default pipeline."""
+
+    def __init__(self, hosts: int) -> None:
+        self.feed = fleets.ChangingFeed(hosts)
+        self.manager = HostManager(self.feed, self.feed, clock=FakeClock(factories.NOW))
+        self.pipeline = default_pipeline()
+        self.chance = random.Random(1)
+        self.manager.refresh()
+
+    def request(self, number: int, count: int = 1, **properties: Any) -> RequestSpec:
+        """As a caller sends it. Each is a request of its own: other uuids, sizes in turn."""
+        uuids = [str(uuid.UUID(int=self.chance.getrandbits(128))) for _ in range(count)]
+        wire = {
+            "instance_type": {"root_gb": 10, **FLAVORS[number % len(FLAVORS)]},
+            "num_instances": count,
+            "instance_properties": {"uuid": uuids[0], "project_id": "p"},
+            "instance_uuids": uuids,
+        }
+        return RequestSpec.from_wire(wire, properties)
+
+    def decide(self, request: RequestSpec) -> Decision:
+        work = functools.partial(decision.decide, self.pipeline, request=request, chance=self.chance)
+        made = self.manager.decide(work, request.instance_uuids)
+        assert made.complete
+        return made
+
+
+def default_pipeline() -> Pipeline:
+    conf = cfg.ConfigOpts()
+    fleet_conf.register_opts(conf)
+    scheduler_conf.register_opts(conf)
+    conf([], default_config_files=[])
+    return load_pipeline(conf)
+
+
+def run() -> None:
+    for hosts in SIZES:
+        bench = Bench(hosts)
+        single = _single(bench, hosts)
+        _same_shape(bench, hosts)
+        _several(bench, hosts, single)
+        if hosts == 10_000:
+            _reference(bench, hosts, single)
+
+
+def _single(bench: Bench, hosts: int) -> float:
+    """One instance per request, one host in a hundred changed before each."""
+    decisions, refreshes, rows = [], [], 0
+    placed: list[PlacedInstance] = []
+    for number in range(ROUNDS[hosts] + 1):
+        rows = bench.feed.change(CHANGED, placed)
+        request = bench.request(number)
+        refreshes.append(figures.timed(bench.manager.refresh))
+        made: list[Decision] = []
+        decisions.append(figures.timed(functools.partial(_keep, made, bench, request)))
+        placed = [PlacedInstance(pick.instance_uuid, *pick.key) for pick in made[0].picks]
+    decided, refreshed = figures.Times(decisions[1:]), figures.Times(refreshes[1:])
+    a_pass = figures.repeat(functools.partial(_one_pass, bench), 50)
+    figures.report(
+        "decision",
+        hosts=hosts,
+        **decided.to_line(),
+        numpy_passes=round(decided.median_s / a_pass.median_s, 1),
+        numpy_pass_ms=round(a_pass.median_s * 1e3, 4),
+        refresh_ms=round(refreshed.median_s * 1e3, 3),
+        refresh_us_per_row=round(refreshed.median_s / rows * 1e6, 2),
+    )
+    return decided.median_s
+
+
+def _keep(made: list[Decision], bench: Bench, request: RequestSpec) -> None:
+    made.append(bench.decide(request))
+
+
+def _one_pass(bench: Bench) -> None:
+    """The least that a decision can do: look at every number that the default filters and weighers read, once."""
+
+    def look(candidates: Candidates) -> Decision:
+        for name in _COLUMNS:
+            numpy.add.reduce(candidates.column(name))
+        return Decision(1, 0, (), (), {})
+
+    bench.manager.decide(look, ())
+
+
+_COLUMNS = (
+    "free_ram_mb total_usable_ram_mb reserved_ram_mb ram_allocation_ratio free_disk_mb total_usable_disk_gb"
+    " reserved_disk_mb disk_allocation_ratio vcpus_used vcpus_total reserved_vcpus cpu_allocation_ratio num_io_ops"
+    " disabled last_seen_up"
+).split()
+
+
+def _same_shape(bench: Bench, hosts: int) -> None:
+    """A request like the one before, with one host in a hundred changed since; beside one like none before."""
+    repeated, fresh = [], []
+    for number in range(ROUNDS[hosts]):
+        bench.feed.change(CHANGED)
+        bench.manager.refresh()
+        request = bench.request(0)
+        repeated.append(figures.timed(functools.partial(bench.decide, request)))
+        novel = bench.request(0, scheduler_hints={"nobody": f"{hosts}-{number}"})
+        fresh.append(figures.timed(functools.partial(bench.decide, novel)))
+    again, first = figures.Times(repeated[1:]), figures.Times(fresh[1:])
+    figures.report("same_shape", hosts=hosts, **again.to_line(), of_a_first=round(again.median_s / first.median_s, 3))
+
+
+def _several(bench: Bench, hosts: int, single_s: float) -> None:
+    times = figures.Times([figures.timed(functools.partial(bench.decide, bench.request(0, 100))) for _ in range(5)])
+    figures.report(
+        "hundred_instances",
+        hosts=hosts,
+        **times.to_line(),
+        of_hundred_requests=round(times.median_s / single_s / 100, 3),
+    )
+
+
+def _reference(bench: Bench, hosts: int, single_s: float) -> None:
+    request = bench.request(0)
+    slow = figures.timed(lambda: reference.select(bench.feed.nodes, request, 2, {}))
+    figures.report("reference", hosts=hosts, reference_ms=round(slow * 1e3, 2), times_faster=round(slow / single_s))

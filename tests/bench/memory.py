@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of a cache: what the process grows by for each host, beyond interpreter and imports."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import resource
+from multiprocessing.connection import Connection
+
+import psutil
+
+from scheduler.host_manager import HostManager
+from tests import factories
+from tests.bench import figures, fleets
+from tests.clock import FakeClock
+
+SIZES = (10_000, 100_000)
+
+
+def run() -> None:
+    for hosts in SIZES:
+        # A process of its own: nothing else has grown or fragmented it.
+        mine, theirs = multiprocessing.get_context("spawn").Pipe()
+        worker = multiprocessing.get_context("spawn").Process(target=_measure, args=(hosts, theirs))
+        worker.start()
+        before, after, peak = mine.recv()
+        worker.join()
+        figures.report(
+            "memory",
+            hosts=hosts,
+            bytes_per_host=round((after - before) / hosts),
+            rss_mb=round(after / 2**20, 1),
+            peak_mb=round(peak / 2**20, 1),
+        )
+
+
+def _measure(hosts: int, answer: Connection) -> None:
+    """In pages, so that one host's state is made, told and let go before the next."""
+    gc.collect()
+    before = psutil.Process().memory_info().rss
+    manager = HostManager(_Paged(hosts), _Paged(hosts), clock=FakeClock(factories.NOW))
+    for _page in range(hosts // _Paged.PAGE):
+        manager.refresh()
+    gc.collect()
+    assert manager.counts()["nodes"] == hosts
+    after = psutil.Process().memory_info().rss
+    answer.send((before, after, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
+
+
+class _Paged:
+    """A feed that tells of a thousand hosts at a time."""
+
+    PAGE = 1_000
+
+    def __init__(self, hosts: int) -> None:
+        self._hosts = hosts
+
+    def read(self, since: int) -> object:
+        import random
+
+        chance = random.Random(since)
+        numbers = range(since * self.PAGE, (since + 1) * self.PAGE)
+        nodes = [fleets.make_node(number, chance) for number in numbers]
+        return factories.changes(nodes, generation=since + 1)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler's own service record is made, kept alive, and made anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oslo_messaging
+
+from scheduler.registration import Registration
+
+
+class FakeConductor:
+    """Knows the hosts that registered; ``away`` answers nothing."""
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+        self.calls: list[str] = []
+        self.away = False
+
+    def register_services(self, context: Any, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        self._answer("register")
+        self.known |= {service["host"] for service in services}
+        return []
+
+    def report_state(self, context: Any, binary: str, hosts: list[str], incarnation: str) -> dict[str, list[str]]:
+        self._answer("report")
+        return {"superseded": [host for host in hosts if host not in self.known]}
+
+    def _answer(self, call: str) -> None:
+        self.calls.append(call)
+        if self.away:
+            raise oslo_messaging.MessagingTimeout()
+
+
+def test_registers_once_then_beats() -> None:
+    """One registration, then heartbeats."""
+    conductor = FakeConductor()
+    registration = Registration(conductor, "s1")  # type: ignore[arg-type]
+    for _beat in range(3):
+        registration.beat()
+    assert conductor.calls == ["register", "report", "report"]
+
+
+def test_a_record_that_is_gone_is_made_anew() -> None:
+    """Somebody removed the record: the next heartbeat learns it, and the one after registers."""
+    conductor = FakeConductor()
+    registration = Registration(conductor, "s1")  # type: ignore[arg-type]
+    registration.beat()
+    conductor.known.clear()
+    for _beat in range(2):
+        registration.beat()
+    assert conductor.calls == ["register", "report", "register"]
+    assert conductor.known == {"s1"}
+
+
+def test_an_absent_conductor_is_asked_again() -> None:
+    """A timeout ends nothing; the registration is tried at every beat until it is answered."""
+    conductor = FakeConductor()
+    conductor.away = True
+    registration = Registration(conductor, "s1")  # type: ignore[arg-type]
+    registration.beat()
+    conductor.away = False
+    registration.beat()
+    assert conductor.calls == ["register", "register"]
+    assert conductor.known == {"s1"}
