@@ -29,6 +29,15 @@ class RequestContext(oslo_context.RequestContext):
         values.update(instance_uuid=self.instance_uuid, attempt=self.attempt, host=self.host)
         return values
 
+    def redacted_copy(self) -> Self:
+        """oslo.context's copy for notifications (no tokens), which must not become the thread's current context."""
+        current = oslo_context.get_current()
+        copy = super().redacted_copy()
+        copy.instance_uuid, copy.attempt, copy.host = self.instance_uuid, self.attempt, self.host
+        if current is not None:
+            current.update_store()
+        return copy
+
     def get_logging_values(self) -> dict[str, Any]:
         values = super().get_logging_values()
         values.update(instance_uuid=self.instance_uuid, attempt=self.attempt, build_host=self.host, build=self._build())

@@ -7,6 +7,7 @@ import json
 import logging
 
 import pytest
+from oslo_context import context as oslo_context
 from oslo_log import formatters
 
 from fleet.context import RequestContext, new_context
@@ -36,3 +37,12 @@ def test_a_json_line_names_request_instance_attempt_and_host() -> None:
     assert line["context"]["request_id"] == context.request_id == "req-1"
     facts = {name: line["context"][name] for name in ("instance_uuid", "attempt", "build_host")}
     assert facts == {"instance_uuid": "i", "attempt": 2, "build_host": "h1"}
+
+
+def test_a_copy_for_a_notification_leaves_the_log_lines_alone() -> None:
+    """oslo.messaging copies the context without its tokens; the lines after that are still about the build."""
+    context = RequestContext(auth_token="secret").about(instance_uuid="i", attempt=2, host="h1")
+    copy = context.redacted_copy()
+    assert copy.auth_token is None
+    assert (copy.instance_uuid, copy.attempt, copy.host) == ("i", 2, "h1")
+    assert oslo_context.get_current() is context
