@@ -9,9 +9,9 @@ import platform
 import sys
 from collections.abc import Callable
 
-from tests.bench import decision, figures, memory
+from tests.bench import decision, figures, memory, startup
 
-PARTS: dict[str, Callable[[], None]] = {"decision": decision.run, "memory": memory.run}
+PARTS: dict[str, Callable[[], None]] = {"decision": decision.run, "memory": memory.run, "startup": startup.run}
 
 
 def main() -> int:
