@@ -115,12 +115,12 @@ class Candidates:
 
     def storage(self, name: str) -> str | None:
         """How an attribute of the hosts is kept: ``number``, ``capability``, ``rare``, ``host``; None: there is none."""
+        if name in _VIEWS or name in _PLAIN:
+            return "host"
         if name in self._table.kinds and name != PRESENT:
             return "number"
         if name in Capabilities._fields:
             return "capability"
-        if name in _VIEWS or name in _PLAIN:
-            return "host"
         return "rare" if name in DEFAULTS or name in _RARE_LISTS else None
 
     def in_aggregates(self, key: str) -> bool:
@@ -139,6 +139,13 @@ class Candidates:
             return mask
         wanted = set(rows)
         return numpy.fromiter((row in wanted for row in self._rows.tolist()), dtype=bool, count=len(self._rows))
+
+    def counted(self, amounts: Mapping[str, float]) -> numpy.ndarray:
+        """The amount given for each candidate's host, 0 for hosts that are not in ``amounts``."""
+        spread = numpy.zeros(self._table.size)
+        for host, amount in amounts.items():
+            spread[list(self._table.rows_of_host(host))] = amount
+        return spread if self._rows is None else spread[self._rows]
 
     def rows_of_hosts(self, hosts: Iterable[str]) -> list[int]:
         return [row for host in hosts for row in self._table.rows_of_host(host)]
@@ -201,7 +208,7 @@ class Candidates:
             return self.value(row, name)
         if name in Capabilities._fields:
             shared = self._table.interned["capabilities"].values[self._table.column("capabilities")[row]]
-            return _as_nova_has_it(name, getattr(shared or _UNKNOWN, name))
+            return (shared or _UNKNOWN).shown(name)
         if name in _RARE_LISTS:
             return self._table.rare.get(name, {}).get(row, _RARE_LISTS[name]())
         if name in DEFAULTS:
@@ -259,10 +266,6 @@ def _time(epoch_s: float) -> datetime.datetime | None:
     if not epoch_s:
         return None
     return datetime.datetime.fromtimestamp(epoch_s, datetime.UTC).replace(tzinfo=None)
-
-
-def _as_nova_has_it(name: str, value: Any) -> Any:
-    return [list(kind) for kind in value] if name == "supported_instances" else value
 
 
 _UNKNOWN = Capabilities()

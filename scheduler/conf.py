@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from scheduler.filters import conf as filters
+from scheduler.weights import conf as weights
+
 
 def _later(name: str, group: str = "filter_scheduler") -> list[cfg.DeprecatedOpt]:
     """The name that nova gave to an option later."""
@@ -87,93 +90,12 @@ FAILURE_OPTS = [
     ),
 ]
 
-FILTER_OPTS = [
-    cfg.MultiStrOpt(
-        "scheduler_available_filters",
-        default=["scheduler.filters.all_filters"],
-        deprecated_opts=_later("available_filters"),
-        help="Dotted paths of filter classes, or of functions that return some, that scheduler_default_filters may "
-        "name. May be given several times; a leading 'nova.' is dropped. To add filters of your own, repeat the "
-        "default and name yours after it.",
-    ),
-    cfg.ListOpt(
-        "scheduler_default_filters",
-        default=[
-            "RetryFilter",
-            "AvailabilityZoneFilter",
-            "RamFilter",
-            "DiskFilter",
-            "CoreFilter",
-            "ComputeFilter",
-            "ServerGroupAntiAffinityFilter",
-            "ServerGroupAffinityFilter",
-        ],
-        deprecated_opts=_later("enabled_filters"),
-        help="Class names of the filters that a host must pass, in this order. An unknown name stops the service at "
-        "start.",
-    ),
-    cfg.StrOpt(
-        "default_availability_zone",
-        default="nova",
-        help="Zone of the hosts that no aggregate puts in one.",
-    ),
-]
-
-WEIGHT_OPTS = [
-    cfg.ListOpt(
-        "scheduler_weight_classes",
-        default=["scheduler.weights.all_weighers"],
-        deprecated_opts=_later("weight_classes"),
-        help="Dotted paths of weigher classes, or of functions that return some. All of them are used.",
-    ),
-    cfg.IntOpt(
-        "scheduler_host_subset_size",
-        default=1,
-        min=1,
-        deprecated_opts=_later("host_subset_size"),
-        help="The host is drawn from this many best ones. More than 1 makes several schedulers choose the same host "
-        "less often, at the price of a second-best choice.",
-    ),
-    cfg.BoolOpt(
-        "shuffle_best_same_weighed_hosts",
-        default=False,
-        deprecated_opts=_later("shuffle_best_same_weighed_hosts"),
-        help="Whether hosts that share the best weight are put in random order before one is chosen. Set it where "
-        "hosts are often equal (empty, or weighers turned off) and the first of them should not get everything.",
-    ),
-    cfg.FloatOpt(
-        "ram_weight_multiplier",
-        default=1.0,
-        deprecated_opts=_later("ram_weight_multiplier"),
-        help="How much free memory counts. Positive spreads instances over hosts, negative stacks them.",
-    ),
-    cfg.FloatOpt(
-        "disk_weight_multiplier",
-        default=1.0,
-        deprecated_opts=_later("disk_weight_multiplier"),
-        help="How much free disk counts. Positive spreads instances over hosts, negative stacks them.",
-    ),
-    cfg.FloatOpt(
-        "cpu_weight_multiplier",
-        default=1.0,
-        deprecated_opts=_later("cpu_weight_multiplier"),
-        help="How much free vcpus count. Positive spreads instances over hosts, negative stacks them.",
-    ),
-    cfg.FloatOpt(
-        "io_ops_weight_multiplier",
-        default=-1.0,
-        deprecated_opts=_later("io_ops_weight_multiplier"),
-        help="How much builds and other heavy operations under way count. Negative prefers quiet hosts.",
-    ),
-]
-
-OPTS = [*DRIVER_OPTS, *FAILURE_OPTS, *FILTER_OPTS, *WEIGHT_OPTS]
-
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
-    conf.register_opts(OPTS)
+    for group, opts in list_opts():
+        conf.register_opts(opts, group=None if group == "DEFAULT" else group)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """For oslo-config-generator."""
-    return [("DEFAULT", OPTS)]
+    return [("DEFAULT", [*DRIVER_OPTS, *FAILURE_OPTS]), *filters.list_opts(), *weights.list_opts()]

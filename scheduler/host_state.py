@@ -59,6 +59,11 @@ class Capabilities(NamedTuple):
     cpu_info: str | None = None
     supported_instances: tuple[tuple[str, ...], ...] = ()
 
+    def shown(self, name: str) -> Any:
+        """As nova's HostState has it: lists."""
+        value = getattr(self, name)
+        return [list(kind) for kind in value] if name == "supported_instances" else value
+
 
 class HostState:
     """nova's attribute names and units: MB of memory and free disk, GB of total disk.

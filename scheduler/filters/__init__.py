@@ -16,33 +16,66 @@ from scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
 )
+from scheduler.filters.aggregate_image_properties_isolation import AggregateImagePropertiesIsolation
+from scheduler.filters.aggregate_instance_extra_specs import AggregateInstanceExtraSpecsFilter
+from scheduler.filters.aggregate_multitenancy_isolation import AggregateMultiTenancyIsolation
 from scheduler.filters.all_hosts import AllHostsFilter
 from scheduler.filters.availability_zone import AvailabilityZoneFilter
 from scheduler.filters.base import BaseHostFilter, ColumnFilter, over_columns
+from scheduler.filters.cidr_affinity import SimpleCIDRAffinityFilter
 from scheduler.filters.compute import ComputeFilter
+from scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from scheduler.filters.core import AggregateCoreFilter, CoreFilter
 from scheduler.filters.disk import AggregateDiskFilter, DiskFilter
+from scheduler.filters.exact import ExactCoreFilter, ExactDiskFilter, ExactRamFilter
+from scheduler.filters.image_properties import ImagePropertiesFilter
+from scheduler.filters.io_ops import AggregateIoOpsFilter, IoOpsFilter
+from scheduler.filters.isolated_hosts import IsolatedHostsFilter
+from scheduler.filters.json import JsonFilter
+from scheduler.filters.metrics import MetricsFilter
+from scheduler.filters.num_instances import AggregateNumInstancesFilter, NumInstancesFilter
 from scheduler.filters.ram import AggregateRamFilter, RamFilter
 from scheduler.filters.retry import RetryFilter
+from scheduler.filters.trusted import TrustedFilter
+from scheduler.filters.type_affinity import AggregateTypeAffinityFilter, TypeAffinityFilter
 
 __all__ = [
-    "CLASSES",
     "AggregateCoreFilter",
     "AggregateDiskFilter",
+    "AggregateImagePropertiesIsolation",
+    "AggregateInstanceExtraSpecsFilter",
+    "AggregateIoOpsFilter",
+    "AggregateMultiTenancyIsolation",
+    "AggregateNumInstancesFilter",
     "AggregateRamFilter",
+    "AggregateTypeAffinityFilter",
     "AllHostsFilter",
     "AvailabilityZoneFilter",
     "BaseHostFilter",
+    "CLASSES",
     "ColumnFilter",
+    "ComputeCapabilitiesFilter",
     "ComputeFilter",
     "CoreFilter",
     "DifferentHostFilter",
     "DiskFilter",
+    "ExactCoreFilter",
+    "ExactDiskFilter",
+    "ExactRamFilter",
+    "ImagePropertiesFilter",
+    "IoOpsFilter",
+    "IsolatedHostsFilter",
+    "JsonFilter",
+    "MetricsFilter",
+    "NumInstancesFilter",
     "RamFilter",
     "RetryFilter",
     "SameHostFilter",
     "ServerGroupAffinityFilter",
     "ServerGroupAntiAffinityFilter",
+    "SimpleCIDRAffinityFilter",
+    "TrustedFilter",
+    "TypeAffinityFilter",
     "all_filters",
     "over_columns",
 ]
@@ -50,18 +83,37 @@ __all__ = [
 CLASSES: tuple[type[BaseHostFilter], ...] = (
     AggregateCoreFilter,
     AggregateDiskFilter,
+    AggregateImagePropertiesIsolation,
+    AggregateInstanceExtraSpecsFilter,
+    AggregateIoOpsFilter,
+    AggregateMultiTenancyIsolation,
+    AggregateNumInstancesFilter,
     AggregateRamFilter,
+    AggregateTypeAffinityFilter,
     AllHostsFilter,
     AvailabilityZoneFilter,
+    ComputeCapabilitiesFilter,
     ComputeFilter,
     CoreFilter,
     DifferentHostFilter,
     DiskFilter,
+    ExactCoreFilter,
+    ExactDiskFilter,
+    ExactRamFilter,
+    ImagePropertiesFilter,
+    IoOpsFilter,
+    IsolatedHostsFilter,
+    JsonFilter,
+    MetricsFilter,
+    NumInstancesFilter,
     RamFilter,
     RetryFilter,
     SameHostFilter,
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
+    SimpleCIDRAffinityFilter,
+    TrustedFilter,
+    TypeAffinityFilter,
 )
 
 

@@ -10,26 +10,49 @@ One of your own needs neither: subclass :class:`BaseHostWeigher` and name its do
 ``scheduler_weight_classes``.
 """
 
+from scheduler.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher
 from scheduler.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost, over_columns
+from scheduler.weights.build_failure import BuildFailureWeigher
 from scheduler.weights.cpu import CPUWeigher
 from scheduler.weights.disk import DiskWeigher
+from scheduler.weights.hypervisor_version import HypervisorVersionWeigher
 from scheduler.weights.io_ops import IoOpsWeigher
+from scheduler.weights.metrics import MetricsWeigher
+from scheduler.weights.num_instances import NumInstancesWeigher
 from scheduler.weights.ram import RAMWeigher
 
 __all__ = [
-    "CLASSES",
     "BaseHostWeigher",
+    "BuildFailureWeigher",
+    "CLASSES",
     "CPUWeigher",
     "ColumnWeigher",
     "DiskWeigher",
+    "HypervisorVersionWeigher",
     "IoOpsWeigher",
+    "MetricsWeigher",
+    "NumInstancesWeigher",
     "RAMWeigher",
+    "ServerGroupSoftAffinityWeigher",
+    "ServerGroupSoftAntiAffinityWeigher",
     "WeighedHost",
     "all_weighers",
     "over_columns",
 ]
 
-CLASSES: tuple[type[BaseHostWeigher], ...] = (RAMWeigher, DiskWeigher, CPUWeigher, IoOpsWeigher)
+#: Nova's CrossCellWeigher is not among them: there are no cells.
+CLASSES: tuple[type[BaseHostWeigher], ...] = (
+    RAMWeigher,
+    DiskWeigher,
+    CPUWeigher,
+    IoOpsWeigher,
+    MetricsWeigher,
+    ServerGroupSoftAffinityWeigher,
+    ServerGroupSoftAntiAffinityWeigher,
+    BuildFailureWeigher,
+    HypervisorVersionWeigher,
+    NumInstancesWeigher,
+)
 
 
 def all_weighers() -> list[type[BaseHostWeigher]]:

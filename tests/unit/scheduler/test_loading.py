@@ -89,7 +89,7 @@ def test_default_weighers():
     """All weighers that come with the scheduler, with their multipliers."""
     made = loading.load_weighers(configuration(io_ops_weight_multiplier=-3.5))
     assert [cls.__name__ for cls in weights.CLASSES] == names(made)
-    assert -3.5 == made[-1]._multiplier
+    assert -3.5 == made[names(made).index("IoOpsWeigher")]._multiplier
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that can run the image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy
+from oslo_config import cfg
+from oslo_utils import versionutils
+
+from fleet import errors
+from fleet.objects import RequestSpec
+from scheduler import attributes
+from scheduler.candidates import Candidates
+from scheduler.filters import guest_kinds
+from scheduler.filters.base import ColumnFilter
+from scheduler.host_state import Capabilities
+
+#: nova's later name of an image property, then the earlier one.
+ARCHITECTURE = ("hw_architecture", "architecture")
+HYPERVISOR_TYPE = ("img_hv_type", "hypervisor_type")
+VM_MODE = ("hw_vm_mode", "vm_mode")
+HYPERVISOR_VERSION = ("img_hv_requested_version", "hypervisor_version_requires")
+MAXPHYSADDR = ("hw_maxphysaddr_bits",)
+
+
+class ImagePropertiesFilter(ColumnFilter):
+    """Hosts pass that support the image's architecture, hypervisor type and version, and vm mode (spec/filters §6.1).
+
+    One kind of guest that the host supports must have all that the image names. Of an image that names none, the
+    required hypervisor version is not looked at, as in nova.
+    """
+
+    run_filter_once_per_request = True
+
+    def __init__(self, default_architecture: str | None = None) -> None:
+        self._default_architecture = default_architecture
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
+        return cls(conf.image_properties_default_architecture)
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+        wanted = self._wanted(request)
+        version = _parsed(request, HYPERVISOR_VERSION, versionutils.VersionPredicate)
+        bits = _parsed(request, MAXPHYSADDR, int)
+        mask: numpy.ndarray | None = None
+        if wanted:
+            mask = hosts.by_capabilities(lambda kind: any(wanted <= set(each) for each in kind.supported_instances))
+            if version:
+                mask = mask & hosts.by_number("hypervisor_version", lambda number: _satisfies(number, version))
+        if bits is not None:
+            wide = hosts.by_capabilities(lambda kind: _address_bits(kind) >= bits)
+            mask = wide if mask is None else mask & wide
+        return mask
+
+    def _wanted(self, request: RequestSpec) -> set[str]:
+        found = {
+            _parsed(request, ARCHITECTURE, guest_kinds.architecture) or self._default_architecture,
+            _parsed(request, HYPERVISOR_TYPE, guest_kinds.hypervisor_type),
+            _parsed(request, VM_MODE, guest_kinds.vm_mode),
+        }
+        return {name for name in found if name}
+
+
+def _parsed(request: RequestSpec, names: tuple[str, ...], parse: Callable[[str], Any]) -> Any:
+    """The image's property of the first of these names that it has, parsed; None if it has none."""
+    for name in names:
+        value = request.image.properties.get(name)
+        if not value:
+            continue
+        try:
+            return parse(str(value))
+        except ValueError as wrong:
+            field = f"request_spec.image.properties.{name}"
+            raise errors.InvalidInput(field=field, reason=str(wrong)) from None
+    return None
+
+
+def _satisfies(version: int, required: versionutils.VersionPredicate) -> bool:
+    """0 means that the host has not said."""
+    return not version or required.satisfied_by(versionutils.convert_version_to_str(version))
+
+
+def _address_bits(kind: Capabilities) -> float:
+    """How wide an address the host's processor can form; a host that does not say is not held back."""
+    bits = attributes.follow(kind.cpu_info, ["maxphysaddr", "bits"])
+    return bits if isinstance(bits, int | float) else numpy.inf

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that are lists of ``name=number``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from oslo_log import log as logging
+
+LOG = logging.getLogger(__name__)
+
+
+def parse(items: Iterable[str], option: str) -> list[tuple[str, float]]:
+    """The good items in their order; the others are named in one warning (spec/weighers §3)."""
+    good: list[tuple[str, float]] = []
+    bad: list[str] = []
+    for item in items:
+        name, equals, number = item.partition("=")
+        try:
+            if not (name and equals):
+                raise ValueError(item)
+            good.append((name, float(number)))
+        except ValueError:
+            bad.append(item)
+    if bad:
+        LOG.warning("Option %s: ignoring what is not name=number: %s", option, ", ".join(bad))
+    return good

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Avoids hosts on which builds have failed."""
+
+from __future__ import annotations
+
+import numpy
+
+from fleet.objects import RequestSpec
+from scheduler.candidates import Candidates
+from scheduler.weights.base import ColumnWeigher
+
+
+class BuildFailureWeigher(ColumnWeigher):
+    """Builds that failed there since the last success; they count against a host, by as much as the option says."""
+
+    option = "build_failure_weight_multiplier"
+
+    def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        return hosts.column("failed_builds")
+
+    def multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
+        return -super().multiplier(hosts)
