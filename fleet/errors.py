@@ -211,3 +211,17 @@ class MetricNotFound(FleetError):
     code = 404
     reason_code = Reason.MISCONFIGURED
     template = "Metric {name} could not be found on the compute host node {host}.{node}."
+
+
+class CPUPinningUnknown(FleetError):
+    """An instance holds CPUs that its host cell does not have: the host has changed under it."""
+
+    code = 400
+    template = "CPUs {requested} are not among those that may be pinned: {available}."
+
+
+class CPUPinningInvalid(FleetError):
+    """CPUs were to be pinned that are pinned already: what is fitted to one state of a host must be taken from it."""
+
+    code = 400
+    template = "CPUs {requested} are not all free: {free} are."

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PCI requests of a flavor: names, which the operator's aliases say the meaning of (spec/filters §8.7, §9)."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from fleet import errors
+from fleet.hardware.constraints import EXTRA_SPECS, PROPERTIES
+from fleet.objects import Flavor, Image, fields, structure
+from fleet.objects.pci import NumaPolicy, PciRequest
+
+ALIAS = "pci_passthrough:alias"
+OPTION = "[pci] alias"
+POLICY_SPEC, POLICY_PROPERTY = "hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy"
+
+_MOST_DEVICES = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Alias:
+    """One alternative of a name."""
+
+    name: fields.Name
+    vendor_id: fields.Text | None = None
+    product_id: fields.Text | None = None
+    device_type: Literal["type-PCI", "type-PF", "type-VF", "vdpa"] | None = None
+    numa_policy: NumaPolicy | None = None
+
+    def properties(self) -> dict[str, str]:
+        named = {"vendor_id": self.vendor_id, "product_id": self.product_id, "dev_type": self.device_type}
+        return {key: value for key, value in named.items() if value is not None}
+
+
+Aliases = Mapping[str, tuple[Alias, ...]]
+
+
+def parse_aliases(texts: Sequence[str]) -> Aliases:
+    """The option's values: each the JSON of one alias; a name given again is an alternative.
+
+    :raises errors.ConfigError: one of them is none, or two of a name differ in type or policy
+    """
+    found: dict[str, tuple[Alias, ...]] = {}
+    for text in texts:
+        try:
+            alias = fields.parse(Alias, structure.plain(text, "alias"), "alias")
+        except errors.InvalidInput as invalid:
+            raise errors.ConfigError(option=OPTION, reason=f"{text}: {invalid.message}") from None
+        others = found.get(alias.name, ())
+        if any((each.device_type, each.numa_policy) != (alias.device_type, alias.numa_policy) for each in others):
+            reason = f"all entries of {alias.name} must have the same device_type and numa_policy"
+            raise errors.ConfigError(option=OPTION, reason=reason)
+        if not alias.properties():
+            raise errors.ConfigError(option=OPTION, reason=f"{alias.name} names no property of a device")
+        found[alias.name] = (*others, alias)
+    return found
+
+
+def requested_devices(flavor: Flavor, image: Image, aliases: Aliases) -> tuple[PciRequest, ...]:
+    """``pci_passthrough:alias`` is ``NAME:COUNT``, several with commas; without COUNT it is one device.
+
+    :raises errors.InvalidInput: naming the extra spec or image property that is wrong
+    """
+    text = flavor.extra_specs.get(ALIAS, "")
+    policy = _numa_policy(flavor, image)
+    return tuple(
+        _request(part.strip(), number, policy, aliases) for number, part in enumerate(text.split(",") if text else ())
+    )
+
+
+def _request(text: str, number: int, policy: NumaPolicy | None, aliases: Aliases) -> PciRequest:
+    name, has_count, count = text.partition(":")
+    if name not in aliases:
+        raise _invalid(f"{name!r} is not an alias that the conductor knows; option {OPTION} declares them")
+    if has_count and (not count.isdigit() or not 0 < int(count) <= _MOST_DEVICES):
+        raise _invalid(f"{count!r} is no number of devices from 1 to {_MOST_DEVICES}")
+    alternatives = aliases[name]
+    return PciRequest(
+        count=int(count or 1),
+        spec=tuple(alias.properties() for alias in alternatives),
+        alias_name=name,
+        # Unique within the instance is enough: devices are held by the instance, and told apart by this.
+        request_id=f"{number}-{name}"[:255],
+        numa_policy=policy or alternatives[0].numa_policy,
+    )
+
+
+def _numa_policy(flavor: Flavor, image: Image) -> NumaPolicy | None:
+    """What flavor or image say outdoes the alias."""
+    flavors = _policy(flavor.extra_specs, POLICY_SPEC, EXTRA_SPECS)
+    images = _policy(image.properties, POLICY_PROPERTY, PROPERTIES)
+    if flavors and images and flavors != images:
+        reason = f"is {images}, which {EXTRA_SPECS}.{POLICY_SPEC} {flavors} forbids"
+        raise errors.InvalidInput(field=f"{PROPERTIES}.{POLICY_PROPERTY}", reason=reason)
+    return flavors or images
+
+
+def _policy(values: Mapping[str, object], name: str, path: str) -> NumaPolicy | None:
+    value = values.get(name)
+    if value is None:
+        return None
+    known = typing.get_args(NumaPolicy)
+    if value not in known:
+        raise errors.InvalidInput(field=f"{path}.{name}", reason=f"{value!r} is none of {', '.join(known)}")
+    return typing.cast(NumaPolicy, value)
+
+
+def _invalid(reason: str) -> errors.InvalidInput:
+    return errors.InvalidInput(field=f"{EXTRA_SPECS}.{ALIAS}", reason=reason)

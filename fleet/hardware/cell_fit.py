@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether one instance cell fits one host cell (spec/filters §8.4)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fleet.hardware import pages, pinning
+from fleet.objects.numa import DEDICATED, HostCell, InstanceCell, Limits
+
+
+def fit_cell(host: HostCell, cell: InstanceCell, limits: Limits | None) -> InstanceCell | None:
+    """The cell as the host would hold it; None if it does not fit.
+
+    An instance never overcommits against itself. Vcpus that float, and their memory, are overcommitted as ``limits``
+    allow (None: as far as you like); a cell with vcpus of their own is not overcommitted at all.
+    """
+    if not _can_ever_fit(host, cell) or not _has_room(host, cell, limits):
+        return None
+    pagesize = pages.choose(host, cell) if cell.pagesize is not None else None
+    if pagesize is None and (cell.pagesize is not None or not pages.room_without_size(host, cell)):
+        return None
+    held = dataclasses.replace(cell, id=host.id, pagesize=pagesize)
+    return _pinned(host, held) if cell.pcpuset else held
+
+
+def _can_ever_fit(host: HostCell, cell: InstanceCell) -> bool:
+    if cell.memory > host.memory or len(cell.pcpuset) > len(host.dedicated_cpus):
+        return False
+    together = host.pcpuset is None  # then both kinds of vcpus come from one set
+    return len(cell.cpuset if together else cell.shared_vcpus) <= len(host.cpuset)
+
+
+def _has_room(host: HostCell, cell: InstanceCell, limits: Limits | None) -> bool:
+    if cell.pcpuset:
+        return cell.memory <= host.avail_memory and _has_cpus(host, cell, limits)
+    if limits is None:
+        return True
+    memory_limit = host.memory * limits.ram_allocation_ratio
+    return host.memory_usage + cell.memory <= memory_limit and _has_shared_cpus(host, cell, limits)
+
+
+def _has_cpus(host: HostCell, cell: InstanceCell, limits: Limits | None) -> bool:
+    if host.pcpuset is None:
+        return host.cpu_usage + len(cell.cpuset) <= len(host.cpuset)
+    return not cell.shared_vcpus or limits is None or _has_shared_cpus(host, cell, limits)
+
+
+def _has_shared_cpus(host: HostCell, cell: InstanceCell, limits: Limits) -> bool:
+    return host.cpu_usage + len(cell.shared_vcpus) <= len(host.cpuset) * limits.cpu_allocation_ratio
+
+
+def _pinned(host: HostCell, cell: InstanceCell) -> InstanceCell | None:
+    found = pinning.pin(host, cell)
+    if found is None:
+        return None
+    topology = found.topology if cell.cpu_policy == DEDICATED else cell.cpu_topology
+    return dataclasses.replace(
+        cell, cpu_pinning=found.cpus, cpu_topology=cell.cpu_topology or topology, cpuset_reserved=found.idle
+    )

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of NUMA cells and PCI devices, which several services read."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+PCI_OPTS = [
+    cfg.MultiStrOpt(
+        "alias",
+        default=[],
+        deprecated_opts=[cfg.DeprecatedOpt("pci_alias", group="DEFAULT")],
+        help="A name for PCI devices, as JSON with name, and of vendor_id, product_id, device_type (type-PCI, type-PF, "
+        "type-VF, vdpa) and numa_policy (required, legacy, preferred, socket) what applies. May be given several times; "
+        "a name given again adds an alternative. A flavor asks for devices with the extra spec "
+        'pci_passthrough:alias = NAME:COUNT. Example: {"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}. '
+        "Read by the conductor.",
+    ),
+]
+
+COMPUTE_OPTS = [
+    cfg.BoolOpt(
+        "packing_host_numa_cells_allocation_strategy",
+        default=False,
+        help="Which of a host's NUMA cells an instance gets where several will do. True: the fullest, so that cells "
+        "stay free as a whole for large instances. False: the emptiest, so that load spreads. Read by the agents.",
+    ),
+]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    for group, opts in _groups():
+        conf.register_opts(opts, group=group)
+
+
+def _groups() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
+    """Made anew each time: a group keeps the values set on it, and two configurations must not share them."""
+    return [
+        (cfg.OptGroup("pci", title="PCI devices"), PCI_OPTS),
+        (cfg.OptGroup("compute", title="Compute hosts"), COMPUTE_OPTS),
+    ]
+
+
+def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
+    """For oslo-config-generator."""
+    return _groups()

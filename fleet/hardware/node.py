@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node's cells and devices together: what is left, what an instance wants of it, and what it then holds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from fleet.hardware import pools, topology_fit, usage
+from fleet.objects.numa import HostTopology, InstanceTopology, Limits
+from fleet.objects.pci import PciRequest
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """What an instance is given: its cells on the host, and devices by kind."""
+
+    topology: InstanceTopology | None = None
+    devices: tuple[pools.Taken, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Hardware:
+    """What a node has, less what is held of it. ``limits`` stretch its cells for vcpus that float."""
+
+    topology: HostTopology | None = None
+    pools: pools.Pools = ()
+    limits: Limits | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What an instance asks for beyond memory, disk and vcpus."""
+
+    topology: InstanceTopology | None = None
+    devices: tuple[PciRequest, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.topology is not None or bool(self.devices)
+
+    @property
+    def device_count(self) -> int:
+        return sum(request.count for request in self.devices)
+
+    def taken_from(self, hardware: Hardware | None) -> Hardware | None:
+        """What is left with one more such instance; the same where it does not fit."""
+        held = fit(hardware, self) if hardware is not None else None
+        return hardware if hardware is None or held is None else take(hardware, held)
+
+
+def fit(hardware: Hardware, wanted: Wanted, packing: bool = False) -> Held | None:
+    """How the node would meet ``wanted``; None if it cannot. A topology never fits a node that reports none."""
+    if wanted.topology is None:
+        alone = pools.allocate(hardware.pools, wanted.devices)
+        return None if alone is None else Held(devices=alone.taken)
+    if hardware.topology is None:
+        return None
+    found = topology_fit.fit_topology(
+        hardware.topology, wanted.topology, hardware.limits, hardware.pools, wanted.devices, packing
+    )
+    return None if found is None else Held(found.topology, found.devices.taken)
+
+
+def take(hardware: Hardware, held: Held) -> Hardware:
+    """The node less ``held``, which was fitted to it."""
+    topology = hardware.topology
+    if topology is not None and held.topology is not None:
+        topology = usage.add(topology, held.topology)
+    kinds = [each.kind for each in held.devices for _ in range(each.count)]
+    return dataclasses.replace(hardware, topology=topology, pools=pools.less(hardware.pools, kinds))
+
+
+def wants_thread_siblings(extra_specs: Mapping[str, str], image_properties: Mapping[str, Any]) -> bool:
+    """Whether only a host with hyperthreading will do: CPUs of its own, and ``require`` as thread policy."""
+    policies = (extra_specs.get("hw:cpu_policy"), image_properties.get("hw_cpu_policy"))
+    threads = (extra_specs.get("hw:cpu_thread_policy"), image_properties.get("hw_cpu_thread_policy"))
+    return "dedicated" in policies and "require" in threads

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which CPUs of a host cell the vcpus get that want one of their own (spec/filters §8.5)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from fleet.objects.numa import ISOLATE, PREFER, REQUIRE, CpuTopology, HostCell, InstanceCell
+
+Cpus = frozenset[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pinning:
+    """``cpus`` maps vcpu to CPU; ``idle`` are CPUs that nobody gets while this holds."""
+
+    cpus: dict[int, int]
+    topology: CpuTopology
+    idle: Cpus = frozenset()
+
+
+def pin(host: HostCell, cell: InstanceCell) -> Pinning | None:
+    """CPUs for ``cell.pcpuset``, core by core; None if the cell's thread policy cannot be met.
+
+    ``isolate`` takes one thread of cores that are free altogether, ``require`` at least two threads of a core;
+    ``prefer``, which is also the default, as many threads of a core as it can, and if that fails any free CPUs.
+    """
+    cores = _cores(host)
+    if cell.cpu_thread_policy == ISOLATE:
+        return _isolated(cores, host.free_cpus, cell)
+    free = [sorted(core & host.free_cpus) for core in cores]
+    least = 2 if cell.cpu_thread_policy == REQUIRE else 1
+    found = _packed(free, cell, least)
+    if found is None and cell.cpu_thread_policy in (None, PREFER) and _guest_threads(cell) == 1:
+        return _anywhere(host.free_cpus, cell)
+    return found
+
+
+def _cores(host: HostCell) -> list[Cpus]:
+    """Threads by core, in the host's order; a CPU of which no siblings are known is a core by itself."""
+    known = frozenset().union(*host.siblings)
+    return [*host.siblings, *(frozenset([cpu]) for cpu in sorted(host.dedicated_cpus - known))]
+
+
+def _isolated(cores: Sequence[Cpus], free: Cpus, cell: InstanceCell) -> Pinning | None:
+    count = len(cell.pcpuset)
+    chosen = [core for core in cores if core <= free][:count]
+    if len(chosen) < count or _guest_threads(cell) > 1:
+        return None
+    cpus = dict(zip(sorted(cell.pcpuset), (min(core) for core in chosen), strict=True))
+    idle = frozenset().union(*chosen) - frozenset(cpus.values())
+    return Pinning(cpus, CpuTopology(cores=count), idle)
+
+
+def _packed(free: Sequence[list[int]], cell: InstanceCell, least: int) -> Pinning | None:
+    """The largest number of threads a core, from all that a core has down to ``least``, for which there is room."""
+    count = len(cell.pcpuset)
+    for threads in range(max(map(len, free), default=0), max(least, _guest_threads(cell)) - 1, -1):
+        usable = [core[:threads] for core in free if len(core) >= threads]
+        if threads * len(usable) >= count:
+            cpus = dict(zip(sorted(cell.pcpuset), (cpu for core in usable for cpu in core), strict=False))
+            return Pinning(cpus, _guest_topology(count, threads))
+    return None
+
+
+def _anywhere(free: Cpus, cell: InstanceCell) -> Pinning | None:
+    count = len(cell.pcpuset)
+    if len(free) < count:
+        return None
+    return Pinning(dict(zip(sorted(cell.pcpuset), sorted(free), strict=False)), CpuTopology(cores=count))
+
+
+def _guest_threads(cell: InstanceCell) -> int:
+    return cell.cpu_topology.threads if cell.cpu_topology else 1
+
+
+def _guest_topology(count: int, threads: int) -> CpuTopology:
+    """Threads are shown to the guest only where every core of its has all of them."""
+    if count % threads:
+        return CpuTopology(cores=count)
+    return CpuTopology(cores=count // threads, threads=threads)

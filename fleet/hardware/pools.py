@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools of PCI devices: whether they meet requests, and what is left of them then (spec/filters §9)."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Collection, Iterable, Sequence
+
+from fleet.objects.numa import HostCell
+from fleet.objects.pci import (
+    LEGACY,
+    PREFERRED,
+    REQUIRED,
+    SOCKET,
+    Kind,
+    PciDevice,
+    PciPool,
+    PciRequest,
+)
+
+Pools = tuple[PciPool, ...]
+
+#: Devices of these kinds go only to requests that ask for the kind: (property, value).
+_ONLY_IF_ASKED_FOR = (("dev_type", "type-PF"), ("dev_type", "vdpa"), ("remote_managed", "true"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Taken:
+    """``count`` devices of one kind, for one request."""
+
+    kind: Kind
+    count: int
+    request_id: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Allocation:
+    """What requests take of the pools, and what is left."""
+
+    left: Pools
+    taken: tuple[Taken, ...] = ()
+
+
+def allocate(
+    pools: Pools,
+    requests: Sequence[PciRequest],
+    cells: Sequence[HostCell] | None = None,
+    host_cells: Sequence[HostCell] = (),
+) -> Allocation | None:
+    """Meet all ``requests``, one after the other, or None: then nothing is taken.
+
+    :param cells: the host's cells that the instance is put on; None where it asked for no topology
+    :param host_cells: all cells of the host, for who shares a socket
+    """
+    taken: list[Taken] = []
+    for request in requests:
+        found = _take(pools, request, cells, host_cells)
+        if found is None:
+            return None
+        pools = found.left
+        taken += found.taken
+    return Allocation(pools, tuple(taken))
+
+
+def pools_of(devices: Iterable[PciDevice]) -> Pools:
+    """Devices counted by kind; the pools with the fewest properties first, so that special ones are spared."""
+    counts = collections.Counter(device.kind for device in devices)
+    return ordered(PciPool(count, *kind) for kind, count in counts.items())
+
+
+def ordered(pools: Iterable[PciPool]) -> Pools:
+    def order(pool: PciPool) -> tuple[int, list[tuple[str, str]], int]:
+        return len(pool.tags), sorted(pool.tags), -1 if pool.numa_node is None else pool.numa_node
+
+    return tuple(sorted(pools, key=order))
+
+
+def less(pools: Pools, kinds: Iterable[Kind]) -> Pools:
+    """The pools without one device for each of ``kinds``; what is gone from the host meanwhile is not missed."""
+    gone = collections.Counter(kinds)
+    left = [dataclasses.replace(pool, count=max(0, pool.count - gone[pool.kind])) for pool in pools]
+    return tuple(pool for pool in left if pool.count)
+
+
+def free_devices(pools: Pools) -> int:
+    return sum(pool.count for pool in pools)
+
+
+def _take(
+    pools: Pools, request: PciRequest, cells: Sequence[HostCell] | None, host_cells: Sequence[HostCell]
+) -> Allocation | None:
+    matching = [pool for pool in pools if _matches(pool, request)]
+    if cells is not None:
+        matching = _near(matching, request.numa_policy or LEGACY, cells, host_cells)
+    missing = request.count
+    taken: list[Taken] = []
+    for pool in matching:
+        count = min(missing, pool.count)
+        if count:
+            taken.append(Taken(pool.kind, count, request.request_id))
+            missing -= count
+    if missing:
+        return None
+    return Allocation(less(pools, [each.kind for each in taken for _ in range(each.count)]), tuple(taken))
+
+
+def _matches(pool: PciPool, request: PciRequest) -> bool:
+    alternatives = [frozenset(each.items()) for each in request.spec]
+    for special in _ONLY_IF_ASKED_FOR:
+        if special in pool.tags and not any(special in wanted for wanted in alternatives):
+            return False
+    has = pool.tags if pool.numa_node is None else pool.tags | {("numa_node", str(pool.numa_node))}
+    return any(wanted <= has for wanted in alternatives)
+
+
+def _near(
+    pools: list[PciPool], policy: str, cells: Sequence[HostCell], host_cells: Sequence[HostCell]
+) -> list[PciPool]:
+    """Those that ``policy`` allows for an instance on ``cells``."""
+    here = {cell.id for cell in cells}
+    if policy == PREFERRED:
+        return sorted(pools, key=lambda pool: (pool.numa_node not in here, pool.numa_node is not None))
+    if policy == SOCKET:
+        return _within(pools, _on_same_sockets(cells, host_cells))
+    return _within(pools, here if policy == REQUIRED else {*here, None})
+
+
+def _within(pools: list[PciPool], cell_ids: Collection[int | None]) -> list[PciPool]:
+    return [pool for pool in pools if pool.numa_node in cell_ids]
+
+
+def _on_same_sockets(cells: Sequence[HostCell], host_cells: Sequence[HostCell]) -> set[int | None]:
+    """Ids of the host's cells on the sockets of ``cells``; none where a socket is not known."""
+    sockets = {cell.socket for cell in cells}
+    return set() if None in sockets else {cell.id for cell in host_cells if cell.socket in sockets}

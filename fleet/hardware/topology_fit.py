@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which host cells the cells of an instance go to (spec/filters §8.3)."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+
+from fleet.hardware import pools
+from fleet.hardware.cell_fit import fit_cell
+from fleet.objects.numa import HostCell, HostTopology, InstanceCell, InstanceTopology, Limits
+from fleet.objects.pci import PciRequest
+
+
+@dataclasses.dataclass(frozen=True)
+class Fit:
+    """The topology as the host would hold it, and the devices that go with it."""
+
+    topology: InstanceTopology
+    devices: pools.Allocation
+
+
+def fit_topology(
+    host: HostTopology,
+    instance: InstanceTopology,
+    limits: Limits | None = None,
+    free: pools.Pools = (),
+    requests: Sequence[PciRequest] = (),
+    packing: bool = False,
+) -> Fit | None:
+    """The first arrangement, in the order of the host's cells, in which every cell fits and the devices are near.
+
+    Where the host has cells to choose from, they are put in order before: see :func:`ordered_cells`.
+    """
+    cells = instance.cells
+    if len(cells) > len(host.cells):
+        return None
+    order = ordered_cells(host, instance, free, requests, packing) if len(host.cells) > len(cells) else host.cells
+    fits = functools.cache(lambda number, place: fit_cell(order[place], cells[number], limits))
+
+    def devices(places: Sequence[int]) -> pools.Allocation | None:
+        return pools.allocate(free, requests, [order[place] for place in places], host.cells)
+
+    places = _arrange(len(cells), len(order), lambda number, place: fits(number, place) is not None, devices)
+    if places is None:
+        return None
+    held: list[InstanceCell] = [fits(number, place) for number, place in enumerate(places)]
+    allocation = devices(places)
+    assert allocation is not None
+    return Fit(InstanceTopology(tuple(held)), allocation)
+
+
+def ordered_cells(
+    host: HostTopology, instance: InstanceTopology, free: pools.Pools, requests: Sequence[PciRequest], packing: bool
+) -> tuple[HostCell, ...]:
+    """The cells to try first: with PCI devices if some are asked for, else without; then those with more CPUs free;
+    then those with more memory free. ``packing`` turns the last two round: the fullest cells first.
+    """
+    dedicated = any(cell.pcpuset for cell in instance.cells)
+    near: dict[int | None, int] = {}
+    for pool in free:
+        near[pool.numa_node] = near.get(pool.numa_node, 0) + pool.count
+
+    def order(cell: HostCell) -> tuple[int, int, int]:
+        busy = -len(cell.free_cpus) if dedicated else cell.cpu_usage
+        full = -cell.avail_memory
+        devices = near.get(cell.id, 0)
+        return (-devices if requests else devices, -busy if packing else busy, -full if packing else full)
+
+    return tuple(sorted(host.cells, key=order))
+
+
+def _arrange(
+    count: int, places: int, fits: Callable[[int, int], bool], accept: Callable[[Sequence[int]], object | None]
+) -> list[int] | None:
+    """A different place for each of ``count`` cells: the first such list in lexical order that is accepted.
+
+    What remains to be placed depends only on which places are taken, not on who took them, and so does the verdict: a
+    set of places is tried once, which bounds the search by their subsets where permutations would explode.
+    """
+    hopeless: set[frozenset[int]] = set()
+    chosen: list[int] = []
+
+    def place_rest() -> bool:
+        taken = frozenset(chosen)
+        if taken in hopeless:
+            return False
+        if len(chosen) == count:
+            if accept(chosen) is not None:
+                return True
+        else:
+            for place in range(places):
+                if place not in taken and fits(len(chosen), place):
+                    chosen.append(place)
+                    if place_rest():
+                        return True
+                    chosen.pop()
+        hopeless.add(taken)
+        return False
+
+    return chosen if place_rest() else None

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What instances hold of a host's cells, added up (spec/filters §8.6).
+
+Nothing is ever subtracted: usage is counted afresh from those that hold something, so what is given back is exactly
+what was taken.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from fleet import errors
+from fleet.hardware.pages import KB_PER_MB
+from fleet.objects.numa import ISOLATE, HostCell, HostTopology, InstanceCell, InstanceTopology
+
+
+def add(host: HostTopology, held: InstanceTopology) -> HostTopology:
+    """The host with one more instance on it, as it was fitted.
+
+    :raises errors.CPUPinningUnknown: errors.CPUPinningInvalid: it was fitted to another state of the host
+    """
+    cells = []
+    for cell in host.cells:
+        for mine in held.cells:
+            if mine.id == cell.id:
+                cell = dataclasses.replace(_count(cell, mine), pinned_cpus=_pin(cell, mine))
+        cells.append(cell)
+    return HostTopology(tuple(cells))
+
+
+def recount(host: HostTopology, instances: Iterable[InstanceTopology]) -> HostTopology:
+    """The host with just ``instances`` on it, whatever it shows now.
+
+    A host may have changed under its instances: CPUs that it no longer has are no longer pinned, and a CPU that two of
+    them hold is pinned once.
+    """
+    cells = {cell.id: cell for cell in host.emptied().cells}
+    for mine in (cell for instance in instances for cell in instance.cells if cell.id in cells):
+        cell = cells[mine.id]
+        pinned = cell.pinned_cpus | (mine.held_cpus & cell.dedicated_cpus)
+        cells[mine.id] = dataclasses.replace(_count(cell, mine), pinned_cpus=pinned)
+    return HostTopology(tuple(cells.values()))
+
+
+def _count(cell: HostCell, mine: InstanceCell) -> HostCell:
+    """All but the pinning."""
+    counted = mine.cpuset if cell.pcpuset is None else mine.shared_vcpus
+    # An isolated vcpu uses its core's other threads, too.
+    idle = len(mine.cpuset_reserved) if cell.pcpuset is None and mine.cpu_thread_policy == ISOLATE else 0
+    used_kb = mine.memory * KB_PER_MB
+    return dataclasses.replace(
+        cell,
+        memory_usage=cell.memory_usage + mine.memory,
+        cpu_usage=cell.cpu_usage + len(counted) + idle,
+        mempages=tuple(
+            dataclasses.replace(pages, used=pages.used + used_kb // pages.size_kb)
+            if pages.size_kb == mine.pagesize
+            else pages
+            for pages in cell.mempages
+        ),
+    )
+
+
+def _pin(cell: HostCell, mine: InstanceCell) -> frozenset[int]:
+    wanted = mine.held_cpus
+    if not wanted <= cell.dedicated_cpus:
+        raise errors.CPUPinningUnknown(requested=sorted(wanted), available=sorted(cell.dedicated_cpus))
+    if wanted & cell.pinned_cpus:
+        raise errors.CPUPinningInvalid(requested=sorted(wanted), free=sorted(cell.free_cpus))
+    return cell.pinned_cpus | wanted

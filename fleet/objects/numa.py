@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NUMA topologies, of a host and of an instance (spec/filters §8.2). Memory in MB, page sizes in KiB."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from fleet import errors
+from fleet.objects import fields, structure
+
+SHARED, DEDICATED, MIXED = "shared", "dedicated", "mixed"
+PREFER, ISOLATE, REQUIRE = "prefer", "isolate", "require"
+CpuPolicy = Literal["shared", "dedicated", "mixed"]
+ThreadPolicy = Literal["prefer", "isolate", "require"]
+
+#: Page sizes that name no size: the smallest one, any but the smallest, any.
+SMALL_PAGES, LARGE_PAGES, ANY_PAGES = -1, -2, -3
+
+Cpus = frozenset[fields.Natural]
+_NONE: frozenset[int] = frozenset()
+#: JSON makes text of a dict's numbers.
+_Cpu = Annotated[int, pydantic.Field(ge=0, le=fields.INT32_MAX)]
+_PageSize = Annotated[int, pydantic.Field(ge=ANY_PAGES, le=fields.INT32_MAX)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pages:
+    """The memory pages of one size in a cell; ``reserved`` ones are the host's own."""
+
+    size_kb: fields.Positive
+    total: fields.Natural
+    used: fields.Natural = 0
+    reserved: fields.Natural = 0
+
+    @property
+    def free(self) -> int:
+        return self.total - self.used - self.reserved
+
+
+@dataclasses.dataclass(frozen=True)
+class HostCell:
+    """A cell of a host, with what instances hold of it.
+
+    ``cpuset`` is for vcpus that float. ``pcpuset`` is for vcpus with a CPU of their own; None where a host does not set
+    such CPUs aside: then both kinds come from ``cpuset``, and ``cpu_usage`` counts both. ``siblings`` are the threads of
+    each core, empty without hyperthreading.
+    """
+
+    id: fields.Natural
+    cpuset: Cpus
+    memory: fields.Natural
+    pcpuset: Cpus | None = None
+    cpu_usage: fields.Natural = 0
+    memory_usage: fields.Natural = 0
+    pinned_cpus: Cpus = _NONE
+    siblings: tuple[Cpus, ...] = ()
+    mempages: tuple[Pages, ...] = ()
+    socket: int | None = None
+
+    @property
+    def dedicated_cpus(self) -> frozenset[int]:
+        """Those that may be pinned, free or not."""
+        return self.cpuset if self.pcpuset is None else self.pcpuset
+
+    @property
+    def free_cpus(self) -> frozenset[int]:
+        return self.dedicated_cpus - self.pinned_cpus
+
+    @property
+    def avail_memory(self) -> int:
+        return self.memory - self.memory_usage
+
+    @property
+    def has_threads(self) -> bool:
+        return any(len(threads) > 1 for threads in self.siblings)
+
+
+@dataclasses.dataclass(frozen=True)
+class HostTopology:
+    """The cells of a host, in its order."""
+
+    cells: tuple[HostCell, ...]
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "numa_topology") -> HostTopology | None:
+        """A dict with ``cells``, or its JSON; nothing, or no cells, is no topology. :raises errors.InvalidInput:"""
+        data = structure.plain(data or None, field)
+        topology = fields.parse(cls, data, field) if data else cls(())
+        ids = [cell.id for cell in topology.cells]
+        if len(set(ids)) < len(ids):
+            raise errors.InvalidInput(field=f"{field}.cells", reason="two cells have the same id")
+        return topology if topology.cells else None
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"cells": [_wire(cell) for cell in self.cells]}
+
+    def emptied(self) -> HostTopology:
+        """The same host with nothing on it."""
+        return HostTopology(
+            tuple(
+                dataclasses.replace(
+                    cell,
+                    cpu_usage=0,
+                    memory_usage=0,
+                    pinned_cpus=_NONE,
+                    mempages=tuple(dataclasses.replace(pages, used=0) for pages in cell.mempages),
+                )
+                for cell in self.cells
+            )
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class CpuTopology:
+    """How a guest sees its vcpus."""
+
+    sockets: fields.Positive = 1
+    cores: fields.Positive = 1
+    threads: fields.Positive = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceCell:
+    """A cell of an instance: as asked for, or (``id`` a host cell's, size and pinning set) as a host holds it.
+
+    ``cpuset`` are all its vcpus, ``pcpuset`` those that get a CPU of their own; ``cpu_pinning`` maps these to the host's
+    CPUs. ``cpuset_reserved`` are CPUs of the host that stay idle for it. ``pagesize`` is in KiB, or one of the three
+    negative names above; None: not asked for.
+    """
+
+    id: fields.Natural
+    cpuset: Cpus
+    memory: fields.Natural
+    pagesize: _PageSize | None = None
+    cpu_topology: CpuTopology | None = None
+    cpu_pinning: dict[_Cpu, _Cpu] | None = None
+    cpu_policy: CpuPolicy | None = None
+    cpu_thread_policy: ThreadPolicy | None = None
+    pcpuset: Cpus = _NONE
+    cpuset_reserved: Cpus = _NONE
+
+    @property
+    def shared_vcpus(self) -> frozenset[int]:
+        return self.cpuset - self.pcpuset
+
+    @property
+    def held_cpus(self) -> frozenset[int]:
+        """The host's CPUs that nobody else gets."""
+        return frozenset((self.cpu_pinning or {}).values()) | self.cpuset_reserved
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceTopology:
+    cells: tuple[InstanceCell, ...]
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "numa_topology") -> InstanceTopology | None:
+        """A dict with ``cells``, its JSON, or nova's object; nothing is no topology. :raises errors.InvalidInput:"""
+        data = structure.plain(data or None, field)
+        if not data:
+            return None
+        if isinstance(data, Mapping) and isinstance(data.get("cells"), list):
+            data = {"cells": [_one_form(cell) for cell in data["cells"]]}
+        topology = fields.parse(cls, data, field)
+        return cls(tuple(_completed(cell) for cell in topology.cells)) if topology.cells else None
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"cells": [_wire(cell) for cell in self.cells]}
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """How far a host's cells are stretched for vcpus that float; vcpus of their own are never overcommitted."""
+
+    cpu_allocation_ratio: fields.Ratio
+    ram_allocation_ratio: fields.Ratio
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "limits.numa_topology") -> Limits | None:
+        """The two ratios, or the form of old from whose first cell they are recovered. :raises errors.InvalidInput:"""
+        data = structure.plain(data or None, field)
+        if not data:
+            return None
+        if isinstance(data, Mapping) and data.get("cells"):
+            data = _ratios(fields.parse(list[_CellLimit], data["cells"], f"{field}.cells")[0])
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, float]:
+        return dataclasses.asdict(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class _MemoryLimit:
+    total: fields.Positive
+    limit: fields.Ratio | fields.Natural
+
+
+@dataclasses.dataclass(frozen=True)
+class _CellLimit:
+    cpus: list[int] | tuple[int, ...]
+    mem: _MemoryLimit
+    cpu_limit: fields.Ratio
+
+
+def _ratios(first: _CellLimit) -> dict[str, float]:
+    return {
+        "cpu_allocation_ratio": first.cpu_limit / max(1, len(first.cpus)),
+        "ram_allocation_ratio": first.mem.limit / first.mem.total,
+    }
+
+
+def _one_form(cell: object) -> object:
+    """nova's objects say ``cpu_pinning_raw``."""
+    if isinstance(cell, Mapping) and "cpu_pinning_raw" in cell:
+        return {"cpu_pinning": cell["cpu_pinning_raw"], **cell}
+    return cell
+
+
+def _completed(cell: InstanceCell) -> InstanceCell:
+    """All forms of asking for CPUs of one's own as one: Liberty's pinning, even an empty one, and the policy."""
+    vcpus = cell.cpuset | cell.pcpuset
+    policy = cell.cpu_policy or (DEDICATED if cell.cpu_pinning is not None else None)
+    own = {DEDICATED: vcpus, MIXED: cell.pcpuset}.get(policy or SHARED, _NONE)
+    return dataclasses.replace(cell, cpuset=vcpus, pcpuset=own, cpu_policy=policy)
+
+
+def _wire(value: Any) -> Any:
+    """Sets as sorted lists: equal topologies have equal JSON."""
+    if dataclasses.is_dataclass(value):
+        return {each.name: _wire(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, tuple):
+        return [_wire(each) for each in value]
+    # JSON has text keys only; what comes back from a database must equal what was written.
+    return {str(key): each for key, each in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forms in which structured values travel besides a plain one: their JSON text, and nova's object envelope."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from fleet import errors
+
+_ENVELOPE = "nova_object.data"
+
+
+def plain(data: object, field: str) -> object:
+    """``data`` without JSON text around it, and without envelopes at any depth.
+
+    :raises errors.InvalidInput: naming ``field``: it is text, but no JSON
+    """
+    if isinstance(data, str):
+        try:
+            data = json.loads(data)
+        except (ValueError, RecursionError):
+            raise errors.InvalidInput(field=field, reason="is not JSON") from None
+    return _opened(data)
+
+
+def _opened(data: object) -> object:
+    if isinstance(data, Mapping):
+        content = data.get(_ENVELOPE, data)
+        return {key: _opened(value) for key, value in content.items()} if isinstance(content, Mapping) else content
+    return [_opened(each) for each in data] if isinstance(data, list) else data

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which host cells an instance gets (spec/filters §8.3)."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleet.hardware.cell_fit import fit_cell
+from fleet.hardware.topology_fit import fit_topology
+from tests.unit.hardware.builders import (
+    NO_OVERCOMMIT,
+    cell,
+    devices,
+    host,
+    host_cell,
+    instance,
+    pinned,
+    pool,
+    two_cells,
+)
+
+BIG = cell(1, range(2, 4), memory=3000)
+
+
+def ids(found):
+    return [each.id for each in found.topology.cells] if found else None
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "asked", "expected"),
+    [
+        ("one cell each", two_cells(), instance(cell(0), cell(1, range(2, 4))), [0, 1]),
+        ("more cells than the host has", host(host_cell()), instance(cell(0), cell(1)), None),
+        (
+            "the second fits the first cell only",
+            host(host_cell(0), host_cell(1, range(4, 8), memory_usage=2000)),
+            instance(cell(0), BIG),
+            [1, 0],
+        ),
+        ("one of them fits nowhere", two_cells(memory_usage=2000), instance(cell(0), BIG), None),
+        ("both want the same cell", two_cells(), instance(cell(0, memory=5000), cell(1)), None),
+        (
+            "host ids are kept, whatever their order",
+            host(host_cell(8), host_cell(3, range(4, 8))),
+            instance(cell(0), cell(1)),
+            [8, 3],
+        ),
+    ],
+)
+def test_arrangements(name, there, asked, expected):
+    """Every cell gets a host cell of its own; the first arrangement in the host's order wins."""
+    assert expected == ids(fit_topology(there, asked, NO_OVERCOMMIT)), name
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "asked", "pools", "requests", "packing", "expected"),
+    [
+        ("the emptier memory", ({"memory_usage": 100}, {}), cell(), (), (), False, 1),
+        ("packing: the fuller memory", ({}, {"memory_usage": 100}), cell(), (), (), True, 1),
+        ("the less used CPUs", ({"cpu_usage": 1}, {"memory_usage": 100}), cell(), (), (), False, 1),
+        ("packing: the more used CPUs", ({"memory_usage": 100}, {"cpu_usage": 1}), cell(), (), (), True, 1),
+        ("pinned: the cell with more free CPUs", ({"pinned": [0]}, {}), pinned(vcpus=[0]), (), (), False, 1),
+        ("packing pinned: the cell with fewer", ({}, {"pinned": [4]}), pinned(vcpus=[0]), (), (), True, 1),
+        ("no devices wanted: away from them", ({}, {"cpu_usage": 1}), cell(), (pool(1, 0),), (), False, 1),
+        ("devices wanted: next to them", ({}, {"cpu_usage": 1}), cell(), (pool(2, 1),), (devices(),), False, 1),
+        ("all alike: the first", ({}, {}), cell(), (), (), False, 0),
+    ],
+)
+def test_which_cell_is_tried_first(name, cells, asked, pools, requests, packing, expected):
+    """Devices count most, then CPUs, then memory; packing fills what is in use already."""
+    first, second = cells
+    there = host(host_cell(0, range(4), **first), host_cell(1, range(4, 8), **second))
+    found = fit_topology(there, instance(asked), NO_OVERCOMMIT, pools, requests, packing)
+    assert [expected] == ids(found), name
+
+
+def test_devices_decide_the_cell():
+    """The emptier cell has no device of the kind: the other one it is, or none."""
+    there = host(host_cell(0), host_cell(1, range(4, 8), cpu_usage=2))
+    assert [1] == ids(fit_topology(there, instance(cell()), NO_OVERCOMMIT, (pool(1, 1),), [devices()]))
+    full = host(host_cell(0), host_cell(1, range(4, 8), cpu_usage=3))
+    assert None is fit_topology(full, instance(cell()), NO_OVERCOMMIT, (pool(1, 1),), [devices()])
+
+
+def test_a_hopeless_search_ends():
+    """Ten alike cells and an eleventh device that no arrangement reaches: not ten factorial permutations."""
+    there = host(*(host_cell(number, range(4 * number, 4 * number + 4)) for number in range(11)))
+    asked = instance(*(cell(number, [number]) for number in range(10)))
+    begun = time.monotonic()
+    assert None is fit_topology(there, asked, NO_OVERCOMMIT, (), [devices()])
+    assert 10 > time.monotonic() - begun
+
+
+SIZES = st.lists(st.sampled_from([500, 1000, 2000, 3000]), min_size=1, max_size=4)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    used=SIZES, wanted=SIZES, near=st.lists(st.sampled_from([None, 0, 1, 2, 3]), max_size=3), count=st.integers(0, 2)
+)
+def test_same_as_trying_all_permutations(used, wanted, near, count):
+    """The first permutation of the host's cells that fits, found without trying them all."""
+    there = host(*(host_cell(each, range(4 * each, 4 * each + 4), memory_usage=mb) for each, mb in enumerate(used)))
+    asked = instance(*(cell(number, [number], mb) for number, mb in enumerate(wanted)))
+    pools = tuple(pool(1, cell_id, place=str(number)) for number, cell_id in enumerate(near))
+    requests = [devices(count)] if count else []
+    cells = there.cells if len(used) <= len(wanted) else _spread(there.cells, near, bool(count))
+    expected = None
+    for places in itertools.permutations(cells, len(wanted)):
+        pairs = zip(places, asked.cells, strict=True)
+        within = [each for each in near if each is None or each in [place.id for place in places]]
+        if all(fit_cell(*pair, NO_OVERCOMMIT) for pair in pairs) and len(within) >= count:
+            expected = [place.id for place in places]
+            break
+    assert expected == ids(fit_topology(there, asked, NO_OVERCOMMIT, pools, requests))
+
+
+def _spread(cells, near, with_devices):
+    """Sorted thrice, the least important first."""
+    cells = sorted(cells, key=lambda each: each.memory_usage)
+    cells = sorted(cells, key=lambda each: each.cpu_usage)
+    return sorted(cells, key=lambda each: near.count(each.id), reverse=with_devices)
