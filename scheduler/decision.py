@@ -12,12 +12,12 @@ from typing import Any
 import numpy
 from oslo_log import log as logging
 
-from fleet.objects import Place, RequestSpec, Selection
-from scheduler import filtering, one_host, restriction, scores, weights
+from fleet.objects import Place, RequestSpec
+from scheduler import filtering, one_host, refusal, restriction, scores, weights
 from scheduler.candidates import Candidates
-from scheduler.filtering import FilterCount
 from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
-from scheduler.host_table import Key
+from scheduler.outcome import Decision, Pick
+from scheduler.plugin_watch import PluginWatch
 from scheduler.weighing import Kept, Weighing
 from scheduler.weights import BaseHostWeigher
 
@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 class Pipeline:
     """How to decide: everything that the configuration and the domain say, and nothing of a request.
 
-    ``consumption`` gives the amounts that one instance adds to the columns of its host.
+    ``consumption`` gives the amounts that one instance adds to the columns of its host; ``watch`` asks the plugins.
     """
 
     filters: Sequence[BaseHostFilter]
@@ -37,50 +37,22 @@ class Pipeline:
     host_subset_size: int = 1
     shuffle_best_same_weighed_hosts: bool = False
     alternates: int = 0
+    watch: PluginWatch = dataclasses.field(default_factory=PluginWatch)
 
 
-@dataclasses.dataclass(frozen=True)
-class Pick:
-    """The host chosen for one instance, with its limits, and the runners-up."""
-
-    instance_uuid: str
-    key: Key
-    limits: Mapping[str, Any]
-    weight: float
-    alternates: Sequence[Place] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Decision:
-    """``picks`` in the order of the instances, as far as hosts were found; the filters' counts are of the last round.
-
-    ``reasons`` tells, per filter, which hosts it dropped first; it holds masks only, so ask it before the next change.
-    """
-
-    requested: int
-    considered: int
-    picks: Sequence[Pick]
-    counts: Sequence[FilterCount]
-    amounts: Mapping[str, float]
-    reasons: filtering.Round | None = dataclasses.field(default=None, repr=False)
-
-    @property
-    def complete(self) -> bool:
-        return len(self.picks) == self.requested
-
-    def to_wire(self) -> dict[str, Any]:
-        return {
-            "requested": self.requested,
-            "considered": self.considered,
-            "placed": len(self.picks),
-            "filters": [count.to_wire() for count in self.counts],
-        }
-
-    def selections(self) -> list[Selection]:
-        record = self.to_wire()
-        return [
-            Selection(pick.key[0], pick.key[1], dict(pick.limits), list(pick.alternates), record) for pick in self.picks
-        ]
+def score_table(
+    pipeline: Pipeline,
+    hosts: Candidates,
+    request: RequestSpec,
+    count: int,
+    context: object = None,
+    config_options: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
+    """How the ``count`` best hosts for the first instance of the request came to their weights."""
+    first = dataclasses.replace(request, num_instances=1, instance_uuids=request.instance_uuids[:1])
+    course = _Course(pipeline, hosts, first, random.Random(0), context, config_options or {})
+    course.run()
+    return course.score_table(count)
 
 
 def decide(
@@ -89,24 +61,36 @@ def decide(
     request: RequestSpec,
     chance: random.Random,
     context: object = None,
+    config_options: Mapping[str, Any] | None = None,
 ) -> Decision:
-    """Pick a host for each instance of the request, one after the other, until no host is left."""
-    return _Course(pipeline, hosts, request, chance, context).run()
+    """Pick a host for each instance of the request, one after the other, until no host is left.
+
+    :raises errors.PluginFailed: a filter or weigher misbehaved, and is not to be skipped
+    """
+    return _Course(pipeline, hosts, request, chance, context, config_options or {}).run()
 
 
 class _Course:
     """One decision under way: the survivors so far, and the request as its picks have changed it."""
 
     def __init__(
-        self, pipeline: Pipeline, hosts: Candidates, request: RequestSpec, chance: random.Random, context: object
+        self,
+        pipeline: Pipeline,
+        hosts: Candidates,
+        request: RequestSpec,
+        chance: random.Random,
+        context: object,
+        config_options: Mapping[str, Any],
     ) -> None:
         self._pipeline = pipeline
         self._all = hosts
         self._request = request
         self._chance = chance
         self._amounts = pipeline.consumption(request)
-        self._weighing = Weighing(pipeline.weighers)
-        self._properties = _plugin_properties(pipeline, request, context)
+        self._supervision = pipeline.watch.begin()
+        self._weighing = Weighing(pipeline.weighers, self._supervision)
+        self._drops: list[filtering.Drop] = []
+        self._properties = _plugin_properties(pipeline, request, context, config_options)
         self._picks: list[Pick] = []
         self._chosen_rows: list[int] = []
 
@@ -114,8 +98,8 @@ class _Course:
         allowed = restriction.restrict(self._all, self._request)
         # Forced hosts are taken as they are: the operator has overruled the filters.
         self._filters = () if allowed.forced else self._pipeline.filters
-        considered = int(numpy.count_nonzero(allowed.mask))
-        round_ = self._filter(self._all, allowed.mask, 0, None)
+        self._considered = int(numpy.count_nonzero(allowed.mask))
+        self._first = round_ = self._filter(self._all, allowed.mask, 0, None)
         self._survivors = self._all.rows[round_.alive] if round_.count < len(self._all) else self._all.rows
         self._hosts = self._all if round_.count == len(self._all) else self._all.subset(self._survivors)
         kept: Kept | None = None
@@ -127,12 +111,46 @@ class _Course:
             self._pick(index, self._score(kept))
         if len(self._picks) == self._request.num_instances:
             self._add_alternates()
-        return Decision(self._request.num_instances, considered, self._picks, round_.counts, self._amounts, round_)
+        return Decision(
+            requested=self._request.num_instances,
+            considered=self._considered,
+            picks=self._picks,
+            counts=round_.counts,
+            amounts=self._amounts,
+            refusal=self._refusal(),
+            remarks=self._supervision.remarks,
+            instance_type_id=self._request.flavor.id,
+        )
+
+    def _refusal(self) -> refusal.Refusal | None:
+        if len(self._picks) == self._request.num_instances:
+            return None
+        if not self._considered:
+            return refusal.of_none_considered(int(numpy.count_nonzero(self._all.present())))
+        drops = [*self._first.drops(self._all), *self._drops]
+        if LOG.isEnabledFor(logging.DEBUG):
+            for drop in drops:
+                LOG.debug("Filter %s dropped %s", type(drop.by).__name__, [self._all.key(row) for row in drop.rows])
+        return refusal.of_drops(self._all, self._request, self._filters, drops, self._considered)
+
+    def score_table(self, count: int) -> list[dict[str, Any]]:
+        """How the ``count`` best of the last round came to their weights, best first."""
+        if not len(self._survivors):
+            return []
+        positions = scores.best(self._last_score, min(count, len(self._survivors))).tolist()
+        keys = [self._all.key(int(self._survivors[each])) for each in positions]
+        weighers = self._weighing.table(self._hosts, positions)
+        return [
+            {"host": key[0], "nodename": key[1], "weight": float(self._last_score[each]), "weighers": rows}
+            for key, each, rows in zip(keys, positions, weighers, strict=True)
+        ]
 
     def _filter(
         self, hosts: Candidates, alive: numpy.ndarray, index: int, changed: int | None, log: bool = True
     ) -> filtering.Round:
-        return filtering.run(self._filters, hosts, alive, self._request, self._properties, index, changed, log)
+        return filtering.run(
+            self._filters, hosts, alive, self._request, self._properties, index, changed, log, self._supervision
+        )
 
     def _narrow(self, index: int, log: bool = True) -> tuple[filtering.Round, Kept]:
         """Filter what is left after the last pick, and say how the survivors have changed."""
@@ -141,13 +159,15 @@ class _Course:
         round_ = self._filter(self._hosts, everyone, index, changed, log)
         if round_.count == len(everyone):
             return round_, Kept(None, changed)
+        self._drops += round_.drops(self._hosts)
         place = int(numpy.count_nonzero(round_.alive[:changed])) if round_.alive[changed] else None
         self._survivors = self._survivors[round_.alive]
         self._hosts = self._all.subset(self._survivors)
         return round_, Kept(round_.alive, place)
 
     def _score(self, kept: Kept | None) -> numpy.ndarray:
-        return self._weighing.scores(self._hosts, self._request, self._properties, kept)
+        self._last_score = self._weighing.scores(self._hosts, self._request, self._properties, kept)
+        return self._last_score
 
     def _pick(self, index: int, score: numpy.ndarray) -> None:
         single = self._request.num_instances == 1
@@ -203,7 +223,9 @@ class _Course:
         return [Place(*self._all.key(row), limit) for row, limit in zip(rows, limits, strict=True)]
 
 
-def _plugin_properties(pipeline: Pipeline, request: RequestSpec, context: object) -> dict[str, Any]:
+def _plugin_properties(
+    pipeline: Pipeline, request: RequestSpec, context: object, config_options: Mapping[str, Any]
+) -> dict[str, Any]:
     """``filter_properties`` as nova hands it to filters: the sender's, completed. Built if someone reads it."""
     columns_only = all(over_columns(each) for each in pipeline.filters)
     if columns_only and all(weights.over_columns(each) for each in pipeline.weighers):
@@ -214,5 +236,5 @@ def _plugin_properties(pipeline: Pipeline, request: RequestSpec, context: object
         one_host.REQUEST: request,
         "request_spec": request.request_spec,
         "instance_type": request.request_spec.get("instance_type"),
-        "config_options": {},
+        "config_options": config_options,
     }

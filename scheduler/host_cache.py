@@ -15,7 +15,7 @@ from scheduler.booking import Booking, Ledger
 from scheduler.candidates import Candidates, Inventory
 from scheduler.decision import Decision
 from scheduler.host_table import PRESENT, Key
-from scheduler.instance_index import TrackedInstance
+from scheduler.instance_index import TrackedInstance, image_pairs
 
 LOG = logging.getLogger(__name__)
 
@@ -47,7 +47,10 @@ class HostCache:
             self._ledger.book(Booking(pick.instance_uuid, pick.key, decision.amounts, expires_at, came_from))
             self._increase(pick.key, decision.amounts, 1)
             if came_from is None:
-                self._inventory.instances.place(TrackedInstance(pick.instance_uuid, *pick.key))
+                type_id = decision.instance_type_id
+                self._inventory.instances.place(
+                    TrackedInstance(pick.instance_uuid, *pick.key, instance_type_id=type_id)
+                )
 
     def release(self, instance_uuid: str) -> None:
         booking = self._ledger.release(instance_uuid)
@@ -187,6 +190,7 @@ class HostCache:
                 instance.task_state,
                 instance.instance_type_id,
                 instance.project_id,
+                image_pairs(getattr(instance, "image_properties", None)),
             )
         )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 _NOTHING: Mapping[str, TrackedInstance] = types.MappingProxyType({})
 
@@ -21,6 +22,13 @@ class TrackedInstance:
     task_state: str | None = None
     instance_type_id: int | None = None
     project_id: str | None = None
+    #: Of the image it was made from; known only if a weigher asks for it.
+    image_properties: frozenset[tuple[str, str]] = frozenset()
+
+
+def image_pairs(properties: Mapping[str, Any] | None) -> frozenset[tuple[str, str]]:
+    """An image's properties in a form that can be compared; what has no value is left out."""
+    return frozenset((name, str(value)) for name, value in (properties or {}).items() if value is not None)
 
 
 class InstanceIndex:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 
@@ -49,7 +50,9 @@ def servers(
     """What one scheduler process runs; the trio in one process runs the same."""
     database = database or Database(conf)
     migration.check(database)
-    driver = build_driver(conf, lambda: ChangeFeed(database), get_notifier(conf, f"scheduler.{conf.host}"))
+    # What instances were made from is read only where it weighs.
+    feed = functools.partial(ChangeFeed, database, with_images=conf.image_props_weight_multiplier != 0)
+    driver = build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"))
     registration = Registration(ConductorAPI(transport, conf), conf.host)
     compare_s = conf.scheduler_compare_period
     return [

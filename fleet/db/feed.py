@@ -70,6 +70,12 @@ _INSTANCE_COLUMNS = [
     INSTANCES.c[name]
     for name in ["uuid", "host", "node", "vm_state", "task_state", "deleted", "instance_type_id", "project_id"]
 ]
+_IMAGE_PROPERTIES = (
+    sa.select(models.build_requests.c.spec["image"]["properties"])
+    .where(models.build_requests.c.reservation_id == INSTANCES.c.reservation_id)
+    .scalar_subquery()
+    .label("image_properties")
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,10 +106,14 @@ class Changes:
 
 
 class ChangeFeed:
-    """Reads changes for one cache. Not for use by several threads at once."""
+    """Reads changes for one cache. Not for use by several threads at once.
 
-    def __init__(self, database: Database, clock: Clock = utcnow) -> None:
+    :param with_images: also the properties of the images that instances were made from, as ``image_properties``
+    """
+
+    def __init__(self, database: Database, clock: Clock = utcnow, with_images: bool = False) -> None:
         self._database = database
+        self._instance_columns = [*_INSTANCE_COLUMNS, _IMAGE_PROPERTIES] if with_images else _INSTANCE_COLUMNS
         self._clock = clock
         self._heartbeats_read: datetime.datetime | None = None
         self._newest_heartbeat: datetime.datetime | None = None
@@ -127,7 +137,7 @@ class ChangeFeed:
                 connection, _SERVICE_COLUMNS, SERVICES, newer, full, SERVICES.c.binary == services.COMPUTE
             ),
             aggregates=_changed_aggregates(connection, newer, full),
-            instances=_changed(connection, _INSTANCE_COLUMNS, INSTANCES, newer, full),
+            instances=_changed(connection, self._instance_columns, INSTANCES, newer, full),
             heartbeats=heartbeats,
         )
 

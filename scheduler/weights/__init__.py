@@ -16,6 +16,7 @@ from scheduler.weights.build_failure import BuildFailureWeigher
 from scheduler.weights.cpu import CPUWeigher
 from scheduler.weights.disk import DiskWeigher
 from scheduler.weights.hypervisor_version import HypervisorVersionWeigher
+from scheduler.weights.image_properties import ImagePropertiesWeigher
 from scheduler.weights.io_ops import IoOpsWeigher
 from scheduler.weights.metrics import MetricsWeigher
 from scheduler.weights.num_instances import NumInstancesWeigher
@@ -30,6 +31,7 @@ __all__ = [
     "DiskWeigher",
     "HypervisorVersionWeigher",
     "IoOpsWeigher",
+    "ImagePropertiesWeigher",
     "MetricsWeigher",
     "NumInstancesWeigher",
     "RAMWeigher",
@@ -52,6 +54,7 @@ CLASSES: tuple[type[BaseHostWeigher], ...] = (
     BuildFailureWeigher,
     HypervisorVersionWeigher,
     NumInstancesWeigher,
+    ImagePropertiesWeigher,
 )
 
 

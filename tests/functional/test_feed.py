@@ -16,6 +16,7 @@ from fleet.db.feed import ChangeFeed, Changes
 from fleet.db.models import compute_nodes
 from fleet.objects import HostReport
 from tests.clock import FakeClock
+from tests.functional.conductor import Conductor
 
 CLOCK = FakeClock()
 
@@ -188,3 +189,18 @@ def test_a_reader_beside_many_writers_misses_nothing(database: Database, seed: i
     cache.refresh()
     everything = {row.host: row.memory_mb for row in ChangeFeed(database).read(0).nodes}
     assert cache.memory == everything
+
+
+def test_image_properties_where_they_weigh(database: Database) -> None:
+    """A feed that is asked for them has the properties of every instance's image, also in a difference."""
+    conductor = Conductor(database)
+    feed = ChangeFeed(database, with_images=True)
+    conductor.add_host("h1")
+    before = feed.read(0).generation
+    pictured = conductor.place("h1", name="pictured", image={"id": "image1", "properties": {"os": "linux", "n": 4}})
+    plain = conductor.place("h1", name="plain")
+    conductor.claim(pictured, "h1")
+    conductor.claim(plain, "h1")
+    expected = {pictured: {"os": "linux", "n": 4}, plain: {}}
+    for changes in (feed.read(before), feed.read(0)):
+        assert expected == {row.uuid: row.image_properties or {} for row in changes.instances}
