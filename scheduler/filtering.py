@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from oslo_log import log as logging
 from fleet.objects import RequestSpec
 from scheduler.candidates import Candidates
 from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
+from scheduler.plugin_watch import PluginWatch, Supervision, WrongAnswer
 
 LOG = logging.getLogger(__name__)
 
@@ -40,15 +42,25 @@ class Round:
     count: int
     counts: list[FilterCount] = dataclasses.field(default_factory=list)
     survivors: list[numpy.ndarray] = dataclasses.field(default_factory=list)
+    ran: list[BaseHostFilter] = dataclasses.field(default_factory=list)
 
-    def dropped_by(self) -> dict[str, numpy.ndarray]:
-        """Per filter, a mask of the hosts that it was the first to drop."""
-        before = self.survivors[0] if self.survivors else self.alive
-        dropped = {}
-        for count, after in zip(self.counts, self.survivors[1:], strict=True):
-            dropped[count.name] = before & ~after
-            before = after
+    def drops(self, hosts: Candidates) -> list[Drop]:
+        """Per filter that dropped any, the hosts that it was the first to drop; ``hosts`` are those of the round."""
+        rows = hosts.rows
+        dropped = []
+        for number, each in enumerate(self.ran):
+            before, after = self.survivors[number : number + 2]
+            if after is not before and self.counts[number].start > self.counts[number].end:
+                dropped.append(Drop(each, rows[before & ~after]))
         return dropped
+
+
+@dataclasses.dataclass(frozen=True)
+class Drop:
+    """Rows of the table that a filter was the first to say no to."""
+
+    by: BaseHostFilter
+    rows: numpy.ndarray
 
 
 def run(
@@ -60,30 +72,35 @@ def run(
     index: int = 0,
     changed: int | None = None,
     log: bool = True,
+    supervision: Supervision | None = None,
 ) -> Round:
     """Narrow ``alive`` by every filter that runs for instance number ``index``; stop when no host is left.
 
     :param changed: the position of the only host that a pick has changed since all of ``alive`` passed; None for the
         first round, when nothing is known to pass
     :param log: False if running out of hosts is no news
+    :raises errors.PluginFailed: a filter misbehaved, and ``supervision`` does not skip it
     """
+    supervision = supervision or PluginWatch().begin()
+    only = changed if index else None
     round_ = Round(alive, int(numpy.count_nonzero(alive)), survivors=[alive])
     for each in filters:
         if not each.run_filter_for_index(index):
             continue
-        mask = _mask(each, hosts, round_.alive, request, properties, changed if index else None)
-        _narrow(round_, type(each).__name__, mask)
+        ask = functools.partial(_mask, each, hosts, round_.alive, request, properties, only)
+        _narrow(round_, each, supervision.ask("Filter", each, ask))
         if not round_.count:
             LOG.log(logging.INFO if log else logging.DEBUG, "Filter %s returned 0 hosts", type(each).__name__)
             break
     return round_
 
 
-def _narrow(round_: Round, name: str, mask: numpy.ndarray | None) -> None:
-    start = round_.count
+def _narrow(round_: Round, each: BaseHostFilter, mask: numpy.ndarray | None) -> None:
+    start, name = round_.count, type(each).__name__
     if mask is not None:
         round_.alive = round_.alive & mask
         round_.count = int(numpy.count_nonzero(round_.alive))
+    round_.ran.append(each)
     round_.counts.append(FilterCount(name, start, round_.count))
     round_.survivors.append(round_.alive)
     LOG.debug("Filter %s returned %d host(s)", name, round_.count)
@@ -100,13 +117,28 @@ def _mask(
     if not (isinstance(each, ColumnFilter) and over_columns(each)):
         return _host_by_host(each, hosts, alive, properties)
     if changed is None or each.depends_on_picks:
-        return each.mask(hosts, request)
-    one = each.mask(hosts.one(changed), request)
+        return _checked(each.mask(hosts, request), len(hosts))
+    one = _checked(each.mask(hosts.one(changed), request), 1)
     if one is None or one[0]:
         return None
     mask = numpy.ones(len(alive), dtype=bool)
     mask[changed] = False
     return mask
+
+
+def _checked(mask: Any, wanted: int) -> numpy.ndarray | None:
+    """:raises WrongAnswer: it is no mask of the hosts that were asked about"""
+    if mask is None:
+        return None
+    if not isinstance(mask, numpy.ndarray) or mask.dtype != bool or mask.shape != (wanted,):
+        raise WrongAnswer(f"answered {_shape(mask)}, where a mask of {wanted} booleans is wanted")
+    return mask
+
+
+def _shape(answer: object) -> str:
+    if isinstance(answer, numpy.ndarray):
+        return f"an array of {answer.dtype} with shape {answer.shape}"
+    return f"{answer!r:.80}"
 
 
 def _host_by_host(
@@ -116,6 +148,8 @@ def _host_by_host(
     states = [hosts.state(row) for row in hosts.rows[positions].tolist()]
     passed = each.filter_all(states, properties)
     kept = set() if passed is None else {id(state) for state in passed}
+    if not kept <= {id(state) for state in states}:
+        raise WrongAnswer("gave back a host that it was not given")
     mask = numpy.zeros(len(alive), dtype=bool)
     mask[positions] = [id(state) in kept for state in states]
     return mask

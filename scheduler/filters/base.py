@@ -14,6 +14,7 @@ from fleet.reasons import Reason
 from scheduler import one_host
 from scheduler.candidates import Candidates
 from scheduler.host_state import HostState
+from scheduler.plugin_watch import WrongAnswer
 from scheduler.shortfall import Shortfall
 
 
@@ -51,7 +52,14 @@ class BaseHostFilter:
         self, filter_obj_list: Iterable[HostState], filter_properties: dict[str, Any]
     ) -> Iterator[HostState] | None:
         """Those of the hosts that pass. Override it to judge them together; None lets no host through."""
-        return (host for host in filter_obj_list if self._filter_one(host, filter_properties))
+        return (host for host in filter_obj_list if self._verdict(host, filter_properties))
+
+    def _verdict(self, host: HostState, filter_properties: dict[str, Any]) -> bool:
+        """:raises WrongAnswer: a forgotten return, or a text, would else be a silent no or yes"""
+        answer = self._filter_one(host, filter_properties)
+        if not isinstance(answer, (bool, numpy.bool_, int, numpy.integer)):
+            raise WrongAnswer(f"answered {answer!r:.80} for host {host.host}, where True or False is wanted")
+        return bool(answer)
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall | None:
         """The numbers behind the no, for some hosts of a request that was refused, and for counting what still fits.
@@ -59,6 +67,10 @@ class BaseHostFilter:
         Never asked while hosts are chosen. By default there are none; what it raises is logged, and there are none.
         """
         return None
+
+    def objection(self, hosts: Candidates, request: RequestSpec) -> str:
+        """Why it drops the one host of ``hosts``, as in "is disabled"; asked as :meth:`shortfall` is. By default empty."""
+        return ""
 
     def run_filter_for_index(self, index: int) -> bool:
         """Whether to run for the instance with this number (from 0) of the request."""

@@ -8,8 +8,7 @@ import logging
 import pytest
 
 from scheduler import filters, weights
-from scheduler.decision import FilterCount
-from scheduler.filtering import run
+from scheduler.filtering import FilterCount, run
 from tests import factories
 from tests.factories import node, request, uuid
 
@@ -240,7 +239,7 @@ def test_every_drop_has_a_filter():
     asked = request(retry={"hosts": [["tried", "tried"]]})
     round_ = run([filters.RetryFilter(), filters.RamFilter()], hosts, hosts.present(), asked, {})
     dropped = {
-        name: [hosts.key(row)[0] for row in hosts.rows[mask].tolist()] for name, mask in round_.dropped_by().items()
+        type(drop.by).__name__: [hosts.key(row)[0] for row in drop.rows.tolist()] for drop in round_.drops(hosts)
     }
     assert {"RetryFilter": ["tried"], "RamFilter": ["small"]} == dropped
 
