@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_utils import uuidutils
 
 from fleet import errors
 from fleet.clock import Clock, utcnow
@@ -130,13 +132,14 @@ class OperatorAPI:
         """:raises errors.Conflict: errors.InvalidInput: it has no name"""
         if not flavor.name:
             raise errors.InvalidInput(field="flavor.name", reason="is required")
-        return self._database.write(flavors.create, flavor, self._clock()).to_wire()
+        named = dataclasses.replace(flavor, flavorid=flavor.flavorid or uuidutils.generate_uuid())
+        return self._database.write(flavors.create, named, self._clock()).to_wire()
 
     def list_aggregates(self) -> list[dict[str, Any]]:
         return [aggregate.to_wire() for aggregate in self._database.read(aggregates.list_all)]
 
     def create_aggregate(self, name: str, metadata: Mapping[str, str]) -> Aggregate:
-        self._database.write(aggregates.create, name, metadata, self._clock())
+        self._database.write(aggregates.create, uuidutils.generate_uuid(), name, metadata, self._clock())
         return self._database.read(aggregates.find, name)
 
     def add_aggregate_host(self, name: str, host: str) -> Aggregate:
@@ -156,7 +159,8 @@ class OperatorAPI:
 
     def create_group(self, name: str, policy: str, max_server_per_host: int, project_id: str | None) -> dict[str, Any]:
         """:raises errors.Conflict:"""
-        self._database.write(groups.create, name, policy, max_server_per_host, project_id, self._clock())
+        uuid = uuidutils.generate_uuid()
+        self._database.write(groups.create, uuid, name, policy, max_server_per_host, project_id, self._clock())
         return self._database.read(lambda connection: _group_view(connection, groups.find(connection, name)))
 
 

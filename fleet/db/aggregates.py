@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
-from oslo_utils import uuidutils
 
 from fleet import errors
 from fleet.db import models
@@ -21,10 +20,16 @@ HOSTS = models.aggregate_hosts
 METADATA = models.aggregate_metadata
 
 
-def create(tx: Transaction, name: str, metadata: Mapping[str, str], now: datetime.datetime) -> int:
-    """:raises errors.Conflict: the name is taken"""
+def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], now: datetime.datetime) -> int:
+    """The caller names the uuid, so that a commit that is repeated finds its own row. Returns the id.
+
+    :raises errors.Conflict: the name is taken
+    """
+    found = tx.execute(sa.select(AGGREGATES.c.id).where(AGGREGATES.c.uuid == uuid)).scalar_one_or_none()
+    if found is not None:
+        return found
     try:
-        key = tx.insert(AGGREGATES, {"name": name, "uuid": uuidutils.generate_uuid(), "created_at": now})
+        key = tx.insert(AGGREGATES, {"name": name, "uuid": uuid, "created_at": now})
     except db_exception.DBDuplicateEntry:
         raise errors.Conflict(kind="Aggregate", name=name, reason="exists already") from None
     tx.touch(AGGREGATES, key)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
-from oslo_utils import uuidutils
 
 from fleet import errors
 from fleet.db import models
@@ -20,11 +19,17 @@ _COLUMNS = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_spec
 
 
 def create(tx: Transaction, flavor: Flavor, now: datetime.datetime) -> Flavor:
-    """:raises errors.Conflict: the name or the flavorid is taken"""
-    values = {name: getattr(flavor, name) for name in _COLUMNS}
-    flavorid = flavor.flavorid or uuidutils.generate_uuid()
+    """A flavor that is there already, the same in all, is what was asked for: the commit was repeated.
+
+    :param flavor: with its ``flavorid``
+    :raises errors.Conflict: the name or the flavorid is taken
+    """
+    values = {name: getattr(flavor, name) for name in (*_COLUMNS, "name", "flavorid")}
+    found = tx.execute(sa.select(FLAVORS).where(FLAVORS.c.flavorid == flavor.flavorid)).first()
+    if found is not None and all(getattr(found, name) == value for name, value in values.items()):
+        return _to_flavor(found)
     try:
-        tx.insert(FLAVORS, {**values, "name": flavor.name, "flavorid": flavorid, "created_at": now})
+        tx.insert(FLAVORS, {**values, "created_at": now})
     except db_exception.DBDuplicateEntry:
         raise errors.Conflict(kind="Flavor", name=flavor.name, reason="exists already") from None
     return find(tx, flavor.name)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
-from oslo_utils import uuidutils
 
 from fleet import errors
 from fleet.db import models
@@ -21,16 +20,25 @@ INSTANCES = models.instances
 
 
 def create(
-    tx: Transaction, name: str, policy: str, max_server_per_host: int, project_id: str | None, now: datetime.datetime
-) -> str:
-    """:raises errors.Conflict: the name is taken"""
-    uuid = uuidutils.generate_uuid()
+    tx: Transaction,
+    uuid: str,
+    name: str,
+    policy: str,
+    max_server_per_host: int,
+    project_id: str | None,
+    now: datetime.datetime,
+) -> None:
+    """The caller names the uuid, so that a commit that is repeated finds its own row.
+
+    :raises errors.Conflict: the name is taken
+    """
+    if tx.execute(sa.select(GROUPS.c.uuid).where(GROUPS.c.uuid == uuid)).first():
+        return
     values = {"uuid": uuid, "name": name, "policy": policy, "max_server_per_host": max_server_per_host}
     try:
         tx.insert(GROUPS, {**values, "project_id": project_id, "created_at": now})
     except db_exception.DBDuplicateEntry:
         raise errors.Conflict(kind="Server group", name=name, reason="exists already") from None
-    return uuid
 
 
 def find(connection: Transaction | sa.Connection, name: str) -> sa.Row:

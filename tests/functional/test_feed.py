@@ -52,7 +52,7 @@ def test_first_read_is_everything(database: Database) -> None:
     """A new cache gets the complete state, and says that it is complete."""
     register(database, "h1")
     report(database, "h1")
-    aggregate = database.write(aggregates.create, "fast", {"ssd": "true"}, CLOCK())
+    aggregate = database.write(aggregates.create, "a" * 36, "fast", {"ssd": "true"}, CLOCK())
     database.write(aggregates.add_host, "fast", "h1")
 
     changes = ChangeFeed(database).read(0)

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trio in one thread, with a clock, a message bus and a database that do what a seed says.
+
+The real conductor, scheduler and agent code runs in coroutines; the bus drops, repeats, delays and reorders; a commit may
+fail, or succeed and look as if it had failed; a process may die between any two steps. ``world`` is the machinery, ``bus``
+the messages, ``processes`` wires the three services to it, ``scenario`` plays one seed and ``invariants`` judges it.
+``python -m tests.simulation --seeds 10000`` plays many; a seed that fails prints its history.
+"""

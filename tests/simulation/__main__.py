@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tests.simulation [--seeds N] [--first SEED]``: exit status 1 and a history when a seed fails."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import logging
+import sys
+import time
+
+import tqdm
+
+from tests.simulation.database import SimulatedDatabase
+from tests.simulation.scenario import Scenario, Verdict
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="How many to play. Default: %(default)s.")
+    parser.add_argument("--first", type=int, default=1, help="The first of them. Default: %(default)s.")
+    parser.add_argument("--verbose", action="store_true", help="Print the history of a seed that holds, too.")
+    given = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    database, ended, began = SimulatedDatabase.open(), collections.Counter[str](), time.monotonic()
+    for seed in tqdm.trange(given.first, given.first + given.seeds, unit="seed", disable=None):
+        verdict = Scenario(seed, database).play()
+        ended.update(verdict.ended)
+        if verdict.wrong or given.verbose:
+            _print(verdict)
+        if verdict.wrong:
+            return 1
+    print(f"{given.seeds} seeds held in {time.monotonic() - began:.0f} s; instances ended {dict(ended)}")
+    return 0
+
+
+def _print(verdict: Verdict) -> None:
+    print("\n".join(verdict.history))
+    print(f"seed {verdict.seed}, {verdict.steps} steps, {verdict.ended}")
+    for line in verdict.wrong:
+        print(f"WRONG: {line}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

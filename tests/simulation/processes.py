@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The three services, wired as their ``main`` wires them, but to the simulated world."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any
+
+from oslo_config import cfg
+
+from compute_agent import recovery
+from compute_agent.build import Builder as AgentBuilder
+from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
+from compute_agent.host import Host
+from compute_agent.inventory import HostPolicy
+from compute_agent.lanes import Lanes
+from compute_agent.ledger import Ledger, Patience
+from compute_agent.manager import ComputeManager
+from compute_agent.notifications import Notifications
+from compute_agent.reporter import Reporter
+from conductor_stub.build import Builder
+from conductor_stub.intake import Intake
+from conductor_stub.limits import Limits
+from conductor_stub.manager import ComputeTaskManager, ConductorManager
+from conductor_stub.records import Records
+from conductor_stub.sweeper import Sweeper
+from conductor_stub.termination import Termination
+from fleet import conf as fleet_conf
+from fleet import states
+from fleet.context import RequestContext, new_context
+from fleet.db.feed import ChangeFeed
+from fleet.objects import Image, Instance
+from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, SchedulerAPI
+from scheduler import conf as scheduler_conf
+from scheduler.filter_scheduler import FilterScheduler
+from scheduler.host_manager import HostManager
+from scheduler.manager import SchedulerManager
+from tests.functional.trio_fakes import FakeNotifier
+from tests.simulation.bus import Bus
+from tests.simulation.database import SimulatedDatabase
+from tests.simulation.world import Process, World
+
+LIMITS = Limits(
+    max_attempts=3,
+    build_timeout_s=200,
+    placing_timeout_s=30,
+    spawn_timeout_s=60,
+    retry_interval_s=3,
+    service_down_time_s=60,
+)
+MEMORY_MB = 4096
+HEARTBEAT_S, REPORT_S, SWEEP_S = 25.0, 60.0, 10.0
+
+
+class Notifier(FakeNotifier):
+    def info(self, context: RequestContext, event_type: str, payload: dict[str, Any]) -> None:
+        """Nobody listens."""
+
+
+class Hypervisor(ComputeDriver):
+    """Guests of one host, which outlive its agent."""
+
+    def __init__(self, world: World, host: str) -> None:
+        self._world = world
+        self._host = host
+        self.guests: dict[str, dict[str, Any]] = {}
+        self.spawned: collections.Counter[tuple[str, int]] = collections.Counter()
+
+    def get_available_nodes(self, refresh: bool = False) -> list[str]:
+        return [self._host]
+
+    def get_available_resource(self, node: str) -> dict[str, Any]:
+        return {"vcpus": 8, "memory_mb": MEMORY_MB, "local_gb": 100, "numa_topology": None}
+
+    def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+        self.spawned[instance.uuid, instance.attempt] += 1
+        guest = {"uuid": instance.uuid, "memory_mb": instance.flavor.memory_mb, "node": self._host}
+        self.guests[instance.uuid] = {**guest, "attempt": instance.attempt}
+        hangs = self._world.happens(0.03)
+        self._world.sleep(200.0 if hangs else self._world.chance.choice([0.0, 0.5, 3.0]))
+        if self._world.happens(0.1):
+            del self.guests[instance.uuid]
+            raise SpawnFailed("the hypervisor said no")
+
+    def destroy(self, context: RequestContext, instance_uuid: str) -> None:
+        self._world.pause()
+        self.guests.pop(instance_uuid, None)
+
+    def get_info(self, instance_uuid: str) -> GuestInfo:
+        return GuestInfo(state=states.RUNNING)
+
+    def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+        return dict(self.guests)
+
+
+class Executor(futures.Executor):
+    """Runs what is submitted as coroutines of a process."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> futures.Future[Any]:
+        self._world.spawn(self._process, "lane", lambda: fn(*args, **kwargs))
+        return futures.Future()
+
+
+class Pauses:
+    """A threading.Event that nobody sets, for code that waits on it between tries."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def wait(self, timeout: float) -> bool:
+        self._world.sleep(timeout)
+        return False
+
+
+def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: str) -> Process:
+    process = Process(name)
+    compute = bus.client(ComputeAPI)
+    builder = Builder(
+        database, bus.client(SchedulerAPI), compute, bus.client(ComputeTaskAPI), Notifier(), LIMITS, world.clock
+    )
+    termination = Termination(database, compute, LIMITS, world.clock)
+    records = Records(database, LIMITS, clock=world.clock)
+    intake = Intake(database, builder, LIMITS, None, world.clock)
+    process.endpoints = [ConductorManager(records), ComputeTaskManager(intake, builder, termination)]
+    bus.serve(process, ["conductor"])
+    sweeper = Sweeper(database, builder, termination, LIMITS, world.clock)
+    _every(world, process, SWEEP_S, "sweep", sweeper.sweep)
+    return process
+
+
+def start_scheduler(world: World, bus: Bus, database: SimulatedDatabase, name: str) -> Process:
+    process = Process(name)
+    conf = cfg.ConfigOpts()
+    fleet_conf.register_opts(conf)
+    scheduler_conf.register_opts(conf)
+    conf([], default_config_files=[])
+    feeds = ChangeFeed(database, world.clock), ChangeFeed(database, world.clock)
+    manager = HostManager(*feeds, clock=world.clock, service_down_time_s=LIMITS.service_down_time_s)
+    process.endpoints = [SchedulerManager(FilterScheduler(conf, manager, Notifier()))]
+    bus.serve(process, ["scheduler"])
+    return process
+
+
+def start_agent(world: World, bus: Bus, hypervisor: Hypervisor, host_name: str, life: int) -> Process:
+    process = Process(host_name)
+    incarnation = f"{host_name}-{life}"
+    patience = Patience(Pauses(world), world.seconds)  # type: ignore[arg-type]
+    conductor = bus.client(ConductorAPI)
+    ledger = Ledger(conductor, bus.client(ComputeTaskAPI), patience, claim_timeout_s=20)
+
+    def superseded(_name: str, reason: str) -> None:
+        world.log("%s was superseded: %s", incarnation, reason)
+        world.kill(process)
+
+    host = Host(host_name, hypervisor, HostPolicy(ram_allocation_ratio=1.0), incarnation, superseded)
+    lanes = Lanes(Executor(world, process), slots=2)
+    process.endpoints = [
+        ComputeManager(host, ledger, AgentBuilder(host, ledger, Notifications(None), world.seconds), lanes)
+    ]
+    reporter = Reporter(conductor, patience, [host], incarnation)
+
+    def begin() -> None:
+        reporter.register()
+        recovery.recover(new_context(), host, ledger)
+        reports = reporter.audit()
+        bus.serve(process, [f"compute.{host_name}"])
+        reporter.send(reports)
+        process.serving = True  # type: ignore[attr-defined]
+        _every(world, process, HEARTBEAT_S, "heartbeat", reporter.heartbeat)
+        _every(world, process, REPORT_S, "report", reporter.report)
+
+    world.spawn(process, "begin", begin)
+    process.host = host  # type: ignore[attr-defined]
+    return process
+
+
+def _every(world: World, process: Process, seconds: float, name: str, work: Callable[[], object]) -> None:
+    def again() -> None:
+        while True:
+            world.sleep(seconds)
+            try:
+                work()
+            except Exception as failure:
+                # As fleet.service.Periodic does.
+                world.log("%s of %s failed: %r", name, process.name, failure)
+
+    world.spawn(process, name, again)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One seed: a small fleet, a handful of builds, whatever goes wrong, then calm; and the verdict."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterator
+
+import oslo_messaging
+import sqlalchemy as sa
+
+from fleet import errors, states
+from fleet.context import new_context
+from fleet.db import groups, models
+from fleet.rpc.clients import ComputeTaskAPI
+from tests.simulation import invariants, processes
+from tests.simulation.bus import Bus
+from tests.simulation.database import SimulatedDatabase
+from tests.simulation.world import Process, World
+
+HOSTS = ("h1", "h2", "h3")
+REQUESTS = 5
+TROUBLE_S = 120.0
+#: Long enough for every deadline, and for every message that was very late.
+CALM_S = 1200.0
+MOST_STEPS = 200_000
+
+_INSTANCES = models.instances
+_UNSETTLED = (
+    sa.select(sa.func.count())
+    .select_from(_INSTANCES)
+    .where(sa.not_(_INSTANCES.c.deleted), _INSTANCES.c.task_state.is_not(None))
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """``wrong`` is empty when all invariants held; ``ended`` counts the instances by their last state."""
+
+    seed: int
+    wrong: list[str]
+    ended: dict[str, int]
+    steps: int
+    history: list[str] = dataclasses.field(repr=False)
+
+
+class Scenario:
+    def __init__(self, seed: int, database: SimulatedDatabase) -> None:
+        self._seed = seed
+        self._world = World(seed)
+        chance = self._world.chance
+        # Some seeds are quiet in one respect, so that other troubles show alone.
+        self._bus = Bus(self._world, *(chance.choice([0.0, 0.02, 0.1]) for _kind in ("loss", "repetition", "delay")))
+        database.begin(self._world, failure=chance.choice([0.0, 0.01, 0.05]))
+        self._death = chance.choice([0.0, 0.001, 0.004])
+        self._database = database
+        self._hypervisors = {host: processes.Hypervisor(self._world, host) for host in HOSTS}
+        self._processes: dict[str, Process] = {}
+        self._lives: collections.Counter[str] = collections.Counter()
+        self._client = Process("client")
+        self._calm_until = 0.0
+
+    def play(self) -> Verdict:
+        for name in ("conductor-1", "conductor-2", "scheduler-1", "scheduler-2", *HOSTS):
+            self._start(name)
+        self._world.spawn(self._client, "client", self._workload)
+        steps, wrong = self._run(TROUBLE_S, 0)
+        if not wrong:
+            self._calm_down()
+            steps, wrong = self._run(CALM_S, steps)
+        if not wrong:
+            hosts = {host: self._processes[host].host for host in HOSTS}  # type: ignore[attr-defined]
+            wrong = invariants.at_the_end(self._database, self._hypervisors, hosts)
+        return Verdict(self._seed, wrong, self._ended(), steps, self._world.history)
+
+    def _run(self, seconds: float, steps: int) -> tuple[int, list[str]]:
+        world = self._world
+        end = world.seconds() + seconds
+        while world.seconds() < end and not self._healed(steps) and world.step():
+            steps += 1
+            if steps > MOST_STEPS:
+                return steps, ["the world does not come to rest"]
+            if world.happens(self._death):
+                self._die(world.chance.choice(sorted(self._processes)))
+            if steps % 50 == 0:
+                wrong = invariants.at_any_moment(self._database, self._hypervisors)
+                if wrong:
+                    return steps, wrong
+        return steps, []
+
+    def _healed(self, steps: int) -> bool:
+        """Whether nothing is left that could still change anything."""
+        if not self._world.calm or steps % 20 or self._world.waits_for_late_messages() or not self._bus.idle():
+            return False
+        return not any(self._unsettled()) and self._world.seconds() > self._calm_until
+
+    def _unsettled(self) -> Iterator[bool]:
+        with self._database.engine.connect() as connection:
+            yield bool(connection.execute(_UNSETTLED).scalar_one())
+        for host in HOSTS:
+            yield not getattr(self._processes[host], "serving", False)
+
+    def _start(self, name: str) -> None:
+        self._lives[name] += 1
+        self._world.log("%s starts", name)
+        if name.startswith("conductor"):
+            process = processes.start_conductor(self._world, self._bus, self._database, name)
+        elif name.startswith("scheduler"):
+            process = processes.start_scheduler(self._world, self._bus, self._database, name)
+        else:
+            process = processes.start_agent(self._world, self._bus, self._hypervisors[name], name, self._lives[name])
+        self._processes[name] = process
+
+    def _die(self, name: str) -> None:
+        process = self._processes[name]
+        if process.alive:
+            self._world.kill(process)
+            self._world.after(self._world.chance.choice([0.0, 5.0, 60.0]), lambda: self._revive(process))
+
+    def _revive(self, dead: Process) -> None:
+        if self._processes[dead.name] is dead:
+            self._start(dead.name)
+
+    def _calm_down(self) -> None:
+        self._calm_until = self._world.seconds() + 2 * processes.REPORT_S
+        self._world.log("calm")
+        self._world.calm = True
+        for process in list(self._processes.values()):
+            if not process.alive:
+                self._revive(process)
+
+    def _workload(self) -> None:
+        tasks, chance = self._bus.client(ComputeTaskAPI), self._world.chance
+        policy = chance.choice(["affinity", "anti-affinity"])
+        self._database.write(groups.create, "0" * 36, "group", policy, 1, None, self._world.now)
+        for _request in range(REQUESTS):
+            self._world.sleep(chance.choice([0.0, 1.0, 15.0]))
+            request = {
+                "flavor": {"vcpus": 1, "memory_mb": chance.choice([512, 1024, 2048])},
+                "count": chance.choice([1, 1, 2]),
+                "group": chance.choice(["", "", "group"]),
+            }
+            try:
+                tasks.create(new_context(), request)
+                if chance.random() < 0.4:
+                    self._world.sleep(chance.choice([0.0, 0.3, 2.0]))
+                    tasks.terminate_instances(new_context(), [self._any_instance()])
+            except (oslo_messaging.MessagingTimeout, errors.FleetError) as trouble:
+                self._world.log("the client is told %r", trouble)
+
+    def _any_instance(self) -> str:
+        with self._database.engine.connect() as connection:
+            uuids = sorted(connection.execute(sa.select(models.instances.c.uuid)).scalars())
+        return self._world.chance.choice(uuids)
+
+    def _ended(self) -> dict[str, int]:
+        with self._database.engine.connect() as connection:
+            found = connection.execute(sa.select(models.instances.c.vm_state)).scalars()
+            return {state: count for state, count in collections.Counter(found).items() if state != states.BUILDING}

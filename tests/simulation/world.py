@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time and chance: coroutines that run one at a time, in an order that the seed decides."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import random
+from collections.abc import Callable
+from typing import Any
+
+import greenlet
+
+START = datetime.datetime(2026, 1, 1)
+
+
+class Killed(BaseException):
+    """Thrown into a coroutine whose process has died; nothing may catch it."""
+
+
+@dataclasses.dataclass(eq=False)
+class Process:
+    """One life of a daemon. ``endpoints`` are what it serves; what it started dies with it."""
+
+    name: str
+    alive: bool = True
+    endpoints: list[Any] = dataclasses.field(default_factory=list)
+    topics: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(eq=False)
+class Task:
+    """A coroutine of a process; it goes on when ``ready`` says so, or when its time has come."""
+
+    process: Process
+    name: str
+    body: greenlet.greenlet
+    ready: Callable[[], bool]
+    wakes_at: datetime.datetime | None = None
+
+    def may_run(self, now: datetime.datetime) -> bool:
+        return self.ready() or (self.wakes_at is not None and now >= self.wakes_at)
+
+
+class World:
+    """``step`` does one thing; everything random comes from ``chance``."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.now = START
+        self.calm = False
+        self.history: list[str] = []
+        self._tasks: list[Task] = []
+        self._timers: list[tuple[datetime.datetime, Callable[[], None]]] = []
+        self._current: Task | None = None
+
+    # For code that runs in the world
+
+    def clock(self) -> datetime.datetime:
+        return self.now
+
+    def seconds(self) -> float:
+        """A monotonic clock."""
+        return (self.now - START).total_seconds()
+
+    def log(self, text: str, *values: object) -> None:
+        self.history.append(f"{self.seconds():9.2f} {text % values if values else text}")
+
+    def happens(self, probability: float) -> bool:
+        """Never once the world is calm."""
+        return not self.calm and self.chance.random() < probability
+
+    def pause(self) -> None:
+        """Let others go first, perhaps."""
+        self.wait(lambda: True)
+
+    def sleep(self, seconds: float) -> None:
+        self.wait(lambda: False, seconds)
+
+    def wait(self, ready: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        """Until ``ready``, or the time is over; whether it was ready."""
+        task = self._current
+        if task is None:
+            return ready()
+        task.ready = ready
+        task.wakes_at = None if timeout_s is None else self.now + datetime.timedelta(seconds=timeout_s)
+        task.body.parent.switch()
+        if not task.process.alive:
+            raise Killed
+        return ready()
+
+    # For the machinery
+
+    def spawn(self, process: Process, name: str, work: Callable[[], object]) -> None:
+        def body() -> None:
+            try:
+                if process.alive:
+                    work()
+            except Killed:
+                pass
+
+        self._tasks.append(Task(process, name, greenlet.greenlet(body), lambda: True))
+
+    def after(self, seconds: float, act: Callable[[], None]) -> None:
+        self._timers.append((self.now + datetime.timedelta(seconds=seconds), act))
+
+    def kill(self, process: Process) -> None:
+        """What it was doing is never gone on with: no handler of its runs."""
+        process.alive = False
+        self.log("%s dies", process.name)
+        self._tasks = [task for task in self._tasks if task.process is not process]
+
+    def waits_for_late_messages(self) -> bool:
+        return bool(self._timers)
+
+    def step(self) -> bool:
+        """Run one coroutine or timer, or move the clock to the next; False when nothing is left to do."""
+        ready = [task for task in self._tasks if task.may_run(self.now)]
+        due = [timer for timer in self._timers if timer[0] <= self.now]
+        if not ready and not due:
+            return self._advance()
+        number = self.chance.randrange(len(ready) + len(due))
+        if number < len(ready):
+            self._resume(ready[number])
+        else:
+            timer = due[number - len(ready)]
+            self._timers.remove(timer)
+            timer[1]()
+        return True
+
+    def _resume(self, task: Task) -> None:
+        self._current = task
+        try:
+            task.body.switch()
+        finally:
+            self._current = None
+        if task.body.dead and task in self._tasks:
+            self._tasks.remove(task)
+
+    def _advance(self) -> bool:
+        times = [task.wakes_at for task in self._tasks if task.wakes_at] + [when for when, _act in self._timers]
+        if not times:
+            return False
+        self.now = max(self.now, min(times))
+        return True
