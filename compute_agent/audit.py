@@ -73,7 +73,7 @@ class Auditor:
             LOG.error("%s The previous inventory is kept, and there are no new claims.", refused.message)
             tracker.suspend(refused.message)
             return None
-        tracker.set_report(report)
+        tracker.set_report(report, inventory.pci_devices(resources))
         view = tracker.view()
         LOG.debug("Node %s:%s: total %s; used %s", tracker.host, tracker.node, view.total, view.used)
         return report

@@ -128,7 +128,7 @@ class Builder:
                 self._host.name,
                 tracker.node,
                 self._host.incarnation,
-                claim.resources,
+                claim.claimed(),
             )
         except errors.GroupPolicyViolation as violation:
             raise _Failed(CLAIM, violation) from None

@@ -8,6 +8,7 @@ names everything that is short. Only after it is anything held: see ``resource_t
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Annotated, Any, Self
@@ -15,12 +16,19 @@ from typing import Annotated, Any, Self
 import pydantic
 from oslo_log import log as logging
 
+from compute_agent.hardware import NOTHING, Holding
 from fleet import capacity, errors
-from fleet.objects import Flavor, Instance, fields
+from fleet.hardware import pools
+from fleet.hardware.node import Hardware, Held, Wanted, fit
+from fleet.objects import Claimed, Flavor, Instance, fields, numa
 
 LOG = logging.getLogger(__name__)
 
 _Number = Annotated[float, pydantic.Field(allow_inf_nan=False)]
+
+
+def _numa_limits(value: object) -> object:
+    return value if isinstance(value, numa.Limits) else numa.Limits.from_wire(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,9 +52,6 @@ class Resources:
     def __add__(self, other: Resources) -> Resources:
         return Resources(self.memory_mb + other.memory_mb, self.disk_gb + other.disk_gb, self.vcpus + other.vcpus)
 
-    def to_wire(self) -> dict[str, int]:
-        return dataclasses.asdict(self)
-
     def __str__(self) -> str:
         return f"memory {self.memory_mb} MB, disk {self.disk_gb} GB, vcpus {self.vcpus} VCPU"
 
@@ -58,7 +63,7 @@ class Limits:
     memory_mb: _Number | None = None
     disk_gb: _Number | None = None
     vcpu: _Number | None = None
-    numa_topology: Any = None
+    numa_topology: Annotated[numa.Limits | None, pydantic.BeforeValidator(_numa_limits)] = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "limits") -> Limits:
@@ -67,13 +72,26 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class ClaimRequest:
-    """What one claim is tested on."""
+    """What one claim is tested on.
+
+    ``packing`` says which of several NUMA cells to prefer: the fullest, or else the emptiest.
+    """
 
     instance: Instance
     requested: Resources
     total: Resources
     used: Resources
     limits: Limits
+    wanted: Wanted = Wanted()
+    hardware: Hardware = Hardware()
+    packing: bool = False
+
+    @functools.cached_property
+    def fit(self) -> Held | None:
+        """The cells and devices that the instance would get. A host that tells no topology is not asked for one."""
+        hardware = dataclasses.replace(self.hardware, limits=self.limits.numa_topology)
+        wanted = self.wanted if hardware.topology else dataclasses.replace(self.wanted, topology=None)
+        return fit(hardware, wanted, self.packing)
 
 
 Test = Callable[[ClaimRequest], str | None]
@@ -97,8 +115,22 @@ def _vcpus(claim: ClaimRequest) -> str | None:
     )
 
 
-#: In the order in which a refusal names them; NUMA and PCI belong between disk and vcpus.
-TESTS: tuple[Test, ...] = (_memory, _disk, _vcpus)
+def _numa(claim: ClaimRequest) -> str | None:
+    if claim.wanted.topology is None or claim.hardware.topology is None or claim.fit is not None:
+        return None
+    asked = "topology and PCI devices do" if claim.wanted.devices else "topology does"
+    return f"The requested NUMA {asked} not fit what is free of the host's topology"
+
+
+def _pci(claim: ClaimRequest) -> str | None:
+    if claim.fit is not None or pools.allocate(claim.hardware.pools, claim.wanted.devices) is not None:
+        return None
+    wanted = ", ".join(f"{each.count} {each.alias_name or 'unnamed'}" for each in claim.wanted.devices)
+    return f"The PCI claim failed: not enough free devices for {wanted}"
+
+
+#: In the order in which a refusal names them.
+TESTS: tuple[Test, ...] = (_memory, _disk, _vcpus, _numa, _pci)
 
 
 def _free(kind: str, unit: str, total: int, used: int, limit: float | None) -> float | None:
@@ -134,10 +166,24 @@ def require_room(claim: ClaimRequest) -> None:
 class Claim:
     """What a tracker holds for one instance; leaving the ``with`` by an exception gives it back."""
 
-    def __init__(self, resources: Resources, give_back: Callable[[], None]) -> None:
+    def __init__(self, resources: Resources, give_back: Callable[[], None], hardware: Holding = NOTHING) -> None:
         self.resources = resources
-        self.claimed_numa_topology: dict[str, Any] | None = None
+        self.hardware = hardware
         self._give_back = give_back
+
+    @property
+    def claimed_numa_topology(self) -> dict[str, Any] | None:
+        topology = self.hardware.topology
+        return topology.to_wire() if topology else None
+
+    def claimed(self) -> Claimed:
+        """What the ledger is told."""
+        devices = [device.to_wire() for device in self.hardware.devices]
+        return Claimed(
+            **dataclasses.asdict(self.resources),
+            numa_topology=self.claimed_numa_topology,
+            pci_devices=devices or None,
+        )
 
     def abort(self) -> None:
         """Give everything back; a second time does nothing."""

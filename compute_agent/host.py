@@ -33,7 +33,10 @@ class Host:
         """The trackers of ``nodes``, made as needed; those of other nodes are forgotten."""
         with self._lock:
             known = self._trackers
-            self._trackers = {node: known.get(node) or ResourceTracker(self.name, node) for node in nodes}
+            self._trackers = {
+                node: known.get(node) or ResourceTracker(self.name, node, self.policy.packs_numa_cells)
+                for node in nodes
+            }
             return dict(self._trackers)
 
     def trackers(self) -> list[ResourceTracker]:

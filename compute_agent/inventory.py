@@ -13,7 +13,8 @@ from oslo_config import cfg
 
 from compute_agent.claims import Resources
 from fleet import capacity, errors
-from fleet.objects import HostReport
+from fleet.hardware import pools
+from fleet.objects import HostReport, pci
 
 DEFAULT_RATIOS = {"cpu": 16.0, "ram": 1.5, "disk": 1.0}
 REQUIRED = ("vcpus", "memory_mb", "local_gb", "numa_topology")
@@ -28,6 +29,7 @@ class HostPolicy:
     ram_allocation_ratio: float = DEFAULT_RATIOS["ram"]
     disk_allocation_ratio: float = DEFAULT_RATIOS["disk"]
     host_ip: str = ""
+    packs_numa_cells: bool = False
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> HostPolicy:
@@ -40,7 +42,13 @@ class HostPolicy:
             f"{kind}_allocation_ratio": conf[f"{kind}_allocation_ratio"] or default
             for kind, default in DEFAULT_RATIOS.items()
         }
-        return cls(reserved=reserved, host_ip=conf.my_ip, **ratios)
+        packing = conf.compute.packing_host_numa_cells_allocation_strategy
+        return cls(reserved=reserved, host_ip=conf.my_ip, packs_numa_cells=packing, **ratios)
+
+
+def pci_devices(resources: Mapping[str, Any]) -> tuple[pci.PciDevice, ...]:
+    """All devices that the driver lets instances have. :raises errors.InvalidInput: naming the field"""
+    return pci.devices_from_wire(resources.get("pci_passthrough_devices"), "inventory.pci_passthrough_devices")
 
 
 def to_report(
@@ -84,6 +92,7 @@ def _values(
         "cpu_info": resources.get("cpu_info") or "",
         "supported_instances": _parsed("supported_instances", resources, list),
         "numa_topology": _parsed("numa_topology", resources, dict) or None,
+        "pci_device_pools": [pool.to_wire() for pool in pools.pools_of(pci_devices(resources))],
         "stats": {**_parsed("stats", resources, dict), "failed_builds": failed_builds},
     }
 

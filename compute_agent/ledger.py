@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 import oslo_messaging
 from oslo_log import log as logging
 
-from compute_agent.claims import Resources
 from fleet.context import RequestContext
-from fleet.objects import Instance
+from fleet.objects import Claimed, Instance
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
 
 LOG = logging.getLogger(__name__)
@@ -87,13 +86,13 @@ class Ledger:
         host: str,
         node: str,
         incarnation: str,
-        resources: Resources,
+        claimed: Claimed,
     ) -> Instance:
         """:raises StaleBuild: StaleIncarnation: GroupPolicyViolation: NotFound: (all of ``errors``) Unanswered:"""
         answer = self._ask(
             "claim_instance",
             lambda: self._conductor.claim_instance(
-                context, instance_uuid, attempt, host, node, incarnation, resources.to_wire()
+                context, instance_uuid, attempt, host, node, incarnation, claimed.to_wire()
             ),
         )
         return Instance.from_wire(answer)

@@ -11,19 +11,30 @@ from oslo_log import log as logging
 
 from compute_agent import claims
 from compute_agent.claims import Resources
+from compute_agent.hardware import NOTHING, Holding, Stock, wanted_by
 from fleet import errors
-from fleet.objects import HostReport, Instance
+from fleet.hardware.node import Hardware
+from fleet.objects import HostReport, Instance, numa, pci
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """One moment of a tracker; ``used`` includes what is reserved and what orphans hold."""
+    """One moment of a tracker; ``used`` includes what is reserved and what orphans hold; ``hardware`` is what is left."""
 
     total: Resources
     used: Resources
     instances: frozenset[str]
+    hardware: Hardware = Hardware()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Held:
+    """What one instance holds."""
+
+    resources: Resources
+    hardware: Holding = NOTHING
 
 
 class ResourceTracker:
@@ -38,11 +49,14 @@ class ResourceTracker:
     inventory was refused (claims are refused).
     """
 
-    def __init__(self, host: str, node: str) -> None:
+    def __init__(self, host: str, node: str, packing: bool = False) -> None:
+        """``packing``: claims take the fullest of the NUMA cells that will do, not the emptiest."""
         self.host = host
         self.node = node
+        self._packing = packing
         self._lock = threading.Lock()
-        self._held: dict[str, Resources] = {}
+        self._held: dict[str, _Held] = {}
+        self._stock = Stock()
         self._report: HostReport | None = None
         self._suspended = ""
         self._failed_builds = 0
@@ -54,6 +68,7 @@ class ResourceTracker:
         :raises errors.StaleBuild: the instance holds something already: this is a repeated message
         """
         requested = Resources.of_flavor(instance.flavor, overhead_memory_mb)
+        wanted = wanted_by(instance)
         with self._lock:
             if instance.uuid in self._held:
                 raise errors.StaleBuild(
@@ -63,30 +78,44 @@ class ResourceTracker:
                 raise errors.ComputeResourcesUnavailable(reason=self._suspended)
             if self._report is None:
                 return claims.NopClaim()
-            claims.require_room(claims.ClaimRequest(instance, requested, _total(self._report), self._used(), limits))
-            self._held[instance.uuid] = requested
-        return claims.Claim(requested, functools.partial(self._release_held, instance.uuid, requested))
+            request = claims.ClaimRequest(
+                instance,
+                requested,
+                _total(self._report),
+                self._used(),
+                limits,
+                wanted,
+                self._hardware() if wanted else Hardware(),
+                self._packing,
+            )
+            claims.require_room(request)
+            # Most instances want none of it: then there is nothing to fit.
+            hardware = self._stock.take(request.fit, self._holdings()) if wanted and request.fit else NOTHING
+            held = self._held[instance.uuid] = _Held(requested, hardware)
+        return claims.Claim(requested, functools.partial(self._release_held, instance.uuid, held), hardware)
 
     def track(self, instance: Instance) -> None:
         """Count an instance that the ledger says is here."""
         with self._lock:
-            self._held[instance.uuid] = Resources.claimed_by(instance)
+            self._held[instance.uuid] = _Held(Resources.claimed_by(instance), Holding.of(instance))
 
     def release(self, instance_uuid: str) -> None:
         """Give back what the instance holds; one that holds nothing is no error."""
         with self._lock:
             self._held.pop(instance_uuid, None)
 
-    def _release_held(self, instance_uuid: str, held: Resources) -> None:
+    def _release_held(self, instance_uuid: str, held: _Held) -> None:
         """Only what this very claim put there: the instance may have been released and claimed anew."""
         with self._lock:
             if self._held.get(instance_uuid) is held:
                 del self._held[instance_uuid]
 
-    def set_report(self, report: HostReport | None) -> None:
-        """The audit's result; None means that the driver reports no resources for this node."""
+    def set_report(self, report: HostReport | None, devices: tuple[pci.PciDevice, ...] = ()) -> None:
+        """The audit's result, and all PCI devices; None means that the driver reports no resources for this node."""
+        topology = numa.HostTopology.from_wire(report.numa_topology) if report else None
         with self._lock:
             self._report = report
+            self._stock = Stock(topology, devices)
             self._suspended = ""
 
     def suspend(self, reason: str) -> None:
@@ -97,10 +126,16 @@ class ResourceTracker:
     def view(self) -> View:
         with self._lock:
             total = _total(self._report) if self._report else Resources()
-            return View(total, self._used(), frozenset(self._held))
+            return View(total, self._used(), frozenset(self._held), self._hardware())
+
+    def _holdings(self) -> list[Holding]:
+        return [held.hardware for held in self._held.values()]
+
+    def _hardware(self) -> Hardware:
+        return self._stock.left(self._holdings())
 
     def _used(self) -> Resources:
-        used = sum(self._held.values(), Resources())
+        used = sum((held.resources for held in self._held.values()), Resources())
         if self._report is None:
             return used
         report = self._report

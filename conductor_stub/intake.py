@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import types
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,6 +19,8 @@ from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
 from fleet.db import flavors, groups, history, instances
 from fleet.db.engine import Database, Transaction
+from fleet.hardware import constraints
+from fleet.hardware.aliases import Aliases, requested_devices
 from fleet.objects import BuildRequest, Flavor, Image, Zone
 
 LOG = logging.getLogger(__name__)
@@ -29,13 +32,20 @@ class Intake:
     """``create``: validate, write the rows with their deadline, hand them out."""
 
     def __init__(
-        self, database: Database, builder: Builder, limits: Limits, default_zone: str | None, clock: Clock = utcnow
+        self,
+        database: Database,
+        builder: Builder,
+        limits: Limits,
+        default_zone: str | None,
+        clock: Clock = utcnow,
+        aliases: Aliases = types.MappingProxyType({}),
     ) -> None:
         self._database = database
         self._builder = builder
         self._limits = limits
         self._default_zone = default_zone or ""
         self._clock = clock
+        self._aliases = aliases
 
     def accept(self, context: RequestContext, request: BuildRequest) -> dict[str, Any]:
         """Returns ``reservation_id`` and ``instances`` (uuid and name of each), in the ledger by then.
@@ -73,7 +83,7 @@ class Intake:
         spec = dataclasses.replace(request, flavor=flavor, availability_zone=zone, scheduler_hints=hints)
         return {
             "reservation_id": reservation_id,
-            "spec": spec.to_wire(),
+            "spec": {**spec.to_wire(), **_hardware(flavor, request.image, self._aliases)},
             "group_uuid": group_uuid,
             "request_id": context.request_id,
             "created_at": now,
@@ -142,6 +152,16 @@ def _name(request: BuildRequest, uuid: str, index: int) -> str:
     if not request.name:
         return f"instance-{uuid[:8]}"
     return request.name if request.num_instances == 1 else f"{request.name[:250]}-{index + 1}"
+
+
+def _hardware(flavor: Flavor, image: Image, aliases: Aliases) -> dict[str, Any]:
+    """The topology and the devices that each instance asks for. :raises errors.InvalidInput: they contradict"""
+    topology = constraints.requested_topology(flavor, image)
+    devices = requested_devices(flavor, image, aliases)
+    return {
+        "numa_topology": topology and topology.to_wire(),
+        "pci_requests": [request.to_wire() for request in devices] or None,
+    }
 
 
 def _check_image(image: Image, flavor: Flavor) -> None:

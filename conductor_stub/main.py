@@ -24,6 +24,7 @@ from fleet import conf as fleet_conf
 from fleet import errors, service
 from fleet.db import migration
 from fleet.db.engine import Database
+from fleet.hardware.aliases import parse_aliases
 from fleet.rpc import server, transport
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
 
@@ -49,9 +50,10 @@ def build_servers(
     )
     termination = Termination(database, compute, limits)
     records = Records(database, limits, conf.enable_new_services)
+    intake = Intake(database, builder, limits, conf.default_schedule_zone, aliases=parse_aliases(conf.pci.alias))
     endpoints = [
         ConductorManager(records),
-        ComputeTaskManager(Intake(database, builder, limits, conf.default_schedule_zone), builder, termination),
+        ComputeTaskManager(intake, builder, termination),
         OperatorManager(OperatorAPI(database, conf.service_down_time)),
     ]
     sweeper = Sweeper(database, builder, termination, limits)
@@ -81,6 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             description="Accepts build requests and drives each to an end.",
             register=[conductor_conf.register_opts],
         )
+        # A bad alias must stop the daemon here, not its workers one after the other.
+        parse_aliases(conf.pci.alias)
         with Database(conf).disposed() as database:
             migration.check(database)
     except errors.FleetError as refusal:

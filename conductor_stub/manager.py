@@ -13,9 +13,8 @@ from conductor_stub.operator_api import OperatorAPI
 from conductor_stub.records import Records
 from conductor_stub.termination import Termination
 from conductor_stub.transitions import Failure
-from fleet import errors
 from fleet.context import RequestContext
-from fleet.objects import BuildRequest, Flavor, Place, fields, instance_group
+from fleet.objects import BuildRequest, Claimed, Flavor, Place, fields, instance_group
 from fleet.rpc import server
 from fleet.rpc.server import endpoint
 
@@ -57,12 +56,10 @@ class ConductorManager:
         host: fields.Name,
         node: fields.Name,
         incarnation: fields.Name,
-        claim: dict[str, fields.Natural],
+        claim: dict[str, Any],
     ) -> dict[str, Any]:
-        for key in ("memory_mb", "disk_gb", "vcpus"):
-            if key not in claim:
-                raise errors.InvalidInput(field=f"claim.{key}", reason="field required")
-        return self._records.claim(context, instance_uuid, attempt, host, node, incarnation, claim).to_wire()
+        claimed = Claimed.from_wire(claim)
+        return self._records.claim(context, instance_uuid, attempt, host, node, incarnation, claimed).to_wire()
 
     @endpoint
     def finish_build(

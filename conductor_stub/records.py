@@ -17,7 +17,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import groups, history, hosts, instances, services
 from fleet.db.engine import Database, Transaction
-from fleet.objects import HostReport, Instance
+from fleet.objects import Claimed, HostReport, Instance
 
 LOG = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Records:
         host: str,
         node: str,
         incarnation: str,
-        claim: Mapping[str, int],
+        claim: Claimed,
     ) -> Instance:
         """``placing → spawning``: host, node and usage at once.
 
@@ -105,7 +105,7 @@ def _claim(
     host: str,
     node: str,
     incarnation: str,
-    claim: Mapping[str, int],
+    claim: Claimed,
     spawn_timeout_s: float,
     now: datetime.datetime,
 ) -> sa.Row:
@@ -119,9 +119,7 @@ def _claim(
         "node": node,
         "launched_on": host,
         "step_deadline": step_deadline(now, spawn_timeout_s, row.deadline),
-        "claimed_memory_mb": claim["memory_mb"],
-        "claimed_disk_gb": claim["disk_gb"],
-        "claimed_vcpus": claim["vcpus"],
+        **{f"claimed_{name}": amount for name, amount in vars(claim).items()},
     }
     if not instances.move(tx, uuid, attempt=attempt, steps=(states.PLACING,), values=values, now=now):
         raise instances.stale(row, attempt)

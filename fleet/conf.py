@@ -13,6 +13,7 @@ from oslo_db import options as db_options
 from oslo_log import log as logging
 
 from fleet import errors
+from fleet.hardware import conf as hardware_conf
 
 DEFAULT_CONFIG_FILE = "/etc/fleet/fleet.conf"
 #: Where the command line tools look when no --config-file is given: an environment variable, then the default.
@@ -76,11 +77,12 @@ NOISY = ["amqp=WARN", "oslo.messaging=INFO", "oslo_messaging=INFO", "sqlalchemy=
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(COMMON_OPTS)
+    hardware_conf.register_opts(conf)
 
 
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
     """For oslo-config-generator."""
-    return [("DEFAULT", COMMON_OPTS)]
+    return [("DEFAULT", COMMON_OPTS), *hardware_conf.list_opts()]
 
 
 def load_config(

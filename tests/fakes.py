@@ -94,7 +94,7 @@ class FakeConductor:
         host: str,
         node: str,
         incarnation: str,
-        claim: dict[str, int],
+        claim: dict[str, Any],
     ) -> dict[str, Any]:
         def work() -> dict[str, Any]:
             row = self._row(instance_uuid)
@@ -206,6 +206,7 @@ class FakeConductor:
 
     def _leave_host(self, row: Instance, **changes: Any) -> None:
         nothing = {"claimed_memory_mb": 0, "claimed_disk_gb": 0, "claimed_vcpus": 0}
+        nothing.update(claimed_numa_topology=None, claimed_pci_devices=None)
         self.put(row, host=None, node=None, **nothing, **changes)
 
     def _report(self, report: HostReport) -> dict[str, Any]:

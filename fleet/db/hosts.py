@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from oslo_utils import uuidutils
 
 from fleet import capacity, states
-from fleet.db import models
+from fleet.db import hardware, models
 from fleet.db.engine import Transaction
 from fleet.objects import HostReport
 
@@ -18,7 +18,7 @@ NODES = models.compute_nodes
 INSTANCES = models.instances
 
 #: HostReport fields that are columns under another name, or not columns.
-_RENAMED = {"node": "hypervisor_hostname", "pci_device_pools": "pci_stats"}
+_RENAMED = {"node": "hypervisor_hostname"}
 
 
 def report(tx: Transaction, inventory: HostReport, now: datetime.datetime) -> None:
@@ -26,6 +26,9 @@ def report(tx: Transaction, inventory: HostReport, now: datetime.datetime) -> No
     values = {_RENAMED.get(name, name): value for name, value in vars(inventory).items()}
     values.update(failed_builds=int(inventory.stats.get("failed_builds") or 0), deleted=False, deleted_at=None)
     found = _lock(tx, inventory.host, inventory.node)
+    values.update(
+        hardware.columns(tx, inventory.host, inventory.node, inventory.numa_topology, inventory.pci_device_pools)
+    )
     if found is None:
         tx.insert(NODES, {**values, "uuid": uuidutils.generate_uuid(), "created_at": now})
     else:
@@ -75,6 +78,7 @@ def refresh_usage(tx: Transaction, host: str, node: str, now: datetime.datetime)
             current_workload=usage.building,
             io_workload=usage.building,
             updated_at=now,
+            **hardware.columns(tx, host, node, found.numa_topology, found.pci_device_pools),
         )
     )
     tx.touch(NODES, found.id)

@@ -19,7 +19,15 @@ REQUESTS = models.build_requests
 
 _JOINED = sa.select(INSTANCES, REQUESTS.c.spec, REQUESTS.c.group_uuid).join_from(INSTANCES, REQUESTS)
 _LIVE = sa.not_(INSTANCES.c.deleted)
-_NOTHING_CLAIMED = {"host": None, "node": None, "claimed_memory_mb": 0, "claimed_disk_gb": 0, "claimed_vcpus": 0}
+_NOTHING_CLAIMED = {
+    "host": None,
+    "node": None,
+    "claimed_memory_mb": 0,
+    "claimed_disk_gb": 0,
+    "claimed_vcpus": 0,
+    "claimed_numa_topology": None,
+    "claimed_pci_devices": None,
+}
 
 
 def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -146,8 +154,13 @@ def to_instance(row: sa.Row) -> Instance:
         host=row.host,
         node=row.node,
         availability_zone=row.availability_zone,
+        # Requests that were stored by an earlier release have neither.
+        numa_topology=row.spec.get("numa_topology"),
+        pci_requests=row.spec.get("pci_requests"),
         metadata=row.spec["metadata"],
         claimed_memory_mb=row.claimed_memory_mb,
         claimed_disk_gb=row.claimed_disk_gb,
         claimed_vcpus=row.claimed_vcpus,
+        claimed_numa_topology=row.claimed_numa_topology,
+        claimed_pci_devices=row.claimed_pci_devices,
     )

@@ -24,6 +24,8 @@ METADATA = sa.MetaData(
 Timestamp = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 #: SQLite numbers rows only for plain INTEGER keys.
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+#: None is NULL: most rows hold nothing, and queries pass them over.
+HeldJSON = sa.JSON(none_as_null=True)
 UUID = sa.String(36)
 NAME = sa.String(255)
 
@@ -103,6 +105,8 @@ compute_nodes = sa.Table(
     sa.Column("cpu_info", sa.Text),
     sa.Column("supported_instances", sa.JSON),
     sa.Column("numa_topology", sa.JSON),
+    #: All pools of the node, and (pci_stats) what is left of them; numa_topology carries its usage itself.
+    sa.Column("pci_device_pools", HeldJSON),
     sa.Column("pci_stats", sa.JSON),
     sa.Column("metrics", sa.JSON),
     sa.Column("stats", sa.JSON),
@@ -149,6 +153,8 @@ instances = sa.Table(
     _number("claimed_vcpus"),
     _number("claimed_memory_mb"),
     _number("claimed_disk_gb"),
+    sa.Column("claimed_numa_topology", HeldJSON),
+    sa.Column("claimed_pci_devices", HeldJSON),
     sa.Column("request_id", NAME),
     sa.Column("launched_at", Timestamp),
     sa.Column("terminated_at", Timestamp),

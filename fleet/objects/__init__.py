@@ -7,6 +7,7 @@ asked with a ``RequestSpec`` and answers with ``Selection`` values; agents tell 
 
 from fleet.objects.aggregate import Aggregate
 from fleet.objects.build_request import BuildRequest
+from fleet.objects.claimed import Claimed
 from fleet.objects.flavor import Flavor
 from fleet.objects.host_report import HostReport
 from fleet.objects.image import Image
@@ -19,6 +20,7 @@ from fleet.objects.zone import Zone
 __all__ = [
     "Aggregate",
     "BuildRequest",
+    "Claimed",
     "Flavor",
     "HostReport",
     "Image",

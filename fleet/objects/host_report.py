@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pydantic
 
 from fleet import errors
-from fleet.objects import fields
+from fleet.objects import fields, numa, pci
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,6 +17,7 @@ class HostReport:
     """Inventory of ``host``/``node`` (nova: ``hypervisor_hostname``): MB of memory, GB of disk, count of vcpus.
 
     ``reserved_*`` is the host's own part of the total, ``orphaned_memory_mb`` what guests unknown to the ledger hold.
+    ``numa_topology`` and ``pci_device_pools`` are kept as sent (see ``numa``, ``pci``), but must make sense.
     ``hypervisor_version`` is nova's base-1000 integer; ``disk_available_least`` is in GB, None when unknown.
     """
 
@@ -49,6 +50,8 @@ class HostReport:
         for part, total in (("vcpus", report.vcpus), ("memory_mb", report.memory_mb)):
             if total == 0:
                 raise errors.InvalidInput(field=f"{field}.{part}", reason="must be more than 0")
+        numa.HostTopology.from_wire(report.numa_topology, f"{field}.numa_topology")
+        pci.pools_from_wire(report.pci_device_pools, f"{field}.pci_device_pools")
         return report
 
     def to_wire(self) -> dict[str, Any]:

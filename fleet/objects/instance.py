@@ -32,10 +32,13 @@ class Instance:
     numa_topology: dict[str, Any] | None = None
     pci_requests: list[dict[str, Any]] | None = None
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
-    #: What the claim holds, set when a host has claimed: memory includes the driver's overhead.
+    #: What the claim holds, set when a host has claimed: memory includes the driver's overhead. The topology has the
+    #: host's cells and CPUs, where ``numa_topology`` and ``pci_requests`` are what is asked for.
     claimed_memory_mb: int = 0
     claimed_disk_gb: int = 0
     claimed_vcpus: int = 0
+    claimed_numa_topology: dict[str, Any] | None = None
+    claimed_pci_devices: list[dict[str, Any]] | None = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "instance") -> Instance:

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import pydantic
 
 from fleet import errors
 from fleet.objects import fields, structure
 
-SHARED, DEDICATED, MIXED = "shared", "dedicated", "mixed"
+SHARED: Final = "shared"
+DEDICATED: Final = "dedicated"
+MIXED: Final = "mixed"
 PREFER, ISOLATE, REQUIRE = "prefer", "isolate", "require"
 CpuPolicy = Literal["shared", "dedicated", "mixed"]
 ThreadPolicy = Literal["prefer", "isolate", "require"]
@@ -223,7 +225,7 @@ def _one_form(cell: object) -> object:
 def _completed(cell: InstanceCell) -> InstanceCell:
     """All forms of asking for CPUs of one's own as one: Liberty's pinning, even an empty one, and the policy."""
     vcpus = cell.cpuset | cell.pcpuset
-    policy = cell.cpu_policy or (DEDICATED if cell.cpu_pinning is not None else None)
+    policy: CpuPolicy | None = cell.cpu_policy or (DEDICATED if cell.cpu_pinning is not None else None)
     own = {DEDICATED: vcpus, MIXED: cell.pcpuset}.get(policy or SHARED, _NONE)
     return dataclasses.replace(cell, cpuset=vcpus, pcpuset=own, cpu_policy=policy)
 

@@ -90,7 +90,7 @@ class ConductorAPI(_API):
         host: str,
         node: str,
         incarnation: str,
-        claim: dict[str, int],
+        claim: dict[str, Any],
     ) -> dict[str, Any]:
         return self._call(
             context,

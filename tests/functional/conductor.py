@@ -14,7 +14,7 @@ from conductor_stub.sweeper import Sweeper
 from conductor_stub.termination import Termination
 from fleet.context import RequestContext, new_context
 from fleet.db.engine import Database
-from fleet.objects import BuildRequest, Instance
+from fleet.objects import BuildRequest, Claimed, Instance
 from tests.clock import FakeClock
 from tests.functional.trio_fakes import FakeCompute, FakeNotifier, FakeScheduler, FakeTasks
 
@@ -70,8 +70,8 @@ class Conductor:
         self.work()
         return uuid
 
-    def claim(self, uuid: str, host: str, attempt: int = 1) -> Instance:
-        claim = {"memory_mb": 1024, "disk_gb": 10, "vcpus": 1}
+    def claim(self, uuid: str, host: str, attempt: int = 1, **hardware: Any) -> Instance:
+        claim = Claimed(memory_mb=1024, disk_gb=10, vcpus=1, **hardware)
         return self.records.claim(context(), uuid, attempt, host, host, INCARNATION, claim)
 
     def finish(self, uuid: str, host: str, attempt: int = 1) -> Instance:

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NUMA cells and PCI devices of a node: which there are, which instances hold, and so which are left."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Collection
+from typing import Self
+
+from fleet.hardware import pools, usage
+from fleet.hardware.node import Hardware, Held, Wanted
+from fleet.objects import Instance, numa, pci
+
+
+@dataclasses.dataclass(frozen=True)
+class Holding:
+    """What one instance holds: cells with pinning and page size, devices by address."""
+
+    topology: numa.InstanceTopology | None = None
+    devices: tuple[pci.PciDevice, ...] = ()
+
+    @classmethod
+    def of(cls, instance: Instance) -> Self:
+        """What the ledger says that a claimed instance holds."""
+        topology = numa.InstanceTopology.from_wire(instance.claimed_numa_topology, "instance.claimed_numa_topology")
+        return cls(topology, pci.devices_from_wire(instance.claimed_pci_devices, "instance.claimed_pci_devices"))
+
+
+NOTHING = Holding()
+
+
+@dataclasses.dataclass(frozen=True)
+class Stock:
+    """What a node has in all, as its driver reports it."""
+
+    topology: numa.HostTopology | None = None
+    devices: tuple[pci.PciDevice, ...] = ()
+
+    def left(self, held: Collection[Holding]) -> Hardware:
+        """What ``held`` leave."""
+        topology = self.topology
+        if topology is not None:
+            topology = usage.recount(topology, [each.topology for each in held if each.topology is not None])
+        return Hardware(topology, pools.pools_of(self._free(held)))
+
+    def take(self, fitted: Held, held: Collection[Holding]) -> Holding:
+        """The devices themselves for what was fitted to :meth:`left` of the same ``held``."""
+        free: dict[pci.Kind, list[pci.PciDevice]] = collections.defaultdict(list)
+        for device in self._free(held):
+            free[device.kind].append(device)
+        devices = [
+            dataclasses.replace(free[taken.kind].pop(0), request_id=taken.request_id)
+            for taken in fitted.devices
+            for _ in range(taken.count)
+        ]
+        return Holding(fitted.topology, tuple(devices))
+
+    def _free(self, held: Collection[Holding]) -> list[pci.PciDevice]:
+        """In the driver's order."""
+        gone = {device.address for each in held for device in each.devices}
+        return [device for device in self.devices if device.address not in gone]
+
+
+def wanted_by(instance: Instance) -> Wanted:
+    """What the instance asks for. :raises errors.InvalidInput: it makes no sense"""
+    return Wanted(
+        numa.InstanceTopology.from_wire(instance.numa_topology, "instance.numa_topology"),
+        pci.requests_from_wire(instance.pci_requests, "instance.pci_requests"),
+    )

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node's instances hold of its NUMA cells and PCI devices, as its row shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet.db import models
+from fleet.db.engine import Transaction
+from fleet.hardware import pools, usage
+from fleet.objects import numa, pci
+
+INSTANCES = models.instances
+
+
+def columns(tx: Transaction, host: str, node: str, numa_topology: Any, pci_device_pools: Any) -> dict[str, Any]:
+    """The node's columns: its cells with what is used of them, all its pools, and (``pci_stats``) what is left of them.
+
+    :param numa_topology: its cells; what they show as used does not matter
+    """
+    topology = numa.HostTopology.from_wire(numa_topology)
+    free = pools.ordered(pci.pools_from_wire(pci_device_pools, "pci_device_pools"))
+    all_pools = [pool.to_wire() for pool in free]
+    # Most nodes have neither: they cost no query.
+    held = _held(tx, host, node) if topology or free else []
+    if topology is not None:
+        instances = [numa.InstanceTopology.from_wire(row.claimed_numa_topology) for row in held]
+        topology = usage.recount(topology, [each for each in instances if each is not None])
+    devices = [device for row in held for device in pci.devices_from_wire(row.claimed_pci_devices)]
+    free = pools.less(free, [device.kind for device in devices])
+    return {
+        "numa_topology": topology and topology.to_wire(),
+        "pci_device_pools": all_pools,
+        "pci_stats": [pool.to_wire() for pool in free],
+    }
+
+
+def _held(tx: Transaction, host: str, node: str) -> list[sa.Row]:
+    topology, devices = INSTANCES.c.claimed_numa_topology, INSTANCES.c.claimed_pci_devices
+    here = (INSTANCES.c.host == host, INSTANCES.c.node == node, sa.not_(INSTANCES.c.deleted))
+    holds = sa.or_(topology.is_not(None), devices.is_not(None))
+    return list(tx.execute(sa.select(topology, devices).where(*here, holds)))

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a host says that it holds for an instance, when it has claimed it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fleet.objects import fields, numa, pci
+
+
+@dataclasses.dataclass(frozen=True)
+class Claimed:
+    """Memory in MB with the driver's overhead, disk in GB; the topology with host cells and CPUs, devices by address."""
+
+    memory_mb: fields.Natural
+    disk_gb: fields.Natural
+    vcpus: fields.Natural
+    numa_topology: dict[str, Any] | None = None
+    pci_devices: list[dict[str, Any]] | None = None
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "claim") -> Claimed:
+        """:raises errors.InvalidInput: naming the field"""
+        claimed = fields.parse(cls, data, field)
+        numa.InstanceTopology.from_wire(claimed.numa_topology, f"{field}.numa_topology")
+        pci.devices_from_wire(claimed.pci_devices, f"{field}.pci_devices")
+        return claimed
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
