@@ -48,6 +48,13 @@ class Message:
     def __str__(self) -> str:
         return f"{self.method} to {self.queue}"
 
+    def about(self) -> str:
+        """The instance and the attempt, as far as the message names them."""
+        given = jsonutils.loads(self.arguments)
+        uuid = given.get("instance_uuid") or (given.get("instance") or {}).get("uuid") or given.get("instance_uuids", "")
+        attempt = given.get("attempt", "")
+        return f"{uuid} {attempt}"
+
 
 class Bus:
     """Queues outlive their consumers, as RabbitMQ's do; a queue that was never declared takes no mandatory message."""
@@ -105,7 +112,7 @@ class Bus:
 
     def _handle(self, process: Process, message: Message) -> None:
         if message.method not in _QUIET:
-            self._world.log("%s: %s", process.name, message.method)
+            self._world.log("%s: %s %s", process.name, message.method, message.about())
         reply = Reply(arrived=True)
         try:
             reply.result = jsonutils.loads(jsonutils.dumps(self._dispatch(process, message)))

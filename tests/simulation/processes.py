@@ -190,4 +190,4 @@ def _every(world: World, process: Process, seconds: float, name: str, work: Call
                 # As fleet.service.Periodic does.
                 world.log("%s of %s failed: %r", name, process.name, failure)
 
-    world.spawn(process, name, again)
+    world.spawn(process, name, again, endless=True)

@@ -91,7 +91,7 @@ class Scenario:
 
     def _healed(self, steps: int) -> bool:
         """Whether nothing is left that could still change anything."""
-        if not self._world.calm or steps % 20 or self._world.waits_for_late_messages() or not self._bus.idle():
+        if not self._world.calm or steps % 20 or self._world.works() or not self._bus.idle():
             return False
         return not any(self._unsettled()) and self._world.seconds() > self._calm_until
 

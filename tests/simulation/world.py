@@ -37,6 +37,7 @@ class Task:
     body: greenlet.greenlet
     ready: Callable[[], bool]
     wakes_at: datetime.datetime | None = None
+    endless: bool = False
 
     def may_run(self, now: datetime.datetime) -> bool:
         return self.ready() or (self.wakes_at is not None and now >= self.wakes_at)
@@ -91,7 +92,7 @@ class World:
 
     # For the machinery
 
-    def spawn(self, process: Process, name: str, work: Callable[[], object]) -> None:
+    def spawn(self, process: Process, name: str, work: Callable[[], object], endless: bool = False) -> None:
         def body() -> None:
             try:
                 if process.alive:
@@ -99,7 +100,7 @@ class World:
             except Killed:
                 pass
 
-        self._tasks.append(Task(process, name, greenlet.greenlet(body), lambda: True))
+        self._tasks.append(Task(process, name, greenlet.greenlet(body), lambda: True, endless=endless))
 
     def after(self, seconds: float, act: Callable[[], None]) -> None:
         self._timers.append((self.now + datetime.timedelta(seconds=seconds), act))
@@ -110,8 +111,9 @@ class World:
         self.log("%s dies", process.name)
         self._tasks = [task for task in self._tasks if task.process is not process]
 
-    def waits_for_late_messages(self) -> bool:
-        return bool(self._timers)
+    def works(self) -> bool:
+        """Whether a message is under way, or anything is being done that will end by itself."""
+        return bool(self._timers) or any(not task.endless for task in self._tasks)
 
     def step(self) -> bool:
         """Run one coroutine or timer, or move the clock to the next; False when nothing is left to do."""
