@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 
@@ -41,15 +42,20 @@ def smallest_number(
 ) -> float:
     """The smallest value of ``key``; ``default`` if no aggregate has it, or any has one that is not a number."""
     values = values_from_key(aggregates, key)
-    if not values:
-        return default
+    smallest = _smallest(key, frozenset(values), cast) if values else None
+    return default if smallest is None else smallest
+
+
+@functools.lru_cache(maxsize=1024)
+def _smallest(key: str, values: frozenset[str], cast: Callable[[str], float]) -> float | None:
+    """Remembered, so that the same bad value is warned of once and not at every request."""
     try:
         numbers = [cast(value) for value in values]
         if not all(math.isfinite(number) for number in numbers):
             raise ValueError(f"{sorted(values)} are not all finite")
     except ValueError as bad:
         LOG.warning("Could not decode aggregate metadata %s, the configured value counts: %s", key, bad)
-        return default
+        return None
     if len(numbers) > 1:
         LOG.debug("%d values of aggregate metadata %s found, the smallest is used", len(numbers), key)
     return min(numbers)

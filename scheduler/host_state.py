@@ -42,7 +42,7 @@ DEFAULTS: dict[str, Any] = {
     "pci_stats": None,
     "updated": None,
 }
-_CONTAINERS: dict[str, type] = {
+CONTAINERS: dict[str, type] = {
     "aggregates": list,
     "instances": dict,
     "limits": dict,
@@ -81,7 +81,7 @@ class HostState:
         self.nodename = node
         for name, value in DEFAULTS.items():
             setattr(self, name, attributes.pop(name, value))
-        for name, container in _CONTAINERS.items():
+        for name, container in CONTAINERS.items():
             setattr(self, name, attributes.pop(name, None) or container())
         vars(self).update(attributes)
 

@@ -100,6 +100,7 @@ class PlacedInstance:
     deleted: bool = False
     instance_type_id: int | None = None
     project_id: str | None = None
+    image_properties: Mapping[str, Any] | None = None
 
 
 def aggregate(hosts: Sequence[str], number: int = 1, deleted: bool = False, **metadata: str) -> ChangedAggregate:
@@ -135,15 +136,17 @@ def request(
     sizes: Mapping[str, Any] | None = None,
     instance: Mapping[str, Any] | None = None,
     count: int = 1,
+    image: Mapping[str, Any] | None = None,
     **properties: Any,
 ) -> RequestSpec:
-    """``sizes`` of the flavor, ``instance`` properties, and filter properties; parsed as from the wire."""
+    """``sizes`` of the flavor, ``instance`` properties, image, and filter properties; parsed as from the wire."""
     uuids = [uuid(1000 + number) for number in range(count)]
     wire = {
         "instance_type": flavor(**(sizes or {})).to_wire(),
         "num_instances": count,
         "instance_properties": {"uuid": uuids[0], **(instance or {})},
         "instance_uuids": uuids,
+        "image": image,
     }
     return RequestSpec.from_wire(wire, properties)
 

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every built-in weigher means, of one host, as plainly as it can be said."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from fleet import errors
+from fleet.objects import RequestSpec
+from tests.unit.scheduler.reference_filters import Host, World, members_on, smallest
+
+
+@dataclasses.dataclass(frozen=True)
+class Weigher:
+    """``sign`` turns the multiplier round; ``key`` is the aggregate metadata that overrides it."""
+
+    raw: Callable[[Host, RequestSpec, World], float]
+    key: str
+    multiplier: float = 1.0
+    minval: float | None = None
+    sign: float = 1.0
+
+    def multiplier_of(self, host: Host, world: World) -> float:
+        return self.sign * smallest(host, world, self.key, self.multiplier)
+
+    def contributions(self, hosts: Sequence[Host], request: RequestSpec, world: World) -> list[float]:
+        raw = [float(self.raw(host, request, world)) for host in hosts]
+        if self.minval is not None:
+            raw = [max(weight, self.minval) for weight in raw]
+        low = min(raw) if self.minval is None else self.minval
+        high = max(raw)
+        if low == high:
+            return [0.0] * len(hosts)
+        return [
+            self.multiplier_of(host, world) * ((weight - low) / (high - low))
+            for host, weight in zip(hosts, raw, strict=True)
+        ]
+
+
+def _cpu(host: Host, request: RequestSpec, world: World) -> float:
+    limit = (host.vcpus - host.reserved_vcpus) * host.cpu_allocation_ratio + host.reserved_vcpus
+    return limit - host.vcpus_used
+
+
+def _metrics(host: Host, request: RequestSpec, world: World) -> float:
+    reported = {metric["name"]: metric["value"] for metric in host.metrics or ()}
+    total = 0.0
+    for name, ratio in world.options["weight_setting"]:
+        if name in reported:
+            total += reported[name] * ratio
+        elif world.options["required"]:
+            raise errors.MetricNotFound(name=name, host=host.host, node=host.hypervisor_hostname)
+        elif ratio * world.options["metrics_multiplier"]:
+            return -10000.0
+    return total
+
+
+def _soft(policy: str, sign: float) -> Callable[[Host, RequestSpec, World], float]:
+    def count(host: Host, request: RequestSpec, world: World) -> float:
+        return sign * members_on(host, request, world) if policy in request.group_policies else 0.0
+
+    return count
+
+
+def _image_properties(host: Host, request: RequestSpec, world: World) -> float:
+    if not world.options["image_props_multiplier"]:
+        return 0.0
+    wanted = {(name, str(value)) for name, value in request.image.properties.items()}
+    total = 0.0
+    for instance in world.on(host.host):
+        for name, value in (instance.image_properties or {}).items():
+            if (name, str(value)) in wanted:
+                factors = dict(world.options["image_props_setting"])
+                total += factors.get(name, 0.0) if factors else 1.0
+    return total
+
+
+WEIGHERS: dict[str, Callable[..., Weigher]] = {}
+
+
+def _known(name: str, raw: Callable[[Host, RequestSpec, World], float], key: str, default: float = 1.0, **rest: float):
+    def make(multiplier: float = default) -> Weigher:
+        return Weigher(raw, key, multiplier, **rest)
+
+    WEIGHERS[name] = make
+
+
+_known("RAMWeigher", lambda host, request, world: host.free_ram_mb, "ram_weight_multiplier", minval=0.0)
+_known("DiskWeigher", lambda host, request, world: host.free_disk_gb * 1024, "disk_weight_multiplier", minval=0.0)
+_known("CPUWeigher", _cpu, "cpu_weight_multiplier", minval=0.0)
+_known("IoOpsWeigher", lambda host, request, world: host.io_workload, "io_ops_weight_multiplier", -1.0, minval=0.0)
+_known("MetricsWeigher", _metrics, "metrics_weight_multiplier")
+_known("ServerGroupSoftAffinityWeigher", _soft("soft-affinity", 1.0), "soft_affinity_weight_multiplier")
+_known("ServerGroupSoftAntiAffinityWeigher", _soft("soft-anti-affinity", -1.0), "soft_anti_affinity_weight_multiplier")
+_known(
+    "BuildFailureWeigher",
+    lambda host, request, world: host.failed_builds,
+    "build_failure_weight_multiplier",
+    1000000.0,
+    sign=-1.0,
+)
+_known(
+    "HypervisorVersionWeigher",
+    lambda host, request, world: host.hypervisor_version or 0,
+    "hypervisor_version_weight_multiplier",
+)
+_known("NumInstancesWeigher", lambda host, request, world: host.running_vms, "num_instances_weight_multiplier", 0.0)
+_known("ImagePropertiesWeigher", _image_properties, "image_props_weight_multiplier", 0.0)

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random fleets and requests for the property tests, and the scheduler's own parts over the same fleet.
+
+Few distinct values each, so that hosts tie, requests just fit, and requirements are met by some hosts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+from typing import Any
+
+from hypothesis import strategies as st
+
+from scheduler import attestation, filters, weights
+from scheduler.candidates import Candidates
+from tests import factories
+from tests.factories import NOW, Node, PlacedInstance, Service, uuid
+from tests.unit.scheduler.reference_filters import World
+
+NAMES = [f"host{number}" for number in range(7)]
+FEATURES = json.dumps({"arch": "x86_64", "features": ["avx", "sse"], "maxphysaddr": {"bits": 46}})
+KINDS = [("x86_64", "kvm", "hvm"), ("i686", "qemu", "hvm"), ("x86_64", "xen", "xen")]
+MEMBERS = [uuid(1), uuid(2), uuid(1000), uuid(1001)]
+
+NODES = st.fixed_dictionaries(
+    {
+        "vcpus": st.sampled_from([0, 4, 8]),
+        "vcpus_used": st.integers(0, 9),
+        "reserved_vcpus": st.sampled_from([0, 1]),
+        "cpu_allocation_ratio": st.sampled_from([1.0, 1.5, 16.0]),
+        "memory_mb": st.sampled_from([4096, 8192]),
+        "memory_mb_used": st.sampled_from([0, 512, 4096, 9000]),
+        "reserved_memory_mb": st.sampled_from([0, 512]),
+        "ram_allocation_ratio": st.sampled_from([1.0, 1.5]),
+        "local_gb": st.sampled_from([20, 100]),
+        "local_gb_used": st.sampled_from([0, 10, 95]),
+        "reserved_disk_gb": st.sampled_from([0, 5]),
+        "disk_allocation_ratio": st.sampled_from([1.0, 2.0]),
+        "io_workload": st.integers(0, 3),
+        "running_vms": st.integers(0, 3),
+        "failed_builds": st.sampled_from([0, 0, 1, 4]),
+        "hypervisor_type": st.sampled_from(["QEMU", "KVM", None]),
+        "hypervisor_version": st.sampled_from([0, 2005000, 6000001]),
+        "cpu_info": st.sampled_from(["", "no json", FEATURES, '{"arch": "aarch64", "features": []}']),
+        "supported_instances": st.lists(st.sampled_from(KINDS), max_size=2, unique=True).map(tuple),
+        "host_ip": st.sampled_from(["192.0.2.1", "192.0.2.200", "198.51.100.7"]),
+        "stats": st.sampled_from(
+            [None, {"rack": "7"}, {"rack": "8", "deep": {"er": "yes"}, "hypervisor_type": "QEMU"}]
+        ),
+        "metrics": st.sampled_from(
+            [
+                None,
+                [{"name": "load", "value": 0.5}],
+                [{"name": "load", "value": 2.0}, {"name": "heat", "value": 40}],
+            ]
+        ),
+    }
+)
+SERVICES = st.sampled_from(
+    [{}, {}, {"disabled": True}, {"forced_down": True}, {"last_seen_up": NOW - datetime.timedelta(seconds=61)}]
+)
+METADATA = st.fixed_dictionaries(
+    {},
+    optional={
+        "ram_allocation_ratio": st.sampled_from(["1.0", "2.0", "bad"]),
+        "cpu_allocation_ratio": st.sampled_from(["1.0", "4", "x"]),
+        "disk_allocation_ratio": st.sampled_from(["1.0", "1.5"]),
+        "max_io_ops_per_host": st.sampled_from(["1", "2", "2.5"]),
+        "max_instances_per_host": st.sampled_from(["1", "3", ""]),
+        "availability_zone": st.sampled_from(["east", "west, east"]),
+        "instance_type": st.sampled_from(["small", "large, small", "large"]),
+        "filter_tenant_id": st.sampled_from(["t1", "t2,t1", ""]),
+        "filter_tenant_id2": st.just("t3"),
+        "ssd": st.sampled_from(["true", "1, 2", "12"]),
+        "os": st.sampled_from(["linux", "linux, windows"]),
+        "ns.os": st.sampled_from(["linux", "windows"]),
+        "ram_weight_multiplier": st.sampled_from(["2.0", "-1", "bad"]),
+        "io_ops_weight_multiplier": st.sampled_from(["0.5", "-3"]),
+        "build_failure_weight_multiplier": st.sampled_from(["0", "2"]),
+        "metrics_weight_multiplier": st.sampled_from(["-1", "3.5"]),
+        "soft_affinity_weight_multiplier": st.sampled_from(["0", "5"]),
+    },
+)
+AGGREGATES = st.lists(st.tuples(st.lists(st.sampled_from(NAMES), unique=True), METADATA), max_size=3)
+OPTIONS = st.fixed_dictionaries(
+    {
+        "max_io_ops_per_host": st.sampled_from([1, 3, 8]),
+        "max_instances_per_host": st.sampled_from([1, 3, 50]),
+        "isolated_images": st.sampled_from([[], ["image1"]]),
+        "isolated_hosts": st.sampled_from([[], ["host0", "host3", "elsewhere"]]),
+        "restrict_isolated_hosts_to_isolated_images": st.booleans(),
+        "image_properties_default_architecture": st.sampled_from([None, None, "x86_64"]),
+        "aggregate_image_properties_isolation_namespace": st.sampled_from([None, "ns"]),
+        "weight_setting": st.sampled_from([[], [("load", 1.0)], [("load", -2.0), ("heat", 0.1)], [("heat", 0.0)]]),
+        "required": st.booleans(),
+        "metrics_multiplier": st.sampled_from([1.0, -1.5, 0.0]),
+        "image_props_multiplier": st.sampled_from([0.0, 1.0, -2.0]),
+        "image_props_setting": st.sampled_from([[], [("os", 2.0)]]),
+    }
+)
+EXTRA_SPECS = st.lists(
+    st.sampled_from(
+        [
+            ("capabilities:hypervisor_type", "s== QEMU"),
+            ("capabilities:hypervisor_type", "<or> QEMU <or> KVM"),
+            ("capabilities:hypervisor_type", "KVM"),
+            ("capabilities:cpu_info:arch", "x86_64"),
+            ("capabilities:cpu_info:features", "<in> avx"),
+            ("capabilities:cpu_info:features", "<all-in> avx sse"),
+            ("capabilities:supported_instances", "<in> ['x86_64', 'kvm'"),
+            ("capabilities:free_ram_mb", ">= 4096"),
+            ("capabilities:free_ram_mb", "= 3584 and more"),
+            ("capabilities:hypervisor_version", "!= 0"),
+            ("capabilities:stats:rack", "s<= 7"),
+            ("capabilities:rack", "<or> 7 <or> 9"),
+            ("capabilities:deep:er", "yes"),
+            ("capabilities:host", "s> host2"),
+            ("capabilities:host_ip", "<in> 192.0.2."),
+            ("capabilities:service:disabled", "False"),
+            ("capabilities:nothing", "1"),
+            ("vcpus_total", "<= 4"),
+            ("rack", "s!= 7"),
+            ("unscoped", "x"),
+            ("hw:maxphysaddr_bits", "40"),
+            ("quota:cpu", "no matter"),
+            ("aggregate_instance_extra_specs:ssd", "true"),
+            ("aggregate_instance_extra_specs:ssd", ">= 2"),
+            ("ssd", "<in> 1"),
+            ("trust:trusted_host", "trusted"),
+            ("trust:trusted_host", "unknown"),
+        ]
+    ),
+    max_size=2,
+).map(dict)
+IMAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "hw_architecture": st.sampled_from(["x86_64", "AMD64", "i386", "aarch64"]),
+        "architecture": st.just("i686"),
+        "img_hv_type": st.sampled_from(["kvm", "xapi"]),
+        "vm_mode": st.sampled_from(["hv", "pv"]),
+        "img_hv_requested_version": st.sampled_from([">= 2.5", "> 2.5, < 7.0", "== 6.0.1", "!= 2.5.0"]),
+        "hw_maxphysaddr_bits": st.sampled_from([42, "48"]),
+        "os": st.sampled_from(["linux", "windows", ""]),
+        "ns.os": st.sampled_from(["linux", "bsd"]),
+    },
+)
+_VARIABLES = st.sampled_from(
+    [
+        "$free_ram_mb",
+        "$vcpus_used",
+        "$num_instances",
+        "$hypervisor_type",
+        "$stats.rack",
+        "$service.disabled",
+        "$nothing",
+    ]
+)
+_LEAVES = st.one_of(_VARIABLES, st.sampled_from([0, 2, 4096, 1.5, True, False, None, "", "7", "QEMU"]))
+_NUMERIC = st.tuples(
+    st.sampled_from(["=", "<", ">", "<=", ">="]),
+    st.sampled_from(["$free_ram_mb", "$vcpus_used", "$num_instances", 2]),
+    st.sampled_from([0, 2, 4096, 3584.0, "$vcpus_total"]),
+).map(list)
+_COMPARISONS = st.tuples(st.sampled_from(["=", "<", ">", "<=", ">=", "in"]), st.lists(_LEAVES, max_size=3)).map(
+    lambda pair: [pair[0], *pair[1]]
+)
+QUERIES = st.recursive(
+    st.one_of(_NUMERIC, _COMPARISONS, st.just([])),
+    lambda inner: st.tuples(st.sampled_from(["and", "or", "not"]), st.lists(inner, max_size=3)).map(
+        lambda pair: [pair[0], *pair[1]]
+    ),
+    max_leaves=4,
+)
+HINTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "query": QUERIES.map(json.dumps),
+        "same_host": st.sampled_from([uuid(5), [uuid(5), uuid(6)], []]),
+        "different_host": st.sampled_from([uuid(5), [uuid(5), uuid(6)], uuid(99)]),
+        "build_near_host_ip": st.sampled_from(["192.0.2.9", "198.51.100.1"]),
+        "cidr": st.sampled_from(["/24", "/25", "/0"]),
+    },
+)
+GROUPS = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries(
+        {
+            "group_policies": st.sampled_from(
+                [["affinity"], ["anti-affinity"], ["soft-affinity"], ["soft-anti-affinity"]]
+            ),
+            "group_updated": st.just(True),
+            "group_hosts": st.lists(st.sampled_from(NAMES[:3]), max_size=2),
+            "group_members": st.sampled_from([[], MEMBERS]),
+            "group_max_server_per_host": st.sampled_from([1, 2]),
+        }
+    ),
+)
+RETRIES = st.one_of(
+    st.none(),
+    st.lists(st.sampled_from(NAMES), max_size=2).map(lambda hosts: {"hosts": [[host, host] for host in hosts]}),
+)
+SIZES = st.fixed_dictionaries(
+    {
+        "vcpus": st.sampled_from([1, 2, 4]),
+        "memory_mb": st.sampled_from([512, 3584, 4096]),
+        "root_gb": st.sampled_from([0, 5, 20]),
+        "ephemeral_gb": st.sampled_from([0, 5]),
+        "swap": st.sampled_from([0, 0, 512]),
+        "id": st.sampled_from([1, 2]),
+        "name": st.sampled_from(["small", "large"]),
+    }
+)
+
+
+@dataclasses.dataclass
+class Scene:
+    """One fleet and one request, in the factories' terms."""
+
+    nodes: list[Node]
+    world: World
+    aggregates: list[Any]
+    request: dict[str, Any]
+
+    def asked(self, count: int = 1) -> Any:
+        made = dict(self.request)
+        image = {"id": "image1", "properties": made.pop("image")}
+        return factories.request(made.pop("sizes"), made.pop("instance"), count, image=image, **made)
+
+    def candidates(self) -> Candidates:
+        return factories.candidates(
+            *self.nodes,
+            services=list(self.world.services.values()),
+            instances=list(self.world.instances),
+            aggregates=self.aggregates,
+        )
+
+    def filters(self) -> dict[str, filters.BaseHostFilter]:
+        """One of every built-in filter that the reference knows, made with the scene's options."""
+        options = self.world.options
+        made: dict[str, filters.BaseHostFilter] = {
+            "AggregateImagePropertiesIsolation": filters.AggregateImagePropertiesIsolation(
+                options["aggregate_image_properties_isolation_namespace"]
+            ),
+            "AggregateIoOpsFilter": filters.AggregateIoOpsFilter(options["max_io_ops_per_host"]),
+            "AggregateNumInstancesFilter": filters.AggregateNumInstancesFilter(options["max_instances_per_host"]),
+            "ImagePropertiesFilter": filters.ImagePropertiesFilter(options["image_properties_default_architecture"]),
+            "IoOpsFilter": filters.IoOpsFilter(options["max_io_ops_per_host"]),
+            "IsolatedHostsFilter": filters.IsolatedHostsFilter(
+                options["isolated_images"],
+                options["isolated_hosts"],
+                options["restrict_isolated_hosts_to_isolated_images"],
+            ),
+            "MetricsFilter": filters.MetricsFilter(name for name, _ratio in options["weight_setting"]),
+            "NumInstancesFilter": filters.NumInstancesFilter(options["max_instances_per_host"]),
+            "TrustedFilter": filters.TrustedFilter(_trust(self.world.trust)),
+        }
+        return made
+
+    def filter(self, name: str) -> filters.BaseHostFilter:
+        made = self.filters()
+        return made[name] if name in made else getattr(filters, name)()
+
+    def weigher(self, name: str, multiplier: float) -> weights.BaseHostWeigher:
+        options = self.world.options
+        if name == "MetricsWeigher":
+            return weights.MetricsWeigher(options["weight_setting"], multiplier, options["required"])
+        if name == "ImagePropertiesWeigher":
+            return weights.ImagePropertiesWeigher(multiplier, options["image_props_setting"])
+        return getattr(weights, name)(multiplier)
+
+
+class _Attested:
+    """An attestation service that has an answer for everybody."""
+
+    def __init__(self, levels: dict[str, str]) -> None:
+        self._levels = levels
+
+    def poll(self, hosts: Any) -> list[dict[str, str]]:
+        return [
+            {"host_name": host, "trust_lvl": self._levels[host], "vtime": NOW.isoformat()}
+            for host in hosts
+            if host in self._levels
+        ]
+
+
+def _trust(levels: Any) -> attestation.TrustLevels:
+    return attestation.TrustLevels(_Attested(levels), clock=lambda: NOW)  # type: ignore[arg-type]
+
+
+@st.composite
+def scenes(draw: Any) -> Scene:
+    columns = draw(st.lists(NODES, min_size=1, max_size=len(NAMES)))
+    names = NAMES[: len(columns)]
+    nodes = [factories.node(name, **each) for name, each in zip(names, columns, strict=True)]
+    aggregates = draw(AGGREGATES)
+    placed = draw(st.dictionaries(st.sampled_from(MEMBERS[:2]), st.sampled_from(NAMES[:2])))
+    others = draw(st.lists(st.sampled_from(NAMES), max_size=4))
+    types, pictures = (
+        st.sampled_from([1, 2]),
+        st.sampled_from([None, {"os": "linux"}, {"os": "windows", "ns.os": "bsd"}]),
+    )
+    where = [*placed.items(), *((uuid(5 + number), host) for number, host in enumerate(others))]
+    world = World(
+        placed=placed,
+        aggregates={name: [metadata for hosts, metadata in aggregates if name in hosts] for name in names},
+        services={name: Service(name, **draw(SERVICES)) for name in names},
+        instances=[
+            PlacedInstance(each, host, host, instance_type_id=draw(types), image_properties=draw(pictures))
+            for each, host in where
+        ],
+        trust=draw(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["trusted", "untrusted"]))),
+        options=draw(OPTIONS),
+    )
+    request = {
+        "sizes": {**draw(SIZES), "extra_specs": draw(EXTRA_SPECS)},
+        "instance": {
+            "project_id": draw(st.sampled_from(["t1", "t3", None])),
+            "availability_zone": draw(st.sampled_from(["", "east", "nova"])),
+            "image_ref": draw(st.sampled_from(["image1", "image2"])),
+        },
+        "image": draw(IMAGES),
+        "scheduler_hints": draw(HINTS),
+        "retry": draw(RETRIES),
+        **draw(GROUPS),
+    }
+    made = [factories.aggregate(hosts, number, **metadata) for number, (hosts, metadata) in enumerate(aggregates, 1)]
+    return Scene(nodes, world, made, request)
