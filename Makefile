@@ -13,7 +13,7 @@ BROKER ?= local
 DB ?= sqlite
 HOSTS ?= 5
 
-.PHONY: help demo up test lint format unit functional amqp bench servers sample constraints clean
+.PHONY: help demo up test lint format unit functional amqp simulation bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -25,7 +25,7 @@ up: $(STAMP) ## keep a trio running until Ctrl-C (BROKER=rabbit DB=postgresql|ma
 	@$(BIN)/python -m fleet.cli.trio up --broker $(BROKER) --database $(DB) --hosts $(HOSTS)
 
 test: $(STAMP) lint servers ## lint and every suite
-	@$(PYTEST) tests/unit tests/functional tests/amqp
+	@$(PYTEST) tests/unit tests/simulation tests/functional tests/amqp
 
 lint: $(STAMP) ## ruff, the import contracts, mypy on the values and the scheduler
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check .
@@ -44,6 +44,9 @@ functional: $(STAMP) servers ## one process, every database
 
 amqp: $(STAMP) servers ## the daemons on a private RabbitMQ and PostgreSQL
 	@$(PYTEST) tests/amqp
+
+simulation: $(STAMP) ## ten thousand seeds of the trio in one thread; a seed that fails prints its history
+	@$(BIN)/python -m tests.simulation --seeds 10000
 
 bench: $(STAMP) ## figures as JSON lines
 	@$(BIN)/python -m tests.bench

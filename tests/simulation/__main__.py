@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import logging
+import multiprocessing
+import os
 import sys
 import time
 
@@ -19,22 +22,34 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="How many to play. Default: %(default)s.")
     parser.add_argument("--first", type=int, default=1, help="The first of them. Default: %(default)s.")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="Processes. Default: one for each core.")
     parser.add_argument("--verbose", action="store_true", help="Print the history of a seed that holds, too.")
     given = parser.parse_args()
-    logging.disable(logging.CRITICAL)
-    database, ended, began = SimulatedDatabase.open(), collections.Counter[str](), time.monotonic()
-    for seed in tqdm.trange(given.first, given.first + given.seeds, unit="seed", disable=None):
-        verdict = Scenario(seed, database).play()
-        ended.update(verdict.ended)
-        if verdict.wrong or given.verbose:
-            _print(verdict)
-        if verdict.wrong:
-            return 1
+    ended, began = collections.Counter[str](), time.monotonic()
+    seeds = range(given.first, given.first + given.seeds)
+    with multiprocessing.get_context("spawn").Pool(given.workers) as pool:
+        for verdict in tqdm.tqdm(pool.imap(play, seeds, chunksize=4), total=given.seeds, unit="seed", disable=None):
+            ended.update(verdict.ended)
+            if verdict.wrong or given.verbose:
+                show(verdict)
+            if verdict.wrong:
+                return 1
     print(f"{given.seeds} seeds held in {time.monotonic() - began:.0f} s; instances ended {dict(ended)}")
     return 0
 
 
-def _print(verdict: Verdict) -> None:
+def play(seed: int) -> Verdict:
+    return Scenario(seed, _database()).play()
+
+
+@functools.cache
+def _database() -> SimulatedDatabase:
+    """One for all seeds of a process."""
+    logging.disable(logging.CRITICAL)
+    return SimulatedDatabase.open()
+
+
+def show(verdict: Verdict) -> None:
     print("\n".join(verdict.history))
     print(f"seed {verdict.seed}, {verdict.steps} steps, {verdict.ended}")
     for line in verdict.wrong:
