@@ -12,14 +12,7 @@ import pytest
 from scheduler import filters
 from tests import factories
 from tests.factories import NOW, PlacedInstance, Service, aggregate, node, request, uuid
-
-
-def passed(each, hosts, asked):
-    """Names of the hosts that a filter lets through."""
-    mask = each.mask(hosts, asked)
-    present = hosts.present()
-    kept = present if mask is None else present & mask
-    return [hosts.key(row)[0] for row in hosts.rows[kept].tolist()]
+from tests.unit.scheduler.judging import passed
 
 
 @dataclasses.dataclass
