@@ -16,16 +16,17 @@ import collections
 import dataclasses
 from collections.abc import Mapping
 
+from scheduler.consumption import Consumption, Taking
 from scheduler.host_table import Key
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Booking:
-    """``amounts`` are what the instance adds to the columns of its host; ``came_from`` is the host it was on before."""
+    """``amounts`` are what the instance takes of its host; ``came_from`` is the host it was on before."""
 
     instance_uuid: str
     key: Key
-    amounts: Mapping[str, float]
+    amounts: Consumption
     expires_at: float
     came_from: str | None = None
 
@@ -37,6 +38,8 @@ class Ledger:
         # In order of booking, which is the order of expiry.
         self._bookings: collections.OrderedDict[str, Booking] = collections.OrderedDict()
         self._totals: dict[Key, collections.Counter[str]] = {}
+        #: Bookings of something rare, in their order.
+        self._rare: dict[Key, dict[str, Booking]] = {}
 
     def __len__(self) -> int:
         return len(self._bookings)
@@ -48,8 +51,10 @@ class Ledger:
         """The instance must not be booked already."""
         self._bookings[booking.instance_uuid] = booking
         totals = self._totals.setdefault(booking.key, collections.Counter())
-        for name, amount in booking.amounts.items():
+        for name, amount in booking.amounts.numbers.items():
             totals[name] += amount  # type: ignore[assignment]
+        if booking.amounts.rare:
+            self._rare.setdefault(booking.key, {})[booking.instance_uuid] = booking
 
     def release(self, instance_uuid: str) -> Booking | None:
         """Strike the booking out; returns it if there was one."""
@@ -57,14 +62,23 @@ class Ledger:
         if booking is None:
             return None
         totals = self._totals[booking.key]
-        totals.subtract(booking.amounts)
+        totals.subtract(booking.amounts.numbers)
         if not any(totals.values()):
             del self._totals[booking.key]
+        if booking.amounts.rare:
+            del self._rare[booking.key][instance_uuid]
+            if not self._rare[booking.key]:
+                del self._rare[booking.key]
         return booking
 
     def totals(self, key: Key) -> Mapping[str, float]:
         """The sum of what is booked on a node."""
         return self._totals.get(key, {})
+
+    def takings(self, key: Key, name: str) -> list[Taking]:
+        """What is booked of a node's rare value of this name, oldest first."""
+        booked = (booking.amounts.rare.get(name) for booking in self._rare.get(key, {}).values())
+        return [taking for taking in booked if taking is not None]
 
     def overdue(self, now: float) -> list[str]:
         """Instances whose booking has expired, oldest first."""

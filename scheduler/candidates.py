@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy
 
+from fleet.hardware.node import Hardware
 from fleet.objects import Aggregate
+from scheduler.consumption import HARDWARE, Consumption
 from scheduler.host_state import DEFAULTS, Capabilities, HostState, RowState
 from scheduler.host_table import PRESENT, HostTable, Key
 from scheduler.instance_index import InstanceIndex, TrackedInstance
@@ -31,6 +33,7 @@ class _Work:
 
     def __init__(self) -> None:
         self.columns: dict[str, numpy.ndarray] = {}
+        self.rare: dict[str, dict[int, Any]] = {}
         self.states: dict[int, RowState] = {}
         self.picks: list[TrackedInstance] = []
 
@@ -101,10 +104,25 @@ class Candidates:
 
     def by_rare(self, name: str, judge: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
         """``judge`` called for every host that has something rare, and once, with what is empty, for the others."""
-        known = self._table.rare.get(name, {})
+        known = self._rare(name)
         empty = judge(_RARE_LISTS.get(name, type(None))())
         answers = [judge(known[row]) if row in known else empty for row in self.rows.tolist()]
         return numpy.array(answers, dtype=dtype)
+
+    def narrowed(self, mask: numpy.ndarray, name: str, judge: Callable[[Any], bool]) -> numpy.ndarray:
+        """``mask`` less the hosts whose rare value ``judge`` refuses, or who have none; only these are looked at.
+
+        Hosts that share one value are judged once.
+        """
+        known = self._rare(name)
+        verdicts: dict[int, bool] = {}
+        passed = numpy.zeros(len(self), dtype=bool)
+        for position in numpy.flatnonzero(mask).tolist():
+            value = known.get(int(self.rows[position]))
+            if value is not None and id(value) not in verdicts:
+                verdicts[id(value)] = judge(value)
+            passed[position] = value is not None and verdicts[id(value)]
+        return passed
 
     def by_host(self, judge: Callable[[HostState], Any], dtype: type = bool) -> numpy.ndarray:
         """``judge`` called for every host. For what nothing cheaper can answer."""
@@ -191,6 +209,10 @@ class Candidates:
             state = self._work.states[row] = RowState(self, row)
         return state
 
+    def rare(self, row: int, name: str) -> Any:
+        """What few hosts have; None if this one has not."""
+        return self._rare(name).get(row)
+
     def limits_written(self, row: int) -> dict[str, Any]:
         state = self._work.states.get(row)
         return state.limits if state else {}
@@ -217,16 +239,33 @@ class Candidates:
 
     # -- what the decision does -------------------------------------------------------------------------------------
 
-    def pick(self, row: int, instance_uuid: str, amounts: Mapping[str, float]) -> None:
+    def pick(self, row: int, instance_uuid: str, consumption: Consumption) -> None:
         """Count an instance on this row for the rest of the request."""
         host, node = self.key(row)
         self._work.picks.append(TrackedInstance(instance_uuid, host, node))
-        for name, amount in amounts.items():
+        for name, amount in consumption.numbers.items():
             if name not in self._work.columns:
                 self._work.columns[name] = self._table.column(name).copy()
             self._work.columns[name][row] += amount
+        for name, taking in consumption.rare.items():
+            known = self._work.rare.setdefault(name, dict(self._table.rare.get(name, {})))
+            if row in known:
+                known[row] = taking.taken_from(known[row])
 
     # -- views ------------------------------------------------------------------------------------------------------
+
+    def _rare(self, name: str) -> Mapping[int, Any]:
+        """By row, with this request's picks counted."""
+        changed = self._work.rare.get(name)
+        return self._table.rare.get(name, {}) if changed is None else changed
+
+    def _numa_topology(self, row: int) -> dict[str, Any] | None:
+        hardware: Hardware | None = self.rare(row, HARDWARE)
+        return hardware.topology.to_wire() if hardware and hardware.topology else None
+
+    def _pci_stats(self, row: int) -> list[dict[str, Any]] | None:
+        hardware: Hardware | None = self.rare(row, HARDWARE)
+        return [pool.to_wire() for pool in hardware.pools] if hardware and hardware.pools else None
 
     def _resolve(self, ids: tuple[int, ...] | None) -> list[Aggregate]:
         known = self._inventory.aggregates
@@ -278,4 +317,6 @@ _VIEWS: dict[str, Callable[[Candidates, int], Any]] = {
     "service": Candidates._service,
     "updated": Candidates._updated,
     "host_ip": Candidates._host_ip,
+    "numa_topology": Candidates._numa_topology,
+    "pci_stats": Candidates._pci_stats,
 }

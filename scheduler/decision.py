@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from oslo_log import log as logging
 from fleet.objects import Place, RequestSpec
 from scheduler import filtering, one_host, refusal, restriction, scores, weights
 from scheduler.candidates import Candidates
+from scheduler.consumption import Consumption
 from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
 from scheduler.outcome import Decision, Pick
 from scheduler.plugin_watch import PluginWatch
@@ -28,12 +28,12 @@ LOG = logging.getLogger(__name__)
 class Pipeline:
     """How to decide: everything that the configuration and the domain say, and nothing of a request.
 
-    ``consumption`` gives the amounts that one instance adds to the columns of its host; ``watch`` asks the plugins.
+    ``consumption`` gives what one instance takes of its host; ``watch`` asks the plugins.
     """
 
     filters: Sequence[BaseHostFilter]
     weighers: Sequence[BaseHostWeigher]
-    consumption: Callable[[RequestSpec], Mapping[str, float]]
+    consumption: Callable[[RequestSpec], Consumption]
     host_subset_size: int = 1
     shuffle_best_same_weighed_hosts: bool = False
     alternates: int = 0
@@ -90,7 +90,7 @@ class _Course:
         self._supervision = pipeline.watch.begin()
         self._weighing = Weighing(pipeline.weighers, self._supervision)
         self._drops: list[filtering.Drop] = []
-        self._properties = _plugin_properties(pipeline, request, context, config_options)
+        self._properties = plugin_properties(pipeline, request, context, config_options)
         self._picks: list[Pick] = []
         self._chosen_rows: list[int] = []
 
@@ -219,11 +219,12 @@ class _Course:
         for each in self._filters:
             for name, values in each.limits(chosen, self._request).items() if isinstance(each, ColumnFilter) else ():
                 for limit, value in zip(limits, values.tolist(), strict=True):
-                    limit.update({} if math.isnan(value) else {name: value})
+                    # Not a number, the one thing that differs from itself, means no limit.
+                    limit.update({} if value != value else {name: value})
         return [Place(*self._all.key(row), limit) for row, limit in zip(rows, limits, strict=True)]
 
 
-def _plugin_properties(
+def plugin_properties(
     pipeline: Pipeline, request: RequestSpec, context: object, config_options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """``filter_properties`` as nova hands it to filters: the sender's, completed. Built if someone reads it."""

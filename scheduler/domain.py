@@ -3,15 +3,23 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from fleet import capacity
-from fleet.objects import RequestSpec
+from oslo_log import log as logging
+
+from fleet import capacity, errors
+from fleet.hardware import pools
+from fleet.hardware.node import Hardware, Wanted
+from fleet.objects import RequestSpec, numa, pci
+from scheduler.consumption import HARDWARE, Consumption
 from scheduler.host_state import Capabilities
 from scheduler.host_table import HostTable
+
+LOG = logging.getLogger(__name__)
 
 #: Names and units are those of nova's HostState; times are epoch seconds, 0 for never.
 NUMBERS: dict[str, type] = {
@@ -31,6 +39,8 @@ NUMBERS: dict[str, type] = {
     "num_instances": int,
     "num_io_ops": int,
     "failed_builds": int,
+    "numa_cells": int,
+    "free_pci_devices": int,
     "hypervisor_version": int,
     "updated": float,
     "disabled": bool,
@@ -39,22 +49,35 @@ NUMBERS: dict[str, type] = {
 }
 #: A ratio of 0 or none means "not set".
 DEFAULT_RATIOS = {"cpu": 16.0, "ram": 1.5, "disk": 1.0}
-_RARE = ("stats", "metrics", "numa_topology", "pci_stats")
+#: Names of rare values: those that picks take from, and the others.
+BOOKED = (HARDWARE,)
+UNBOOKED = ("stats", "metrics")
+#: Nodes that are alike share one value: filters judge it once. The rest of a large fleet is read anew.
+_HARDWARE_KEPT = 4096
 
 
 def new_table() -> HostTable:
     return HostTable(NUMBERS, shared=("aggregates", "capabilities"), objects=("host_ip",))
 
 
-def consumption(request: RequestSpec) -> dict[str, float]:
-    """What one instance of the request adds to the columns of its host. Swap is looked for, but not held."""
-    return {
+def wanted(request: RequestSpec) -> Wanted:
+    """The cells and devices that each instance of the request asks for."""
+    return Wanted(request.numa_topology, request.pci_requests)
+
+
+def consumption(request: RequestSpec) -> Consumption:
+    """What one instance of the request takes of its host. Swap is looked for, but not held."""
+    hardware = wanted(request)
+    added = {
         "free_ram_mb": -request.memory_mb,
         "free_disk_mb": -capacity.MB_PER_GB * capacity.claimed_disk_gb(request.root_gb, request.ephemeral_gb),
         "vcpus_used": request.vcpus,
         "num_instances": 1,
         "num_io_ops": 1,
     }
+    if not hardware:
+        return Consumption(added)
+    return Consumption({**added, "free_pci_devices": -hardware.device_count}, {HARDWARE: hardware})
 
 
 def numbers(node: Any) -> dict[str, float]:
@@ -78,7 +101,36 @@ def numbers(node: Any) -> dict[str, float]:
         "failed_builds": node.failed_builds,
         "hypervisor_version": node.hypervisor_version or 0,
         "updated": epoch_s(node.updated_at),
+        **hardware_numbers(hardware(node)),
     }
+
+
+def hardware_numbers(known: Hardware | None) -> dict[str, float]:
+    """The columns by which filters pass over hosts that need not be looked at."""
+    cells = known.topology.cells if known and known.topology else ()
+    return {"numa_cells": len(cells), "free_pci_devices": pools.free_devices(known.pools) if known else 0}
+
+
+def hardware(node: Any) -> Hardware | None:
+    """Of a node's row, or of a host state; None where there are neither cells nor devices."""
+    if not node.numa_topology and not node.pci_stats:
+        return None
+    ratios = (
+        node.cpu_allocation_ratio or DEFAULT_RATIOS["cpu"],
+        node.ram_allocation_ratio or DEFAULT_RATIOS["ram"],
+    )
+    return _hardware(json.dumps([node.numa_topology, node.pci_stats]), *ratios)
+
+
+@functools.lru_cache(_HARDWARE_KEPT)
+def _hardware(text: str, cpu_ratio: float, ram_ratio: float) -> Hardware | None:
+    topology, pci_stats = json.loads(text)
+    try:
+        known = numa.HostTopology.from_wire(topology), pools.ordered(pci.pools_from_wire(pci_stats))
+    except errors.InvalidInput as bad:
+        LOG.warning("A host's NUMA topology or PCI pools cannot be read, it counts as having none: %s", bad.message)
+        return None
+    return Hardware(*known, numa.Limits(cpu_ratio, ram_ratio)) if any(known) else None
 
 
 def capabilities(node: Any) -> Capabilities:
@@ -90,7 +142,7 @@ def capabilities(node: Any) -> Capabilities:
 
 def rare(node: Any) -> Mapping[str, Any]:
     """What few hosts have."""
-    return {name: getattr(node, name) for name in _RARE}
+    return {**{name: getattr(node, name) for name in UNBOOKED}, HARDWARE: hardware(node)}
 
 
 def epoch_s(time: datetime | None) -> float:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import types
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from oslo_log import log as logging
@@ -13,11 +14,13 @@ from fleet.objects import Aggregate
 from scheduler import domain
 from scheduler.booking import Booking, Ledger
 from scheduler.candidates import Candidates, Inventory
+from scheduler.consumption import Consumption
 from scheduler.decision import Decision
 from scheduler.host_table import PRESENT, Key
 from scheduler.instance_index import TrackedInstance, image_pairs
 
 LOG = logging.getLogger(__name__)
+_NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 
 
 class HostCache:
@@ -29,6 +32,8 @@ class HostCache:
         self._ledger = Ledger()
         #: host → disabled, forced_down, last_seen_up; also of hosts that have no node yet.
         self._services: dict[str, tuple[bool, bool, float]] = {}
+        #: Rare values that can be booked, as the database shows them; the table's are less what is.
+        self._reported: dict[Key, Mapping[str, Any]] = {}
         self._ids_of_host: dict[str, tuple[int, ...]] = {}
         self.generation = 0
 
@@ -46,6 +51,7 @@ class HostCache:
             came_from = self._inventory.instances.host_of(pick.instance_uuid)
             self._ledger.book(Booking(pick.instance_uuid, pick.key, decision.amounts, expires_at, came_from))
             self._increase(pick.key, decision.amounts, 1)
+            self._show_rare(pick.key, decision.amounts.rare)
             if came_from is None:
                 type_id = decision.instance_type_id
                 self._inventory.instances.place(
@@ -57,6 +63,7 @@ class HostCache:
         if booking is None:
             return
         self._increase(booking.key, booking.amounts, -1)
+        self._show_rare(booking.key, booking.amounts.rare)
         if booking.came_from is None:
             self._inventory.instances.remove(instance_uuid)
 
@@ -65,10 +72,29 @@ class HostCache:
             LOG.warning("Nothing was heard of instance %s since it was placed: its booking is dropped", uuid)
             self.release(uuid)
 
-    def _increase(self, key: Key, amounts: Any, sign: int) -> None:
+    def _increase(self, key: Key, amounts: Consumption, sign: int) -> None:
         row = self._table.row_of(key)
         if row is not None:
-            self._table.increase(row, {name: sign * amount for name, amount in amounts.items()})
+            self._table.increase(row, {name: sign * amount for name, amount in amounts.numbers.items()})
+
+    def _report_rare(self, key: Key, reported: Mapping[str, Any]) -> None:
+        """Most nodes have nothing of the kind, before and after."""
+        if reported or key in self._reported:
+            self._reported[key] = reported
+            self._show_rare(key, domain.BOOKED)
+        if not reported:
+            self._reported.pop(key, None)
+
+    def _show_rare(self, key: Key, names: Iterable[str]) -> None:
+        """The rare values of a node as reported, less what is booked: taken anew, in the order of booking."""
+        row = self._table.row_of(key)
+        if row is None:
+            return
+        for name in names:
+            value = self._reported.get(key, _NOTHING).get(name)
+            for taking in self._ledger.takings(key, name) if value is not None else ():
+                value = taking.taken_from(value)
+            self._table.write_rare(row, name, value)
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
@@ -120,8 +146,10 @@ class HostCache:
         self._table.write(row, values)
         self._table.write_object(row, "host_ip", node.host_ip)
         self._table.share(row, "capabilities", domain.capabilities(node))
-        for name, value in domain.rare(node).items():
-            self._table.write_rare(row, name, value)
+        rare = domain.rare(node)
+        for name in domain.UNBOOKED:
+            self._table.write_rare(row, name, rare[name])
+        self._report_rare(key, {name: rare[name] for name in domain.BOOKED if rare[name] is not None})
         if new:
             self._show_service(key[0], row)
             self._table.share(row, "aggregates", self._ids_of_host.get(key[0]))
@@ -130,6 +158,7 @@ class HostCache:
         if key in self._table:
             LOG.info("Dropping dead compute node %s:%s", *key)
             self._table.remove(key)
+            self._reported.pop(key, None)
 
     def _apply_service(self, service: Any) -> None:
         if service.deleted:

@@ -70,6 +70,7 @@ def _numbers(state: HostState) -> dict[str, float]:
     values["disabled"] = bool(state.service.get("disabled"))
     values["forced_down"] = bool(state.service.get("forced_down"))
     values["updated"] = _epoch_s(state.updated) if state.updated else 0.0
+    values.update(domain.hardware_numbers(domain.hardware(state)))
     return values
 
 

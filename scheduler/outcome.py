@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet.objects import Place, Selection
+from scheduler.consumption import Consumption
 from scheduler.filtering import FilterCount
 from scheduler.host_table import Key
 from scheduler.refusal import Refusal
@@ -50,7 +51,7 @@ class Decision:
     considered: int
     picks: Sequence[Pick]
     counts: Sequence[FilterCount]
-    amounts: Mapping[str, float]
+    amounts: Consumption
     refusal: Refusal | None = None
     remarks: Sequence[str] = ()
     state: StateAge | None = None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleet import errors
-from fleet.objects import fields
+from fleet.objects import fields, numa, pci
 from fleet.objects.flavor import Flavor
 from fleet.objects.image import Image
 
@@ -52,6 +52,8 @@ class _FilterProperties:
     group_members: list[fields.Text] | None = None
     group_uuid: fields.Text | None = None
     group_max_server_per_host: fields.Positive = 1
+    #: Where nova's Kilo release has them.
+    pci_requests: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +90,8 @@ class RequestSpec:
     group_max_server_per_host: int = 1
     request_spec: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     filter_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    numa_topology: numa.InstanceTopology | None = None
+    pci_requests: tuple[pci.PciRequest, ...] = ()
 
     @classmethod
     def from_wire(cls, request_spec: object, filter_properties: object) -> RequestSpec:
@@ -95,6 +99,7 @@ class RequestSpec:
         spec = fields.parse(_Spec, request_spec, "request_spec")
         props = fields.parse(_FilterProperties, filter_properties or {}, "filter_properties")
         assert isinstance(request_spec, Mapping)
+        of = "request_spec.instance_properties"
         uuids = spec.instance_uuids or ([spec.instance_properties.uuid] if spec.instance_properties.uuid else [])
         if spec.instance_uuids and len(spec.instance_uuids) != spec.num_instances:
             raise errors.InvalidInput(
@@ -120,6 +125,12 @@ class RequestSpec:
             group_max_server_per_host=props.group_max_server_per_host,
             request_spec=request_spec,
             filter_properties=filter_properties if isinstance(filter_properties, Mapping) else {},
+            numa_topology=numa.InstanceTopology.from_wire(
+                spec.instance_properties.numa_topology, f"{of}.numa_topology"
+            ),
+            pci_requests=pci.requests_from_wire(
+                spec.instance_properties.pci_requests or props.pci_requests, f"{of}.pci_requests"
+            ),
         )
 
     # What an instance consumes comes from the instance's own record, what filters test from the flavor.

@@ -34,6 +34,8 @@ from scheduler.filters.isolated_hosts import IsolatedHostsFilter
 from scheduler.filters.json import JsonFilter
 from scheduler.filters.metrics import MetricsFilter
 from scheduler.filters.num_instances import AggregateNumInstancesFilter, NumInstancesFilter
+from scheduler.filters.numa_topology import NUMATopologyFilter
+from scheduler.filters.pci_passthrough import PciPassthroughFilter
 from scheduler.filters.ram import AggregateRamFilter, RamFilter
 from scheduler.filters.retry import RetryFilter
 from scheduler.filters.trusted import TrustedFilter
@@ -67,7 +69,9 @@ __all__ = [
     "IsolatedHostsFilter",
     "JsonFilter",
     "MetricsFilter",
+    "NUMATopologyFilter",
     "NumInstancesFilter",
+    "PciPassthroughFilter",
     "RamFilter",
     "RetryFilter",
     "SameHostFilter",
@@ -105,7 +109,9 @@ CLASSES: tuple[type[BaseHostFilter], ...] = (
     IsolatedHostsFilter,
     JsonFilter,
     MetricsFilter,
+    NUMATopologyFilter,
     NumInstancesFilter,
+    PciPassthroughFilter,
     RamFilter,
     RetryFilter,
     SameHostFilter,

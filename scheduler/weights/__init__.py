@@ -20,6 +20,7 @@ from scheduler.weights.image_properties import ImagePropertiesWeigher
 from scheduler.weights.io_ops import IoOpsWeigher
 from scheduler.weights.metrics import MetricsWeigher
 from scheduler.weights.num_instances import NumInstancesWeigher
+from scheduler.weights.pci import PCIWeigher
 from scheduler.weights.ram import RAMWeigher
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "ImagePropertiesWeigher",
     "MetricsWeigher",
     "NumInstancesWeigher",
+    "PCIWeigher",
     "RAMWeigher",
     "ServerGroupSoftAffinityWeigher",
     "ServerGroupSoftAntiAffinityWeigher",
@@ -48,6 +50,7 @@ CLASSES: tuple[type[BaseHostWeigher], ...] = (
     DiskWeigher,
     CPUWeigher,
     IoOpsWeigher,
+    PCIWeigher,
     MetricsWeigher,
     ServerGroupSoftAffinityWeigher,
     ServerGroupSoftAntiAffinityWeigher,

@@ -61,6 +61,14 @@ WEIGHT_OPTS = [
         help="How much builds and other heavy operations under way count. Negative prefers quiet hosts.",
     ),
     cfg.FloatOpt(
+        "pci_weight_multiplier",
+        default=1.0,
+        min=0,
+        deprecated_opts=_later("pci_weight_multiplier"),
+        help="How much it counts that a host has few free PCI devices. Instances without PCI requests keep off hosts that "
+        "have devices, those with requests go where they are scarce.",
+    ),
+    cfg.FloatOpt(
         "soft_affinity_weight_multiplier",
         default=1.0,
         min=0,

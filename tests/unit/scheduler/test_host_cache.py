@@ -9,6 +9,7 @@ import datetime
 import pytest
 
 from scheduler.booking import Booking, Ledger
+from scheduler.consumption import Consumption
 from tests import factories
 from tests.factories import NOW, NOW_S, PlacedInstance, Service, aggregate, changes, node, request, uuid
 
@@ -35,7 +36,7 @@ def test_ledger_adds_up_and_forgets():
     """Totals are of what is booked now; the oldest booking is overdue first."""
     ledger = Ledger()
     for number, expires_at in ((1, 10.0), (2, 20.0)):
-        ledger.book(Booking(uuid(number), ("a", "a"), {"vcpus_used": 2, "free_ram_mb": -5}, expires_at))
+        ledger.book(Booking(uuid(number), ("a", "a"), Consumption({"vcpus_used": 2, "free_ram_mb": -5}), expires_at))
     assert {"vcpus_used": 4, "free_ram_mb": -10} == ledger.totals(("a", "a"))
     assert [uuid(1)] == ledger.overdue(10.0)
     ledger.release(uuid(1))

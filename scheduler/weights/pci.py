@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps PCI devices for who asks for them."""
+
+from __future__ import annotations
+
+import numpy
+
+from fleet.objects import RequestSpec
+from scheduler.candidates import Candidates
+from scheduler.weights.base import ColumnWeigher
+
+_MOST = 99
+
+
+class PCIWeigher(ColumnWeigher):
+    """The fewer free PCI devices the better: others keep off hosts that have some, and who needs some fills them up.
+
+    More than 99 count as 99 (spec/weighers §4).
+    """
+
+    option = "pci_weight_multiplier"
+
+    def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        return 100 - numpy.minimum(hosts.column("free_pci_devices"), _MOST)
