@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Raw weights, multipliers and whom they make win."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet import errors
+from scheduler import loading, settings, weights
+from tests import factories
+from tests.factories import NOW_S, PlacedInstance, aggregate, node, request, uuid
+from tests.unit.scheduler.judging import multipliers, raw
+from tests.unit.scheduler.plugins import configuration
+
+#: "more" has more of everything.
+HOSTS = [
+    node("less", memory_mb=1000, local_gb=10, vcpus=2, hypervisor_version=6000000),
+    node(
+        "more",
+        memory_mb=2000,
+        local_gb=20,
+        vcpus=4,
+        hypervisor_version=6000001,
+        io_workload=2,
+        running_vms=3,
+        failed_builds=1,
+    ),
+]
+SIMPLE = [
+    (weights.RAMWeigher, {"less": 1000, "more": 2000}),
+    (weights.DiskWeigher, {"less": 10240, "more": 20480}),
+    (weights.CPUWeigher, {"less": 2, "more": 4}),
+    (weights.IoOpsWeigher, {"less": 0, "more": 2}),
+    (weights.HypervisorVersionWeigher, {"less": 6000000, "more": 6000001}),
+    (weights.NumInstancesWeigher, {"less": 0, "more": 3}),
+    (weights.BuildFailureWeigher, {"less": 0, "more": 1}),
+]
+
+
+@pytest.mark.parametrize(("each", "expected"), SIMPLE)
+def test_raw(each, expected):
+    """What the host's record says, as it is."""
+    assert expected == raw(each(), factories.candidates(*HOSTS), request())
+
+
+@pytest.mark.parametrize("each", [each for each, _raw in SIMPLE])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_multiplier_turns_it_round(each, sign):
+    """Positive prefers more, negative less; failures count against a host."""
+    expected = "more" if (sign > 0) != (each is weights.BuildFailureWeigher) else "less"
+    made = factories.decision(factories.pipeline([], [each(sign)]), factories.candidates(*HOSTS), request())
+    assert expected == made.picks[0].key[0]
+
+
+DEFAULTS = {
+    "RAMWeigher": ("more", 1.0),
+    "DiskWeigher": ("more", 1.0),
+    "CPUWeigher": ("more", 1.0),
+    "IoOpsWeigher": ("less", -1.0),
+    "HypervisorVersionWeigher": ("more", 1.0),
+    "NumInstancesWeigher": ("less", 0.0),
+    "BuildFailureWeigher": ("less", -1000000.0),
+}
+
+
+@pytest.mark.parametrize("name", sorted(DEFAULTS))
+def test_default_multipliers(name):
+    """As configured unless somebody changes it; of equal hosts the first wins."""
+    each = {type(each).__name__: each for each in loading.load_weighers(configuration())}[name]
+    hosts = factories.candidates(*HOSTS)
+    winner, multiplier = DEFAULTS[name]
+    assert {"less": multiplier, "more": multiplier} == multipliers(each, hosts)
+    assert winner == factories.decision(factories.pipeline([], [each]), hosts, request()).picks[0].key[0]
+
+
+@pytest.mark.parametrize(("key", "sign"), [("ram_weight_multiplier", 1), ("build_failure_weight_multiplier", -1)])
+def test_aggregates_set_the_multiplier(key, sign):
+    """The smallest of a host's aggregates counts; a bad value leaves the host the option's."""
+    hosts = factories.candidates(
+        *(node(name) for name in ("plain", "one", "two", "bad")),
+        aggregates=[
+            aggregate(["one", "two"], 1, **{key: "5"}),
+            aggregate(["two"], 2, **{key: "-0.5"}),
+            aggregate(["bad"], 3, **{key: "lots"}),
+        ],
+    )
+    each = {1: weights.RAMWeigher(3.0), -1: weights.BuildFailureWeigher(3.0)}[sign]
+    assert {"plain": 3.0 * sign, "one": 5.0 * sign, "two": -0.5 * sign, "bad": 3.0 * sign} == multipliers(each, hosts)
+
+
+def test_a_bound_holds():
+    """A host over its limit is as bad as one that is full, and does not squeeze the others together."""
+    hosts = factories.candidates(
+        node("over", free_ram_mb=-100000),
+        node("full", free_ram_mb=0),
+        node("half", free_ram_mb=50),
+        node("free", free_ram_mb=100),
+    )
+    made = factories.decision(factories.pipeline([], [weights.RAMWeigher()], alternates=3), hosts, request())
+    assert ["free", "half", "over", "full"] == [made.picks[0].key[0], *(p.host for p in made.picks[0].alternates)]
+    assert 1.0 == made.picks[0].weight
+
+
+# -- metrics ------------------------------------------------------------------------------------------------------------
+
+
+def reporting(**hosts):
+    reports = {host: [{"name": name, "value": value} for name, value in each.items()] for host, each in hosts.items()}
+    return factories.candidates(*(node(host, metrics=each) for host, each in reports.items()))
+
+
+SUMS = [
+    ("one metric", [("load", 1.0)], {"a": 0.5, "b": 2.0}),
+    ("a negative ratio", [("load", -2.0)], {"a": -1.0, "b": -4.0}),
+    ("a sum", [("load", 1.0), ("heat", 0.1)], {"a": 0.5 + 30 * 0.1, "b": 2.0 + 10 * 0.1}),
+]
+
+
+@pytest.mark.parametrize(("ratios", "expected"), [pytest.param(*case[1:], id=case[0]) for case in SUMS])
+def test_metrics(ratios, expected):
+    """Each metric counts by its ratio."""
+    hosts = reporting(a={"load": 0.5, "heat": 30}, b={"load": 2.0, "heat": 10})
+    assert expected == raw(weights.MetricsWeigher(ratios), hosts, request())
+
+
+def test_a_required_metric_is_missing():
+    """The request fails, and the error names metric and host."""
+    pipeline = factories.pipeline([], [weights.MetricsWeigher([("load", 1.0)])])
+    hosts = reporting(a={"load": 1.0}, b={})
+    with pytest.raises(errors.MetricNotFound) as missing:
+        factories.decision(pipeline, hosts, request())
+    assert "Metric load could not be found on the compute host node b.b." == missing.value.message
+
+
+def test_a_required_metric_is_missing_on_the_only_host():
+    """One host needs no weighing."""
+    pipeline = factories.pipeline([], [weights.MetricsWeigher([("load", 1.0)])])
+    assert "b" == factories.decision(pipeline, reporting(b={}), request()).picks[0].key[0]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "multiplier", "expected"),
+    [
+        ([("load", 1.0)], 1.0, {"a": 1.0, "b": -10000.0}),
+        ([("heat", 1.0), ("load", 1.0)], 1.0, {"a": -10000.0, "b": -10000.0}),
+        ([("load", 0.0)], 1.0, {"a": 0.0, "b": 0.0}),
+        ([("load", 1.0)], 0.0, {"a": 1.0, "b": 0.0}),
+    ],
+)
+def test_a_metric_that_is_not_required(ratios, multiplier, expected):
+    """A host without it has the weight of the unavailable, unless the metric would not have counted."""
+    each = weights.MetricsWeigher(ratios, multiplier, required=False)
+    assert expected == raw(each, reporting(a={"load": 1.0}, b={}), request())
+
+
+def test_metrics_options(caplog):
+    """What is no name=ratio is left out, and named in one warning; blanks before the = belong to the name."""
+    conf = configuration()
+    conf.set_override("weight_setting", ["load=2", "=1", "heat", "heat=hot", "a b =-1.5", "c=d=3"], "metrics")
+    conf.set_override("required", False, "metrics")
+    made = {type(each).__name__: each for each in loading.load_weighers(conf)}["MetricsWeigher"]
+    hosts = reporting(a={"load": 1.0, "a b ": 2.0}, b={"load": 1.0})
+    assert {"a": -1.0, "b": -10000.0} == raw(made, hosts, request())
+    expected = "Option [metrics] weight_setting: ignoring what is not name=number: =1, heat, heat=hot, c=d=3"
+    assert [expected] == caplog.messages
+
+
+def test_settings():
+    """In their order; a name may come twice."""
+    assert [("b", 1.0), ("a", 2.0), ("b", 3.0)] == settings.parse(["b=1", "a= 2", "b=3"], "option")
+
+
+# -- groups -------------------------------------------------------------------------------------------------------------
+
+MEMBERS = [uuid(1), uuid(2), uuid(3)]
+SPREAD = [PlacedInstance(uuid(1), "two"), PlacedInstance(uuid(2), "two"), PlacedInstance(uuid(3), "one")]
+
+
+@pytest.mark.parametrize(
+    ("each", "policy", "winner"),
+    [
+        (weights.ServerGroupSoftAffinityWeigher, "soft-affinity", "two"),
+        (weights.ServerGroupSoftAntiAffinityWeigher, "soft-anti-affinity", "none"),
+        (weights.ServerGroupSoftAffinityWeigher, "soft-anti-affinity", "one"),
+        (weights.ServerGroupSoftAffinityWeigher, "affinity", "one"),
+        (weights.ServerGroupSoftAntiAffinityWeigher, "soft-affinity", "one"),
+    ],
+)
+def test_soft_policies(each, policy, winner):
+    """Members attract or repel under their policy; under others, hosts stay equal and the first wins."""
+    hosts = factories.candidates(node("one"), node("two"), node("none"), instances=SPREAD)
+    asked = request(group_policies=[policy], group_members=MEMBERS)
+    made = factories.decision(factories.pipeline([], [each()]), hosts, asked)
+    assert winner == made.picks[0].key[0]
+
+
+@pytest.mark.parametrize(
+    ("each", "policy", "expected"),
+    [
+        (weights.ServerGroupSoftAffinityWeigher, "soft-affinity", ["b", "b", "b"]),
+        (weights.ServerGroupSoftAntiAffinityWeigher, "soft-anti-affinity", ["a", "c", "a"]),
+    ],
+)
+def test_members_of_the_same_request_count(each, policy, expected):
+    """Instances that are created together attract and repel each other, though no row shows them yet."""
+    hosts = factories.candidates(*map(node, "abc"), instances=[PlacedInstance(uuid(1), "b")])
+    asked = request(group_policies=[policy], group_members=[uuid(1)], count=3)
+    made = factories.decision(factories.pipeline([], [each()]), hosts, asked)
+    assert expected == [pick.key[0] for pick in made.picks]
+
+
+def test_nodes_of_one_host_count_together():
+    """A member on one node of a host attracts to all its nodes."""
+    hosts = factories.candidates(
+        node("a", "a1"), node("b", "b1"), node("b", "b2"), instances=[PlacedInstance(uuid(1), "b")]
+    )
+    asked = request(group_policies=["soft-affinity"], group_members=[uuid(1)])
+    assert [0.0, 1.0, 1.0] == weights.ServerGroupSoftAffinityWeigher().raw(hosts, asked).tolist()
+
+
+# -- images -------------------------------------------------------------------------------------------------------------
+
+PICTURED = [
+    PlacedInstance(uuid(1), "linux", image_properties={"os": "linux", "cores": 4}),
+    PlacedInstance(uuid(2), "linux", image_properties={"os": "linux"}),
+    PlacedInstance(uuid(3), "windows", image_properties={"os": "windows", "cores": "4"}),
+    PlacedInstance(uuid(4), "plain"),
+]
+
+
+@pytest.mark.parametrize(
+    ("factors", "properties", "expected"),
+    [
+        ([], {"os": "linux"}, {"linux": 2, "windows": 0, "plain": 0}),
+        ([], {"os": "linux", "cores": "4"}, {"linux": 3, "windows": 1, "plain": 0}),
+        ([("cores", 10.0)], {"os": "linux", "cores": 4}, {"linux": 10, "windows": 10, "plain": 0}),
+        ([("os", -1.0), ("cores", 0.5)], {"os": "linux", "cores": 4}, {"linux": -1.5, "windows": 0.5, "plain": 0}),
+        ([], {"os": "bsd"}, {"linux": 0, "windows": 0, "plain": 0}),
+    ],
+)
+def test_image_properties(factors, properties, expected):
+    """Properties that instances share with the image count, each time, by their factor."""
+    hosts = factories.candidates(*map(node, ("linux", "windows", "plain")), instances=PICTURED)
+    each = weights.ImagePropertiesWeigher(1.0, factors)
+    assert expected == raw(each, hosts, request(image={"properties": properties}))
+
+
+def test_image_properties_are_off_by_default():
+    """Whatever aggregates say."""
+    made = {type(each).__name__: each for each in loading.load_weighers(configuration())}["ImagePropertiesWeigher"]
+    assert not made.applies(request(image={"properties": {"os": "linux"}}))
+    assert weights.ImagePropertiesWeigher(1.0).applies(request(image={"properties": {"os": "linux"}}))
+
+
+# -- choosing among equals ----------------------------------------------------------------------------------------------
+
+
+def test_shuffle_of_the_best():
+    """Hosts that share the best weight take turns; the next best is never first, and always the last alternate."""
+    hosts = factories.cache(*(node(name, memory_mb=2000) for name in "abc"), node("d", memory_mb=1000))
+    pipeline = factories.pipeline([], [weights.RAMWeigher()], alternates=3, shuffle_best_same_weighed_hosts=True)
+    orders = set()
+    for seed in range(50):
+        (pick,) = factories.decision(pipeline, hosts.candidates(NOW_S), request(), seed).picks
+        orders.add((pick.key[0], *(place.host for place in pick.alternates)))
+    assert 6 == len(orders)
+    assert {"d"} == {order[-1] for order in orders}
+
+
+def test_shuffle_draws_from_the_subset():
+    """With a subset smaller than the number of equal hosts, each of them still has its turn."""
+    hosts = factories.cache(*map(node, "abcd"))
+    pipeline = factories.pipeline([], [weights.RAMWeigher()], shuffle_best_same_weighed_hosts=True, host_subset_size=2)
+    chosen = {
+        factories.decision(pipeline, hosts.candidates(NOW_S), request(), seed).picks[0].key[0] for seed in range(50)
+    }
+    assert set("abcd") == chosen
