@@ -19,5 +19,6 @@ class CachingScheduler(FilterScheduler):
         """A hint does not shorten the period."""
 
     def _update_host_states(self) -> None:
-        if not self.host_manager.loaded:
+        """What could not be read at its time is not waited for either, but must not grow too old."""
+        if not self.host_manager.loaded or self.host_manager.stale:
             self.host_manager.refresh()

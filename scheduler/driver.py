@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from oslo_config import cfg
 
+from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection
 from scheduler.host_manager import HostManager
@@ -34,6 +35,18 @@ class Scheduler:
     def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
         """One host for each instance, in their order. :raises errors.NoValidHost: if not all find one"""
         raise NotImplementedError
+
+    def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
+        """What would become of the request, and why; nothing is booked. The answer is that of ``docs/explain.md``.
+
+        :param best: how many hosts the score table has
+        :raises errors.NotSupported: by default
+        """
+        raise errors.NotSupported(what="explain", driver=type(self).__name__)
+
+    def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
+        """How many more instances of the request's shape would fit. :raises errors.NotSupported: by default"""
+        raise errors.NotSupported(what="capacity", driver=type(self).__name__)
 
     def run_periodic_tasks(self) -> None:
         """Called at start and every ``scheduler_driver_task_period`` seconds; by default nothing happens."""

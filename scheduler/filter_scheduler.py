@@ -6,7 +6,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from oslo_config import cfg
 from oslo_utils import uuidutils
@@ -14,9 +15,14 @@ from oslo_utils import uuidutils
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection
-from scheduler import decision, domain, loading
+from scheduler import capacity_count, decision, domain, loading
+from scheduler.candidates import Candidates
 from scheduler.driver import Notifier, Scheduler
+from scheduler.explain import explanation
 from scheduler.host_manager import HostManager
+from scheduler.outcome import StateAge
+from scheduler.plugin_watch import PluginWatch
+from scheduler.scheduler_options import SchedulerOptions
 
 
 def load_pipeline(conf: cfg.ConfigOpts) -> decision.Pipeline:
@@ -28,6 +34,7 @@ def load_pipeline(conf: cfg.ConfigOpts) -> decision.Pipeline:
         host_subset_size=conf.scheduler_host_subset_size,
         shuffle_best_same_weighed_hosts=conf.shuffle_best_same_weighed_hosts,
         alternates=conf.scheduler_max_attempts - 1,
+        watch=PluginWatch(conf.scheduler_filter_error_policy, conf.scheduler_slow_filter_threshold),
     )
 
 
@@ -37,28 +44,64 @@ class FilterScheduler(Scheduler):
     def __init__(self, conf: cfg.ConfigOpts, host_manager: HostManager, notifier: Notifier) -> None:
         super().__init__(conf, host_manager, notifier)
         self._pipeline = load_pipeline(conf)
+        self._options = SchedulerOptions(conf.scheduler_json_config_location)
         self._chance = random.Random()
 
     def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
         payload = {"request_spec": dict(request.request_spec)}
         self.notifier.info(context, "scheduler.select_destinations.start", payload)
         self._update_host_states()
-        made = self._decide(context, _named(request))
+        named = _named(request)
+        self._prepare(named)
+        made = self.host_manager.decide(self._decision(context, named), named.instance_uuids)
         if not made.complete:
-            raise errors.NoValidHost(reason="There are not enough hosts available.", details=made.to_wire())
+            raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
         self.notifier.info(context, "scheduler.select_destinations.end", payload)
         return made.selections()
+
+    def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
+        self._update_host_states()
+        named = _named(request)
+        self._prepare(named)
+        decide = self._decision(context, named)
+
+        def work(hosts: Callable[[], Candidates], state: StateAge) -> dict[str, Any]:
+            made = dataclasses.replace(decide(hosts()), state=state)
+            scores = decision.score_table(self._pipeline, hosts(), named, best, context, self._options.get())
+            return explanation(made, scores)
+
+        return self.host_manager.consider(work)
+
+    def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
+        self._update_host_states()
+        self._prepare(request)
+        properties = decision.plugin_properties(self._pipeline, request, context, self._options.get())
+        zone = self.conf.default_availability_zone
+
+        def work(hosts: Callable[[], Candidates], state: StateAge) -> dict[str, Any]:
+            answer = capacity_count.count(self._pipeline, hosts(), request, properties, group_by, zone)
+            return {**answer, "state": state.to_wire()}
+
+        return self.host_manager.consider(work)
 
     def _update_host_states(self) -> None:
         self.host_manager.refresh()
 
-    def _decide(self, context: RequestContext, request: RequestSpec) -> decision.Decision:
+    def _prepare(self, request: RequestSpec) -> None:
+        """Before the lock is taken."""
+        supervision = self._pipeline.watch.begin()
         for each in self._pipeline.filters:
-            each.prepare(request, self.host_manager.node_names)
-        decide = functools.partial(
-            decision.decide, self._pipeline, request=request, chance=self._chance, context=context
+            supervision.ask("Filter", each, functools.partial(each.prepare, request, self.host_manager.node_names))
+
+    def _decision(self, context: RequestContext, request: RequestSpec) -> Callable[[Candidates], decision.Decision]:
+        return functools.partial(
+            decision.decide,
+            self._pipeline,
+            request=request,
+            chance=self._chance,
+            context=context,
+            config_options=self._options.get(),
         )
-        return self.host_manager.decide(decide, request.instance_uuids)
 
 
 def _named(request: RequestSpec) -> RequestSpec:

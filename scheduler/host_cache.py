@@ -16,11 +16,13 @@ from scheduler.booking import Booking, Ledger
 from scheduler.candidates import Candidates, Inventory
 from scheduler.consumption import Consumption
 from scheduler.decision import Decision
+from scheduler.hints import AggregateHint
 from scheduler.host_table import PRESENT, Key
 from scheduler.instance_index import TrackedInstance, image_pairs
 
 LOG = logging.getLogger(__name__)
 _NOTHING: Mapping[str, Any] = types.MappingProxyType({})
+_NO_HINT: Mapping[str, str] = types.MappingProxyType({})
 
 
 class HostCache:
@@ -95,6 +97,26 @@ class HostCache:
             for taking in self._ledger.takings(key, name) if value is not None else ():
                 value = taking.taken_from(value)
             self._table.write_rare(row, name, value)
+
+    # -- hints of casts ---------------------------------------------------------------------------------------------
+
+    def hint_aggregates(self, aggregates: Iterable[AggregateHint]) -> None:
+        """Replace these aggregates, but for what the feed has shown already, in this or a newer form."""
+        new = [each for each in aggregates if each.generation is None or each.generation > self.generation]
+        self._apply_aggregates(new)
+
+    def hint_instances(self, placed: Iterable[TrackedInstance] = (), gone: Mapping[str, str] = _NO_HINT) -> None:
+        """Instances that are on a host, and (uuid → host) that have left it. What is booked is left to the feed."""
+        for instance in placed:
+            if self._ledger.get(instance.uuid) is None:
+                self._inventory.instances.place(instance)
+        for uuid, host in gone.items():
+            if self._ledger.get(uuid) is None and self._inventory.instances.host_of(uuid) == host:
+                self._inventory.instances.remove(uuid)
+
+    def confirmed_on(self, host: str) -> set[str]:
+        """The instances on a host, without those that are only booked there."""
+        return {uuid for uuid in self._inventory.instances.on_host(host) if self._ledger.get(uuid) is None}
 
     # -- changes ----------------------------------------------------------------------------------------------------
 

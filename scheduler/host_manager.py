@@ -10,25 +10,29 @@ it. How stale a decision may be: it has seen every change that was committed bef
     feed ── read, one at a time, no lock ──▶ changes ── lock ──▶ cache ── lock ──▶ decision, booked
 
 The feed is read by one thread at a time (the turnstile): a request that arrives while another's read is under way waits
-for it, and shares the next one with all who have come meanwhile.
+for it, and shares the next one with all who have come meanwhile. A read that fails is shared too: requests are then
+decided by what is known, as long as that is young enough, and say STALE.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from oslo_log import log as logging
 
+from fleet import errors
 from fleet.clock import Clock, utcnow
 from scheduler.candidates import Candidates
-from scheduler.decision import Decision
 from scheduler.domain import epoch_s
 from scheduler.filters.compute import is_up
 from scheduler.host_cache import HostCache
+from scheduler.outcome import Decision, StateAge
 
 LOG = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
 
 
 class Feed(Protocol):
@@ -47,6 +51,7 @@ class HostManager:
         clock: Clock = utcnow,
         booking_timeout_s: float = 300,
         service_down_time_s: float = 60,
+        max_state_age_s: float = 60,
     ) -> None:
         self._feed = feed
         self._audit_feed = audit_feed
@@ -58,6 +63,10 @@ class HostManager:
         self._turnstile = threading.Lock()
         self._reads_begun = 0
         self._newest_applied = 0
+        self._newest_ended = 0
+        self._max_state_age_s = max_state_age_s
+        self._read_at = 0.0
+        self._problem = ""
 
     @property
     def loaded(self) -> bool:
@@ -65,12 +74,21 @@ class HostManager:
         return self._newest_applied > 0
 
     def refresh(self) -> None:
-        """Bring the cache to what was committed when this was called, or later."""
+        """Bring the cache to what was committed when this was called, or later.
+
+        :raises errors.StaleState: the feed cannot be read, and what is known is too old
+        """
         arrived = self._reads_begun
         with self._turnstile:
-            if self._newest_applied > arrived:
-                return  # it was read after we came
-            self._read()
+            if self._newest_ended <= arrived:  # no read has begun and ended since we came
+                self._read()
+            if self._problem:
+                self._require_young()
+
+    @property
+    def stale(self) -> bool:
+        """Whether the newest read has failed."""
+        return bool(self._problem)
 
     def compare(self) -> None:
         """Read everything and repair what differs. For the background: it takes as long as the fleet is large."""
@@ -91,10 +109,25 @@ class HostManager:
             self._cache.expire(now)
             for uuid in instance_uuids:
                 self._cache.release(uuid)
-            decision = decide(self._cache.candidates(now))
+            decision = dataclasses.replace(decide(self._cache.candidates(now)), state=self._state(now))
             if decision.complete:
                 self._cache.book(decision, now + self._booking_timeout_s)
         return decision
+
+    def consider(self, work: Callable[[Callable[[], Candidates], StateAge], Answer]) -> Answer:
+        """Let ``work`` look at the hosts, as often as it asks for them; nothing is booked, and nothing changes."""
+        now = epoch_s(self._clock())
+        with self._lock:
+            self._cache.expire(now)
+            return work(lambda: self._cache.candidates(now), self._state(now))
+
+    def hint(self, change: Callable[[HostCache], Answer]) -> Answer:
+        """Apply what a cast says to the cache."""
+        with self._lock:
+            return change(self._cache)
+
+    def _state(self, now: float) -> StateAge:
+        return StateAge(self._cache.generation, max(now - self._read_at, 0.0), self.stale)
 
     def hosts_up(self) -> list[str]:
         """Names of hosts whose service is enabled and alive, sorted."""
@@ -116,8 +149,29 @@ class HostManager:
 
     def _read(self) -> None:
         self._reads_begun += 1
-        number = self._reads_begun
-        changes = self._feed.read(self._cache.generation)
+        number, begun_at = self._reads_begun, epoch_s(self._clock())
+        try:
+            changes = self._feed.read(self._cache.generation)
+        except Exception as failure:
+            # Whatever the database or its driver raises: what is known may still do.
+            self._newest_ended = number
+            self._problem = f"{type(failure).__name__}: {str(failure).strip().splitlines()[0] if str(failure) else ''}"
+            return
         with self._lock:
             self._cache.apply(changes)
-        self._newest_applied = number
+        self._newest_applied = self._newest_ended = number
+        self._read_at = begun_at
+        if self._problem:
+            LOG.info("The state of the hosts can be read again")
+        self._problem = ""
+
+    def _require_young(self) -> None:
+        """:raises errors.StaleState: nothing is known, or it is too old to decide by"""
+        age_s = epoch_s(self._clock()) - self._read_at
+        if not self.loaded:
+            raise errors.StaleState(problem=self._problem, age="nothing yet")
+        if age_s > self._max_state_age_s:
+            raise errors.StaleState(problem=self._problem, age=f"{age_s:.0f} s old")
+        LOG.warning(
+            "STALE: deciding by host states that are %.0f s old, as the newest cannot be read: %s", age_s, self._problem
+        )

@@ -40,6 +40,7 @@ def build_driver(
         clock=clock,
         booking_timeout_s=conf.scheduler_booking_timeout,
         service_down_time_s=conf.service_down_time,
+        max_state_age_s=conf.scheduler_max_state_age,
     )
     return loading.load_driver_class(conf)(conf, host_manager, notifier)
 

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from fleet import errors
 from scheduler import filters
 from scheduler.decision import decide
 from scheduler.host_manager import HostManager
@@ -60,7 +61,7 @@ def test_refresh_asks_for_what_is_newer():
 
 
 def test_a_failed_read_counts_for_nobody():
-    """A refresh that fails raises, and the next one reads again from the same place."""
+    """While nothing is known a refresh that fails raises, and the next one reads again from the same place."""
 
     class Failing(FakeFeed):
         def read(self, since):
@@ -71,11 +72,43 @@ def test_a_failed_read_counts_for_nobody():
 
     feed = Failing(changes([node()], generation=1, full=True))
     host_manager = manager(feed=feed)
-    with pytest.raises(ConnectionError):
+    with pytest.raises(errors.StaleState):
         host_manager.refresh()
     assert not host_manager.loaded
     host_manager.refresh()
     assert ["failed", 0] == feed.reads
+
+
+class Away(FakeFeed):
+    """A feed whose database can be taken away."""
+
+    away = False
+
+    def read(self, since):
+        if self.away:
+            raise ConnectionError("no route to host")
+        return super().read(since)
+
+
+def test_the_database_is_away_for_a_while(caplog):
+    """Decisions go on by what is known, and say STALE, until that is too old; then a typed error says why."""
+    clock = FakeClock()
+    feed = Away(changes([node(memory_mb=4096)], generation=1, full=True))
+    host_manager = manager(feed=feed, clock=clock)
+    host_manager.refresh()
+    feed.away = True
+    clock.advance(60)
+    host_manager.refresh()
+    made = select(host_manager, request())
+    assert (True, 60.0, 1) == (made.state.stale, made.state.age_s, made.state.generation)
+    assert any("STALE" in record.getMessage() for record in caplog.records)
+    clock.advance(1)
+    with pytest.raises(errors.StaleState, match=r"ConnectionError: no route to host.*61 s old") as refused:
+        host_manager.refresh()
+    assert "STALE_STATE" == refused.value.reason_code
+    feed.away = False
+    host_manager.refresh()
+    assert not select(host_manager, request()).state.stale
 
 
 def test_requests_that_wait_share_a_read():
