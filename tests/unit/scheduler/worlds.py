@@ -44,7 +44,7 @@ NODES = st.fixed_dictionaries(
         "hypervisor_type": st.sampled_from(["QEMU", "KVM", None]),
         "hypervisor_version": st.sampled_from([0, 2005000, 6000001]),
         "cpu_info": st.sampled_from(["", "no json", FEATURES, '{"arch": "aarch64", "features": []}']),
-        "supported_instances": st.lists(st.sampled_from(KINDS), max_size=2, unique=True).map(tuple),
+        "supported_instances": st.sampled_from([(), *(tuple(KINDS[start:]) for start in range(3)), tuple(KINDS)]),
         "host_ip": st.sampled_from(["192.0.2.1", "192.0.2.200", "198.51.100.7"]),
         "stats": st.sampled_from(
             [None, {"rack": "7"}, {"rack": "8", "deep": {"er": "yes"}, "hypervisor_type": "QEMU"}]
@@ -137,7 +137,7 @@ EXTRA_SPECS = st.lists(
 IMAGES = st.fixed_dictionaries(
     {},
     optional={
-        "hw_architecture": st.sampled_from(["x86_64", "AMD64", "i386", "aarch64"]),
+        "hw_architecture": st.sampled_from(["x86_64", "AMD64", "AMD64", "i386", "aarch64"]),
         "architecture": st.just("i686"),
         "img_hv_type": st.sampled_from(["kvm", "xapi"]),
         "vm_mode": st.sampled_from(["hv", "pv"]),
