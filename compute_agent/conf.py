@@ -110,6 +110,32 @@ FAKE_OPTS = [
         min=0,
         help="NUMA cells that each node's CPUs and memory are divided into; 0 reports no topology.",
     ),
+    cfg.IntOpt(
+        "numa_threads_per_core",
+        default=1,
+        min=1,
+        help="Threads of each core; more than 1 are reported as siblings. Related: numa_cells.",
+    ),
+    cfg.IntOpt(
+        "numa_dedicated_cpus",
+        default=0,
+        min=0,
+        help="CPUs of each NUMA cell that are set aside for vcpus with a CPU of their own; 0 sets none aside, then all "
+        "CPUs serve both kinds. Related: numa_cells.",
+    ),
+    cfg.IntOpt(
+        "numa_huge_pages",
+        default=0,
+        min=0,
+        help="Huge pages of 2 MiB in each NUMA cell; 0 reports no page sizes. Related: numa_cells.",
+    ),
+    cfg.MultiStrOpt(
+        "pci_devices",
+        default=[],
+        help="PCI devices of each node that are alike, as JSON with count, and of vendor_id, product_id, dev_type, "
+        'numa_node and others what applies. May be given several times. Example: {"count": 4, "vendor_id": "8086", '
+        '"product_id": "1520", "dev_type": "type-VF", "numa_node": 0}.',
+    ),
     cfg.StrOpt("architecture", default="x86_64", help="Architecture that the nodes say their instances can have."),
     cfg.FloatOpt("spawn_delay", default=0.0, min=0.0, help="Seconds that each spawn takes."),
     cfg.FloatOpt(

@@ -15,7 +15,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from compute_agent.drivers import guest_record
+from compute_agent.drivers import fake_hardware, guest_record
 from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from fleet import errors, states
@@ -31,6 +31,7 @@ class FakeDriver(ComputeDriver):
     def __init__(self, conf: cfg.ConfigOpts, pause: Callable[[float], object] | None = None) -> None:
         super().__init__(conf)
         self._options = conf.fake
+        self._pci_devices = fake_hardware.pci_devices(conf.fake.pci_devices)
         self._pause = pause or threading.Event().wait
         self._lock = threading.Lock()
         self._guests: dict[str, GuestRecord] = {}
@@ -65,7 +66,8 @@ class FakeDriver(ComputeDriver):
             "vcpus_used": sum(guest.vcpus for guest in here),
             "memory_mb_used": sum(guest.memory_mb for guest in here),
             "local_gb_used": sum(guest.disk_gb for guest in here),
-            "numa_topology": _numa_topology(options.numa_cells, options.vcpus, options.memory_mb),
+            "numa_topology": fake_hardware.numa_topology(options),
+            "pci_passthrough_devices": self._pci_devices,
             "hypervisor_type": "fake",
             "hypervisor_version": 1_000_000,
             "hypervisor_hostname": node,
@@ -121,25 +123,3 @@ class FakeDriver(ComputeDriver):
         if self._directory is not None:
             (self._directory / f"{instance_uuid}.json").unlink(missing_ok=True)
         return self._guests.pop(instance_uuid, None) is not None
-
-
-def _numa_topology(cells: int, vcpus: int, memory_mb: int) -> dict[str, Any] | None:
-    """``cells`` equal parts; the last one takes what is left over."""
-    if not cells:
-        return None
-    share, memory = vcpus // cells, memory_mb // cells
-    return {
-        "cells": [
-            {
-                "id": number,
-                "cpuset": list(range(number * share, vcpus if number == cells - 1 else (number + 1) * share)),
-                "memory": memory_mb - memory * (cells - 1) if number == cells - 1 else memory,
-                "cpu_usage": 0,
-                "memory_usage": 0,
-                "pinned_cpus": [],
-                "siblings": [],
-                "mempages": [],
-            }
-            for number in range(cells)
-        ]
-    }

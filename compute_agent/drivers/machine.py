@@ -71,9 +71,7 @@ def _cell(sysfs: pathlib.Path, node: pathlib.Path) -> dict[str, Any]:
         "id": int(node.name[4:]),
         "cpuset": cpus,
         "memory": total_kb // 1024,
-        "cpu_usage": 0,
-        "memory_usage": 0,
-        "pinned_cpus": [],
+        "socket": _socket(sysfs, cpus),
         "siblings": _siblings(sysfs, cpus),
         "mempages": _pages(node, total_kb),
     }
@@ -86,15 +84,25 @@ def _siblings(sysfs: pathlib.Path, cpus: list[int]) -> list[list[int]]:
     return sorted(list(threads) for threads in sets) if any(len(threads) > 1 for threads in sets) else []
 
 
+def _socket(sysfs: pathlib.Path, cpus: list[int]) -> int | None:
+    """The package that the cell is part of; None if the kernel does not tell."""
+    file = sysfs / "cpu" / f"cpu{cpus[0]}" / "topology" / "physical_package_id" if cpus else None
+    number = int(_text(file)) if file and file.exists() else -1
+    return number if number >= 0 else None
+
+
 def _pages(node: pathlib.Path, total_kb: int) -> list[dict[str, int]]:
-    """Page sizes with their counts; small pages are what huge pages leave."""
+    """Page sizes with their counts; small pages are what huge pages leave.
+
+    Huge pages in use are somebody else's: guests here are processes that use none. They are reserved, not used.
+    """
     huge = []
     for directory in sorted((node / "hugepages").glob("hugepages-*kB")):
         size_kb = int(directory.name.removeprefix("hugepages-").removesuffix("kB"))
         total = int(_text(directory / "nr_hugepages"))
-        huge.append({"size_kb": size_kb, "total": total, "used": total - int(_text(directory / "free_hugepages"))})
+        huge.append({"size_kb": size_kb, "total": total, "reserved": total - int(_text(directory / "free_hugepages"))})
     left_kb = total_kb - sum(pages["size_kb"] * pages["total"] for pages in huge)
-    return [{"size_kb": SMALL_PAGE_KB, "total": max(0, left_kb) // SMALL_PAGE_KB, "used": 0}, *huge]
+    return [{"size_kb": SMALL_PAGE_KB, "total": max(0, left_kb) // SMALL_PAGE_KB}, *huge]
 
 
 def cpu_list(text: str) -> list[int]:

@@ -14,6 +14,7 @@ from conductor_stub.sweeper import Sweeper
 from conductor_stub.termination import Termination
 from fleet.context import RequestContext, new_context
 from fleet.db.engine import Database
+from fleet.hardware.aliases import Aliases
 from fleet.objects import BuildRequest, Claimed, Instance
 from tests.clock import FakeClock
 from tests.functional.trio_fakes import FakeCompute, FakeNotifier, FakeScheduler, FakeTasks
@@ -22,7 +23,8 @@ INCARNATION = "life-one"
 
 
 class Conductor:
-    def __init__(self, database: Database, limits: Limits | None = None) -> None:
+    def __init__(self, database: Database, limits: Limits | None = None, aliases: Aliases | None = None) -> None:
+        self.database = database
         self.clock = FakeClock()
         self.limits = limits or Limits()
         self.scheduler, self.compute, self.tasks, self.notifier = (
@@ -40,7 +42,7 @@ class Conductor:
             self.limits,
             self.clock,
         )
-        self.intake = Intake(database, self.builder, self.limits, None, self.clock)
+        self.intake = Intake(database, self.builder, self.limits, None, self.clock, aliases or {})
         self.termination = Termination(database, self.compute, self.limits, self.clock)  # type: ignore[arg-type]
         self.records = Records(database, self.limits, clock=self.clock)
         self.sweeper = Sweeper(database, self.builder, self.termination, self.limits, self.clock)

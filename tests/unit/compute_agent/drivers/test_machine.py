@@ -36,15 +36,17 @@ def test_numa_topology(tmp_path: pathlib.Path) -> None:
         put(tmp_path, f"cpu/cpu{cpu}/topology/thread_siblings_list", "0-1\n")
     for cpu in (2, 3):
         put(tmp_path, f"cpu/cpu{cpu}/topology/thread_siblings_list", f"{cpu}\n")
+    put(tmp_path, "cpu/cpu0/topology/physical_package_id", "1\n")
     topology = machine.numa_topology(tmp_path)
     assert topology is not None
     first, second = topology["cells"]
     assert (2, [0, 1], 1024, [[0, 1]]) == (first["id"], first["cpuset"], first["memory"], first["siblings"])
     assert [
-        {"size_kb": 4, "total": 131072, "used": 0},  # (1 GiB - 256 * 2 MiB) / 4 KiB
-        {"size_kb": 2048, "total": 256, "used": 56},
+        {"size_kb": 4, "total": 131072},  # (1 GiB - 256 * 2 MiB) / 4 KiB
+        {"size_kb": 2048, "total": 256, "reserved": 56},
     ] == first["mempages"]
     assert (10, [2, 3], []) == (second["id"], second["cpuset"], second["siblings"])
+    assert (1, None) == (first["socket"], second["socket"])
 
 
 def test_a_machine_without_numa_has_no_topology(tmp_path: pathlib.Path) -> None:
