@@ -136,6 +136,10 @@ class Builder:
         except oslo_messaging.MessagingException as lost:
             LOG.warning("Could not hand out %d builds (%s); the sweeper will", len(uuids), lost)
 
+    def scheduling_request(self, rows: Sequence[Any]) -> dict[str, Any]:
+        """What the scheduler would be asked for these instances of one request, as if none had been tried."""
+        return {"request_spec": _request_spec(rows), "filter_properties": self._filter_properties(rows, attempt=1)}
+
     def _filter_properties(self, rows: Sequence[sa.Row], attempt: int) -> dict[str, Any]:
         row = rows[0]
         properties = request_spec.build_filter_properties(row.spec)
@@ -155,8 +159,7 @@ class Builder:
         return properties
 
     def _select(self, context: RequestContext, rows: Sequence[sa.Row], properties: dict[str, Any]) -> list[Selection]:
-        spec = request_spec.build_request_spec([instances.to_instance(row) for row in rows])
-        answer = self._scheduler.select_destinations(context, spec, properties)
+        answer = self._scheduler.select_destinations(context, _request_spec(rows), properties)
         return [Selection.from_wire(each) for each in answer]
 
     def _send(
@@ -215,6 +218,10 @@ class Builder:
                 "instance_properties": {"uuid": row.uuid, "project_id": row.project_id},
             }
             self._notifier.error(context, "compute_task.build_instances", payload)
+
+
+def _request_spec(rows: Sequence[sa.Row]) -> dict[str, Any]:
+    return request_spec.build_request_spec([instances.to_instance(row) for row in rows])
 
 
 def _context_of(context: RequestContext, row: sa.Row, attempt: int) -> RequestContext:

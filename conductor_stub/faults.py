@@ -3,15 +3,22 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Sequence
 from typing import Any
 
 import oslo_messaging
 
-from fleet import errors
+from fleet import errors, states
+from fleet.reasons import Reason
 
-MESSAGING = "MESSAGING"
-INTERNAL = "INTERNAL"
+#: What an attempt's result (an error's name) says of the reason; any other is the host's own trouble.
+_REASON_OF_RESULT = {
+    errors.ComputeResourcesUnavailable.__name__: Reason.RACE_LOST,
+    errors.GroupPolicyViolation.__name__: Reason.RACE_LOST,
+    errors.ServiceDown.__name__: Reason.HOSTS_DOWN,
+    "AttemptLost": Reason.HOSTS_DOWN,
+}
 
 
 class BuildTimeout(errors.FleetError):
@@ -20,10 +27,16 @@ class BuildTimeout(errors.FleetError):
     code = 504
     template = "Build did not end within {timeout_s} s: lost in step {step} on {place}."
 
+    def __init__(self, *, timeout_s: str, step: str, place: str) -> None:
+        super().__init__(timeout_s=timeout_s, step=step, place=place)
+        # Before a claim only messages can have been lost; after it, a host had the build and kept it.
+        self.reason_code = Reason.HOSTS_DOWN if step == states.SPAWNING else Reason.MESSAGING
+
 
 class AttemptLost(errors.FleetError):
     """A host was working on the build and will not be heard of again."""
 
+    reason_code = Reason.HOSTS_DOWN
     template = "{reason}"
 
 
@@ -32,10 +45,15 @@ def describe(error: Exception) -> tuple[str, int, str, dict[str, Any]]:
     if isinstance(error, errors.FleetError):
         # A remote error is an instance of a class made by the transport, named after ours.
         name = type(error).__name__.removesuffix("_Remote")
-        return name, error.code, error.message, dict(getattr(error, "details", None) or {})
+        details = dict(getattr(error, "details", None) or {})
+        return name, error.code, error.message, {"reason_code": Reason(error.reason_code).value, **details}
     if isinstance(error, oslo_messaging.MessagingException):
-        return type(error).__name__, 503, f"Messaging failed: {type(error).__name__}", {"reason_code": MESSAGING}
-    return type(error).__name__, 500, f"Internal error: {type(error).__name__}", {"reason_code": INTERNAL}
+        return type(error).__name__, 503, f"Messaging failed: {type(error).__name__}", _coded(Reason.MESSAGING)
+    return type(error).__name__, 500, f"Internal error: {type(error).__name__}", _coded(Reason.INTERNAL)
+
+
+def _coded(reason: Reason) -> dict[str, Any]:
+    return {"reason_code": reason.value}
 
 
 def attempts(rows: Sequence[Any]) -> list[dict[str, Any]]:
@@ -56,4 +74,7 @@ def attempts(rows: Sequence[Any]) -> list[dict[str, Any]]:
 def retries_exceeded(uuid: str, tried: Sequence[dict[str, Any]]) -> errors.MaxRetriesExceeded:
     listed = "; ".join(f"attempt {each['attempt']} on {each['host']}: {each['reason']}" for each in tried)
     reason = f"Instance {uuid} was tried on {len(tried)} hosts: {listed}"
-    return errors.MaxRetriesExceeded(reason=reason, details={"attempts": list(tried)})
+    reasons = collections.Counter(_REASON_OF_RESULT.get(each["result"], Reason.INTERNAL) for each in tried)
+    # Of equally frequent reasons the one that was met last: it is what stood in the way in the end.
+    why = max(reversed(reasons), key=lambda each: reasons[each], default=Reason.INTERNAL)
+    return errors.MaxRetriesExceeded(reason=reason, details={**_coded(why), "attempts": list(tried)})

@@ -52,20 +52,26 @@ class Intake:
 
         :raises errors.InvalidInput: naming the field; errors.NotFound: no such flavor or group
         """
-        flavor, group_uuid = self._database.read(_resolve, request)
-        _check_image(request.image, flavor)
-        now = self._clock()
-        reservation_id = f"r-{uuidutils.generate_uuid(dashed=False)[:16]}"
-        stored = self._stored_request(context, request, flavor, group_uuid, reservation_id, now)
-        rows = self._instance_rows(context, request, flavor, stored, now)
-        self._database.write(_insert, stored, rows, group_uuid, context.request_id, now)
+        stored, rows = self.plan(context, request)
+        reservation_id = stored["reservation_id"]
+        self._database.write(_insert, stored, rows, stored["group_uuid"], context.request_id, stored["created_at"])
         uuids = [row["uuid"] for row in rows]
-        LOG.info("Accepted %d instances of flavor %s as %s", len(uuids), flavor.name or "(inline)", reservation_id)
+        flavor_name = rows[0]["flavor_name"] or "(inline)"
+        LOG.info("Accepted %d instances of flavor %s as %s", len(uuids), flavor_name, reservation_id)
         self._builder.hand_out(context, uuids, FIRST_ATTEMPT)
         return {
             "reservation_id": reservation_id,
             "instances": [{"uuid": row["uuid"], "name": row["name"]} for row in rows],
         }
+
+    def plan(self, context: RequestContext, request: BuildRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The build request and its instances as they would be written. :raises: as :meth:`accept`"""
+        flavor, group_uuid = self._database.read(_resolve, request)
+        _check_image(request.image, flavor)
+        now = self._clock()
+        reservation_id = f"r-{uuidutils.generate_uuid(dashed=False)[:16]}"
+        stored = self._stored_request(context, request, flavor, group_uuid, reservation_id, now)
+        return stored, self._instance_rows(context, request, flavor, stored, now)
 
     def _stored_request(
         self,

@@ -12,7 +12,9 @@ import oslo_messaging
 from oslo_config import cfg
 
 from conductor_stub import conf as conductor_conf
+from conductor_stub.announcements import Announcements
 from conductor_stub.build import Builder
+from conductor_stub.dry_run import DryRun
 from conductor_stub.intake import Intake
 from conductor_stub.limits import Limits
 from conductor_stub.manager import ComputeTaskManager, ConductorManager, OperatorManager
@@ -40,9 +42,10 @@ def build_servers(
     migration.check(database)
     limits = Limits.from_conf(conf)
     compute = ComputeAPI(rpc_transport, conf)
+    scheduler = SchedulerAPI(rpc_transport, conf)
     builder = Builder(
         database,
-        SchedulerAPI(rpc_transport, conf),
+        scheduler,
         compute,
         ComputeTaskAPI(rpc_transport, conf),
         transport.get_notifier(conf, f"compute_task.{conf.host}"),
@@ -54,7 +57,11 @@ def build_servers(
     endpoints = [
         ConductorManager(records),
         ComputeTaskManager(intake, builder, termination),
-        OperatorManager(OperatorAPI(database, conf.service_down_time)),
+        OperatorManager(
+            OperatorAPI(database, conf.service_down_time),
+            DryRun(database, intake, builder),
+            Announcements(database, scheduler),
+        ),
     ]
     sweeper = Sweeper(database, builder, termination, limits)
     return [

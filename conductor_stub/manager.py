@@ -7,7 +7,9 @@ from typing import Any
 
 import oslo_messaging
 
+from conductor_stub.announcements import Announcements
 from conductor_stub.build import Builder
+from conductor_stub.dry_run import DryRun
 from conductor_stub.intake import Intake
 from conductor_stub.operator_api import OperatorAPI
 from conductor_stub.records import Records
@@ -133,8 +135,10 @@ class OperatorManager:
 
     target = oslo_messaging.Target(namespace="operator", version="1.0")
 
-    def __init__(self, api: OperatorAPI) -> None:
+    def __init__(self, api: OperatorAPI, dry_run: DryRun, announcements: Announcements) -> None:
         self._api = api
+        self._dry_run = dry_run
+        self._announcements = announcements
 
     @endpoint
     def list_instances(
@@ -145,6 +149,15 @@ class OperatorManager:
     @endpoint
     def show_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         return self._api.show_instance(name)
+
+    @endpoint
+    def request_of(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        return self._dry_run.request_of(name)
+
+    @endpoint
+    def request_for(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
+        server.require_size(request, "request")
+        return self._dry_run.request_for(context, BuildRequest.from_wire(request))
 
     @endpoint
     def list_hosts(self, context: RequestContext) -> list[dict[str, Any]]:
@@ -185,21 +198,21 @@ class OperatorManager:
     def create_aggregate(
         self, context: RequestContext, name: fields.Name, metadata: fields.Texts | None = None
     ) -> dict[str, Any]:
-        return self._api.create_aggregate(name, metadata or {}).to_wire()
+        return self._announcements.aggregate_changed(context, self._api.create_aggregate(name, metadata or {}))
 
     @endpoint
     def add_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
-        return self._api.add_aggregate_host(name, host).to_wire()
+        return self._announcements.aggregate_changed(context, self._api.add_aggregate_host(name, host))
 
     @endpoint
     def remove_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
-        return self._api.remove_aggregate_host(name, host).to_wire()
+        return self._announcements.aggregate_changed(context, self._api.remove_aggregate_host(name, host))
 
     @endpoint
     def set_aggregate_metadata(
         self, context: RequestContext, name: fields.Name, metadata: dict[fields.Name, fields.Text | None]
     ) -> dict[str, Any]:
-        return self._api.set_aggregate_metadata(name, metadata).to_wire()
+        return self._announcements.aggregate_changed(context, self._api.set_aggregate_metadata(name, metadata))
 
     @endpoint
     def list_groups(self, context: RequestContext) -> list[dict[str, Any]]:

@@ -31,3 +31,8 @@ class Reason(enum.StrEnum):
     MESSAGING = "MESSAGING"
     #: A bug, or a host that failed for reasons of its own: the message and the daemons' logs say more.
     INTERNAL = "INTERNAL"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Reason:
+        """A code of a release that knows more."""
+        return cls.INTERNAL

@@ -52,7 +52,7 @@ def servers(
     database = database or Database(conf)
     migration.check(database)
     # What instances were made from is read only where it weighs.
-    feed = functools.partial(ChangeFeed, database, with_images=conf.image_props_weight_multiplier != 0)
+    feed = functools.partial(ChangeFeed, database, with_images=conf.image_props_weight_multiplier != 0, retry=False)
     driver = build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"))
     registration = Registration(ConductorAPI(transport, conf), conf.host)
     compare_s = conf.scheduler_compare_period

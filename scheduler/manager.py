@@ -4,24 +4,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.objects import RequestSpec, Selection
+from fleet.objects import RequestSpec, fields
 from fleet.rpc.server import endpoint, require_size
+from scheduler import decision_log, hints
 from scheduler.driver import Scheduler
 
 LOG = logging.getLogger(__name__)
-_HOSTS_NAMED = 5
 
 
 class SchedulerManager:
-    """Endpoint of topic ``scheduler``. The fanout casts are hints: whatever they say, the feed knows better."""
+    """Endpoint of topic ``scheduler``. The fanout casts are hints: they count until the feed knows better."""
 
     target = oslo_messaging.Target(version="4.2")
 
@@ -39,60 +39,75 @@ class SchedulerManager:
         try:
             selections = self._driver.select_destinations(context, request)
         except errors.NoValidHost as refusal:
-            _log_refused(request, refusal, time.monotonic() - started)
+            decision_log.refused(request, refusal, time.monotonic() - started)
             raise
-        _log_placed(request, selections, time.monotonic() - started)
+        except errors.FleetError as failure:
+            decision_log.failed(request, failure, time.monotonic() - started)
+            raise
+        decision_log.placed(request, selections, time.monotonic() - started)
         return [selection.to_wire() for selection in selections]
 
+    @endpoint
+    def explain(
+        self, context: RequestContext, request_spec: Any, filter_properties: Any = None, best: fields.InstanceCount = 10
+    ) -> dict[str, Any]:
+        """What ``select_destinations`` would answer, and why; nothing is booked."""
+        require_size([request_spec, filter_properties], "request_spec")
+        return self._driver.explain(context, RequestSpec.from_wire(request_spec, filter_properties), best)
+
+    @endpoint
+    def capacity(
+        self,
+        context: RequestContext,
+        request_spec: Any,
+        filter_properties: Any = None,
+        group_by: Literal["zone", "aggregate"] | None = None,
+    ) -> dict[str, Any]:
+        """How many more instances of the request's shape would fit."""
+        require_size([request_spec, filter_properties], "request_spec")
+        return self._driver.capacity(context, RequestSpec.from_wire(request_spec, filter_properties), group_by)
+
+    # Casts. A sender that makes no sense is told to the operator, as nobody else hears of it.
+
     def update_aggregates(self, context: RequestContext, aggregates: object) -> None:
-        self._driver.refresh()
+        self._take(lambda: self._hint_aggregates(hints.aggregates(aggregates)))
 
     def delete_aggregate(self, context: RequestContext, aggregate: object) -> None:
-        self._driver.refresh()
+        self._take(lambda: self._hint_aggregates([hints.deleted_aggregate(aggregate)]))
 
     def update_instance_info(self, context: RequestContext, host_name: object, instance_info: object) -> None:
-        self._driver.refresh()
+        def apply() -> None:
+            placed = hints.instances(hints.host(host_name), instance_info)
+            self._driver.host_manager.hint(lambda cache: cache.hint_instances(placed))
+
+        self._take(apply)
 
     def delete_instance_info(self, context: RequestContext, host_name: object, instance_uuid: object) -> None:
-        self._driver.refresh()
+        def apply() -> None:
+            gone = dict.fromkeys(hints.uuids(instance_uuid, "instance_uuid"), hints.host(host_name))
+            self._driver.host_manager.hint(lambda cache: cache.hint_instances(gone=gone))
+
+        self._take(apply)
 
     def sync_instance_info(self, context: RequestContext, host_name: object, instance_uuids: object) -> None:
-        self._driver.refresh()
+        def compare() -> None:
+            host, theirs = hints.host(host_name), set(hints.uuids(instance_uuids, "instance_uuids"))
+            ours = self._driver.host_manager.hint(lambda cache: cache.confirmed_on(host))
+            if ours != theirs:
+                LOG.info("Host %s says it has %d instances, %d are known of it", host, len(theirs), len(ours))
 
+        self._take(compare)
 
-def _log_placed(request: RequestSpec, selections: Sequence[Selection], took_s: float) -> None:
-    hosts = list(dict.fromkeys(selection.host for selection in selections))
-    more = f" and {len(hosts) - _HOSTS_NAMED} more" if len(hosts) > _HOSTS_NAMED else ""
-    LOG.info(
-        "Placed %d instance(s), first %s, on %s%s in %.1f ms (%s)",
-        len(selections),
-        request.instance.uuid or "-",
-        ", ".join(hosts[:_HOSTS_NAMED]),
-        more,
-        took_s * 1000,
-        _counts(selections[0].decision),
-    )
+    def _hint_aggregates(self, changed: list[hints.AggregateHint]) -> None:
+        self._driver.host_manager.hint(lambda cache: cache.hint_aggregates(changed))
 
-
-def _log_refused(request: RequestSpec, refusal: errors.NoValidHost, took_s: float) -> None:
-    LOG.info(
-        "No valid host for %d instance(s), first %s: %s %d placed before, in %.1f ms (%s)",
-        request.num_instances,
-        request.instance.uuid or "-",
-        refusal.reason,
-        refusal.details.get("placed", 0),
-        took_s * 1000,
-        _reasons(refusal.details),
-    )
-
-
-def _reasons(record: dict[str, Any]) -> str:
-    """The history of a refusal: what each filter was given, and what it left."""
-    counts = [f"{each['name']}: (start: {each['start']}, end: {each['end']})" for each in record.get("filters", ())]
-    return ", ".join([f"{record.get('considered', 0)} hosts", *counts])
-
-
-def _counts(record: dict[str, Any]) -> str:
-    parts = [f"{record.get('considered', 0)} hosts"]
-    parts += [f"{count['name']} {count['end']}" for count in record.get("filters", ())]
-    return ", ".join(parts)
+    def _take(self, apply: Callable[[], None]) -> None:
+        """Read the feed, which may know it already, then apply what the cast says."""
+        try:
+            self._driver.refresh()
+        except errors.StaleState as lost:
+            LOG.warning("%s A cast is all there is to go by.", lost.message)
+        try:
+            apply()
+        except errors.InvalidInput as bad:
+            LOG.warning("A cast is not understood, and ignored: %s", bad.message)

@@ -125,9 +125,12 @@ class Database:
         self, work: Callable[Concatenate[sa.Connection, P], Result], /, *args: P.args, **kwargs: P.kwargs
     ) -> Result:
         """Run ``work(connection, …)`` in one snapshot; nothing is written."""
-        return self._retry(self._read_once)(work, *args, **kwargs)
+        return self._retry(self.read_once)(work, *args, **kwargs)
 
-    def _read_once(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+    def read_once(
+        self, work: Callable[Concatenate[sa.Connection, P], Result], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Result:
+        """As :meth:`read`, but a database that does not answer is an error at once."""
         with self._snapshot.connect() as connection:
             return work(connection, *args, **kwargs)
 

@@ -108,11 +108,14 @@ class Changes:
 class ChangeFeed:
     """Reads changes for one cache. Not for use by several threads at once.
 
+    :param retry: False for a reader that has something better to do than to wait for a database that is away
     :param with_images: also the properties of the images that instances were made from, as ``image_properties``
     """
 
-    def __init__(self, database: Database, clock: Clock = utcnow, with_images: bool = False) -> None:
-        self._database = database
+    def __init__(
+        self, database: Database, clock: Clock = utcnow, with_images: bool = False, retry: bool = True
+    ) -> None:
+        self._read_database = database.read if retry else database.read_once
         self._instance_columns = [*_INSTANCE_COLUMNS, _IMAGE_PROPERTIES] if with_images else _INSTANCE_COLUMNS
         self._clock = clock
         self._heartbeats_read: datetime.datetime | None = None
@@ -120,17 +123,17 @@ class ChangeFeed:
 
     def read(self, since: int) -> Changes:
         """Everything after generation ``since``, in one snapshot; 0 (or a generation from before a restore) is all."""
-        return self._database.read(self._read, since)
+        return self._read_database(self._read, since)
 
     def _read(self, connection: sa.Connection, since: int) -> Changes:
-        generation = connection.execute(sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)).scalar_one()
+        newest = generation(connection)
         heartbeats = self._read_heartbeats(connection)
-        if generation == since:
-            return Changes(generation, heartbeats=heartbeats)
-        full = since == 0 or since > generation
+        if newest == since:
+            return Changes(newest, heartbeats=heartbeats)
+        full = since == 0 or since > newest
         newer = 0 if full else since
         return Changes(
-            generation=generation,
+            generation=newest,
             full=full,
             nodes=_changed(connection, _NODE_COLUMNS, NODES, newer, full),
             services=_changed(
@@ -155,6 +158,11 @@ class ChangeFeed:
             self._newest_heartbeat = max(seen for _host, seen in heartbeats)
         self._heartbeats_read = now
         return heartbeats
+
+
+def generation(connection: sa.Connection) -> int:
+    """What the newest committed change has."""
+    return connection.execute(sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)).scalar_one()
 
 
 def _changed(

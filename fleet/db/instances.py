@@ -29,6 +29,12 @@ _NOTHING_CLAIMED = {
     "claimed_pci_devices": None,
 }
 
+#: What a row has that was just accepted, besides what its request says.
+NOT_PLACED: Mapping[str, Any] = {
+    **_NOTHING_CLAIMED,
+    "power_state": 0,
+}
+
 
 def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
     """Insert a build request and its instances; False when they are there already (a repeated commit)."""

@@ -49,11 +49,31 @@ class SchedulerAPI(_API):
             context, "select_destinations", request_spec=request_spec, filter_properties=filter_properties
         )
 
+    def explain(
+        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any], best: int = 10
+    ) -> dict[str, Any]:
+        """What ``select_destinations`` would do and why; nothing is booked. The answer: ``docs/explain.md``."""
+        return self._client.prepare(version="4.2").call(
+            context, "explain", request_spec=request_spec, filter_properties=filter_properties, best=best
+        )
+
+    def capacity(
+        self,
+        context: RequestContext,
+        request_spec: dict[str, Any],
+        filter_properties: dict[str, Any],
+        group_by: str | None = None,
+    ) -> dict[str, Any]:
+        """How many more instances of the request's flavor would fit; ``group_by``: ``zone``, ``aggregate`` or None."""
+        return self._client.prepare(version="4.2").call(
+            context, "capacity", request_spec=request_spec, filter_properties=filter_properties, group_by=group_by
+        )
+
     def update_aggregates(self, context: RequestContext, aggregates: list[dict[str, Any]]) -> None:
-        self._client.prepare(fanout=True).cast(context, "update_aggregates", aggregates=aggregates)
+        self._client.prepare(fanout=True, version="4.1").cast(context, "update_aggregates", aggregates=aggregates)
 
     def delete_aggregate(self, context: RequestContext, aggregate: dict[str, Any]) -> None:
-        self._client.prepare(fanout=True).cast(context, "delete_aggregate", aggregate=aggregate)
+        self._client.prepare(fanout=True, version="4.1").cast(context, "delete_aggregate", aggregate=aggregate)
 
 
 class ConductorAPI(_API):

@@ -77,7 +77,7 @@ def test_no_valid_host_is_expected_and_says_why(caplog):
         {"name": "RetryFilter", "start": 2, "end": 2},
         {"name": "RamFilter", "start": 2, "end": 0},
     ] == refusal.details["filters"]
-    (line,) = [record for record in caplog.records if record.name == "scheduler.manager"]
+    (line,) = [record for record in caplog.records if record.name == "scheduler.decision_log"]
     assert line.exc_info is None
     assert "RetryFilter: (start: 2, end: 2), RamFilter: (start: 2, end: 0)" in line.getMessage()
 

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells all schedulers of changed aggregates at once; a scheduler that misses it learns from the change feed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from fleet.context import RequestContext
+from fleet.db import feed
+from fleet.db.engine import Database
+from fleet.objects import Aggregate
+from fleet.rpc.clients import SchedulerAPI
+
+LOG = logging.getLogger(__name__)
+
+
+class Announcements:
+    """Called after the change is committed."""
+
+    def __init__(self, database: Database, scheduler: SchedulerAPI) -> None:
+        self._database = database
+        self._scheduler = scheduler
+
+    def aggregate_changed(self, context: RequestContext, aggregate: Aggregate) -> dict[str, Any]:
+        """Returns the aggregate as it goes over the wire."""
+        # A scheduler that has read this generation knows the change, or a newer one, from the feed.
+        generation = self._database.read(feed.generation)
+        try:
+            self._scheduler.update_aggregates(context, [{**aggregate.to_wire(), "generation": generation}])
+        except oslo_messaging.MessagingException as lost:
+            LOG.warning("Could not tell the schedulers of aggregate %s (%s); they will read it", aggregate.name, lost)
+        return aggregate.to_wire()
