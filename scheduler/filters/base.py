@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy
@@ -90,6 +91,14 @@ class ColumnFilter(BaseHostFilter):
         """True for each of ``hosts`` that is let through; None if there is nothing to object to."""
         raise NotImplementedError
 
+    def recall_key(self, request: RequestSpec) -> Hashable | None:
+        """All of the request that :meth:`mask` depends on, if the rest is the host's own row and its aggregates.
+
+        Requests with equal keys share what was found out: only hosts that have changed since are asked about again.
+        None, the default, asks about every host every time.
+        """
+        return None
+
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         """What a claim on each of these chosen hosts must stay under, by name; not a number means no limit.
 
@@ -116,6 +125,9 @@ _NOVA_FORM = ("host_passes", "_filter_one", "filter_all")
 
 def over_columns(each: BaseHostFilter) -> bool:
     """Whether to ask ``mask``: not if a subclass of a built-in filter has its own say on single hosts."""
-    return isinstance(each, ColumnFilter) and all(
-        getattr(type(each), name) is getattr(ColumnFilter, name) for name in _NOVA_FORM
-    )
+    return _over_columns(type(each))  # type: ignore[arg-type]  # a class is hashable
+
+
+@functools.cache
+def _over_columns(each: type) -> bool:
+    return issubclass(each, ColumnFilter) and all(getattr(each, name) is getattr(ColumnFilter, name) for name in _NOVA_FORM)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -109,6 +110,9 @@ _NOVA_FORM = ("_weigh_object", "weigh_objects", "weight_multiplier")
 
 def over_columns(each: BaseHostWeigher) -> bool:
     """Whether to ask ``raw``: not if a subclass of a built-in weigher has its own say on single hosts."""
-    return isinstance(each, ColumnWeigher) and all(
-        getattr(type(each), name) is getattr(ColumnWeigher, name) for name in _NOVA_FORM
-    )
+    return _over_columns(type(each))  # type: ignore[arg-type]  # a class is hashable
+
+
+@functools.cache
+def _over_columns(each: type) -> bool:
+    return issubclass(each, ColumnWeigher) and all(getattr(each, name) is getattr(ColumnWeigher, name) for name in _NOVA_FORM)

@@ -128,12 +128,11 @@ EXTRA_SPECS = st.lists(
             ("aggregate_instance_extra_specs:ssd", "true"),
             ("aggregate_instance_extra_specs:ssd", ">= 2"),
             ("ssd", "<in> 1"),
-            ("trust:trusted_host", "trusted"),
-            ("trust:trusted_host", "unknown"),
         ]
     ),
     max_size=2,
 ).map(dict)
+LEVELS = st.sampled_from([None, None, "trusted", "untrusted", "unknown"])
 IMAGES = st.fixed_dictionaries(
     {},
     optional={
@@ -314,8 +313,10 @@ def scenes(draw: Any) -> Scene:
         trust=draw(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["trusted", "untrusted"]))),
         options=draw(OPTIONS),
     )
+    level = draw(LEVELS)
+    trust = {"trust:trusted_host": level} if level else {}
     request = {
-        "sizes": {**draw(SIZES), "extra_specs": draw(EXTRA_SPECS)},
+        "sizes": {**draw(SIZES), "extra_specs": {**draw(EXTRA_SPECS), **trust}},
         "instance": {
             "project_id": draw(st.sampled_from(["t1", "t3", None])),
             "availability_zone": draw(st.sampled_from(["", "east", "nova"])),

@@ -218,6 +218,14 @@ def test_nodes_of_one_host_count_together():
     assert [0.0, 1.0, 1.0] == weights.ServerGroupSoftAffinityWeigher().raw(hosts, asked).tolist()
 
 
+def test_a_pick_counts_on_all_nodes_of_its_host():
+    """The second instance goes to another host, not to another node of the same."""
+    hosts = factories.candidates(node("a", "a1"), node("a", "a2"), node("b", "b1"))
+    asked = request(group_policies=["soft-anti-affinity"], group_members=[uuid(1)], count=2)
+    pipeline = factories.pipeline([], [weights.ServerGroupSoftAntiAffinityWeigher()])
+    assert ["a1", "b1"] == [pick.key[1] for pick in factories.decision(pipeline, hosts, asked).picks]
+
+
 # -- images -------------------------------------------------------------------------------------------------------------
 
 PICTURED = [
