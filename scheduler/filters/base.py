@@ -130,4 +130,17 @@ def over_columns(each: BaseHostFilter) -> bool:
 
 @functools.cache
 def _over_columns(each: type) -> bool:
-    return issubclass(each, ColumnFilter) and all(getattr(each, name) is getattr(ColumnFilter, name) for name in _NOVA_FORM)
+    return issubclass(each, ColumnFilter) and all(
+        getattr(each, name) is getattr(ColumnFilter, name) for name in _NOVA_FORM
+    )
+
+
+def recalls(each: ColumnFilter) -> bool:
+    """Whether ``recall_key`` speaks for ``mask``: not if a subclass has another mask and kept the key."""
+    return _recalls(type(each))
+
+
+@functools.cache
+def _recalls(each: type) -> bool:
+    owners = {name: next(cls for cls in each.__mro__ if name in vars(cls)) for name in ("mask", "recall_key")}
+    return issubclass(owners["recall_key"], owners["mask"])

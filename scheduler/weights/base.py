@@ -115,4 +115,6 @@ def over_columns(each: BaseHostWeigher) -> bool:
 
 @functools.cache
 def _over_columns(each: type) -> bool:
-    return issubclass(each, ColumnWeigher) and all(getattr(each, name) is getattr(ColumnWeigher, name) for name in _NOVA_FORM)
+    return issubclass(each, ColumnWeigher) and all(
+        getattr(each, name) is getattr(ColumnWeigher, name) for name in _NOVA_FORM
+    )
