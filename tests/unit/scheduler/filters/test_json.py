@@ -41,6 +41,7 @@ CASES = [
     ("or", ["or", ["=", "$free_ram_mb", 1024], ["=", "$num_instances", 3]], BOTH),
     ("not", ["not", ["=", "$free_ram_mb", 1024]], LARGE),
     ("not: any of several", ["not", ["=", "$free_ram_mb", 1024], [">", 1, 0]], LARGE),
+    ("not: any of several numbers", ["not", ["=", "$free_ram_mb", 1024], ["=", "$num_instances", 3]], BOTH),
     ("not, inside and", ["and", ["not", ["=", "$free_ram_mb", 1024]], [">", "$free_ram_mb", 0]], LARGE),
     ("and of nothing", ["and"], BOTH),
     ("or of nothing", ["or"], NONE),
