@@ -109,21 +109,25 @@ class _Course:
             if not round_.count:
                 break
             self._pick(index, self._score(kept))
-        if len(self._picks) == self._request.num_instances:
+        if self._complete:
             self._add_alternates()
         return Decision(
             requested=self._request.num_instances,
             considered=self._considered,
             picks=self._picks,
-            counts=round_.counts,
+            counts=(self._first if self._complete else round_).counts,
             amounts=self._amounts,
             refusal=self._refusal(),
             remarks=self._supervision.remarks,
             instance_type_id=self._request.flavor.id,
         )
 
+    @property
+    def _complete(self) -> bool:
+        return len(self._picks) == self._request.num_instances
+
     def _refusal(self) -> refusal.Refusal | None:
-        if len(self._picks) == self._request.num_instances:
+        if self._complete:
             return None
         if not self._considered:
             return refusal.of_none_considered(int(numpy.count_nonzero(self._all.present())))

@@ -47,4 +47,5 @@ def _summary(made: Decision) -> str:
         named = ", ".join(hosts[:_HOSTS_NAMED]) + more
         return f"{made.requested} instance(s) would go to {named}; {made.considered} hosts were considered."
     code = made.refusal.code.value if made.refusal else ""
-    return f"{code}: {made.reason}"
+    could = f"{len(made.picks)} of {made.requested} instance(s) could be placed"
+    return f"{code}: {could}; {made.considered} hosts were considered."

@@ -42,8 +42,9 @@ class StateAge:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """``picks`` in the order of the instances, as far as hosts were found; the filters' counts are of the last round.
+    """``picks`` in the order of the instances, as far as hosts were found.
 
+    The filters' counts are those for the first instance, or for the one that found no host.
     ``refusal`` says why, if not all found one; ``remarks`` are sentences about plugins that misbehaved.
     """
 

@@ -22,20 +22,9 @@ class Boot(command.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("name", help="Name of the instance; several get a number behind it.")
-        parser.add_argument(
-            "--flavor",
-            required=True,
-            type=flavor,
-            help="A flavor's name, or its sizes, such as vcpus=2,memory_mb=2048,root_gb=10.",
-        )
+        add_flavor(parser, required=True)
         parser.add_argument("--count", type=command.positive, default=1, help="How many. Default: %(default)s.")
-        parser.add_argument("--hint", type=command.pair, action="append", default=[], metavar="KEY=VALUE",
-                            help="Scheduler hint; repeat for several, or for several values of one key.")  # fmt: skip
-        parser.add_argument("--availability-zone", default="", metavar="ZONE[:HOST[:NODE]]",
-                            help="A zone, or a host or node that is forced on the scheduler.")  # fmt: skip
-        parser.add_argument("--group", default="", help="Name or uuid of a server group to join.")
-        parser.add_argument("--image-property", type=command.pair, action="append", default=[], metavar="KEY=VALUE",
-                            help="Property of the image; repeat for several.")  # fmt: skip
+        add_conditions(parser)
         parser.add_argument("--wait", action="store_true", help="Wait until every build has ended; exit status 1 "
                             "unless all are ACTIVE.")  # fmt: skip
         parser.add_argument("--timeout", type=command.positive, default=600, metavar="SECONDS",
@@ -76,12 +65,32 @@ class Boot(command.Lister):
         return row
 
 
+def add_flavor(parser: argparse.ArgumentParser, required: bool) -> None:
+    parser.add_argument(
+        "--flavor",
+        required=required,
+        type=flavor,
+        help="A flavor's name, or its sizes, such as vcpus=2,memory_mb=2048,root_gb=10.",
+    )
+
+
+def add_conditions(parser: argparse.ArgumentParser) -> None:
+    """What a request may say of the hosts it goes to."""
+    parser.add_argument("--hint", type=command.pair, action="append", default=[], metavar="KEY=VALUE",
+                        help="Scheduler hint; repeat for several, or for several values of one key.")  # fmt: skip
+    parser.add_argument("--availability-zone", default="", metavar="ZONE[:HOST[:NODE]]",
+                        help="A zone, or a host or node that is forced on the scheduler.")  # fmt: skip
+    parser.add_argument("--group", default="", help="Name or uuid of a server group to join.")
+    parser.add_argument("--image-property", type=command.pair, action="append", default=[], metavar="KEY=VALUE",
+                        help="Property of the image; repeat for several.")  # fmt: skip
+
+
 def build_request(parsed_args: argparse.Namespace) -> dict[str, Any]:
-    """The BuildRequest of a command line."""
+    """The BuildRequest of a command line; commands that build nothing have no name, and one that only counts no count."""
     return {
-        "name": parsed_args.name,
+        "name": getattr(parsed_args, "name", ""),
         "flavor": parsed_args.flavor,
-        "count": parsed_args.count,
+        "count": getattr(parsed_args, "count", 1),
         "availability_zone": parsed_args.availability_zone,
         "scheduler_hints": hints(parsed_args.hint),
         "group": parsed_args.group,

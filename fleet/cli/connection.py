@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor as the command line reaches it, and its failures in plain words."""
+"""The conductor and the scheduler as the command line reaches them, and their failures in plain words."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -23,26 +24,58 @@ class CommandFailed(Exception):
     """What went wrong, in one line for the user."""
 
 
+@dataclasses.dataclass(frozen=True)
+class _Opened:
+    """A transport, and what is called over it."""
+
+    bus: oslo_messaging.Transport
+    operator: clients.OperatorAPI
+    tasks: clients.ComputeTaskAPI
+    scheduler: clients.SchedulerAPI
+
+
 class Connection:
     """Opened at the first call: ``--help`` and wrong arguments need no broker."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
-        self._opened: tuple[oslo_messaging.Transport, clients.OperatorAPI, clients.ComputeTaskAPI] | None = None
+        self._opened: _Opened | None = None
 
     def operator(self, method: str, **arguments: Any) -> Any:
         """Call ``method`` of the contract's ``operator`` namespace."""
-        return self._open()[1].call(context.new_context(), method, **arguments)
+        return self._open().operator.call(context.new_context(), method, **arguments)
 
     def create(self, request: dict[str, Any]) -> dict[str, Any]:
-        return self._open()[2].create(context.new_context(), request)
+        return self._open().tasks.create(context.new_context(), request)
 
     def terminate(self, uuids: list[str]) -> None:
-        self._open()[2].terminate_instances(context.new_context(), uuids)
+        self._open().tasks.terminate_instances(context.new_context(), uuids)
+
+    def explain(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
+        """What the scheduler would do. :param asked: an answer of the conductor's ``request_of`` or ``request_for``"""
+        with self._scheduler_failures():
+            return self._open().scheduler.explain(context.new_context(), **asked, best=best)
+
+    def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+        """How much more of it would fit. :param asked: as for :meth:`explain`"""
+        with self._scheduler_failures():
+            return self._open().scheduler.capacity(context.new_context(), **asked, group_by=group_by)
+
+    @contextlib.contextmanager
+    def _scheduler_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except oslo_messaging.MessagingTimeout:
+            timeout_s = self._conf.rpc_response_timeout
+            raise CommandFailed(f"no scheduler answered within {timeout_s} s; is one running?") from None
+        except oslo_messaging.RemoteError as broken:
+            raise CommandFailed(
+                f"the scheduler failed to answer ({broken.exc_type}: {broken.value}); its log has the details"
+            ) from None
 
     def close(self) -> None:
         if self._opened is not None:
-            self._opened[0].cleanup()
+            self._opened.bus.cleanup()
 
     @contextlib.contextmanager
     def plain_failures(self) -> Iterator[None]:
@@ -71,11 +104,12 @@ class Connection:
         finally:
             self._conf.clear_override("rpc_response_timeout")
 
-    def _open(self) -> tuple[oslo_messaging.Transport, clients.OperatorAPI, clients.ComputeTaskAPI]:
+    def _open(self) -> _Opened:
         if self._opened is None:
             check_broker(oslo_messaging.TransportURL.parse(self._conf))
             bus = transport.get_transport(self._conf)
-            self._opened = bus, clients.OperatorAPI(bus, self._conf), clients.ComputeTaskAPI(bus, self._conf)
+            made = (api(bus, self._conf) for api in (clients.OperatorAPI, clients.ComputeTaskAPI, clients.SchedulerAPI))
+            self._opened = _Opened(bus, *made)
         return self._opened
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from cliff import columns
@@ -26,13 +27,34 @@ class Attempts(columns.FormattableColumn):
 
 def fault_lines(fault: Record) -> list[str]:
     details = fault.get("details") or {}
-    lines = [f"{fault.get('message', '')} ({fault.get('error')}, code {fault.get('code')})"]
-    filters = details.get("filters") or []
-    if details.get("considered") is not None:
-        lines.append(f"  hosts considered: {details['considered']}")
+    code = details.get("reason_code")
+    said = f"{code}: " if code else ""
+    lines = [f"{said}{fault.get('message', '')} ({fault.get('error')}, code {fault.get('code')})"]
+    return lines + [f"  {line}" for line in record_lines(details)]
+
+
+def record_lines(record: Record) -> list[str]:
+    """A decision record: what each filter saw and kept, and the hosts that came nearest."""
+    lines = []
+    if record.get("considered") is not None:
+        lines.append(f"hosts considered: {record['considered']}")
+    lines += filter_lines(record.get("filters") or [])
+    nearest = record.get("nearest") or []
+    lines += ["nearest:"] if nearest else []
+    lines += [f"  {miss['text']}" for miss in nearest]
+    lines += list(record.get("remarks") or [])
+    return lines + (state_lines(record["state"]) if record.get("state") else [])
+
+
+def filter_lines(filters: Sequence[Record]) -> list[str]:
     width = max((len(each["name"]) for each in filters), default=0)
-    lines += [f"  {each['name']:{width}}  {each['start']} -> {each['end']}" for each in filters]
-    return lines
+    return [f"{each['name']:{width}}  {each['start']} -> {each['end']}" for each in filters]
+
+
+def state_lines(state: Record) -> list[str]:
+    """How old what the scheduler knew was."""
+    stale = "STALE: the database could not be read; " if state.get("stale") else ""
+    return [f"{stale}state of the hosts: {state['age_s']:.1f} s old, generation {state['generation']}"]
 
 
 def _attempt_line(event: Record) -> str:
@@ -52,8 +74,9 @@ def _place(event: Record) -> str:
 
 
 def reason(fault: dict[str, Any]) -> str:
-    """The fault in a few words, to count like with like: the filter that left no host, else the error's class."""
-    for each in (fault.get("details") or {}).get("filters") or []:
-        if each["start"] and not each["end"]:
-            return f"{fault.get('error')}: {each['name']}"
-    return str(fault.get("error") or fault.get("code"))
+    """The fault in a few words, to count like with like: the error's class, its code, the filter that left no host."""
+    details = fault.get("details") or {}
+    words = [str(details["reason_code"])] if details.get("reason_code") else []
+    words += [each["name"] for each in details.get("filters") or [] if each["start"] and not each["end"]]
+    error = str(fault.get("error") or fault.get("code"))
+    return f"{error}: {' by '.join(words)}" if words else error

@@ -11,10 +11,25 @@ from collections.abc import Sequence
 from cliff import app, commandmanager
 from oslo_config import cfg
 
-from fleet.cli import aggregates, application, boot, connection, flavors, groups, hosts, replay, servers, services
+from fleet.cli import (
+    aggregates,
+    application,
+    boot,
+    capacity,
+    connection,
+    explain,
+    flavors,
+    groups,
+    hosts,
+    replay,
+    servers,
+    services,
+)
 
 COMMANDS = (
     ("boot", boot.Boot),
+    ("explain", explain.Explain),
+    ("capacity", capacity.Capacity),
     ("server list", servers.ListServers),
     ("server show", servers.ShowServer),
     ("server delete", servers.DeleteServers),

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet capacity``: how many more instances of a flavor fit, what runs out first, and what is left unusable."""
+
+from __future__ import annotations
+
+import argparse
+
+from cliff import columns
+
+from fleet.cli import boot, command, explain
+
+#: The fields of the answer in the order they are shown; ``-f json`` has them all (docs/explain.md).
+FIELDS = (
+    "fits",
+    "binds_first",
+    "binding",
+    "largest",
+    "stranded",
+    "hosts_with_room",
+    "hosts",
+    "considered",
+    "filters",
+    "groups",
+    "remarks",
+    "state",
+)
+
+
+class Capacity(command.ShowOne):
+    """Show how many more instances of a flavor would fit now, and what limits them."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        boot.add_flavor(parser, required=True)
+        boot.add_conditions(parser)
+        parser.add_argument("--group-by", choices=("zone", "aggregate"), help="Count for each of these, too.")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        answer = self.conductor.capacity(explain.asked(self.conductor, parsed_args), parsed_args.group_by)
+        return FIELDS, explain.shown({**answer, "fits": _Fits(answer["fits"])}, FIELDS, _COLUMNS)
+
+
+class _Fits(columns.FormattableColumn):
+    """How many; null where nothing limits them."""
+
+    def human_readable(self) -> str:
+        return _count(self._value)
+
+
+class _Largest(columns.FormattableColumn):
+    """Where the largest single instance would go, and how large it could be."""
+
+    def human_readable(self) -> str:
+        return _largest(self._value)
+
+
+class _Stranded(columns.FormattableColumn):
+    """What is free, but of no use to this flavor."""
+
+    def human_readable(self) -> str:
+        return "\n".join(_stranded_line(name, each) for name, each in self._value.items())
+
+
+class _Groups(columns.FormattableColumn):
+    """The same for each zone or aggregate."""
+
+    def human_readable(self) -> str:
+        return "\n".join(
+            f"{group['name']}: {_count(group['fits'])} on {group['hosts_with_room']} of {group['hosts']} hosts, "
+            f"{group['binds_first'] or 'nothing'} binds first"
+            for group in self._value
+        )
+
+
+def _largest(largest: command.Record) -> str:
+    room = ", ".join(f"{name} {_count(amount)}" for name, amount in largest["room"].items())
+    return (
+        f"{largest['host']}:{largest['nodename']} takes one of {_count(largest['times'])} times the flavor, "
+        f"or {_count(largest['fits'])} of it ({room})"
+    )
+
+
+def _stranded_line(name: str, each: command.Record) -> str:
+    if each["usable"] is None:
+        return f"{name}: unlimited"
+    share = 100 * each["stranded"] / each["usable"] if each["usable"] else 0.0
+    unit = f" {each['unit']}" if each["unit"] else ""
+    return f"{name}: {each['stranded']:g} of {each['usable']:g}{unit} usable ({share:.0f} %)"
+
+
+def _count(number: float | None) -> str:
+    return "unlimited" if number is None else f"{number:g}"
+
+
+_COLUMNS: dict[str, type[columns.FormattableColumn]] = {
+    "binding": explain.Counts,
+    "largest": _Largest,
+    "stranded": _Stranded,
+    "filters": explain.Filters,
+    "groups": _Groups,
+    "remarks": explain.Lines,
+    "state": explain.State,
+}

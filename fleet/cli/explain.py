@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet explain``: where an instance would go, or why nowhere; nothing is booked."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cliff import columns
+
+from fleet.cli import boot, command, connection, faults
+
+#: The fields of the answer in the order they are shown; ``-f json`` has them all (docs/explain.md).
+FIELDS = (
+    "summary",
+    "reason_code",
+    "reason",
+    "requested",
+    "considered",
+    "placed",
+    "filters",
+    "dropped",
+    "nearest",
+    "picks",
+    "scores",
+    "remarks",
+    "state",
+)
+
+
+class Explain(command.ShowOne):
+    """Show where an instance would be placed now and why, or what keeps it from every host. Nothing is booked.
+
+    Name a server, or say what would be booted.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("server", nargs="?", help="Name or uuid of an instance: as if it were placed anew.")
+        boot.add_flavor(parser, required=False)
+        parser.add_argument("--count", type=command.positive, default=1, help="How many. Default: %(default)s.")
+        boot.add_conditions(parser)
+        parser.add_argument("--best", type=command.positive, default=5, metavar="N",
+                            help="Hosts in the score table. Default: %(default)s.")  # fmt: skip
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        answer = self.conductor.explain(asked(self.conductor, parsed_args), parsed_args.best)
+        return FIELDS, shown(answer, FIELDS, _COLUMNS)
+
+
+def asked(conductor: connection.Connection, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    """What the scheduler is to be asked. :raises connection.CommandFailed: neither or both ways were used"""
+    server = getattr(parsed_args, "server", None)
+    if bool(server) == bool(parsed_args.flavor):
+        raise connection.CommandFailed("name a server, or say --flavor")
+    if server:
+        return conductor.operator("request_of", name=server)
+    return conductor.operator("request_for", request=boot.build_request(parsed_args))
+
+
+def shown(
+    answer: command.Record, names: Sequence[str], kinds: Mapping[str, type[columns.FormattableColumn]]
+) -> tuple[Any, ...]:
+    """The values of these fields as cliff takes them."""
+    values = ((name, answer.get(name)) for name in names)
+    return tuple(
+        Absent(None) if value is None else kinds[name](value) if name in kinds else value for name, value in values
+    )
+
+
+class Filters(columns.FormattableColumn):
+    """The filter table."""
+
+    def human_readable(self) -> str:
+        return "\n".join(faults.filter_lines(self._value))
+
+
+class State(columns.FormattableColumn):
+    """The age of the state used."""
+
+    def human_readable(self) -> str:
+        return "\n".join(faults.state_lines(self._value))
+
+
+class Absent(columns.FormattableColumn):
+    """Nothing to show; null for programs."""
+
+    def human_readable(self) -> str:
+        return ""
+
+
+class Lines(columns.FormattableColumn):
+    """Sentences, one a line."""
+
+    def human_readable(self) -> str:
+        return "\n".join(self._value)
+
+
+class Counts(columns.FormattableColumn):
+    """Names and how many, one a line."""
+
+    def human_readable(self) -> str:
+        return "\n".join(f"{name} {count}" for name, count in self._value.items())
+
+
+class _Nearest(columns.FormattableColumn):
+    """The hosts that came nearest, with numbers."""
+
+    def human_readable(self) -> str:
+        return "\n".join(miss["text"] for miss in self._value)
+
+
+class _Picks(columns.FormattableColumn):
+    """The host of each instance."""
+
+    def human_readable(self) -> str:
+        return "\n".join(f"{pick['host']}:{pick['nodename']}  weight {pick['weight']:.3f}" for pick in self._value)
+
+
+class _Scores(columns.FormattableColumn):
+    """The score table: a block per host, a line per weigher."""
+
+    def human_readable(self) -> str:
+        width = max((len(part["name"]) for host in self._value for part in host["weighers"]), default=0)
+        return "\n".join(line for host in self._value for line in _score_lines(host, width))
+
+
+def _score_lines(host: command.Record, width: int) -> list[str]:
+    lines = [f"{host['host']}:{host['nodename']}  weight {host['weight']:.3f}"]
+    for part in host["weighers"]:
+        lines.append(
+            f"  {part['name']:{width}}  raw {part['raw']:g}  normalised {part['normalised']:.3f}"
+            f"  x {part['multiplier']:g}  = {part['contribution']:.3f}"
+        )
+    return lines
+
+
+_COLUMNS: dict[str, type[columns.FormattableColumn]] = {
+    "filters": Filters,
+    "dropped": Counts,
+    "nearest": _Nearest,
+    "picks": _Picks,
+    "scores": _Scores,
+    "remarks": Lines,
+    "state": State,
+}
