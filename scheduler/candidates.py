@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -16,6 +16,7 @@ from scheduler.consumption import HARDWARE, Consumption
 from scheduler.host_state import DEFAULTS, Capabilities, HostState, RowState
 from scheduler.host_table import PRESENT, HostTable, Key
 from scheduler.instance_index import InstanceIndex, TrackedInstance
+from scheduler.recall import Recall
 
 
 class Inventory:
@@ -26,6 +27,7 @@ class Inventory:
         self.instances = InstanceIndex()
         self.aggregates: dict[int, Aggregate] = {}
         self.disabled_reasons: dict[str, str] = {}
+        self.recall = Recall()
 
 
 class _Work:
@@ -64,6 +66,14 @@ class Candidates:
     def one(self, position: int) -> Candidates:
         """Just the candidate at this position."""
         return self.subset(numpy.array([position if self._rows is None else self._rows[position]]))
+
+    def recalled(self, key: Hashable, judge: Callable[[Candidates], numpy.ndarray]) -> numpy.ndarray:
+        """``judge`` of these candidates, or what it said before under ``key`` with only changed hosts asked about again."""
+        if self._rows is not None or self._work.columns:
+            return judge(self)
+        return self._inventory.recall.mask(
+            self._table, key, lambda rows: judge(self if rows is None else self.subset(rows))
+        )
 
     @property
     def rows(self) -> numpy.ndarray:

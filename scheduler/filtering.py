@@ -13,7 +13,7 @@ from oslo_log import log as logging
 
 from fleet.objects import RequestSpec
 from scheduler.candidates import Candidates
-from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
+from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns, recalls
 from scheduler.plugin_watch import PluginWatch, Supervision, WrongAnswer
 
 LOG = logging.getLogger(__name__)
@@ -116,6 +116,10 @@ def _mask(
 ) -> numpy.ndarray | None:
     if not (isinstance(each, ColumnFilter) and over_columns(each)):
         return _host_by_host(each, hosts, alive, properties)
+    if changed is None:
+        key = each.recall_key(request) if recalls(each) else None
+        if key is not None:
+            return hosts.recalled((each, key), lambda some: _require_mask(each.mask(some, request), len(some)))
     if changed is None or each.depends_on_picks:
         return _checked(each.mask(hosts, request), len(hosts))
     one = _checked(each.mask(hosts.one(changed), request), 1)
@@ -128,8 +132,10 @@ def _mask(
 
 def _checked(mask: Any, wanted: int) -> numpy.ndarray | None:
     """:raises WrongAnswer: it is no mask of the hosts that were asked about"""
-    if mask is None:
-        return None
+    return None if mask is None else _require_mask(mask, wanted)
+
+
+def _require_mask(mask: Any, wanted: int) -> numpy.ndarray:
     if not isinstance(mask, numpy.ndarray) or mask.dtype != bool or mask.shape != (wanted,):
         raise WrongAnswer(f"answered {_shape(mask)}, where a mask of {wanted} booleans is wanted")
     return mask

@@ -150,6 +150,7 @@ class HostCache:
             if self._ledger.get(uuid) is None:
                 self._inventory.instances.remove(uuid)
         aggregates = {aggregate.id for aggregate in changes.aggregates}
+        self._inventory.recall.forget()
         for number in [number for number in self._inventory.aggregates if number not in aggregates]:
             self._drop_aggregate(number)
 
@@ -260,6 +261,8 @@ class HostCache:
     # -- aggregates -------------------------------------------------------------------------------------------------
 
     def _apply_aggregates(self, aggregates: Iterable[Any]) -> None:
+        if aggregates:
+            self._inventory.recall.forget()
         for changed in aggregates:
             if changed.deleted:
                 self._drop_aggregate(changed.id)

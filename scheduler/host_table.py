@@ -16,6 +16,8 @@ import numpy
 Key = tuple[str, str]
 #: A row that holds a host which may be considered; False for free rows and for nodes without a service.
 PRESENT = "present"
+#: The version of the table at which the row last changed.
+CHANGED_AT = "changed_at"
 _FIRST_CAPACITY = 64
 
 
@@ -57,7 +59,7 @@ class HostTable:
         }
         self._arrays.update({name: numpy.zeros(_FIRST_CAPACITY, dtype=numpy.int32) for name in self.interned})
         self._arrays.update({name: numpy.empty(_FIRST_CAPACITY, dtype=object) for name in objects})
-        self._arrays["changed_at"] = numpy.zeros(_FIRST_CAPACITY, dtype=numpy.int64)
+        self._arrays[CHANGED_AT] = numpy.zeros(_FIRST_CAPACITY, dtype=numpy.int64)
 
     def __len__(self) -> int:
         """How many rows hold a node, present or not."""
@@ -140,7 +142,7 @@ class HostTable:
 
     def _touch(self, row: int) -> None:
         self.version += 1
-        self._arrays["changed_at"][row] = self.version
+        self._arrays[CHANGED_AT][row] = self.version
 
     def _reserve(self, rows: int) -> None:
         capacity = len(self._arrays[PRESENT])

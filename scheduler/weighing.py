@@ -25,6 +25,8 @@ class Weighing:
     def __init__(self, weighers: Sequence[BaseHostWeigher], supervision: Supervision | None = None) -> None:
         self._parts = [_Part(weigher) for weigher in weighers]
         self._supervision = supervision or PluginWatch().begin()
+        self._counting: list[_Part] = []
+        self._total: numpy.ndarray | None = None
 
     def scores(
         self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any], kept: Kept | None = None
@@ -34,13 +36,31 @@ class Weighing:
         :param kept: how the survivors differ from those of the call before; None if there was none
         :raises errors.PluginFailed: a weigher misbehaved, and is not to be skipped
         """
-        total = numpy.zeros(len(hosts))
-        if len(hosts) > 1:  # one host needs no weighing, and a weigher must not refuse it
-            for part in self._parts:
-                ask = functools.partial(part.contribution, hosts, request, properties, kept)
-                contribution = self._supervision.ask("Weigher", part.weigher, ask)
-                if contribution is not None:
-                    total = total + contribution
+        if len(hosts) <= 1:  # one host needs no weighing, and a weigher must not refuse it
+            return numpy.zeros(len(hosts))
+        if kept is None:
+            self._counting = [part for part in self._parts if part.weigher.applies(request)]
+        all_anew = kept is None
+        for part in self._counting:
+            ask = functools.partial(part.update, hosts, request, properties, kept)
+            changed_all = self._supervision.ask("Weigher", part.weigher, ask)
+            if changed_all is None:  # it is left out of this request
+                part.contribution = None
+            all_anew |= changed_all is not False
+        return self._add_up(len(hosts), kept, all_anew)
+
+    def _add_up(self, count: int, kept: Kept | None, all_anew: bool) -> numpy.ndarray:
+        """Sums in the order of the weighers, so that ties break as they would for the obvious loop."""
+        contributions = [part.contribution for part in self._counting if part.contribution is not None]
+        if kept is None or all_anew or self._total is None:
+            total = numpy.zeros(count)
+            for contribution in contributions:
+                total += contribution
+        else:
+            total = self._total if kept.alive is None else self._total[kept.alive]
+            if kept.changed is not None:
+                total[kept.changed] = sum((each[kept.changed] for each in contributions), 0.0)
+        self._total = total
         return total
 
     def table(self, hosts: Candidates, positions: Sequence[int]) -> list[list[dict[str, Any]]]:
@@ -68,52 +88,70 @@ class _Part:
         self._raw: numpy.ndarray | None = None
         self._owned = False
         self._bounds: scores.Bounds | None = None
-        self._contribution: numpy.ndarray | None = None
+        #: One number per survivor; None if it is 0 for all of them, or the weigher is left out.
+        self.contribution: numpy.ndarray | None = None
 
-    def contribution(
-        self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any], kept: Kept | None
-    ) -> numpy.ndarray | None:
-        """None if the weigher has nothing to say about this request."""
-        if not self.weigher.applies(request):
-            return None
+    def update(self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any], kept: Kept | None) -> bool:
+        """Bring ``contribution`` up to date; False if nothing but the picked host's own has changed."""
         if kept is None or self._raw is None or not self._incremental:
             self._raw = self._weigh(hosts, request, properties)
             self._owned = False
             self._bounds = None
         else:
-            self._update(hosts, request, properties, kept)
-        within = scores.bounds(self._raw, self.weigher.minval, self.weigher.maxval)
-        if self._bounds != within or self._contribution is None:
+            self._keep(hosts, request, properties, kept)
+        found = self._finite_spread()
+        within = scores.bounds(found, self.weigher.minval, self.weigher.maxval)
+        if self._bounds != within:
             self._bounds = within
-            multiplier = self._multiplier(hosts)
-            self._contribution = multiplier * scores.normalise(self._raw, within)
-        elif kept is not None and kept.changed is not None:
-            one = hosts.one(kept.changed)
-            normal = scores.normalise(self._raw[[kept.changed]], within)
-            self._contribution[kept.changed] = (self._multiplier(one) * normal)[0]
-        return self._contribution
+            self.contribution = self._weighted(hosts, self._raw, within, found)
+            return True
+        if kept is not None and kept.changed is not None and self.contribution is not None:
+            one = self._raw[[kept.changed]]
+            weighted = self._weighted(hosts.one(kept.changed), one, within, scores.spread(one))
+            self.contribution[kept.changed] = 0.0 if weighted is None else weighted[0]
+        return False
+
+    def _finite_spread(self) -> scores.Bounds:
+        """:raises WrongAnswer: a raw weight is not a finite number, which the spread shows"""
+        assert self._raw is not None
+        found = scores.spread(self._raw)
+        if not (math.isfinite(found[0]) and math.isfinite(found[1])):
+            raise WrongAnswer("gave a raw weight that is not a number")
+        return found
+
+    def _weighted(
+        self, hosts: Candidates, raw: numpy.ndarray, within: scores.Bounds, found: scores.Bounds
+    ) -> numpy.ndarray | None:
+        """An array of our own; None for all 0."""
+        if within[0] == within[1]:
+            return None
+        multiplier = self._multiplier(hosts)
+        if not isinstance(multiplier, numpy.ndarray) and multiplier == 0:
+            return None
+        return multiplier * scores.normalise(raw, within, found)
 
     def rows(self, hosts: Candidates, positions: Sequence[int]) -> list[dict[str, Any]]:
         """Raw weight, normalised, multiplier and contribution; empty if this weigher has not counted."""
-        if self._raw is None or self._bounds is None or self._contribution is None:
+        if self._raw is None or self._bounds is None:
             return []
         chosen = list(positions)
+        nothing = numpy.zeros(len(self._raw))
         columns = {
             "raw": self._raw[chosen],
-            "normalised": scores.normalise(self._raw, self._bounds)[chosen],
+            "normalised": scores.normalise(self._raw, self._bounds, scores.spread(self._raw))[chosen],
             "multiplier": numpy.broadcast_to(self._multiplier(hosts), len(self._raw))[chosen],
-            "contribution": self._contribution[chosen],
+            "contribution": (nothing if self.contribution is None else self.contribution)[chosen],
         }
         name = {"name": type(self.weigher).__name__}
         return [name | {key: float(column[number]) for key, column in columns.items()} for number in range(len(chosen))]
 
-    def _update(self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any], kept: Kept) -> None:
+    def _keep(self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any], kept: Kept) -> None:
         assert self._raw is not None
-        assert self._contribution is not None
         if kept.alive is not None:
             self._raw = self._raw[kept.alive]
             self._owned = True
-            self._contribution = self._contribution[kept.alive]
+            if self.contribution is not None:
+                self.contribution = self.contribution[kept.alive]
         if kept.changed is not None:
             one = hosts.one(kept.changed)
             if not self._owned:  # it may be a column of the table
@@ -146,9 +184,6 @@ def _checked(raw: Any, wanted: int) -> numpy.ndarray:
     """:raises WrongAnswer: it is not one finite number for each host that was asked about"""
     if not isinstance(raw, numpy.ndarray) or raw.dtype.kind not in "fiub" or raw.shape != (wanted,):
         raise WrongAnswer(f"gave {raw!r:.80} as raw weights, where an array of {wanted} numbers is wanted")
-    # One pass tells that all is well; only a sum that is not finite is looked into.
-    if not math.isfinite(raw.sum()) and not numpy.isfinite(raw).all():
-        raise WrongAnswer("gave a raw weight that is not a number")
     return raw
 
 

@@ -32,8 +32,11 @@ class AvailabilityZoneFilter(ColumnFilter):
         if not wanted:
             return None
 
-        def in_zone(aggregates: Sequence[Aggregate]) -> bool:
-            zones = aggregate_metadata.split_values(aggregates, "availability_zone")
-            return wanted in (zones or {self._default_zone})
+        return hosts.by_aggregates(lambda aggregates: wanted in self._zones(aggregates))
 
-        return hosts.by_aggregates(in_zone)
+    def objection(self, hosts: Candidates, request: RequestSpec) -> str:
+        (zones,) = (self._zones(hosts.state(row).aggregates) for row in hosts.rows.tolist())
+        return f"is in zone {', '.join(sorted(zones))}"
+
+    def _zones(self, aggregates: Sequence[Aggregate]) -> set[str]:
+        return aggregate_metadata.split_values(aggregates, "availability_zone") or {self._default_zone}

@@ -35,3 +35,11 @@ class ComputeFilter(ColumnFilter):
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return is_up(hosts, self._service_down_time_s) & ~hosts.column("disabled")
+
+    def objection(self, hosts: Candidates, request: RequestSpec) -> str:
+        if hosts.column("forced_down")[0]:
+            return "is forced down"
+        if hosts.column("disabled")[0]:
+            return "is disabled"
+        last_seen_up = float(hosts.column("last_seen_up")[0])
+        return f"was last heard from {hosts.now - last_seen_up:.0f} s ago" if last_seen_up else "was never heard from"

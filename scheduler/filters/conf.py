@@ -35,6 +35,8 @@ FILTER_OPTS = [
             "ImagePropertiesFilter",
             "ServerGroupAntiAffinityFilter",
             "ServerGroupAffinityFilter",
+            "PciPassthroughFilter",
+            "NUMATopologyFilter",
         ],
         deprecated_opts=_later("enabled_filters"),
         help="Class names of the filters that a host must pass, in this order. An unknown name stops the service at "

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy
 
 from fleet import capacity
@@ -26,6 +28,9 @@ class CoreFilter(ColumnFilter):
         usable = capacity.usable(capacity.limit(total, reserved, self._ratio(hosts)), hosts.column("vcpus_used"))
         # Nothing reported means that the CPU inventory is broken, not that there is no CPU.
         return ((usable >= requested) & (total - reserved >= requested)) | (total == 0)
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return request.flavor.vcpus
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         total = hosts.column("vcpus_total")

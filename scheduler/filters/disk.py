@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy
 
 from fleet import capacity
@@ -26,6 +28,9 @@ class DiskFilter(ColumnFilter):
         used = total - hosts.column("free_disk_mb")
         usable = capacity.usable(capacity.limit(total, reserved, self._ratio(hosts)), used)
         return (usable >= requested) & (total - reserved >= requested)
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return request.flavor.requested_disk_mb
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         total = hosts.column("total_usable_disk_gb") * capacity.MB_PER_GB

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Self
 
 import numpy
@@ -30,6 +31,9 @@ class IoOpsFilter(ColumnFilter):
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return hosts.column("num_io_ops") < self._limit(hosts)
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return "any"
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
         most = numpy.full(len(hosts), self._limit(hosts), dtype=float)

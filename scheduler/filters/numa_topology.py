@@ -56,7 +56,8 @@ class NUMATopologyFilter(ColumnFilter):
         if _wants_threads(request) and not _has_threads(hardware):
             return "has no core with several threads"
         if request.numa_topology is not None and _fits_empty(hardware, request):
-            return "has no room left in its NUMA cells for those that are asked for"
+            devices = " with PCI devices near" if request.pci_requests else ""
+            return f"has no room left in its NUMA cells for those that are asked for{devices}"
         return "has NUMA cells that could not take those that are asked for even if they were empty"
 
 

@@ -21,3 +21,6 @@ class RetryFilter(ColumnFilter):
             return None
         tried = [row for key in request.retry.hosts if (row := hosts.row_of((key[0], key[1]))) is not None]
         return ~hosts.only(tried)
+
+    def objection(self, hosts: Candidates, request: RequestSpec) -> str:
+        return "has been tried in vain"

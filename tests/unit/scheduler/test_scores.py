@@ -24,7 +24,8 @@ from tests import factories
 def test_normalise(name, raw, minval, maxval, expected):
     """Raw weights come to lie in 0..1."""
     column = numpy.array(raw, dtype=float)
-    assert expected == scores.normalise(column, scores.bounds(column, minval, maxval)).tolist(), name
+    found = scores.spread(column)
+    assert expected == scores.normalise(column, scores.bounds(found, minval, maxval), found).tolist(), name
 
 
 @pytest.mark.parametrize(
