@@ -58,6 +58,7 @@ class ShowServer(command.ShowOne):
             **{name: summary(instance).get(name) for name in COLUMNS},
             **{name: flavor.get(name) for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")},
             **{name: instance.get(name) for name in _DETAILS},
+            **hardware(instance),
         }
         names, rows = command.table(tuple(fields), [fields])
         return (*names, "faults", "attempts"), (
@@ -94,6 +95,27 @@ class DeleteServers(command.Command):
                 raise connection.CommandFailed(f"not deleted within {parsed_args.timeout} s: {', '.join(late)}")
         elif uuids:
             self.conductor.terminate(uuids)
+
+
+def hardware(instance: command.Record) -> dict[str, str]:
+    """What the instance holds of NUMA cells and PCI devices, in words; nothing for most instances."""
+    cells = (instance.get("claimed_numa_topology") or {}).get("cells") or ()
+    devices = instance.get("claimed_pci_devices") or ()
+    shown = {
+        "numa_cells": "; ".join(_cell(cell) for cell in cells),
+        "pci_devices": ", ".join(device["address"] for device in devices),
+    }
+    return {name: text for name, text in shown.items() if text}
+
+
+def _cell(cell: command.Record) -> str:
+    said = [f"cell {cell['id']}: {len(cell['cpuset'])} vcpus", f"{cell['memory']} MB"]
+    pinning = cell.get("cpu_pinning") or {}
+    if pinning:
+        said.append("CPUs " + ",".join(str(cpu) for cpu in sorted(pinning.values())))
+    if cell.get("pagesize"):
+        said.append(f"pages of {cell['pagesize']} KiB")
+    return ", ".join(said)
 
 
 def summary(instance: command.Record) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 from oslo_config import cfg
 
 from fleet import errors, states
-from fleet.cli import boot, connection, faults, following, main
+from fleet.cli import boot, connection, faults, following, main, servers
 from tests.unit.cli import fakes
 
 
@@ -195,3 +195,17 @@ def test_replay_with_lifetimes_deletes_in_time(run, tmp_path: pathlib.Path) -> N
     status, _, complaint = run(conductor, "-q", "replay", str(tmp_path / "trace.txt"), "--lifetimes", lives)
     assert (0, "") == (status, complaint)
     assert 2 == len(conductor.instances)
+
+
+def test_an_instance_shows_what_it_holds_of_cells_and_devices() -> None:
+    """CPUs, pages and addresses for an operator; nothing for instances without any."""
+    cell = {"id": 1, "cpuset": [0, 1], "memory": 512, "cpu_pinning": {"0": 9, "1": 4}, "pagesize": 2048}
+    instance = {
+        "claimed_numa_topology": {"cells": [cell]},
+        "claimed_pci_devices": [{"address": "0000:01:00.0"}, {"address": "0000:01:00.1"}],
+    }
+    assert servers.hardware(instance) == {
+        "numa_cells": "cell 1: 2 vcpus, 512 MB, CPUs 4,9, pages of 2048 KiB",
+        "pci_devices": "0000:01:00.0, 0000:01:00.1",
+    }
+    assert servers.hardware({"claimed_numa_topology": None}) == {}
