@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from fleet.objects import Aggregate, RequestSpec
+from fleet.reasons import Reason
 from scheduler import aggregate_metadata, filtering, restriction
 from scheduler.candidates import Candidates
 from scheduler.decision import Pipeline
@@ -120,10 +121,19 @@ def count(
     answer = room.count(numpy.arange(len(rows)))
     answer["considered"] = int(numpy.count_nonzero(allowed.mask))
     answer["filters"] = [each.to_wire() for each in round_.counts]
-    answer["remarks"] = supervision.remarks
+    answer["remarks"] = [*supervision.remarks, *_unmeasured(round_)]
     groups = _groups(chosen, group_by, default_zone) if group_by else {}
     answer["groups"] = [{"name": name, **room.count(positions)} for name, positions in sorted(groups.items())]
     return answer
+
+
+def _unmeasured(round_: filtering.Round) -> list[str]:
+    """Filters of capacity that looked at the hosts, and have no numbers."""
+    looked = zip(round_.ran, round_.survivors, round_.survivors[1:], strict=False)
+    names = [
+        type(each).__name__ for each, before, after in looked if each.reason is Reason.CAPACITY and after is not before
+    ]
+    return [f"Filter {name} tells one instance only: fewer may fit than are counted." for name in names]
 
 
 def _groups(hosts: Candidates, group_by: str, default_zone: str) -> dict[str, numpy.ndarray]:
