@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -38,6 +39,22 @@ class Pipeline:
     shuffle_best_same_weighed_hosts: bool = False
     alternates: int = 0
     watch: PluginWatch = dataclasses.field(default_factory=PluginWatch)
+
+    @functools.cached_property
+    def columns_only(self) -> bool:
+        """Whether nobody here reads nova's dict of the request."""
+        return all(over_columns(each) for each in self.filters) and all(
+            weights.over_columns(each) for each in self.weighers
+        )
+
+    @functools.cached_property
+    def limiting(self) -> Sequence[ColumnFilter]:
+        """The filters that set limits over columns."""
+        return [
+            each
+            for each in self.filters
+            if isinstance(each, ColumnFilter) and type(each).limits is not ColumnFilter.limits
+        ]
 
 
 def score_table(
@@ -98,6 +115,7 @@ class _Course:
         allowed = restriction.restrict(self._all, self._request)
         # Forced hosts are taken as they are: the operator has overruled the filters.
         self._filters = () if allowed.forced else self._pipeline.filters
+        self._limiting = () if allowed.forced else self._pipeline.limiting
         self._considered = int(numpy.count_nonzero(allowed.mask))
         self._first = round_ = self._filter(self._all, allowed.mask, 0, None)
         self._survivors = self._all.rows[round_.alive] if round_.count < len(self._all) else self._all.rows
@@ -220,8 +238,8 @@ class _Course:
             return []
         chosen = self._all.subset(numpy.array(rows))
         limits = [dict(self._all.limits_written(row)) for row in rows]
-        for each in self._filters:
-            for name, values in each.limits(chosen, self._request).items() if isinstance(each, ColumnFilter) else ():
+        for each in self._limiting:
+            for name, values in each.limits(chosen, self._request).items():
                 for limit, value in zip(limits, values.tolist(), strict=True):
                     # Not a number, the one thing that differs from itself, means no limit.
                     limit.update({} if value != value else {name: value})
@@ -232,8 +250,7 @@ def plugin_properties(
     pipeline: Pipeline, request: RequestSpec, context: object, config_options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """``filter_properties`` as nova hands it to filters: the sender's, completed. Built if someone reads it."""
-    columns_only = all(over_columns(each) for each in pipeline.filters)
-    if columns_only and all(weights.over_columns(each) for each in pipeline.weighers):
+    if pipeline.columns_only:
         return {}
     return {
         **request.filter_properties,

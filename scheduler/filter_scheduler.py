@@ -91,7 +91,7 @@ class FilterScheduler(Scheduler):
         """Before the lock is taken."""
         supervision = self._pipeline.watch.begin()
         for each in self._pipeline.filters:
-            supervision.ask("Filter", each, functools.partial(each.prepare, request, self.host_manager.node_names))
+            supervision.ask("Filter", each, each.prepare, request, self.host_manager.node_names)
 
     def _decision(self, context: RequestContext, request: RequestSpec) -> Callable[[Candidates], decision.Decision]:
         return functools.partial(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,12 +82,15 @@ def run(
     """
     supervision = supervision or PluginWatch().begin()
     only = changed if index else None
+    details = LOG.isEnabledFor(logging.DEBUG)
     round_ = Round(alive, int(numpy.count_nonzero(alive)), survivors=[alive])
     for each in filters:
         if not each.run_filter_for_index(index):
             continue
-        ask = functools.partial(_mask, each, hosts, round_.alive, request, properties, only)
-        _narrow(round_, each, supervision.ask("Filter", each, ask))
+        about = each, hosts, round_.alive, request, properties, only
+        _narrow(round_, each, supervision.ask("Filter", each, _mask, *about))
+        if details:
+            LOG.debug("Filter %s returned %d host(s)", type(each).__name__, round_.count)
         if not round_.count:
             LOG.log(logging.INFO if log else logging.DEBUG, "Filter %s returned 0 hosts", type(each).__name__)
             break
@@ -103,7 +105,6 @@ def _narrow(round_: Round, each: BaseHostFilter, mask: numpy.ndarray | None) -> 
     round_.ran.append(each)
     round_.counts.append(FilterCount(name, start, round_.count))
     round_.survivors.append(round_.alive)
-    LOG.debug("Filter %s returned %d host(s)", name, round_.count)
 
 
 def _mask(

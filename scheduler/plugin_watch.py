@@ -7,7 +7,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from oslo_log import log as logging
 
@@ -83,8 +83,8 @@ class Supervision:
     def remarks(self) -> list[str]:
         return list(self._remarks.values())
 
-    def ask(self, kind: str, plugin: object, question: Callable[[], Answer]) -> Answer | None:
-        """The plugin's answer; None if it is left out of this request.
+    def ask(self, kind: str, plugin: object, question: Callable[..., Answer], *about: Any) -> Answer | None:
+        """The plugin's answer to ``question(*about)``; None if it is left out of this request.
 
         :param kind: ``Filter`` or ``Weigher``
         :raises errors.FleetError: the plugin's own refusal of the request, or PluginFailed
@@ -93,7 +93,7 @@ class Supervision:
             return None
         started = self._clock()
         try:
-            answer = question()
+            answer = question(*about)
         except errors.FleetError:
             raise
         except Exception as failure:

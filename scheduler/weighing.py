@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 import numbers
@@ -42,8 +41,8 @@ class Weighing:
             self._counting = [part for part in self._parts if part.weigher.applies(request)]
         all_anew = kept is None
         for part in self._counting:
-            ask = functools.partial(part.update, hosts, request, properties, kept)
-            changed_all = self._supervision.ask("Weigher", part.weigher, ask)
+            about = hosts, request, properties, kept
+            changed_all = self._supervision.ask("Weigher", part.weigher, part.update, *about)
             if changed_all is None:  # it is left out of this request
                 part.contribution = None
             all_anew |= changed_all is not False
