@@ -81,7 +81,7 @@ def consumption(request: RequestSpec) -> Consumption:
 
 
 def numbers(node: Any) -> dict[str, float]:
-    """The columns of a compute_nodes row."""
+    """The columns of a compute_nodes row, but for :func:`hardware_numbers`."""
     return {
         "total_usable_ram_mb": node.memory_mb,
         "free_ram_mb": node.free_ram_mb,
@@ -101,7 +101,6 @@ def numbers(node: Any) -> dict[str, float]:
         "failed_builds": node.failed_builds,
         "hypervisor_version": node.hypervisor_version or 0,
         "updated": epoch_s(node.updated_at),
-        **hardware_numbers(hardware(node)),
     }
 
 

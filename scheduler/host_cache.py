@@ -14,7 +14,7 @@ from fleet.objects import Aggregate
 from scheduler import domain
 from scheduler.booking import Booking, Ledger
 from scheduler.candidates import Candidates, Inventory
-from scheduler.consumption import Consumption
+from scheduler.consumption import HARDWARE, Consumption
 from scheduler.decision import Decision
 from scheduler.hints import AggregateHint
 from scheduler.host_table import PRESENT, Key
@@ -163,13 +163,13 @@ class HostCache:
             return
         new = key not in self._table
         row = self._table.add(key)
-        values = domain.numbers(node)
+        rare = domain.rare(node)
+        values = {**domain.numbers(node), **domain.hardware_numbers(rare[HARDWARE])}
         for name, amount in self._ledger.totals(key).items():
             values[name] += amount
         self._table.write(row, values)
         self._table.write_object(row, "host_ip", node.host_ip)
         self._table.share(row, "capabilities", domain.capabilities(node))
-        rare = domain.rare(node)
         for name in domain.UNBOOKED:
             self._table.write_rare(row, name, rare[name])
         self._report_rare(key, {name: rare[name] for name in domain.BOOKED if rare[name] is not None})

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import json
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from fleet.hardware import pools, topology_fit, usage
@@ -38,6 +39,12 @@ class Wanted:
 
     def __bool__(self) -> bool:
         return self.topology is not None or bool(self.devices)
+
+    def key(self, *more: Hashable) -> Hashable:
+        """Equal for requests that fit alike; the ids of their devices do not matter."""
+        topology = self.topology and self.topology.to_wire()
+        devices = [(each.count, each.spec, each.numa_policy) for each in self.devices]
+        return (json.dumps([topology, devices], sort_keys=True), *more)
 
     @property
     def device_count(self) -> int:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy
 
 from fleet.hardware import node
@@ -41,6 +43,9 @@ class NUMATopologyFilter(ColumnFilter):
             HARDWARE,
             lambda hardware: (not threads or _has_threads(hardware)) and node.fit(hardware, wanted) is not None,
         )
+
+    def recall_key(self, request: RequestSpec) -> Hashable | None:
+        return domain.wanted(request).key(_wants_threads(request)) if request.numa_topology else None
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         if request.numa_topology is None:

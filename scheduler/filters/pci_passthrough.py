@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy
 
-from fleet.hardware import pools
+from fleet.hardware import node, pools
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
 from scheduler import domain
@@ -27,6 +29,9 @@ class PciPassthroughFilter(ColumnFilter):
         return hosts.narrowed(
             may, HARDWARE, lambda hardware: pools.allocate(hardware.pools, wanted.devices) is not None
         )
+
+    def recall_key(self, request: RequestSpec) -> Hashable | None:
+        return node.Wanted(devices=request.pci_requests).key() if request.pci_requests else None
 
     def objection(self, hosts: Candidates, request: RequestSpec) -> str:
         free = int(hosts.column("free_pci_devices")[0])

@@ -178,6 +178,22 @@ def test_bookings_hold_cells_and_devices():
     assert (0, [], 3) == left(cache)
 
 
+@pytest.mark.parametrize(("name", "asked"), [("cells", asking(PINNED)), ("devices", asking(pci=NIC, count=2))])
+def test_what_is_remembered_of_hosts_follows_their_bookings(name, asked):
+    """The same request again is answered from what is known, and still finds the host full, and free again."""
+    cache = factories.cache(node(**HOST))
+    pipeline = factories.pipeline([NUMA, PCI])
+
+    def complete(asked):
+        return factories.decision(pipeline, cache.candidates(factories.NOW_S), asked).complete
+
+    assert complete(asked), name
+    book(cache, asking(PINNED, NIC, count=2))
+    assert not complete(asked), name
+    cache.release(uuid(1000))
+    assert complete(asked), name
+
+
 def test_a_claim_that_the_feed_shows_replaces_the_booking():
     """The node's new row has the claim in it: it is not counted twice, whatever CPUs the host has chosen."""
     cache = factories.cache(node(**HOST))
