@@ -76,7 +76,7 @@ class Supervision:
         self._slow_ms = slow_ms
         self._clock = clock
         self._may_complain = may_complain
-        self._skipped: set[object] = set()
+        self._skipped: set[int] = set()
         self._remarks: dict[str, str] = {}
 
     @property
@@ -89,7 +89,7 @@ class Supervision:
         :param kind: ``Filter`` or ``Weigher``
         :raises errors.FleetError: the plugin's own refusal of the request, or PluginFailed
         """
-        if plugin in self._skipped:
+        if id(plugin) in self._skipped:
             return None
         started = self._clock()
         try:
@@ -116,7 +116,7 @@ class Supervision:
             LOG.error("%s %s %s: %s%s", kind, name, problem, outcome, _more(kept_back), exc_info=trace)
         if not self._skips:
             raise errors.PluginFailed(kind=kind, plugin=name, problem=problem) from None
-        self._skipped.add(plugin)
+        self._skipped.add(id(plugin))
         self._remarks[f"failed {name}"] = f"{kind} {name} was skipped: it {problem}."
 
     def _slow(self, kind: str, plugin: object, took_ms: float) -> None:

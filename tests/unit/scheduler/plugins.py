@@ -25,6 +25,22 @@ class SpecifiedHostFilter(filters.BaseHostFilter):
         return True
 
 
+class ConfiguredHostFilter(filters.BaseHostFilter):
+    """Only the host that the operator's JSON file names."""
+
+    def host_passes(self, host_state, filter_properties):
+        return host_state.host == filter_properties["config_options"]["only"]
+
+
+class RaisingFilter(filters.BaseHostFilter):
+    """Raises if it is asked to."""
+
+    def host_passes(self, host_state, filter_properties):
+        if (filter_properties.get("scheduler_hints") or {}).get("raise"):
+            raise LookupError("asked for")
+        return True
+
+
 class _Hidden(filters.BaseHostFilter):
     pass
 

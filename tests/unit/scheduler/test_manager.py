@@ -141,21 +141,193 @@ def test_instances_without_names_are_booked():
     assert 2 == scheduler.host_manager.counts()["bookings"]
 
 
+ZONE = {"id": 7, "name": "racks", "hosts": ["b"], "metadata": {"availability_zone": "east"}}
+IN_ZONE = {"scheduler_default_filters": ["AvailabilityZoneFilter", "DifferentHostFilter"]}
+UUID = factories.uuid(77)
+
+
+def zone_of(scheduler, zone="east"):
+    """The host that a request for the zone is given, if any."""
+    asked = request(instance={"availability_zone": zone})
+    try:
+        return scheduler.select(asked)[0]["host"]
+    except dispatcher.ExpectedException:
+        return None
+
+
+def cast(scheduler, method, **arguments):
+    getattr(scheduler.manager, method)(new_context(), **arguments)
+
+
+def test_aggregates_are_replaced_by_their_casts():
+    """What a cast says of an aggregate counts at once, members that have left it too."""
+    scheduler = Scheduler(node("a"), node("b"), **IN_ZONE)
+    assert None is zone_of(scheduler)
+    cast(scheduler, "update_aggregates", aggregates=[ZONE])
+    assert "b" == zone_of(scheduler)
+    cast(scheduler, "update_aggregates", aggregates={**ZONE, "hosts": ["a"]})
+    assert "a" == zone_of(scheduler)
+    cast(scheduler, "delete_aggregate", aggregate={"id": 7})
+    assert None is zone_of(scheduler)
+
+
+def test_a_late_cast_does_not_undo_what_the_feed_has_shown():
+    """A cast that names its generation is older than a state of that generation."""
+    scheduler = Scheduler(node("a"), node("b"), **IN_ZONE)
+    cast(scheduler, "update_aggregates", aggregates=[{**ZONE, "generation": 1}])
+    assert None is zone_of(scheduler)
+    cast(scheduler, "update_aggregates", aggregates=[{**ZONE, "generation": 2}])
+    assert "b" == zone_of(scheduler)
+
+
+def test_the_feed_repairs_what_casts_got_wrong():
+    """A later change of the feed, and a full comparison, win over a cast."""
+    scheduler = Scheduler(node("a"), node("b"), **IN_ZONE)
+    cast(scheduler, "update_aggregates", aggregates=[ZONE, {**ZONE, "id": 8, "metadata": {"availability_zone": "w"}}])
+    scheduler.feed.batches.append(
+        changes(generation=2, aggregates=[factories.aggregate(["a"], 7, availability_zone="east")])
+    )
+    assert ("a", "b") == (zone_of(scheduler), zone_of(scheduler, "w"))
+    everything = changes([node("a"), node("b")], generation=3, full=True)
+    scheduler.host_manager._audit_feed.batches.append(everything)
+    scheduler.host_manager.compare()
+    assert (None, None) == (zone_of(scheduler), zone_of(scheduler, "w"))
+
+
+def test_instance_info_counts_at_once():
+    """An instance that a host tells of is on it for the next request; one that it no longer has is not."""
+    scheduler = Scheduler(node("a"), node("b", memory_mb=8192), **IN_ZONE)
+    apart = request(scheduler_hints={"different_host": [UUID]})
+    assert "a" == scheduler.select(apart)[0]["host"]
+    cast(scheduler, "update_instance_info", host_name="a", instance_info=[{"uuid": UUID}])
+    assert "b" == scheduler.select(apart)[0]["host"]
+    cast(scheduler, "sync_instance_info", host_name="a", instance_uuids=[UUID])
+    cast(scheduler, "delete_instance_info", host_name="b", instance_uuid=UUID)
+    assert "b" == scheduler.select(apart)[0]["host"]
+    cast(scheduler, "delete_instance_info", host_name="a", instance_uuid=UUID)
+    assert "a" == scheduler.select(apart)[0]["host"]
+
+
+def test_a_host_that_disagrees_is_told_of(caplog):
+    """A sync that does not match is one line; the feed has been read by then."""
+    scheduler = Scheduler(node("a"))
+    with caplog.at_level(logging.INFO):
+        cast(scheduler, "sync_instance_info", host_name="a", instance_uuids=[UUID])
+    assert "Host a says it has 1 instances, 0 are known of it" in [record.getMessage() for record in caplog.records]
+    assert [0] == scheduler.feed.reads
+
+
 @pytest.mark.parametrize(
     ("method", "arguments"),
     [
-        ("update_aggregates", {"aggregates": []}),
+        ("update_aggregates", {"aggregates": [{"name": "without id"}]}),
+        ("update_aggregates", {"aggregates": 5}),
         ("delete_aggregate", {"aggregate": {}}),
         ("update_instance_info", {"host_name": "a", "instance_info": None}),
         ("delete_instance_info", {"host_name": "a", "instance_uuid": "x"}),
-        ("sync_instance_info", {"host_name": "a", "instance_uuids": []}),
+        ("sync_instance_info", {"host_name": None, "instance_uuids": []}),
     ],
 )
-def test_fanout_casts_are_hints(method, arguments):
-    """Whatever such a message says, the cache asks the database."""
+def test_a_cast_that_makes_no_sense_is_a_hint_all_the_same(method, arguments, caplog):
+    """It is told to the operator, and the cache asks the database."""
     scheduler = Scheduler(node())
-    getattr(scheduler.manager, method)(new_context(), **arguments)
+    cast(scheduler, method, **arguments)
     assert ([0], 1) == (scheduler.feed.reads, scheduler.host_manager.counts()["nodes"])
+    assert any("A cast is not understood" in record.getMessage() for record in caplog.records)
+
+
+def explained(scheduler, asked, **options):
+    return scheduler.manager.explain(
+        new_context(), request_spec=asked.request_spec, filter_properties=dict(asked.filter_properties), **options
+    )
+
+
+KEYS = {
+    "summary", "reason_code", "reason", "requested", "considered", "placed", "filters", "dropped", "nearest", "picks",
+    "scores", "remarks", "state",
+}  # fmt: skip
+
+
+def test_explain_says_what_would_be_decided():
+    """The same hosts in the same order as the decision itself, with the way to their weights; nothing is booked."""
+    scheduler = Scheduler(node("a"), *(node(name, memory_mb=8192) for name in "bc"), scheduler_max_attempts=2)
+    answer = explained(scheduler, request(count=2), best=2)
+    assert KEYS == set(answer)
+    assert 0 == scheduler.host_manager.counts()["bookings"]
+    placed = scheduler.select(request(count=2))
+    assert [each["host"] for each in placed] == [pick["host"] for pick in answer["picks"]]
+    best, second = answer["scores"]
+    assert ("a", 3.0) == (best["host"], best["weight"])
+    ram = next(row for row in second["weighers"] if row["name"] == "RAMWeigher")
+    assert {"name": "RAMWeigher", "raw": 8192.0, "normalised": 0.5, "multiplier": 1.0, "contribution": 0.5} == ram
+    assert second["weight"] == sum(row["contribution"] for row in second["weighers"])
+    assert (None, "", {"generation": 1, "age_s": 0.0, "stale": False}) == tuple(
+        answer[key] for key in ("reason_code", "reason", "state")
+    )
+
+
+def test_explain_says_why_not():
+    """A refusal has the same keys, filled with its reasons, and is no error."""
+    answer = explained(Scheduler(node("a"), node("b")), request({"memory_mb": 10**6}))
+    assert KEYS == set(answer)
+    assert ("NEVER_FITS", 2, [], []) == tuple(answer[key] for key in ("reason_code", "considered", "picks", "scores"))
+    assert {"RamFilter": 2} == answer["dropped"]
+    assert answer["nearest"][0]["text"].startswith("a lacks 983616 MB of RAM")
+
+
+def test_capacity():
+    """Counted over the same filters, with the age of the state."""
+    scheduler = Scheduler(node("a"), node("b", memory_mb=2048))
+    asked = request({"memory_mb": 2048})
+    answer = scheduler.manager.capacity(new_context(), request_spec=asked.request_spec, group_by="zone")
+    assert (9, "RAM", ["nova"]) == (
+        answer["fits"],
+        answer["binds_first"],
+        [each["name"] for each in answer["groups"]],
+    )
+    assert 1 == answer["state"]["generation"]
+
+
+def test_a_driver_that_cannot_explain_says_so():
+    """Chance has no reasons."""
+    with pytest.raises(dispatcher.ExpectedException) as refused:
+        explained(Scheduler(node(), scheduler_driver="chance_scheduler"), request())
+    assert "explain is not supported by ChanceScheduler." == refused.value.exc_info[1].message
+
+
+def test_config_options_reach_the_plugins(tmp_path):
+    """The JSON file's content is in what filters in nova's form are given."""
+    path = tmp_path / "options.json"
+    path.write_text('{"only": "b"}')
+    scheduler = Scheduler(
+        node("a"),
+        node("b"),
+        scheduler_available_filters=["tests.unit.scheduler.plugins.ConfiguredHostFilter"],
+        scheduler_default_filters=["ConfiguredHostFilter"],
+        scheduler_json_config_location=str(path),
+    )
+    assert "b" == scheduler.select(request())[0]["host"]
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("fail", errors.PluginFailed), ("skip", None)])
+def test_the_error_policy_is_configured(policy, expected, caplog):
+    """A filter that raises costs its request, or only itself; other requests are not affected."""
+    scheduler = Scheduler(
+        node("a"),
+        scheduler_available_filters=["tests.unit.scheduler.plugins.RaisingFilter"],
+        scheduler_default_filters=["RaisingFilter"],
+        scheduler_filter_error_policy=policy,
+    )
+    bad = request(scheduler_hints={"raise": True})
+    with caplog.at_level(logging.INFO):
+        if expected:
+            assert isinstance(scheduler.refused(bad), expected)
+            (line,) = [each.getMessage() for each in caplog.records if each.name == "scheduler.decision_log"]
+            assert "MISCONFIGURED: Filter RaisingFilter failed: raised LookupError: asked for" in line
+        else:
+            decided = scheduler.select(bad)[0]["decision"]
+            assert ["Filter RaisingFilter was skipped: it raised LookupError: asked for."] == decided["remarks"]
+    assert "a" == scheduler.select(request())[0]["host"]
 
 
 def test_caching_scheduler_refreshes_by_period_only():

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many more instances fit, what runs out first, and what is left that they cannot use."""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+import pytest
+
+from scheduler import capacity_count, filters
+from scheduler.shortfall import Shortfall
+from tests import factories
+from tests.factories import Service, aggregate, node, request
+
+CHOSEN = (
+    filters.AvailabilityZoneFilter(),
+    filters.RamFilter(),
+    filters.DiskFilter(),
+    filters.CoreFilter(),
+    filters.ComputeFilter(),
+)
+#: 8 vcpus, 16 GB and 100 GB, empty: 4 instances by RAM, 8 by vcpus, 10 by disk.
+SIZES = {"memory_mb": 4096, "vcpus": 1, "root_gb": 10}
+
+
+def counted(*nodes, asked=None, group_by=None, chosen=CHOSEN, **known):
+    hosts = factories.candidates(*nodes, **known)
+    return capacity_count.count(factories.pipeline(chosen), hosts, asked or request(SIZES), {}, group_by)
+
+
+FITS = [
+    ("RAM binds", {}, SIZES, 4, "RAM"),
+    ("vcpus bind", {"vcpus": 3}, SIZES, 3, "vcpus"),
+    ("disk binds", {"local_gb": 25}, SIZES, 2, "disk"),
+    ("nothing left", {"memory_mb_used": 16384}, SIZES, 0, "RAM"),
+    ("overcommitted", {"ram_allocation_ratio": 1.5}, SIZES, 6, "RAM"),
+    ("never against itself", {"ram_allocation_ratio": 3.0}, {**SIZES, "memory_mb": 20000}, 0, "RAM"),
+    ("swap is looked for once", {"local_gb": 21}, {**SIZES, "root_gb": 10, "swap": 1024}, 2, "disk"),
+    ("swap that the last does not find", {"local_gb": 20}, {**SIZES, "root_gb": 10, "swap": 1024}, 1, "disk"),
+    ("no CPU reported is no limit", {"vcpus": 0}, SIZES, 4, "RAM"),
+]
+
+
+@pytest.mark.parametrize(("name", "columns", "sizes", "fits", "binds"), FITS)
+def test_one_host(name, columns, sizes, fits, binds):
+    """As many as would be placed one after the other; the resource with room for the fewest binds first."""
+    answer = counted(node("a", **columns), asked=request(sizes))
+    assert (fits, binds) == (answer["fits"], answer["binds_first"]), name
+
+
+@pytest.mark.parametrize(("name", "columns", "sizes", "fits", "binds"), FITS)
+def test_it_is_what_would_be_placed(name, columns, sizes, fits, binds):
+    """The count is the number of instances that a request for more than fit would have placed."""
+    made = factories.decision(
+        factories.pipeline(CHOSEN), factories.candidates(node("a", **columns)), request(sizes, count=20)
+    )
+    assert fits == len(made.picks), name
+
+
+def test_hosts_that_may_not_take_it_do_not_count():
+    """What a zone or a dead agent keeps away has no room, and is shown in the filters' counts."""
+    answer = counted(node("a"), node("b"), services=[Service("a"), Service("b", disabled=True)])
+    assert (4, 1, 2) == (answer["fits"], answer["hosts"], answer["considered"])
+    assert {"name": "ComputeFilter", "start": 2, "end": 1} in answer["filters"]
+
+
+def test_what_is_stranded():
+    """Usable for others, but left when no further instance of this flavor fits."""
+    answer = counted(node("a"), node("b", memory_mb_used=14000))
+    # a: 4 × 4096 MB; b: 2384 MB are too little. Of 16 vcpus and 200 GB, 4 and 40 are taken.
+    assert {"RAM": 2384.0, "disk": 160.0, "vcpus": 12.0} == {
+        name: each["stranded"] for name, each in answer["stranded"].items()
+    }
+
+
+def test_the_largest_single_instance():
+    """Of the flavor's shape: what the roomiest host could take as one."""
+    answer = counted(node("a", memory_mb=8192), node("b", memory_mb_used=4096))
+    assert ("b", 3.0, 3.0) == tuple(answer["largest"][key] for key in ("host", "times", "fits"))
+    assert {"RAM": 12288.0, "disk": 100.0, "vcpus": 8.0} == answer["largest"]["room"]
+
+
+GROUPS = [
+    ("zone", {"east": 4, "nova": 4, "west": 4}),
+    ("aggregate", {"(none)": 4, "aggregate1": 8, "aggregate2": 4, "aggregate3": 4}),
+]
+
+
+@pytest.mark.parametrize(("group_by", "expected"), GROUPS)
+def test_groups(group_by, expected):
+    """A host counts in each of its aggregates; in zones, one that is in none counts in the default one."""
+    found = [
+        aggregate(["a", "b"], 1),
+        aggregate(["a"], 2, availability_zone="east"),
+        aggregate(["b"], 3, availability_zone="west"),
+    ]
+    answer = counted(node("a"), node("b"), node("c"), aggregates=found, group_by=group_by)
+    assert expected == {group["name"]: group["fits"] for group in answer["groups"]}
+
+
+def test_nothing_limits():
+    """Without a filter of capacity there is no number."""
+    answer = counted(node("a"), chosen=())
+    assert (None, None, None) == (answer["fits"], answer["binds_first"], answer["largest"])
+
+
+def test_a_filter_without_numbers_is_remarked():
+    """It can tell of one instance only."""
+    answer = counted(node("a", memory_mb=4096), chosen=(filters.ExactRamFilter(),))
+    assert ["Filter ExactRamFilter tells one instance only: fewer may fit than are counted."] == answer["remarks"]
+
+
+def test_no_hosts():
+    """An empty fleet has no room, and nothing binds."""
+    answer = counted()
+    assert (0, None, None, []) == tuple(answer[key] for key in ("fits", "binds_first", "largest", "groups"))
+
+
+def test_what_is_not_asked_for_does_not_limit():
+    """A diskless instance fits any number of times into any disk."""
+    numbers = Shortfall("disk", "GB", 0, numpy.array([5.0]), numpy.array([1.0]), numpy.array([5.0]))
+    assert [math.inf] == numbers.fits().tolist()

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plugins that misbehave are named, and harm nobody but their own request."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy
+import pytest
+
+from fleet import errors
+from fleet.reasons import Reason
+from scheduler import filters, weights
+from scheduler.plugin_watch import PluginWatch
+from tests import factories
+from tests.factories import node, request
+
+NODES = (node("a", memory_mb=4096), node("b", memory_mb=8192))
+
+
+class SometimesBad(filters.BaseHostFilter):
+    """Does ``act`` for requests with the hint ``bad``."""
+
+    def __init__(self, act):
+        self.act = act
+
+    def host_passes(self, host_state, filter_properties):
+        return self.act() if (filter_properties.get("scheduler_hints") or {}).get("bad") else True
+
+
+class BadWeigher(weights.BaseHostWeigher):
+    def __init__(self, weight):
+        self.weight = weight
+
+    def _weigh_object(self, host_state, weight_properties):
+        return self.weight()
+
+
+class BadMask(filters.ColumnFilter):
+    def __init__(self, answer):
+        self.answer = answer
+
+    def mask(self, hosts, request):
+        return self.answer
+
+
+class BadRaw(weights.ColumnWeigher):
+    def __init__(self, answer):
+        super().__init__()
+        self.answer = answer
+
+    def raw(self, hosts, request):
+        return self.answer
+
+
+class BadList(filters.BaseHostFilter):
+    def __init__(self, answer):
+        self.answer = answer
+
+    def filter_all(self, filter_obj_list, filter_properties):
+        return self.answer
+
+
+def boom():
+    raise KeyError("gpu")
+
+
+MISCONDUCT = [
+    ("a filter raises", SometimesBad(boom), "Filter SometimesBad", "raised KeyError: 'gpu'"),
+    ("a filter forgets to return", SometimesBad(lambda: None), "Filter SometimesBad", "answered None for host a"),
+    ("a filter answers with a text", SometimesBad(lambda: "no"), "Filter SometimesBad", "answered 'no' for host a"),
+    ("a filter answers NaN", SometimesBad(lambda: float("nan")), "Filter SometimesBad", "answered nan for host a"),
+    ("a mask of the wrong length", BadMask(numpy.array([True])), "Filter BadMask", "an array of bool with shape (1,)"),
+    ("a mask of numbers", BadMask(numpy.array([1.0, 1.0])), "Filter BadMask", "an array of float64"),
+    ("a mask that is a list", BadMask([True, True]), "Filter BadMask", "answered [True, True]"),
+    ("filter_all gives a number", BadList(7), "Filter BadList", "raised TypeError"),
+    ("filter_all gives strangers", BadList(["x"]), "Filter BadList", "gave back a host that it was not given"),
+    ("a weigher raises", BadWeigher(boom), "Weigher BadWeigher", "raised KeyError: 'gpu'"),
+    ("a weight that is NaN", BadWeigher(lambda: float("nan")), "Weigher BadWeigher", "gave nan as the raw weight"),
+    ("a weight without end", BadWeigher(lambda: float("inf")), "Weigher BadWeigher", "gave inf as the raw weight"),
+    ("a weight that is a text", BadWeigher(lambda: "5"), "Weigher BadWeigher", "gave '5' as the raw weight of host a"),
+    ("no weight", BadWeigher(lambda: None), "Weigher BadWeigher", "gave None as the raw weight of host a"),
+    ("NaN in a column", BadRaw(numpy.array([1.0, numpy.nan])), "Weigher BadRaw", "that is not a number"),
+    ("a column too short", BadRaw(numpy.array([1.0])), "Weigher BadRaw", "an array of 2 numbers is wanted"),
+]  # fmt: skip
+
+
+def decided(plugin, watch, asked=None):
+    chosen, weighers = [filters.RamFilter()], [weights.RAMWeigher()]
+    (chosen if isinstance(plugin, filters.BaseHostFilter) else weighers).append(plugin)
+    pipeline = factories.pipeline(chosen, weighers, watch=watch)
+    return factories.decision(pipeline, factories.candidates(*NODES), asked or request(scheduler_hints={"bad": True}))
+
+
+@pytest.mark.parametrize(("name", "plugin", "who", "what"), MISCONDUCT)
+def test_policy_fail(name, plugin, who, what, caplog):
+    """The request is refused with a typed error that names the plugin and what it did; so does the log."""
+    with pytest.raises(errors.PluginFailed) as refused:
+        decided(plugin, PluginWatch("fail"))
+    assert Reason.MISCONFIGURED is refused.value.reason_code
+    assert refused.value.message.startswith(f"{who} failed: ")
+    assert what in refused.value.message, name
+    assert any(who in said and what in said for said in (record.getMessage() for record in caplog.records))
+
+
+@pytest.mark.parametrize(("name", "plugin", "who", "what"), MISCONDUCT)
+def test_policy_skip(name, plugin, who, what):
+    """The request is decided as if the plugin were not there, and the answer says so."""
+    made = decided(plugin, PluginWatch("skip"))
+    assert ["b"] == [pick.key[0] for pick in made.picks]
+    (remark,) = made.to_wire()["remarks"]
+    assert remark.startswith(f"{who} was skipped: it ")
+    assert what in remark, name
+
+
+def test_it_is_skipped_for_the_whole_request_only():
+    """It is not asked again for the other instances of the request; the next request asks it again."""
+    asked = []
+
+    def count():
+        asked.append(1)
+        raise ValueError
+
+    plugin, watch = SometimesBad(count), PluginWatch("skip")
+    for _ in range(2):
+        made = decided(plugin, watch, request(count=3, scheduler_hints={"bad": True}))
+        assert made.complete
+    assert 2 == len(asked)
+    assert () == tuple(decided(plugin, watch, request()).remarks)
+
+
+def test_a_refusal_names_what_was_skipped():
+    """A reason that was given without a filter says so."""
+    made = decided(
+        SometimesBad(boom), PluginWatch("skip"), request({"memory_mb": 8192}, count=2, scheduler_hints={"bad": 1})
+    )
+    assert "Filter SometimesBad was skipped: it raised KeyError: 'gpu'." in made.reason
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_a_plugins_own_refusal_is_an_answer(policy, caplog):
+    """An error of ours says what is wrong with the request, and is no misconduct."""
+
+    def refuse():
+        raise errors.InvalidInput(field="filter_properties.scheduler_hints.bad", reason="is bad")
+
+    with pytest.raises(errors.InvalidInput):
+        decided(SometimesBad(refuse), PluginWatch(policy))
+    assert [] == caplog.records
+
+
+class Clock:
+    """Each look at it costs ``step`` seconds."""
+
+    def __init__(self, step=0.0):
+        self.now, self.step = 0.0, step
+
+    def __call__(self):
+        self.now += self.step
+        return self.now
+
+
+def test_slow_plugins_are_named(caplog):
+    """A plugin that takes longer than the threshold is warned of and remarked upon."""
+    made = decided(SometimesBad(lambda: True), PluginWatch(slow_ms=100, clock=Clock(step=0.25)))
+    assert "Filter SometimesBad is slow: it took 250 ms." in made.remarks
+    warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert "Filter SometimesBad took 250 ms, more than scheduler_slow_filter_threshold (100 ms)" in warned
+
+
+def test_quick_plugins_are_not():
+    """Without a threshold, or below it, nothing is said."""
+    assert [] == decided(SometimesBad(lambda: True), PluginWatch(slow_ms=0, clock=Clock(step=9))).remarks
+    assert [] == decided(SometimesBad(lambda: True), PluginWatch(slow_ms=300, clock=Clock(step=0.25))).remarks
+
+
+def test_complaints_are_rationed(caplog):
+    """One line a minute, which tells how many were kept back."""
+    clock = Clock()
+    watch = PluginWatch("skip", clock=clock)
+    plugin = SometimesBad(boom)
+    for now in (0.0, 1.0, 2.0, 61.0):
+        clock.now = now
+        decided(plugin, watch)
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert 2 == len(lines)
+    assert lines[1].endswith("(2 more times since it was last said)")

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every no has one dominant reason, a sentence, and the hosts that came nearest."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from fleet.reasons import Reason
+from scheduler import filters
+from scheduler.shortfall import Shortfall
+from tests import factories
+from tests.factories import Service, aggregate, node, request
+
+DEFAULT = (
+    filters.RetryFilter(),
+    filters.AvailabilityZoneFilter(),
+    filters.RamFilter(),
+    filters.DiskFilter(),
+    filters.CoreFilter(),
+    filters.ComputeFilter(),
+    filters.ServerGroupAntiAffinityFilter(),
+)
+HUGE = {"memory_mb": 10**6}
+FULL = {"memory_mb_used": 16000}
+EAST = {"aggregates": [aggregate(["a"], availability_zone="east")]}
+
+
+def refused(nodes, asked, chosen=DEFAULT, **known):
+    made = factories.decision(factories.pipeline(chosen), factories.candidates(*nodes, **known), asked)
+    assert not made.complete
+    return made
+
+
+DOMINANT = [
+    ("all hosts are full", [node("a", **FULL), node("b", **FULL)], request(), {}, Reason.CAPACITY),
+    ("larger than any host", [node("a"), node("b")], request(HUGE), {}, Reason.NEVER_FITS),
+    ("larger than any, and one is full", [node("a", **FULL), node("b")], request(HUGE), {}, Reason.NEVER_FITS),
+    (
+        "one would fit if it were empty",
+        [node("a", memory_mb=64), node("b", **FULL)],
+        request({"memory_mb": 8192}),
+        {},
+        Reason.CAPACITY,
+    ),
+    (
+        "full of vcpus, and too small in disk",
+        [node("a", vcpus_used=8), node("b", local_gb=1)],
+        request({"root_gb": 10}),
+        {},
+        Reason.CAPACITY,
+    ),
+    ("no such zone", [node("a"), node("b")], request(instance={"availability_zone": "moon"}), {}, Reason.POLICY),
+    (
+        "the zone's only host is full, the others are elsewhere",
+        [node("a", **FULL), node("b"), node("c")],
+        request(instance={"availability_zone": "east"}),
+        EAST,
+        Reason.CAPACITY,
+    ),
+    (
+        "too large for the zone's hosts, not for the others",
+        [node("a", memory_mb=512), node("b"), node("c")],
+        request(instance={"availability_zone": "east"}),
+        EAST,
+        Reason.NEVER_FITS,
+    ),
+    (
+        "most are down",
+        [node("a"), node("b"), node("c", **FULL)],
+        request(),
+        {"services": [Service("a", disabled=True), Service("b", last_seen_up=None), Service("c")]},
+        Reason.HOSTS_DOWN,
+    ),
+    (
+        "as many are down as full: the later filter's reason",
+        [node("a"), node("c", **FULL)],
+        request(),
+        {"services": [Service("a", forced_down=True), Service("c")]},
+        Reason.HOSTS_DOWN,
+    ),
+    ("all were tried", [node("a")], request(retry={"hosts": [["a", "a"]]}), {}, Reason.RACE_LOST),
+    ("no host is known", [], request(), {}, Reason.HOSTS_DOWN),
+    ("the request excludes all by name", [node("a")], request(ignore_hosts=["a"]), {}, Reason.POLICY),
+    ("the forced host is not known", [node("a")], request(force_hosts=["x"]), {}, Reason.POLICY),
+    ("the group leaves no host", [node("a")], request(count=2, group_policies=["anti-affinity"]), {}, Reason.POLICY),
+    ("room for some of the instances", [node("a")], request({"memory_mb": 9000}, count=2), {}, Reason.CAPACITY),
+]
+
+
+@pytest.mark.parametrize(("name", "nodes", "asked", "known", "code"), DOMINANT)
+def test_one_reason_is_dominant(name, nodes, asked, known, code):
+    """What the request itself excludes speaks only if nothing else does; of the rest the most frequent reason wins."""
+    made = refused(nodes, asked, **known)
+    assert code is made.refusal.code, name
+    assert code.value == made.to_wire()["reason_code"]
+
+
+def test_the_numbers_of_the_nearest():
+    """The hosts that lack the smallest part come first, each with limit, used and asked of what it lacks."""
+    nodes = [node("far", memory_mb=4096, memory_mb_used=4000), node("near", memory_mb=96000, memory_mb_used=93952)]
+    made = refused(nodes, request({"memory_mb": 4096}))
+    near, far = made.refusal.nearest
+    assert "near lacks 2048 MB of RAM: limit 96000, used 93952, asked 4096" == near.text
+    assert "far" == far.host
+    (shortfall,) = near.to_wire()["shortfalls"]
+    assert (96000.0, 93952.0, 4096.0, 2048.0, False) == tuple(
+        shortfall[key] for key in ("limit", "used", "asked", "lacks", "never_fits")
+    )
+    assert near.text in made.reason
+
+
+def test_all_that_a_host_lacks_is_told():
+    """The first filter drops a host, and others would have too."""
+    made = refused([node("a", memory_mb_used=16000, local_gb_used=95)], request({"root_gb": 10}))
+    (miss,) = made.refusal.nearest
+    assert (
+        "a lacks 640 MB of RAM: limit 16384, used 16000, asked 1024; and lacks 5 GB of disk: limit 100, used 95, asked 10"
+        == miss.text
+    )
+
+
+WORDS = [
+    ("disabled", Service("a", disabled=True), {}, "a is disabled"),
+    ("forced down", Service("a", forced_down=True), {}, "a is forced down"),
+    ("silent", Service("a", last_seen_up=None), {}, "a was never heard from"),
+    ("other zone", Service("a"), {"instance": {"availability_zone": "moon"}}, "a is in zone nova"),
+    ("tried", Service("a"), {"retry": {"hosts": [["a", "a"]]}}, "a has been tried in vain"),
+    ("no words", Service("a"), {"group_policies": ["anti-affinity"], "group_hosts": ["a"]},
+     "a: ServerGroupAntiAffinityFilter says no"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "service", "asked", "text"), WORDS)
+def test_what_has_no_numbers_has_words(name, service, asked, text):
+    """A filter may say in words why it dropped a host."""
+    made = refused([node("a")], request(**asked), services=[service])
+    assert [text] == [miss.text for miss in made.refusal.nearest], name
+
+
+def test_drops_add_up_over_the_instances():
+    """Hosts that were filled by earlier instances of the request count, too."""
+    made = refused([node("a"), node("b")], request({"memory_mb": 9000}, count=3))
+    assert {"RamFilter": 2} == made.refusal.dropped
+    assert "2 of 3 instances would have been placed." in made.reason
+
+
+def test_an_explanation_that_fails_hides_nothing(caplog):
+    """A plugin's broken numbers leave the refusal as it is."""
+
+    class Broken(filters.RamFilter):
+        def shortfall(self, hosts, request):
+            raise ZeroDivisionError
+
+    made = refused([node("a", **FULL)], request(), (Broken(),))
+    assert (Reason.CAPACITY, "a: Broken says no") == (made.refusal.code, made.refusal.nearest[0].text)
+    assert any("Broken" in record.getMessage() for record in caplog.records)
+
+
+def test_a_placed_request_asks_for_no_numbers():
+    """On the way to a host nothing is explained."""
+
+    class Costly(filters.RamFilter):
+        def shortfall(self, hosts, request) -> Shortfall:
+            raise AssertionError("asked")
+
+    made = factories.decision(factories.pipeline([Costly()]), factories.candidates(node("a")), request())
+    assert (True, None) == (made.complete, made.refusal)
+
+
+@pytest.mark.parametrize(("level", "expected"), [(logging.DEBUG, True), (logging.INFO, False)])
+def test_hosts_are_listed_at_debug_only(caplog, level, expected):
+    """An operator who asks for it sees which hosts each filter dropped."""
+    with caplog.at_level(level):
+        refused([node("a", **FULL)], request())
+    assert expected is any("Filter RamFilter dropped [('a', 'a')]" in record.getMessage() for record in caplog.records)
