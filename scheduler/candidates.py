@@ -54,6 +54,7 @@ class Candidates:
         self._table = inventory.table
         self._work = work or _Work()
         self._rows = rows
+        self._one: tuple[int, Candidates] | None = None
         self.now = now
 
     def __len__(self) -> int:
@@ -64,8 +65,11 @@ class Candidates:
         return Candidates(self._inventory, self.now, rows, self._work)
 
     def one(self, position: int) -> Candidates:
-        """Just the candidate at this position."""
-        return self.subset(numpy.array([position if self._rows is None else self._rows[position]]))
+        """Just the candidate at this position; the same object while the same one is asked for."""
+        if self._one is None or self._one[0] != position:
+            row = position if self._rows is None else self._rows[position]
+            self._one = position, self.subset(numpy.array([row]))
+        return self._one[1]
 
     def recalled(self, key: Hashable, judge: Callable[[Candidates], numpy.ndarray]) -> numpy.ndarray:
         """``judge`` of these candidates, or what it said before under ``key`` with only changed hosts asked about again."""

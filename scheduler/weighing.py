@@ -86,6 +86,7 @@ class _Part:
         )
         self._raw: numpy.ndarray | None = None
         self._owned = False
+        self._found: scores.Bounds = (0.0, 0.0)
         self._bounds: scores.Bounds | None = None
         #: One number per survivor; None if it is 0 for all of them, or the weigher is left out.
         self.contribution: numpy.ndarray | None = None
@@ -96,9 +97,10 @@ class _Part:
             self._raw = self._weigh(hosts, request, properties)
             self._owned = False
             self._bounds = None
-        else:
-            self._keep(hosts, request, properties, kept)
-        found = self._finite_spread()
+            self._found = self._finite_spread()
+        elif self._keep(hosts, request, properties, kept):
+            self._found = self._finite_spread()
+        found = self._found
         within = scores.bounds(found, self.weigher.minval, self.weigher.maxval)
         if self._bounds != within:
             self._bounds = within
@@ -144,19 +146,23 @@ class _Part:
         name = {"name": type(self.weigher).__name__}
         return [name | {key: float(column[number]) for key, column in columns.items()} for number in range(len(chosen))]
 
-    def _keep(self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any], kept: Kept) -> None:
+    def _keep(self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any], kept: Kept) -> bool:
+        """Take over the survivors and the picked host's new weight; whether the spread may be another now."""
         assert self._raw is not None
         if kept.alive is not None:
             self._raw = self._raw[kept.alive]
             self._owned = True
             if self.contribution is not None:
                 self.contribution = self.contribution[kept.alive]
-        if kept.changed is not None:
-            one = hosts.one(kept.changed)
-            if not self._owned:  # it may be a column of the table
-                self._raw = self._raw.copy()
-            self._owned = True
-            self._raw[kept.changed] = self._weigh(one, request, properties)[0]
+        if kept.changed is None:
+            return True
+        if not self._owned:  # it may be a column of the table
+            self._raw = self._raw.copy()
+        self._owned = True
+        before = self._raw[kept.changed]
+        after = self._raw[kept.changed] = self._weigh(hosts.one(kept.changed), request, properties)[0]
+        low, high = self._found
+        return kept.alive is not None or not (low < before < high and low <= after <= high)
 
     def _weigh(self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any]) -> numpy.ndarray:
         if isinstance(self.weigher, ColumnWeigher) and over_columns(self.weigher):
