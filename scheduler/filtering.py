@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 from oslo_log import log as logging
@@ -18,8 +18,7 @@ from scheduler.plugin_watch import PluginWatch, Supervision, WrongAnswer
 LOG = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True)
-class FilterCount:
+class FilterCount(NamedTuple):
     """How many hosts a filter was given and how many it let through."""
 
     name: str
@@ -27,7 +26,7 @@ class FilterCount:
     end: int
 
     def to_wire(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return self._asdict()
 
     def __str__(self) -> str:
         return f"{self.name}: (start: {self.start}, end: {self.end})"

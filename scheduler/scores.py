@@ -17,7 +17,8 @@ _FEW = 6
 
 def spread(raw: numpy.ndarray) -> Bounds:
     """The smallest and the largest; not numbers if one of ``raw`` is not. ``raw`` is not empty."""
-    return float(raw.min()), float(raw.max())
+    # The reductions themselves: the methods of the same name cost as much again on a thousand hosts.
+    return float(numpy.minimum.reduce(raw)), float(numpy.maximum.reduce(raw))
 
 
 def bounds(found: Bounds, minval: float | None, maxval: float | None) -> Bounds:

@@ -127,7 +127,7 @@ class _Part:
         if within[0] == within[1]:
             return None
         multiplier = self._multiplier(hosts)
-        if not isinstance(multiplier, numpy.ndarray) and multiplier == 0:
+        if _is_zero(multiplier):
             return None
         return multiplier * scores.normalise(raw, within, found)
 
@@ -183,6 +183,11 @@ class _Part:
         states = [hosts.state(row) for row in hosts.rows.tolist()]
         asked = [_require_number(self.weigher.weight_multiplier(state), "the multiplier") for state in states]
         return numpy.array(asked)
+
+
+def _is_zero(multiplier: float | numpy.ndarray) -> bool:
+    """Of one for all hosts: where aggregates have their own, some may count."""
+    return not isinstance(multiplier, numpy.ndarray) and multiplier == 0
 
 
 def _checked(raw: Any, wanted: int) -> numpy.ndarray:

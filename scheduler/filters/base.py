@@ -137,7 +137,7 @@ def _over_columns(each: type) -> bool:
 
 def recalls(each: ColumnFilter) -> bool:
     """Whether ``recall_key`` speaks for ``mask``: not if a subclass has another mask and kept the key."""
-    return _recalls(type(each))
+    return _recalls(type(each))  # type: ignore[arg-type]  # a class is hashable
 
 
 @functools.cache

@@ -51,7 +51,9 @@ class Message:
     def about(self) -> str:
         """The instance and the attempt, as far as the message names them."""
         given = jsonutils.loads(self.arguments)
-        uuid = given.get("instance_uuid") or (given.get("instance") or {}).get("uuid") or given.get("instance_uuids", "")
+        uuid = (
+            given.get("instance_uuid") or (given.get("instance") or {}).get("uuid") or given.get("instance_uuids", "")
+        )
         attempt = given.get("attempt", "")
         return f"{uuid} {attempt}"
 

@@ -79,6 +79,8 @@ def _policies(rows: Sequence[sa.Row]) -> list[str]:
     hosts = collections.defaultdict(list)
     for row in rows:
         hosts[row.uuid, row.policy].append(row.host)
-    apart = [key for key, used in hosts.items() if key[1] == instance_group.ANTI_AFFINITY and len(set(used)) < len(used)]
+    apart = [
+        key for key, used in hosts.items() if key[1] == instance_group.ANTI_AFFINITY and len(set(used)) < len(used)
+    ]
     together = [key for key, used in hosts.items() if key[1] == instance_group.AFFINITY and len(set(used)) > 1]
     return [f"I8: group {uuid} breaks {policy}: {hosts[uuid, policy]}" for uuid, policy in apart + together]
