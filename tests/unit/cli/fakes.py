@@ -35,7 +35,17 @@ class Conductor:
             return [self.instances[each] for each in wanted if each in self.instances]
         if method == "show_instance":
             return {"instance": self.instances[arguments["name"]], "faults": [FAULT], "events": []}
+        if method in ("request_of", "request_for"):
+            return {"request_spec": {"asked by": method}, "filter_properties": {}}
         return {"list_hosts": self.hosts}.get(method)
+
+    def explain(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
+        self.calls.append(("explain", {"asked": asked, "best": best}))
+        return EXPLANATION
+
+    def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+        self.calls.append(("capacity", {"asked": asked, "group_by": group_by}))
+        return CAPACITY
 
     def terminate(self, uuids: list[str]) -> None:
         for each in uuids:
@@ -58,9 +68,56 @@ FAULT = {
     "code": 500,
     "message": "No valid host was found. Full.",
     "details": {
+        "reason_code": "CAPACITY",
         "considered": 5,
         "filters": [{"name": "RetryFilter", "start": 5, "end": 5}, {"name": "RamFilter", "start": 5, "end": 0}],
+        "nearest": [{"host": "h1", "text": "h1 lacks 10 MB of RAM: limit 100, used 90, asked 20"}],
+        "state": {"generation": 7, "age_s": 12.0, "stale": True},
     },
+}
+EXPLANATION = {
+    "summary": "1 instance(s) would go to h1; 2 hosts were considered.",
+    "reason_code": None,
+    "reason": "",
+    "requested": 1,
+    "considered": 2,
+    "placed": 1,
+    "filters": [{"name": "RamFilter", "start": 2, "end": 1}],
+    "dropped": {},
+    "nearest": [],
+    "picks": [{"instance_uuid": "u", "host": "h1", "nodename": "n1", "weight": 1.5, "limits": {}, "alternates": []}],
+    "scores": [
+        {
+            "host": "h1",
+            "nodename": "n1",
+            "weight": 1.5,
+            "weighers": [
+                {"name": "RAMWeigher", "raw": 512.0, "normalised": 0.75, "multiplier": 2.0, "contribution": 1.5}
+            ],
+        }
+    ],
+    "remarks": [],
+    "state": {"generation": 7, "age_s": 0.01, "stale": False},
+}
+_ROOM = {
+    "fits": 5,
+    "binds_first": "RAM",
+    "binding": {"RAM": 2},
+    "largest": {"host": "h1", "nodename": "n1", "times": 2.5, "fits": 2, "room": {"RAM": 2500.0, "vcpus": None}},
+    "stranded": {
+        "RAM": {"unit": "MB", "asked": 1000.0, "usable": 6000.0, "stranded": 1000.0},
+        "vcpus": {"unit": "", "asked": 1.0, "usable": None, "stranded": None},
+    },
+    "hosts_with_room": 2,
+    "hosts": 3,
+}
+CAPACITY = {
+    **_ROOM,
+    "considered": 4,
+    "filters": [{"name": "ComputeFilter", "start": 4, "end": 3}],
+    "groups": [{**_ROOM, "name": "east", "fits": None, "binds_first": None}],
+    "remarks": [],
+    "state": {"generation": 7, "age_s": 0.01, "stale": False},
 }
 
 

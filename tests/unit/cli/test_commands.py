@@ -97,6 +97,63 @@ def test_show_explains_a_failed_build(run) -> None:
     assert "No valid host was found. Full." in printed
     assert "RetryFilter  5 -> 5" in printed
     assert "RamFilter    5 -> 0" in printed
+    assert "CAPACITY: No valid host was found. Full. (NoValidHost, code 500)" in printed
+    assert "h1 lacks 10 MB of RAM: limit 100, used 90, asked 20" in printed
+    assert "STALE: the database could not be read; state of the hosts: 12.0 s old, generation 7" in printed
+
+
+@pytest.mark.parametrize(
+    ("argv", "asked_by"),
+    [
+        pytest.param(["web"], "request_of", id="an instance"),
+        pytest.param(["--flavor", "small", "--hint", "same_host=a"], "request_for", id="a request"),
+    ],
+)
+def test_explain(run, argv: list[str], asked_by: str) -> None:
+    """The conductor says what would be asked, the scheduler what would become of it; the tables are for people."""
+    conductor = fakes.Conductor()
+    status, printed, _ = run(conductor, "explain", *argv, "--best", "3")
+    assert 0 == status
+    assert [asked_by, "explain"] == [method for method, _arguments in conductor.calls]
+    assert ("explain", {"asked": {"request_spec": {"asked by": asked_by}, "filter_properties": {}}, "best": 3}) == (
+        conductor.calls[1]
+    )
+    for line in ("RamFilter  2 -> 1", "h1:n1  weight 1.500", "RAMWeigher  raw 512  normalised 0.750  x 2  = 1.500"):
+        assert line in printed
+
+
+def test_explain_as_json(run) -> None:
+    """Programs are given the answer as it is, what is absent as null."""
+    _, printed, _ = run(fakes.Conductor(), "explain", "web", "-f", "json")
+    assert fakes.EXPLANATION == json.loads(printed)
+
+
+@pytest.mark.parametrize("argv", [[], ["web", "--flavor", "small"]])
+def test_explain_what(run, argv: list[str]) -> None:
+    """A server or a flavor, and not both."""
+    status, _, complaint = run(fakes.Conductor(), "explain", *argv)
+    assert 1 == status
+    assert "name a server, or say --flavor" in complaint
+
+
+def test_capacity(run) -> None:
+    """Numbers for people, with what is unlimited called so."""
+    conductor = fakes.Conductor()
+    _, printed, _ = run(conductor, "capacity", "--flavor", "small", "--group-by", "zone")
+    assert "zone" == conductor.calls[-1][1]["group_by"]
+    for line in (
+        "h1:n1 takes one of 2.5 times the flavor, or 2 of it (RAM 2500, vcpus unlimited)",
+        "RAM: 1000 of 6000 MB usable (17 %)",
+        "vcpus: unlimited",
+        "east: unlimited on 2 of 3 hosts, nothing binds first",
+    ):
+        assert line in printed
+
+
+def test_capacity_as_json(run) -> None:
+    """Programs are given the answer as it is."""
+    _, printed, _ = run(fakes.Conductor(), "capacity", "--flavor", "small", "-f", "json")
+    assert fakes.CAPACITY == json.loads(printed)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +194,12 @@ def test_a_dead_broker_is_named() -> None:
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        pytest.param(fakes.FAULT, "NoValidHost: RamFilter", id="the filter that left no host"),
+        pytest.param(fakes.FAULT, "NoValidHost: CAPACITY by RamFilter", id="the code and the filter that left no host"),
+        pytest.param(
+            {"error": "BuildTimeout", "details": {"reason_code": "MESSAGING"}},
+            "BuildTimeout: MESSAGING",
+            id="the code alone",
+        ),
         pytest.param({"error": "MaxRetriesExceeded", "details": {}}, "MaxRetriesExceeded", id="no filter to blame"),
     ],
 )
@@ -179,7 +241,7 @@ def test_replay(run, tmp_path: pathlib.Path) -> None:
     summary = json.loads(printed)
     assert 0 == status
     assert (3, 4, 3, 1) == tuple(summary[name] for name in ("requests", "instances", "placed", "refused"))
-    assert {"NoValidHost: RamFilter": 1} == summary["refused_by_reason"]
+    assert {"NoValidHost: CAPACITY by RamFilter": 1} == summary["refused_by_reason"]
     assert "5 of 10 (50.0 %)" == summary["vcpus_used"]
     assert "Azure Public Dataset V1 (Cortez et al., SOSP 2017), CC BY 4.0" in summary["attribution"]
 

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the conductor would ask, what it tells schedulers, and the code of a fault."""
+
+from __future__ import annotations
+
+import oslo_messaging
+import pytest
+
+from conductor_stub.announcements import Announcements
+from conductor_stub.dry_run import DryRun
+from conductor_stub.transitions import Failure
+from fleet import errors
+from fleet.db import feed
+from fleet.db.engine import Database
+from fleet.objects import BuildRequest, Place, RequestSpec
+from tests.functional.conductor import Conductor, context
+
+
+@pytest.fixture
+def conductor(database: Database) -> Conductor:
+    conductor = Conductor(database)
+    conductor.add_host("h1")
+    return conductor
+
+
+@pytest.fixture
+def dry_run(conductor: Conductor, database: Database) -> DryRun:
+    return DryRun(database, conductor.intake, conductor.builder)
+
+
+FLAVOR = {"vcpus": 2, "memory_mb": 512, "extra_specs": {"hw:numa_nodes": "2"}}
+ASKED = {"flavor": FLAVOR, "count": 2, "scheduler_hints": {"same_host": []}, "availability_zone": "east"}
+
+
+def without_identity(asked: dict) -> tuple[dict, dict]:
+    """Uuids differ from one request to the next."""
+    spec, properties = asked["request_spec"], asked["filter_properties"]
+    spec["instance_uuids"] = [str(len(each)) for each in spec["instance_uuids"]]
+    spec["instance_properties"] = {**spec["instance_properties"], "uuid": "", "reservation_id": ""}
+    return spec, properties
+
+
+def test_a_request_that_is_not_made(conductor: Conductor, dry_run: DryRun) -> None:
+    """The scheduler would be asked exactly what it is asked for a build, and nothing is written."""
+    conductor.operator.create_group("apart", "anti-affinity", 1, None)
+    request = {**ASKED, "group": "apart"}
+    planned = dry_run.request_for(context(), BuildRequest.from_wire(request))
+    assert conductor.operator.list_instances({}) == []
+    RequestSpec.from_wire(planned["request_spec"], planned["filter_properties"])
+
+    conductor.scheduler.answers.append([("h1", ()), ("h1", ())])
+    uuids = conductor.create(**request)
+    conductor.work()
+    ((spec, properties),) = conductor.scheduler.requests
+    # As a group member the build knows of itself; the plan has no members yet.
+    assert sorted(properties.pop("group_members")) == sorted(uuids)
+    assert planned["filter_properties"].pop("group_members") == []
+    properties.pop("retry")
+    planned["filter_properties"].pop("retry")
+    asked = {"request_spec": spec, "filter_properties": properties}
+    assert without_identity(planned) == without_identity(asked)
+
+
+def test_a_request_that_cannot_be_made(dry_run: DryRun) -> None:
+    """It is refused as ``create`` refuses it."""
+    with pytest.raises(errors.NotFound):
+        dry_run.request_for(context(), BuildRequest.from_wire({"flavor": "nosuch"}))
+
+
+def test_an_instance_that_is_there(conductor: Conductor, dry_run: DryRun) -> None:
+    """It is asked for as at its first attempt, under its own uuid."""
+    uuid = conductor.place("h1", name="web")
+    asked = dry_run.request_of("web")
+    assert asked["request_spec"]["instance_uuids"] == [uuid]
+    assert asked["filter_properties"]["retry"] == {"num_attempts": 1, "hosts": []}
+    with pytest.raises(errors.NotFound):
+        dry_run.request_of("nosuch")
+
+
+class FakeScheduler:
+    def __init__(self, lost: bool = False) -> None:
+        self.lost = lost
+        self.told: list[dict] = []
+
+    def update_aggregates(self, context: object, aggregates: list[dict]) -> None:
+        if self.lost:
+            raise oslo_messaging.MessageDeliveryFailure("no broker")
+        self.told += aggregates
+
+
+def test_schedulers_are_told_of_aggregates(conductor: Conductor, database: Database) -> None:
+    """With the generation that has the change: who has read it knows the change."""
+    scheduler = FakeScheduler()
+    changed = conductor.operator.create_aggregate("racks", {"availability_zone": "east"})
+    Announcements(database, scheduler).aggregate_changed(context(), changed)  # type: ignore[arg-type]
+    assert scheduler.told == [{**changed.to_wire(), "generation": database.read(feed.generation)}]
+
+
+def test_a_lost_announcement_is_no_failure(conductor: Conductor, database: Database, caplog) -> None:
+    """The change is committed: schedulers will read it."""
+    changed = conductor.operator.create_aggregate("racks", {})
+    told = Announcements(database, FakeScheduler(lost=True)).aggregate_changed(context(), changed)  # type: ignore[arg-type]
+    assert told == changed.to_wire()
+    assert "they will read it" in caplog.text
+
+
+def test_the_fault_of_refused_claims(conductor: Conductor) -> None:
+    """It is in the ledger, beside the attempts."""
+    conductor.add_host("h2")
+    conductor.add_host("h3")
+    uuid = conductor.place("h1", "h2", "h3")
+    refused = Failure(step="claim", code="ComputeResourcesUnavailable", message="full")
+    for attempt, host in enumerate(("h1", "h2", "h3"), 1):
+        others = conductor.compute.builds[-1][1]["alternates"]
+        places = [Place(**each) for each in others]
+        conductor.builder.reschedule(context(), uuid, attempt, host, host, refused, places)
+    (fault,) = conductor.faults(uuid)
+    assert (fault["error"], fault["details"]["reason_code"]) == ("MaxRetriesExceeded", "RACE_LOST")
+    assert len(fault["details"]["attempts"]) == 3

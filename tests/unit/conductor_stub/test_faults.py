@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every fault has a code out of the closed set."""
+
+from __future__ import annotations
+
+import oslo_messaging
+import pytest
+
+from conductor_stub import faults
+from fleet import errors
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "code"),
+    [
+        ("a full scheduler", errors.NoValidHost(reason="Full.", details={"reason_code": "NEVER_FITS"}), "NEVER_FITS"),
+        ("a scheduler that says no code", errors.NoValidHost(reason="Full."), "CAPACITY"),
+        ("a bad request", errors.InvalidInput(field="x", reason="y"), "MISCONFIGURED"),
+        ("a plugin", errors.PluginFailed(kind="Filter", plugin="X", problem="raised KeyError"), "MISCONFIGURED"),
+        ("a blind scheduler", errors.StaleState(problem="x", age="75 s old"), "STALE_STATE"),
+        ("a dead agent", errors.ServiceDown(binary="b", host="h", reason="r"), "HOSTS_DOWN"),
+        ("lost before a claim", faults.BuildTimeout(timeout_s="9", step="placing", place="no host"), "MESSAGING"),
+        ("lost by a host", faults.BuildTimeout(timeout_s="9", step="spawning", place="host h"), "HOSTS_DOWN"),
+        ("no answer", oslo_messaging.MessagingTimeout(), "MESSAGING"),
+        ("a bug", KeyError("x"), "INTERNAL"),
+    ],
+)
+def test_every_fault_has_a_code(name: str, error: Exception, code: str) -> None:
+    """Whatever ended the build."""
+    assert faults.describe(error)[3]["reason_code"] == code, name
+
+
+@pytest.mark.parametrize(
+    ("results", "code"),
+    [
+        (["ComputeResourcesUnavailable"] * 3, "RACE_LOST"),
+        (["ServiceDown", "ServiceDown", "ComputeResourcesUnavailable"], "HOSTS_DOWN"),
+        (["SpawnFailed"], "INTERNAL"),
+        (["ComputeResourcesUnavailable", "ServiceDown"], "HOSTS_DOWN"),
+    ],
+)
+def test_the_code_of_attempts_in_vain(results: list[str], code: str) -> None:
+    """What most attempts met, and of equals what was met last."""
+    tried = [{"attempt": number, "host": "h", "reason": "r", "result": result} for number, result in enumerate(results)]
+    assert faults.describe(faults.retries_exceeded("u", tried))[3]["reason_code"] == code
