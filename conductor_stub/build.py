@@ -206,10 +206,10 @@ class Builder:
 
     def _notify_error(self, context: RequestContext, rows: Sequence[sa.Row], error: Exception) -> None:
         """One line and one notification for every build that has ended in ERROR (spec/conductor-compute §3.5)."""
-        name, _code, message, _details = faults.describe(error)
+        name, _code, message, details = faults.describe(error)
         for row in rows:
             context = context.about(instance_uuid=row.uuid, attempt=row.attempt)
-            LOG.warning("Setting instance to ERROR state: %s: %s", name, message)
+            LOG.warning("Setting instance to ERROR state: %s: %s: %s", details["reason_code"], name, message)
             payload = {
                 "instance_id": row.uuid,
                 "state": "error",

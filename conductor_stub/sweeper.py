@@ -95,7 +95,7 @@ class Sweeper:
         place = f"host {row.host}" if row.host else "no host"
         error = faults.BuildTimeout(timeout_s=f"{self._limits.build_timeout_s:.0f}", step=row.task_state, place=place)
         if self._database.write(_end_overdue, row.uuid, error, context.request_id, now):
-            LOG.warning("Setting instance to ERROR state: %s", error)
+            LOG.warning("Setting instance to ERROR state: %s: %s", error.reason_code.value, error)
 
     def _terminate_again(self, row: sa.Row, now: datetime.datetime) -> None:
         retry_at = step_deadline(now, self._limits.retry_interval_s)

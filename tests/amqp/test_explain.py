@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explanations over a real broker, from the command line as an operator types it."""
+
+from __future__ import annotations
+
+import json
+
+from tests.amqp.daemons import Trio
+
+
+def explained(trio: Trio, *argv: str) -> dict:
+    done = trio.cli(*argv, "-f", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_refused_request_and_its_fault_agree(trio: Trio) -> None:
+    """What explain says beforehand is what the fault says afterwards, in the log, too."""
+    flavor = {"vcpus": 1, "memory_mb": 10**6}
+    answer = explained(trio, "explain", "--flavor", "vcpus=1,memory_mb=1000000")
+    (uuid,) = trio.boot(flavor=flavor, name="huge")
+    assert trio.wait_for([uuid], "active", "error")[uuid] == "error"
+    (fault,) = trio.show(uuid)["faults"]
+    assert answer["reason_code"] == fault["details"]["reason_code"] == "NEVER_FITS"
+    assert [miss["host"] for miss in answer["nearest"]] == [miss["host"] for miss in fault["details"]["nearest"]]
+    assert f"{answer['nearest'][0]['host']} lacks " in fault["message"]
+    again = explained(trio, "explain", uuid)
+    assert (again["reason_code"], again["considered"]) == ("NEVER_FITS", answer["considered"])
+    assert f"first {uuid}: NEVER_FITS: " in trio.log("scheduler")
+
+
+def test_what_is_explained_is_not_booked(trio: Trio) -> None:
+    """Any number of dry runs leaves as much room as there was."""
+    before = explained(trio, "capacity", "--flavor", "vcpus=1,memory_mb=4096")
+    for _ in range(3):
+        answer = explained(trio, "explain", "--flavor", "vcpus=1,memory_mb=4096", "--count", "5")
+        assert (answer["placed"], answer["reason_code"]) == (5, None)
+        assert answer["scores"]
+    assert explained(trio, "capacity", "--flavor", "vcpus=1,memory_mb=4096")["fits"] == before["fits"] > 0
+
+
+def test_an_aggregate_counts_for_the_next_request(trio: Trio) -> None:
+    """A zone that was just made is asked for at once."""
+    trio.operator("create_aggregate", name="fresh", metadata={"availability_zone": "fresh"})
+    trio.operator("add_aggregate_host", name="fresh", host="b1")
+    answer = explained(trio, "explain", "--flavor", "vcpus=1,memory_mb=64", "--availability-zone", "fresh")
+    assert [pick["host"] for pick in answer["picks"]] == ["b1"]
+    trio.operator("remove_aggregate_host", name="fresh", host="b1")
