@@ -26,6 +26,7 @@ CHECKS: tuple[Check, ...] = tuple(
         "ServerGroupAffinityFilter",
     )
 )
+_ONCE = {reference_filters.CHECKS[name] for name in reference_filters.ONCE}
 WEIGHERS: tuple[Weigher, ...] = tuple(
     reference_weighers.WEIGHERS[name]() for name in ("RAMWeigher", "DiskWeigher", "CPUWeigher", "IoOpsWeigher")
 )
@@ -59,8 +60,10 @@ def choose(
     left = list(hosts)
     weights: list[float] = []
     following: list[str] = []
-    for _number in range(request.num_instances):
-        left = [host for host in left if all(check(host, request, world) for check in checks)]
+    again = [check for check in checks if check not in _ONCE]
+    for number in range(request.num_instances):
+        asked = again if number else checks
+        left = [host for host in left if all(check(host, request, world) for check in asked)]
         if not left:
             return Choice(world.picked, weights, [])
         ranked = _ranked(left, request, world, weighers)
@@ -70,7 +73,7 @@ def choose(
         world.picked.append(best.host)
         left = [_consume(host, request) if host is best else host for host in left]
     if request.num_instances > 1:
-        left = [host for host in left if all(check(host, request, world) for check in checks)]
+        left = [host for host in left if all(check(host, request, world) for check in again)]
         ranked = _ranked(left, request, world, weighers)
         following = [host.host for _weight, host in ranked if host.host not in world.picked]
     return Choice(world.picked, weights, [following[:alternates]] * request.num_instances)

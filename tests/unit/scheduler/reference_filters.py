@@ -448,3 +448,23 @@ CHECKS: dict[str, Check] = {
     "TrustedFilter": trusted,
     "TypeAffinityFilter": type_affinity,
 }
+
+#: Asked for the first instance of a request only (spec/filters §2).
+ONCE: frozenset[str] = frozenset(
+    [
+        "AggregateImagePropertiesIsolation",
+        "AggregateInstanceExtraSpecsFilter",
+        "AggregateMultiTenancyIsolation",
+        "AggregateTypeAffinityFilter",
+        "AllHostsFilter",
+        "AvailabilityZoneFilter",
+        "ComputeCapabilitiesFilter",
+        "ComputeFilter",
+        "DifferentHostFilter",
+        "ImagePropertiesFilter",
+        "IsolatedHostsFilter",
+        "SameHostFilter",
+        "SimpleCIDRAffinityFilter",
+        "TrustedFilter",
+    ]
+)

@@ -15,7 +15,7 @@ from scheduler.host_state import CONTAINERS, DEFAULTS, HostState
 from scheduler.weights import WeighedHost
 from tests import factories
 from tests.unit.scheduler import reference, worlds
-from tests.unit.scheduler.reference_filters import CHECKS
+from tests.unit.scheduler.reference_filters import CHECKS, ONCE
 from tests.unit.scheduler.reference_weighers import WEIGHERS
 
 #: Held against a reference of their own, as they fit cells and devices.
@@ -33,6 +33,11 @@ def test_the_reference_knows_every_filter_and_weigher():
     """A filter that comes with the scheduler is held against the reference."""
     assert {cls.__name__ for cls in filters.CLASSES} - ELSEWHERE == set(CHECKS)
     assert {cls.__name__ for cls in weights.CLASSES} - ELSEWHERE == set(WEIGHERS)
+
+
+def test_filters_that_run_once():
+    """What they say does not change from instance to instance, or is not to: an extra spec about free memory is one."""
+    assert {cls.__name__ for cls in filters.CLASSES if cls.run_filter_once_per_request} == ONCE
 
 
 def mask_of(each, hosts, asked):
