@@ -107,6 +107,7 @@ class _Course:
         self._supervision = pipeline.watch.begin()
         self._weighing = Weighing(pipeline.weighers, self._supervision)
         self._drops: list[filtering.Drop] = []
+        self._silent: set[BaseHostFilter] = set()
         self._properties = plugin_properties(pipeline, request, context, config_options)
         self._picks: list[Pick] = []
         self._chosen_rows: list[int] = []
@@ -118,6 +119,8 @@ class _Course:
         self._limiting = () if allowed.forced else self._pipeline.limiting
         self._considered = int(numpy.count_nonzero(allowed.mask))
         self._first = round_ = self._filter(self._all, allowed.mask, 0, None)
+        if self._request.num_instances > 1:
+            self._silent = round_.silent()
         self._survivors = self._all.rows[round_.alive] if round_.count < len(self._all) else self._all.rows
         self._hosts = self._all if round_.count == len(self._all) else self._all.subset(self._survivors)
         kept: Kept | None = None
@@ -171,7 +174,16 @@ class _Course:
         self, hosts: Candidates, alive: numpy.ndarray, index: int, changed: int | None, log: bool = True
     ) -> filtering.Round:
         return filtering.run(
-            self._filters, hosts, alive, self._request, self._properties, index, changed, log, self._supervision
+            self._filters,
+            hosts,
+            alive,
+            self._request,
+            self._properties,
+            index,
+            changed,
+            log,
+            self._supervision,
+            self._silent,
         )
 
     def _narrow(self, index: int, log: bool = True) -> tuple[filtering.Round, Kept]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy
@@ -52,6 +52,15 @@ class Round:
                 dropped.append(Drop(each, rows[before & ~after]))
         return dropped
 
+    def silent(self) -> set[BaseHostFilter]:
+        """Column filters to which the request gives nothing to object to, whatever an instance is placed on."""
+        quiet = zip(self.ran, self.survivors, self.survivors[1:], strict=False)
+        return {
+            each
+            for each, before, after in quiet
+            if after is before and isinstance(each, ColumnFilter) and over_columns(each) and not each.depends_on_picks
+        }
+
 
 @dataclasses.dataclass(frozen=True)
 class Drop:
@@ -71,12 +80,14 @@ def run(
     changed: int | None = None,
     log: bool = True,
     supervision: Supervision | None = None,
+    silent: Set[BaseHostFilter] = frozenset(),
 ) -> Round:
     """Narrow ``alive`` by every filter that runs for instance number ``index``; stop when no host is left.
 
     :param changed: the position of the only host that a pick has changed since all of ``alive`` passed; None for the
         first round, when nothing is known to pass
     :param log: False if running out of hosts is no news
+    :param silent: of the first round of this request: need not be asked again
     :raises errors.PluginFailed: a filter misbehaved, and ``supervision`` does not skip it
     """
     supervision = supervision or PluginWatch().begin()
@@ -86,8 +97,11 @@ def run(
     for each in filters:
         if not each.run_filter_for_index(index):
             continue
-        about = each, hosts, round_.alive, request, properties, only
-        _narrow(round_, each, supervision.ask("Filter", each, _mask, *about))
+        mask = None
+        if each not in silent:
+            about = each, hosts, round_.alive, request, properties, only
+            mask = supervision.ask("Filter", each, _mask, *about)
+        _narrow(round_, each, mask)
         if details:
             LOG.debug("Filter %s returned %d host(s)", type(each).__name__, round_.count)
         if not round_.count:

@@ -88,7 +88,11 @@ class ColumnFilter(BaseHostFilter):
     depends_on_picks = False
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
-        """True for each of ``hosts`` that is let through; None if there is nothing to object to."""
+        """True for each of ``hosts`` that is let through.
+
+        None if the request gives nothing to object to, whatever the hosts are: for its further instances the filter is
+        then not asked again.
+        """
         raise NotImplementedError
 
     def recall_key(self, request: RequestSpec) -> Hashable | None:
