@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -59,8 +60,8 @@ class ComputeManager:
         nodes = []
         for tracker in self._host.trackers():
             view = tracker.view()
-            used, total = view.used.to_wire(), view.total.to_wire()
-            nodes.append({"node": tracker.node, "total": total, "used": used, "instances": sorted(view.instances)})
+            amounts = {"total": dataclasses.asdict(view.total), "used": dataclasses.asdict(view.used)}
+            nodes.append({"node": tracker.node, **amounts, "instances": sorted(view.instances)})
         return {
             "host": self._host.name,
             "nodes": nodes,

@@ -23,6 +23,9 @@ from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
 
 LOG = logging.getLogger(__name__)
 
+#: No answer, or none yet: the build waits for another try until its deadline.
+_NOT_NOW = (oslo_messaging.MessagingException, errors.StaleState)
+
 
 class Builder:
     """Moves builds from ``scheduling`` to a host's queue. Holds no state: the rows do."""
@@ -56,7 +59,7 @@ class Builder:
         context = _context_of(context, rows[0], attempt)
         properties = self._filter_properties(rows, attempt)
         answer = self._ask(context, rows, properties)
-        if isinstance(answer, oslo_messaging.MessagingException):
+        if isinstance(answer, _NOT_NOW):
             self._put_back(rows, attempt, answer)
         elif isinstance(answer, Exception):
             self._fail(context, rows, attempt, answer)
@@ -199,7 +202,9 @@ class Builder:
 
     def _put_back(self, rows: Sequence[sa.Row], attempt: int, lost: Exception) -> None:
         """The scheduler did not answer; its answer may still come, and then finds the build moved on."""
-        LOG.warning("The scheduler did not answer (%s); %d builds will be tried again", type(lost).__name__, len(rows))
+        LOG.warning(
+            "The scheduler cannot answer now (%s); %d builds will be tried again", type(lost).__name__, len(rows)
+        )
         now = self._clock()
         retry_at = step_deadline(now, self._limits.retry_interval_s)
         self._database.write(transitions.put_back, [row.uuid for row in rows], attempt, retry_at, now)

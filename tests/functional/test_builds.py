@@ -252,9 +252,16 @@ def test_group_members_are_told_to_the_scheduler(conductor: Conductor) -> None:
     assert properties["scheduler_hints"]["group"] == group["uuid"]
 
 
-def test_a_scheduler_that_does_not_answer_is_asked_again(conductor: Conductor) -> None:
-    """A timeout is no failure of the build: the sweeper hands it out again after a while."""
-    conductor.scheduler.answers.extend([oslo_messaging.MessagingTimeout(), [("h1", ())]])
+NOT_NOW = [
+    ("no answer", oslo_messaging.MessagingTimeout()),
+    ("a database that it cannot read", errors.StaleState(problem="OperationalError", age="90 s old")),
+]
+
+
+@pytest.mark.parametrize(("what", "answer"), NOT_NOW, ids=[case[0] for case in NOT_NOW])
+def test_a_scheduler_that_cannot_answer_now_is_asked_again(conductor: Conductor, what: str, answer: Exception) -> None:
+    """That is no failure of the build: the sweeper hands it out again after a while."""
+    conductor.scheduler.answers.extend([answer, [("h1", ())]])
     (uuid,) = conductor.create()
     conductor.work()
     assert conductor.state(uuid) == ("building", "scheduling", 1, None)

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import functools
-import logging
 import multiprocessing
 import os
 import sys
@@ -14,8 +12,8 @@ import time
 
 import tqdm
 
-from tests.simulation.database import SimulatedDatabase
-from tests.simulation.scenario import Scenario, Verdict
+from tests.simulation.player import play
+from tests.simulation.scenario import Verdict
 
 
 def main() -> int:
@@ -36,17 +34,6 @@ def main() -> int:
                 return 1
     print(f"{given.seeds} seeds held in {time.monotonic() - began:.0f} s; instances ended {dict(ended)}")
     return 0
-
-
-def play(seed: int) -> Verdict:
-    return Scenario(seed, _database()).play()
-
-
-@functools.cache
-def _database() -> SimulatedDatabase:
-    """One for all seeds of a process."""
-    logging.disable(logging.CRITICAL)
-    return SimulatedDatabase.open()
 
 
 def show(verdict: Verdict) -> None:
