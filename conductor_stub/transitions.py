@@ -94,19 +94,7 @@ def fail_attempt(
     row = instances.lock(tx, uuid)
     if not _is_at(row, attempt, (states.PLACING, states.SPAWNING)) or row.host not in (None, host):
         return None
-    history.add_event(
-        tx,
-        uuid,
-        history.ATTEMPT,
-        now=now,
-        attempt=attempt,
-        host=host,
-        node=node,
-        result=failure.code,
-        message=failure.message,
-        duration_s=failure.duration_s,
-        request_id=request_id,
-    )
+    _record(tx, uuid, attempt, host, node, failure, request_id, now)
     tried = history.failed_attempts(tx, uuid)
     if attempt >= limits.max_attempts or not _may_retry(row, limits):
         error = _last_word(row, failure, tried, limits)
@@ -139,6 +127,22 @@ def abort_build(
     row = instances.lock(tx, uuid)
     if not _is_at(row, attempt, (states.PLACING, states.SPAWNING)) or row.host not in (None, host):
         return False
+    _record(tx, uuid, attempt, host, node, failure, request_id, now)
+    end_in_error(tx, row, errors.BuildAbort(instance_uuid=uuid, reason=failure.message), host, request_id, now)
+    return True
+
+
+def _record(
+    tx: Transaction,
+    uuid: str,
+    attempt: int,
+    host: str,
+    node: str | None,
+    failure: Failure,
+    request_id: str | None,
+    now: datetime.datetime,
+) -> None:
+    """What ``failed_attempts`` lists later."""
     history.add_event(
         tx,
         uuid,
@@ -152,8 +156,6 @@ def abort_build(
         duration_s=failure.duration_s,
         request_id=request_id,
     )
-    end_in_error(tx, row, errors.BuildAbort(instance_uuid=uuid, reason=failure.message), host, request_id, now)
-    return True
 
 
 def put_back(
