@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import api as db_api
+from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines
 
 from fleet.db import models
@@ -108,7 +109,11 @@ class Database:
 
         A commit whose outcome is unknown is run again too: ``work`` must recognise its own earlier success.
         """
-        return self._retry(self._write_once)(work, *args, **kwargs)
+        try:
+            return self._retry(self._write_once)(work, *args, **kwargs)
+        except db_exception.DBDuplicateEntry:
+            # Somebody inserted the row between our look and our insert: now we find it there.
+            return self._retry(self._write_once)(work, *args, **kwargs)
 
     def _write_once(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         with self._writer.begin() as connection:

@@ -204,3 +204,20 @@ def test_image_properties_where_they_weigh(database: Database) -> None:
     expected = {pictured: {"os": "linux", "n": 4}, plain: {}}
     for changes in (feed.read(before), feed.read(0)):
         assert expected == {row.uuid: row.image_properties or {} for row in changes.instances}
+
+
+def test_processes_that_appear_at_once_share_one_record(database: Database) -> None:
+    """Eight workers register one host, and report it, at the same moment: one row each, and nobody fails."""
+    together = threading.Barrier(8)
+
+    def appear(_worker: int) -> None:
+        together.wait(20)
+        register(database, "h1")
+        report(database, "h1")
+
+    with futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(appear, range(8)))
+
+    changes = ChangeFeed(database).read(0)
+    assert [row.host for row in changes.services] == ["h1"]
+    assert [row.host for row in changes.nodes] == ["h1"]
