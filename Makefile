@@ -34,7 +34,7 @@ lint: $(STAMP) ## ruff, the import contracts, mypy on the values and the schedul
 	@echo "lint: clean"
 
 format: $(STAMP) ## repair what ruff can repair
-	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check .-fix . ; $(BIN)/ruff format -q .
+	@$(BIN)/ruff check -q --fix . ; $(BIN)/ruff format -q .
 
 unit: $(STAMP) ## no network, no servers
 	@$(PYTEST) tests/unit

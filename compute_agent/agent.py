@@ -27,6 +27,8 @@ LOG = logging.getLogger(__name__)
 SERVER_THREADS = 1
 #: How long running builds may go on after a stop; what is not over then is found by the next agent, or the sweeper.
 STOP_LIMIT_S = 30.0
+#: After something that no call to the conductor explains.
+BEGIN_AGAIN_S = 10.0
 STOP_THREADS = 32
 
 
@@ -107,21 +109,27 @@ class Agent:
         self._reporter.forget(host)
 
     def _begin(self) -> None:
-        try:
-            self._reporter.register()
-            for entry in self._served.values():
-                recovery.recover(fleet_context.new_context(), entry.host, self._ledger)
-            reports = self._reporter.audit()
-            # Queues before reports: once a host is known it may be chosen, and an order without a queue fails.
-            for name in self._served:
-                self._serve(name)
-            self._reporter.send(reports)
-        except Unanswered:
-            LOG.info("Stopped before the conductor was reached")
-            return
-        except Exception:
-            LOG.exception("The agent cannot begin")
-            return
+        while not self._stopping.is_set():
+            try:
+                self._begin_once()
+            except Unanswered:
+                LOG.info("Stopped before the conductor was reached")
+                return
+            except Exception:
+                LOG.exception("The agent cannot begin; next try in %s s", BEGIN_AGAIN_S)
+                self._stopping.wait(BEGIN_AGAIN_S)
+            else:
+                return
+
+    def _begin_once(self) -> None:
+        self._reporter.register()
+        for entry in self._served.values():
+            recovery.recover(fleet_context.new_context(), entry.host, self._ledger)
+        reports = self._reporter.audit()
+        # Queues before reports: once a host is known it may be chosen, and an order without a queue fails.
+        for name in self._served:
+            self._serve(name)
+        self._reporter.send(reports)
         for periodic in self._periodics:
             periodic.start()
         LOG.info("Serving %d hosts", len(self._served))
@@ -129,9 +137,9 @@ class Agent:
 
     def _serve(self, name: str) -> None:
         with self._lock:
-            if self._stopping.is_set():
-                return
             entry = self._served[name]
+            if self._stopping.is_set() or entry.serving:
+                return
             entry.server.start(override_pool_size=SERVER_THREADS)
             entry.serving = True
 

@@ -44,7 +44,7 @@ class ComputeManager:
         if not self._lanes.submit(order.instance.uuid, work, takes_slot=True):
             LOG.info("Not beginning the build of %s: the agent is stopping", order.instance.uuid)
 
-    def terminate_instance(self, context: RequestContext, instance_uuid: str) -> None:
+    def terminate_instance(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
         """The row is ``deleting`` when this comes: a build that has not begun is not begun any more."""
         try:
             uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ class ConductorManager:
 
     @endpoint
     def report_state(
-        self, context: RequestContext, binary: fields.Name, hosts: list[fields.Name], incarnation: fields.Text
+        self, context: RequestContext, binary: fields.Name, hosts: list[fields.Name], incarnation: fields.Token
     ) -> dict[str, list[str]]:
         return {"superseded": self._records.report_state(binary, hosts, incarnation)}
 
@@ -57,7 +57,7 @@ class ConductorManager:
         attempt: fields.Natural,
         host: fields.Name,
         node: fields.Name,
-        incarnation: fields.Name,
+        incarnation: fields.Token,
         claim: dict[str, Any],
     ) -> dict[str, Any]:
         claimed = Claimed.from_wire(claim)
@@ -233,7 +233,7 @@ def _service(data: dict[str, Any], index: int) -> dict[str, Any]:
     """:raises errors.InvalidInput: naming the registration's field"""
     field = f"services.{index}"
     names = {key: fields.parse(fields.Name, data.get(key), f"{field}.{key}") for key in ("host", "binary", "topic")}
-    life = fields.parse(fields.Text | None, data.get("incarnation"), f"{field}.incarnation")  # type: ignore[arg-type]
+    life = fields.parse(fields.Token | None, data.get("incarnation"), f"{field}.incarnation")  # type: ignore[arg-type]
     pid = fields.parse(fields.Natural | None, data.get("pid"), f"{field}.pid")  # type: ignore[arg-type]
     hostname = fields.parse(fields.Text | None, data.get("hostname"), f"{field}.hostname")  # type: ignore[arg-type]
     return {**names, "incarnation": life, "pid": pid, "hostname": hostname}

@@ -73,6 +73,10 @@ def fail_builds(
     for uuid in uuids:
         row = instances.lock(tx, uuid)
         if _is_at(row, attempt, states.UNCLAIMED_STEPS):
+            name, _code, message, _details = faults.describe(error)
+            history.add_event(
+                tx, uuid, "schedule", now=now, attempt=attempt, result=name, message=message, request_id=request_id
+            )
             end_in_error(tx, row, error, None, request_id, now)
             failed.append(uuid)
     return failed

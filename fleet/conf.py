@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import oslo_messaging
 from oslo_config import cfg
@@ -117,12 +117,20 @@ def load_config(
         )
     except cfg.ConfigFilesNotFoundError as missing:
         raise SystemExit(f"{prog}: {missing}") from None
+        _read_all(conf)
     except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.ConfigFilesPermissionDeniedError) as bad:
         raise SystemExit(f"{prog}: {bad}") from None
     if setup_logging:
         logging.setup(conf, prog)
     _check_liveness(conf)
     return conf
+
+
+def _read_all(conf: cfg.ConfigOpts) -> None:
+    """Values are checked when they are read: read them all now, rather than in the middle of the work."""
+    for value in conf.values():
+        if isinstance(value, Mapping):
+            list(value.values())
 
 
 def _default_config_files() -> list[str]:

@@ -246,7 +246,8 @@ class Candidates:
             shared = self._table.interned["capabilities"].values[self._table.column("capabilities")[row]]
             return (shared or _UNKNOWN).shown(name)
         if name in _RARE_LISTS:
-            return self._table.rare.get(name, {}).get(row, _RARE_LISTS[name]())
+            # A copy: what a plugin writes must not be there for the next request.
+            return _RARE_LISTS[name](self._table.rare.get(name, {}).get(row, ()))
         if name in DEFAULTS:
             return self._table.rare.get(name, {}).get(row)
         raise AttributeError(f"HostState has no attribute {name!r}")

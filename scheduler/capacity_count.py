@@ -17,6 +17,7 @@ from scheduler import aggregate_metadata, filtering, restriction
 from scheduler.candidates import Candidates
 from scheduler.decision import Pipeline
 from scheduler.filters import BaseHostFilter
+from scheduler.plugin_watch import Supervision
 from scheduler.shortfall import Shortfall
 
 ZONE = "zone"
@@ -96,13 +97,14 @@ def count(
     properties: dict[str, Any],
     group_by: str | None = None,
     default_zone: str = "nova",
+    supervision: Supervision | None = None,
 ) -> dict[str, Any]:
     """``docs/explain.md``, section capacity. Each instance is counted as if it came alone: groups are not looked at.
 
     :param properties: what filters in nova's form are given
     :param group_by: ``zone``, ``aggregate`` (a host in several counts in each), or None
     """
-    supervision = pipeline.watch.begin()
+    supervision = supervision or pipeline.watch.begin()
     allowed = restriction.restrict(hosts, request)
 
     def ask(each: BaseHostFilter, of: Candidates) -> Shortfall | None:

@@ -18,7 +18,7 @@ from scheduler.candidates import Candidates
 from scheduler.consumption import Consumption
 from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
 from scheduler.outcome import Decision, Pick
-from scheduler.plugin_watch import PluginWatch
+from scheduler.plugin_watch import PluginWatch, Supervision, WrongAnswer
 from scheduler.weighing import Kept, Weighing
 from scheduler.weights import BaseHostWeigher
 
@@ -64,11 +64,13 @@ def score_table(
     count: int,
     context: object = None,
     config_options: Mapping[str, Any] | None = None,
+    supervision: Supervision | None = None,
 ) -> list[dict[str, Any]]:
     """How the ``count`` best hosts for the first instance of the request came to their weights."""
     first = dataclasses.replace(request, num_instances=1, instance_uuids=request.instance_uuids[:1])
-    course = _Course(pipeline, hosts, first, random.Random(0), context, config_options or {})
-    course.run()
+    asking = supervision or pipeline.watch.begin()
+    course = _Course(pipeline, hosts, first, random.Random(0), context, config_options or {}, asking)
+    course.run(log=False)
     return course.score_table(count)
 
 
@@ -79,12 +81,17 @@ def decide(
     chance: random.Random,
     context: object = None,
     config_options: Mapping[str, Any] | None = None,
+    supervision: Supervision | None = None,
+    log: bool = True,
 ) -> Decision:
     """Pick a host for each instance of the request, one after the other, until no host is left.
 
+    :param supervision: of this request, if plugins were asked about it before
+    :param log: False for a dry run, which is no news
     :raises errors.PluginFailed: a filter or weigher misbehaved, and is not to be skipped
     """
-    return _Course(pipeline, hosts, request, chance, context, config_options or {}).run()
+    asking = supervision or pipeline.watch.begin()
+    return _Course(pipeline, hosts, request, chance, context, config_options or {}, asking).run(log)
 
 
 class _Course:
@@ -98,13 +105,14 @@ class _Course:
         chance: random.Random,
         context: object,
         config_options: Mapping[str, Any],
+        supervision: Supervision,
     ) -> None:
         self._pipeline = pipeline
         self._all = hosts
         self._request = request
         self._chance = chance
         self._amounts = pipeline.consumption(request)
-        self._supervision = pipeline.watch.begin()
+        self._supervision = supervision
         self._weighing = Weighing(pipeline.weighers, self._supervision)
         self._drops: list[filtering.Drop] = []
         self._silent: set[BaseHostFilter] = set()
@@ -112,13 +120,13 @@ class _Course:
         self._picks: list[Pick] = []
         self._chosen_rows: list[int] = []
 
-    def run(self) -> Decision:
+    def run(self, log: bool = True) -> Decision:
         allowed = restriction.restrict(self._all, self._request)
         # Forced hosts are taken as they are: the operator has overruled the filters.
         self._filters = () if allowed.forced else self._pipeline.filters
         self._limiting = () if allowed.forced else self._pipeline.limiting
         self._considered = int(numpy.count_nonzero(allowed.mask))
-        self._first = round_ = self._filter(self._all, allowed.mask, 0, None)
+        self._first = round_ = self._filter(self._all, allowed.mask, 0, None, log)
         if self._request.num_instances > 1:
             self._silent = round_.silent()
         self._survivors = self._all.rows[round_.alive] if round_.count < len(self._all) else self._all.rows
@@ -126,7 +134,7 @@ class _Course:
         kept: Kept | None = None
         for index in range(self._request.num_instances):
             if index:
-                round_, kept = self._narrow(index)
+                round_, kept = self._narrow(index, log)
             if not round_.count:
                 break
             self._pick(index, self._score(kept))
@@ -251,11 +259,21 @@ class _Course:
         chosen = self._all.subset(numpy.array(rows))
         limits = [dict(self._all.limits_written(row)) for row in rows]
         for each in self._limiting:
-            for name, values in each.limits(chosen, self._request).items():
+            asked = self._supervision.ask("Filter", each, _limits, each, chosen, self._request)
+            for name, values in (asked or {}).items():
                 for limit, value in zip(limits, values.tolist(), strict=True):
                     # Not a number, the one thing that differs from itself, means no limit.
                     limit.update({} if value != value else {name: value})
         return [Place(*self._all.key(row), limit) for row, limit in zip(rows, limits, strict=True)]
+
+
+def _limits(each: ColumnFilter, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
+    """:raises WrongAnswer: not one limit per host under each name"""
+    limits = each.limits(hosts, request)
+    for name, values in limits.items():
+        if not isinstance(values, numpy.ndarray) or values.shape != (len(hosts),):
+            raise WrongAnswer(f"gave {values!r:.80} as the limit {name}, where an array of {len(hosts)} is wanted")
+    return limits
 
 
 def plugin_properties(

@@ -21,7 +21,7 @@ from scheduler.driver import Notifier, Scheduler
 from scheduler.explain import explanation
 from scheduler.host_manager import HostManager
 from scheduler.outcome import StateAge
-from scheduler.plugin_watch import PluginWatch
+from scheduler.plugin_watch import PluginWatch, Supervision
 from scheduler.scheduler_options import SchedulerOptions
 
 
@@ -52,8 +52,8 @@ class FilterScheduler(Scheduler):
         self.notifier.info(context, "scheduler.select_destinations.start", payload)
         self._update_host_states()
         named = _named(request)
-        self._prepare(named)
-        made = self.host_manager.decide(self._decision(context, named), named.instance_uuids)
+        supervision = self._prepare(named)
+        made = self.host_manager.decide(self._decision(context, named, supervision), named.instance_uuids)
         if not made.complete:
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
         self.notifier.info(context, "scheduler.select_destinations.end", payload)
@@ -62,24 +62,25 @@ class FilterScheduler(Scheduler):
     def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
         self._update_host_states()
         named = _named(request)
-        self._prepare(named)
-        decide = self._decision(context, named)
+        supervision = self._prepare(named)
+        decide = self._decision(context, named, supervision, log=False)
 
         def work(hosts: Callable[[], Candidates], state: StateAge) -> dict[str, Any]:
             made = dataclasses.replace(decide(hosts()), state=state)
-            scores = decision.score_table(self._pipeline, hosts(), named, best, context, self._options.get())
+            options = self._options.get()
+            scores = decision.score_table(self._pipeline, hosts(), named, best, context, options, supervision)
             return explanation(made, scores)
 
         return self.host_manager.consider(work)
 
     def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
         self._update_host_states()
-        self._prepare(request)
+        supervision = self._prepare(request)
         properties = decision.plugin_properties(self._pipeline, request, context, self._options.get())
         zone = self.conf.default_availability_zone
 
         def work(hosts: Callable[[], Candidates], state: StateAge) -> dict[str, Any]:
-            answer = capacity_count.count(self._pipeline, hosts(), request, properties, group_by, zone)
+            answer = capacity_count.count(self._pipeline, hosts(), request, properties, group_by, zone, supervision)
             return {**answer, "state": state.to_wire()}
 
         return self.host_manager.consider(work)
@@ -87,13 +88,16 @@ class FilterScheduler(Scheduler):
     def _update_host_states(self) -> None:
         self.host_manager.refresh()
 
-    def _prepare(self, request: RequestSpec) -> None:
-        """Before the lock is taken."""
+    def _prepare(self, request: RequestSpec) -> Supervision:
+        """Before the lock is taken. A plugin that fails here is left out of all that follows for this request."""
         supervision = self._pipeline.watch.begin()
         for each in self._pipeline.filters:
             supervision.ask("Filter", each, each.prepare, request, self.host_manager.node_names)
+        return supervision
 
-    def _decision(self, context: RequestContext, request: RequestSpec) -> Callable[[Candidates], decision.Decision]:
+    def _decision(
+        self, context: RequestContext, request: RequestSpec, supervision: Supervision, log: bool = True
+    ) -> Callable[[Candidates], decision.Decision]:
         return functools.partial(
             decision.decide,
             self._pipeline,
@@ -101,6 +105,8 @@ class FilterScheduler(Scheduler):
             chance=self._chance,
             context=context,
             config_options=self._options.get(),
+            supervision=supervision,
+            log=log,
         )
 
 

@@ -21,6 +21,8 @@ from scheduler.host_table import PRESENT, Key
 from scheduler.instance_index import TrackedInstance, image_pairs
 
 LOG = logging.getLogger(__name__)
+
+_GONE_REMEMBERED = 10_000
 _NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 _NO_HINT: Mapping[str, str] = types.MappingProxyType({})
 
@@ -37,6 +39,8 @@ class HostCache:
         #: Rare values that can be booked, as the database shows them; the table's are less what is.
         self._reported: dict[Key, Mapping[str, Any]] = {}
         self._ids_of_host: dict[str, tuple[int, ...]] = {}
+        #: Instances that the feed has told to be gone, the oldest first: a late cast must not bring them back.
+        self._gone: dict[str, None] = {}
         self.generation = 0
 
     def candidates(self, now: float) -> Candidates:
@@ -106,10 +110,15 @@ class HostCache:
         self._apply_aggregates(new)
 
     def hint_instances(self, placed: Iterable[TrackedInstance] = (), gone: Mapping[str, str] = _NO_HINT) -> None:
-        """Instances that are on a host, and (uuid → host) that have left it. What is booked is left to the feed."""
+        """Instances that are on a host, and (uuid → host) that have left it. What is booked is left to the feed.
+
+        A cast may be late: it adds what the feed has not told yet, and takes back nothing that it has.
+        """
         for instance in placed:
-            if self._ledger.get(instance.uuid) is None:
-                self._inventory.instances.place(instance)
+            known = self._inventory.instances.get(instance.uuid)
+            elsewhere = known is not None and known.host != instance.host
+            if self._ledger.get(instance.uuid) is None and not elsewhere and instance.uuid not in self._gone:
+                self._inventory.instances.place(instance if known is None else known.completed_by(instance))
         for uuid, host in gone.items():
             if self._ledger.get(uuid) is None and self._inventory.instances.host_of(uuid) == host:
                 self._inventory.instances.remove(uuid)
@@ -127,6 +136,7 @@ class HostCache:
         """
         if changes.full:
             self._drop_missing(changes)
+            self._table.compact()
         self._apply_aggregates(changes.aggregates)
         for service in changes.services:
             self._apply_service(service)
@@ -232,7 +242,11 @@ class HostCache:
             return  # booked still: the index must go on showing it where it is booked
         if instance.deleted or instance.vm_state == states.DELETED or instance.host is None:
             self._inventory.instances.remove(instance.uuid)
+            self._gone[instance.uuid] = None
+            if len(self._gone) > _GONE_REMEMBERED:
+                del self._gone[next(iter(self._gone))]
             return
+        self._gone.pop(instance.uuid, None)
         self._inventory.instances.place(
             TrackedInstance(
                 instance.uuid,
@@ -268,7 +282,9 @@ class HostCache:
                 self._drop_aggregate(changed.id)
                 continue
             former = self._inventory.aggregates.get(changed.id)
-            now = Aggregate(changed.id, changed.name, list(changed.hosts), dict(changed.metadata))
+            # Read-only: what a plugin wrote here would be there for every later request.
+            metadata = types.MappingProxyType(dict(changed.metadata))
+            now = Aggregate(changed.id, changed.name, list(changed.hosts), metadata)  # type: ignore[arg-type]
             self._inventory.aggregates[changed.id] = now
             self._regroup(changed.id, set(former.hosts if former else ()), set(now.hosts))
 

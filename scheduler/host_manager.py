@@ -109,7 +109,7 @@ class HostManager:
             self._cache.expire(now)
             for uuid in instance_uuids:
                 self._cache.release(uuid)
-            decision = dataclasses.replace(decide(self._cache.candidates(now)), state=self._state(now))
+            decision = dataclasses.replace(decide(self._candidates()), state=self._state(now))
             if decision.complete:
                 self._cache.book(decision, now + self._booking_timeout_s)
         return decision
@@ -119,12 +119,16 @@ class HostManager:
         now = epoch_s(self._clock())
         with self._lock:
             self._cache.expire(now)
-            return work(lambda: self._cache.candidates(now), self._state(now))
+            return work(self._candidates, self._state(now))
 
     def hint(self, change: Callable[[HostCache], Answer]) -> Answer:
         """Apply what a cast says to the cache."""
         with self._lock:
             return change(self._cache)
+
+    def _candidates(self) -> Candidates:
+        """The hosts as they were when last read: who was alive then is not down for our not having looked since."""
+        return self._cache.candidates(self._read_at)
 
     def _state(self, now: float) -> StateAge:
         return StateAge(self._cache.generation, max(now - self._read_at, 0.0), self.stale)
@@ -132,14 +136,14 @@ class HostManager:
     def hosts_up(self) -> list[str]:
         """Names of hosts whose service is enabled and alive, sorted."""
         with self._lock:
-            hosts = self._cache.candidates(epoch_s(self._clock()))
+            hosts = self._candidates()
             up = is_up(hosts, self._service_down_time_s) & ~hosts.column("disabled") & hosts.present()
             return sorted({hosts.key(row)[0] for row in hosts.rows[up].tolist()})
 
     def node_names(self) -> list[str]:
         """Names of all nodes whose service is known, sorted."""
         with self._lock:
-            hosts = self._cache.candidates(epoch_s(self._clock()))
+            hosts = self._candidates()
             return sorted({hosts.key(row)[1] for row in hosts.rows[hosts.present()].tolist()})
 
     def counts(self) -> dict[str, int]:

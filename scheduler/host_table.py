@@ -113,6 +113,16 @@ class HostTable:
         self._free.append(row)
         self._touch(row)
 
+    def compact(self) -> None:
+        """Let go of shared values that no row has any more."""
+        for name, interned in self.interned.items():
+            used = numpy.unique(self.column(name))
+            if len(used) < len(interned.values):
+                kept = self.interned[name] = Interned()
+                numbers = numpy.zeros(len(interned.values), dtype=numpy.int32)
+                numbers[used] = [kept.number(interned.values[number]) for number in used.tolist()]
+                self._arrays[name] = numbers[self._arrays[name]]
+
     def write(self, row: int, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
             self._arrays[name][row] = value

@@ -25,6 +25,11 @@ class TrackedInstance:
     #: Of the image it was made from; known only if a weigher asks for it.
     image_properties: frozenset[tuple[str, str]] = frozenset()
 
+    def completed_by(self, other: TrackedInstance) -> TrackedInstance:
+        """With what ``other`` knows, where it knows anything."""
+        told = {field.name: getattr(other, field.name) for field in dataclasses.fields(other)}
+        return dataclasses.replace(self, **{name: value for name, value in told.items() if value})
+
 
 def image_pairs(properties: Mapping[str, Any] | None) -> frozenset[tuple[str, str]]:
     """An image's properties in a form that can be compared; what has no value is left out."""

@@ -26,7 +26,7 @@ def restrict(hosts: Candidates, request: RequestSpec) -> Allowed:
     """Apply ``ignore_hosts``, ``force_hosts`` and ``force_nodes``. Host names compare without case, node names with."""
     mask = hosts.present()
     if request.ignore_hosts:
-        LOG.info("Ignoring hosts, as the request asks: %s", ", ".join(request.ignore_hosts))
+        LOG.debug("Ignoring hosts, as the request asks: %s", ", ".join(request.ignore_hosts))
         mask = mask & ~hosts.only(hosts.rows_of_hosts_any_case(request.ignore_hosts))
     if request.force_hosts:
         mask = mask & hosts.only(hosts.rows_of_hosts_any_case(request.force_hosts))
@@ -39,6 +39,6 @@ def restrict(hosts: Candidates, request: RequestSpec) -> Allowed:
 
 def _log_forced(kind: str, names: tuple[str, ...], mask: numpy.ndarray) -> None:
     if mask.any():
-        LOG.info("The request forces the choice to %s %s", kind, ", ".join(names))
+        LOG.debug("The request forces the choice to %s %s", kind, ", ".join(names))
     else:
-        LOG.info("None of the %s that the request forces is known: %s", kind, ", ".join(names))
+        LOG.debug("None of the %s that the request forces is known: %s", kind, ", ".join(names))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import numbers
@@ -38,7 +39,8 @@ class Weighing:
         if len(hosts) <= 1:  # one host needs no weighing, and a weigher must not refuse it
             return numpy.zeros(len(hosts))
         if kept is None:
-            self._counting = [part for part in self._parts if part.weigher.applies(request)]
+            ask = functools.partial(self._supervision.ask, "Weigher")
+            self._counting = [part for part in self._parts if ask(part.weigher, part.weigher.applies, request)]
         all_anew = kept is None
         for part in self._counting:
             about = hosts, request, properties, kept
@@ -64,7 +66,9 @@ class Weighing:
 
     def table(self, hosts: Candidates, positions: Sequence[int]) -> list[list[dict[str, Any]]]:
         """How the scores of the last call came about: for each of these positions, a row per weigher that counted."""
-        parts = [part.rows(hosts, positions) for part in self._parts]
+        parts = [
+            self._supervision.ask("Weigher", part.weigher, part.rows, hosts, positions) or [] for part in self._parts
+        ]
         return [[rows[number] for rows in parts if rows] for number in range(len(positions))]
 
 
@@ -177,12 +181,21 @@ class _Part:
 
     def _multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
         if isinstance(self.weigher, ColumnWeigher) and over_columns(self.weigher):
-            return self.weigher.multiplier(hosts)
+            return _checked_multiplier(self.weigher.multiplier(hosts), len(hosts))
         if not inspect.signature(self.weigher.weight_multiplier).parameters:
             return _require_number(self.weigher.weight_multiplier(), "the multiplier")
         states = [hosts.state(row) for row in hosts.rows.tolist()]
         asked = [_require_number(self.weigher.weight_multiplier(state), "the multiplier") for state in states]
         return numpy.array(asked)
+
+
+def _checked_multiplier(multiplier: Any, wanted: int) -> float | numpy.ndarray:
+    """:raises WrongAnswer: neither one finite number nor one for each host"""
+    if not isinstance(multiplier, numpy.ndarray):
+        return _require_number(multiplier, "the multiplier")
+    if multiplier.shape != (wanted,) or multiplier.dtype.kind not in "fiub" or not numpy.isfinite(multiplier).all():
+        raise WrongAnswer(f"gave {multiplier!r:.80} as multipliers, where {wanted} numbers are wanted")
+    return multiplier
 
 
 def _is_zero(multiplier: float | numpy.ndarray) -> bool:

@@ -19,10 +19,10 @@ class Faults(columns.FormattableColumn):
 
 
 class Attempts(columns.FormattableColumn):
-    """The steps of a build: where, how it ended and how long it took."""
+    """The hosts that were tried: where, how it ended and how long it took."""
 
     def human_readable(self) -> str:
-        return "\n".join(map(_attempt_line, self._value))
+        return "\n".join(_attempt_line(event) for event in self._value if event["attempt"])
 
 
 def fault_lines(fault: Record) -> list[str]:

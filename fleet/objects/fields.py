@@ -18,7 +18,7 @@ from fleet import errors
 Value = TypeVar("Value")
 
 #: Text fit for a log line and a database column: no control characters (NUL, newline), at most 255 characters.
-_PRINTABLE = r"^[^\x00-\x1f\x7f]*$"
+_PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\x{2028}\x{2029}]*$"
 INT32_MAX = 2**31 - 1
 MAX_INSTANCES = 1000
 
@@ -33,10 +33,13 @@ Uuid = Annotated[
 Natural = Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=INT32_MAX)]
 Positive = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=INT32_MAX)]
 InstanceCount = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=MAX_INSTANCES)]
+#: Names one life of a process.
+Token = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(max_length=64, pattern=_PRINTABLE)]
+Finite = Annotated[float, pydantic.Field(allow_inf_nan=False)]
 Ratio = Annotated[float, pydantic.Field(ge=0, le=10_000, allow_inf_nan=False)]
 Flag = Annotated[bool, pydantic.Strict()]
 Texts = Annotated[dict[Name, Text], pydantic.Field(max_length=128)]
-Scalars = Annotated[dict[Name, str | int | float | bool | None], pydantic.Field(max_length=256)]
+Scalars = Annotated[dict[Name, LongText | int | Finite | bool | None], pydantic.Field(max_length=256)]
 
 
 @functools.cache

@@ -21,7 +21,7 @@ class Flavor:
     swap: fields.Natural = 0
     name: fields.Text = ""
     flavorid: fields.Text = ""
-    id: int | None = None
+    id: fields.Natural | None = None
     extra_specs: fields.Texts = dataclasses.field(default_factory=dict)
 
     @classmethod

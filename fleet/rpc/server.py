@@ -19,6 +19,7 @@ from fleet.rpc import serializer
 
 #: A request as JSON may be this long: far more than any real one, far less than what hurts.
 MAX_REQUEST_BYTES = 256 * 1024
+MAX_REQUEST_DEPTH = 32
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -71,12 +72,32 @@ def endpoint(method: Endpoint) -> Endpoint:
 
 def require_size(request: object, field: str) -> None:
     """:raises errors.InvalidInput: the request is too large, or nested too deeply, to be looked into"""
+    if _deeper_than(request, MAX_REQUEST_DEPTH):
+        raise errors.InvalidInput(field=field, reason="is nested too deeply")
     try:
-        size = len(jsonutils.dumps(request))
-    except RecursionError:
-        raise errors.InvalidInput(field=field, reason="is nested too deeply") from None
-    if size > MAX_REQUEST_BYTES:
-        raise errors.InvalidInput(field=field, reason=f"is {size} bytes, at most {MAX_REQUEST_BYTES} are taken")
+        text = jsonutils.dumps(request, allow_nan=False)
+    except ValueError:
+        raise errors.InvalidInput(field=field, reason="has a number that is not finite") from None
+    if len(text) > MAX_REQUEST_BYTES:
+        raise errors.InvalidInput(field=field, reason=f"is {len(text)} bytes, at most {MAX_REQUEST_BYTES} are taken")
+    if "\\u0000" in text:
+        raise errors.InvalidInput(field=field, reason="has a NUL character")
+
+
+def _deeper_than(value: object, most: int) -> bool:
+    """Looks into lists and mappings, level by level."""
+    level = [value]
+    for _depth in range(most):
+        inner: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner.extend(each.values())
+            elif isinstance(each, list | tuple):
+                inner.extend(each)
+        if not inner:
+            return False
+        level = inner
+    return True
 
 
 def get_server(

@@ -79,4 +79,6 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
         """An instance never stands in its own way: it may stay where it is."""
         others = request.group_members.difference(request.instance_uuids)
         members = collections.Counter(hosts.hosts_of(others))
-        return {host for host, count in members.items() if count >= request.group_max_server_per_host}
+        full = {host for host, count in members.items() if count >= request.group_max_server_per_host}
+        # The sender may know of members that neither the database nor a booking has shown here yet.
+        return full.union(request.group_hosts) if request.group_max_server_per_host == 1 else full

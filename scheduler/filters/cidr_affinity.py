@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ipaddress
+from typing import Any
 
 import numpy
 
@@ -20,10 +21,10 @@ class SimpleCIDRAffinityFilter(ColumnFilter):
     run_filter_once_per_request = True
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
-        near = request.scheduler_hints.get("build_near_host_ip")
+        near = _single(request.scheduler_hints.get("build_near_host_ip"))
         if not near:
             return None
-        network = _network(near, request.scheduler_hints.get("cidr") or "/24")
+        network = _network(near, _single(request.scheduler_hints.get("cidr")) or "/24")
 
         def inside(host_ip: str | None) -> bool:
             try:
@@ -32,6 +33,11 @@ class SimpleCIDRAffinityFilter(ColumnFilter):
                 return False
 
         return attributes.judged(hosts, "host_ip", inside)
+
+
+def _single(hint: Any) -> Any:
+    """Hints given by a newer nova arrive as lists of one."""
+    return hint[0] if isinstance(hint, list) and len(hint) == 1 else hint
 
 
 def _network(near: object, cidr: object) -> ipaddress.IPv4Network | ipaddress.IPv6Network:

@@ -205,6 +205,8 @@ def anti_affinity(host: Host, request: RequestSpec, world: World) -> bool:
         return True
     if not request.group_members:
         return host.host not in {*request.group_hosts, *world.picked}
+    if request.group_max_server_per_host == 1 and host.host in request.group_hosts:
+        return False
     return members_on(host, request, world) < request.group_max_server_per_host
 
 

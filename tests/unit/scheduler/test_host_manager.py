@@ -230,4 +230,6 @@ def test_hosts_up():
     host_manager.refresh()
     assert ["a"] == host_manager.hosts_up()
     clock.advance(61)
+    assert ["a"] == host_manager.hosts_up()  # nobody has looked since
+    host_manager.refresh()
     assert [] == host_manager.hosts_up()
