@@ -115,9 +115,9 @@ def load_config(
             description=description,
             default_config_files=_default_config_files(),
         )
+        _read_all(conf)
     except cfg.ConfigFilesNotFoundError as missing:
         raise SystemExit(f"{prog}: {missing}") from None
-        _read_all(conf)
     except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.ConfigFilesPermissionDeniedError) as bad:
         raise SystemExit(f"{prog}: {bad}") from None
     if setup_logging:

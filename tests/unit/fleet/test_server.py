@@ -58,6 +58,9 @@ def test_a_bug_stays_a_bug() -> None:
 
 
 LARGE = [
+    ("fifty lists in one another", functools.reduce(lambda inner, _: [inner], range(50), []), "nested too deeply"),
+    ("a number that is none", {"hint": float("nan")}, "not finite"),
+    ("NUL in a hint", {"hint": ["a\x00b"]}, "NUL"),
     ("a mebibyte of text", {"hint": "x" * 2**20}, "is 1048"),
     (
         "a hundred thousand brackets",

@@ -10,6 +10,7 @@ import pytest
 
 from scheduler.booking import Booking, Ledger
 from scheduler.consumption import Consumption
+from scheduler.instance_index import TrackedInstance
 from tests import factories
 from tests.factories import NOW, NOW_S, PlacedInstance, Service, aggregate, changes, node, request, uuid
 
@@ -226,3 +227,42 @@ def test_nova_attributes_of_a_host():
     assert (True, "broken fan") == (state.service["disabled"], state.service["disabled_reason"])
     with pytest.raises(AttributeError):
         _ = state.no_such_thing
+
+
+def test_a_late_cast_takes_nothing_back():
+    """What the feed has told of an instance stands: its host, its type, and that it is gone."""
+    cache = factories.cache(
+        factories.node("h0"),
+        factories.node("h1"),
+        instances=[PlacedInstance(uuid(1), "h0", instance_type_id=7), PlacedInstance(uuid(2), "h0", deleted=True)],
+    )
+    cache.hint_instances(
+        [TrackedInstance(uuid(1), "h1"), TrackedInstance(uuid(2), "h1"), TrackedInstance(uuid(3), "h1")]
+    )
+    cache.hint_instances([TrackedInstance(uuid(1), "h0", vm_state="active")])
+    assert {uuid(1)} == cache.confirmed_on("h0")
+    assert {uuid(3)} == cache.confirmed_on("h1")
+    assert 7 == cache.candidates(NOW_S).state(0).instances[uuid(1)].instance_type_id
+
+
+def test_plugins_cannot_write_into_what_is_known():
+    """A plugin's notes on a host's stats are gone with the request, and aggregates cannot be written at all."""
+    cache = factories.cache(
+        factories.node("h0", stats={"a": "1"}), aggregates=[factories.aggregate(["h0"], availability_zone="z")]
+    )
+    state = cache.candidates(NOW_S).state(0)
+    state.stats["seen"] = 1
+    with pytest.raises(TypeError):
+        state.aggregates[0].metadata["availability_zone"] = "elsewhere"
+    assert {"a": "1"} == cache.candidates(NOW_S).state(0).stats
+
+
+def test_a_full_comparison_lets_go_of_values_that_no_host_has():
+    """However often a host's capabilities change, only those that some host has are kept for good."""
+    cache = factories.cache(factories.node("h0"))
+    for number in range(50):
+        cache.apply(factories.changes([factories.node("h0", cpu_info=f'{{"model": "m{number}"}}')], number + 2))
+    cache.apply(factories.changes([factories.node("h0", cpu_info='{"model": "m49"}')], 60, full=True))
+    state = cache.candidates(NOW_S).state(0)
+    assert "m49" in state.cpu_info
+    assert len(cache._table.interned["capabilities"].values) <= 3

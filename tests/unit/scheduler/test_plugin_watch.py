@@ -81,6 +81,7 @@ MISCONDUCT = [
     ("a weight that is a text", BadWeigher(lambda: "5"), "Weigher BadWeigher", "gave '5' as the raw weight of host a"),
     ("no weight", BadWeigher(lambda: None), "Weigher BadWeigher", "gave None as the raw weight of host a"),
     ("NaN in a column", BadRaw(numpy.array([1.0, numpy.nan])), "Weigher BadRaw", "that is not a number"),
+    ("a multiplier that is NaN", weights.RAMWeigher(float("nan")), "Weigher RAMWeigher", "gave nan as the multiplier"),
     ("a column too short", BadRaw(numpy.array([1.0])), "Weigher BadRaw", "an array of 2 numbers is wanted"),
 ]  # fmt: skip
 

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A configuration that cannot be worked with ends the program in one line, at start."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from oslo_config import cfg
+
+from fleet import conf as fleet_conf
+
+WRONG = [
+    ("out of range", "report_interval = 0"),
+    ("not a number", "service_down_time = soon"),
+    ("not a line of options", "report_interval"),
+]
+
+
+@pytest.mark.parametrize(("what", "line"), WRONG, ids=[case[0] for case in WRONG])
+def test_a_wrong_option_ends_the_program(tmp_path: pathlib.Path, what: str, line: str) -> None:
+    """Also one that is only read much later, and the message names it."""
+    path = tmp_path / "fleet.conf"
+    path.write_text(f"[DEFAULT]\n{line}\n")
+    with pytest.raises(SystemExit) as ended:
+        fleet_conf.load_config(["--config-file", str(path)], "fleet-test", conf=cfg.ConfigOpts(), setup_logging=False)
+    assert str(ended.value).startswith("fleet-test: ")
+    assert line.split(" ")[0] in str(ended.value)
