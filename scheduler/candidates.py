@@ -18,6 +18,9 @@ from scheduler.host_table import PRESENT, HostTable, Key
 from scheduler.instance_index import InstanceIndex, TrackedInstance
 from scheduler.recall import Recall
 
+#: Of fewer hosts, all are judged anew sooner than it is found out which have changed.
+_WORTH_RECALLING = 4096
+
 
 class Inventory:
     """All that is known of the hosts: the table, the instances on them, their aggregates and service records."""
@@ -28,6 +31,18 @@ class Inventory:
         self.aggregates: dict[int, Aggregate] = {}
         self.disabled_reasons: dict[str, str] = {}
         self.recall = Recall()
+        self._metadata_keys: frozenset[str] | None = None
+
+    def aggregates_changed(self) -> None:
+        """To be called when ``aggregates`` has changed: what was made of it before is void."""
+        self.recall.forget()
+        self._metadata_keys = None
+
+    def metadata_keys(self) -> frozenset[str]:
+        """All keys of all aggregates' metadata."""
+        if self._metadata_keys is None:
+            self._metadata_keys = frozenset(key for each in self.aggregates.values() for key in each.metadata)
+        return self._metadata_keys
 
 
 class _Work:
@@ -73,7 +88,7 @@ class Candidates:
 
     def recalled(self, key: Hashable, judge: Callable[[Candidates], numpy.ndarray]) -> numpy.ndarray:
         """``judge`` of these candidates, or what it said before under ``key`` with only changed hosts asked about again."""
-        if self._rows is not None or self._work.columns:
+        if self._rows is not None or self._work.columns or self._table.size < _WORTH_RECALLING:
             return judge(self)
         return self._inventory.recall.mask(
             self._table, key, lambda rows: judge(self if rows is None else self.subset(rows))
@@ -157,7 +172,7 @@ class Candidates:
 
     def in_aggregates(self, key: str) -> bool:
         """Whether any aggregate's metadata has this key: if not, nobody's need be looked at."""
-        return any(key in aggregate.metadata for aggregate in self._inventory.aggregates.values())
+        return key in self._inventory.metadata_keys()
 
     def instances_by_host(self) -> Mapping[str, Mapping[str, TrackedInstance]]:
         """All that the database and the bookings show; picks of this request are not among them."""

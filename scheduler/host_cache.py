@@ -160,7 +160,7 @@ class HostCache:
             if self._ledger.get(uuid) is None:
                 self._inventory.instances.remove(uuid)
         aggregates = {aggregate.id for aggregate in changes.aggregates}
-        self._inventory.recall.forget()
+        self._inventory.aggregates_changed()
         for number in [number for number in self._inventory.aggregates if number not in aggregates]:
             self._drop_aggregate(number)
 
@@ -276,7 +276,7 @@ class HostCache:
 
     def _apply_aggregates(self, aggregates: Iterable[Any]) -> None:
         if aggregates:
-            self._inventory.recall.forget()
+            self._inventory.aggregates_changed()
         for changed in aggregates:
             if changed.deleted:
                 self._drop_aggregate(changed.id)

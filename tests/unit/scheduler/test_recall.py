@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import hypothesis
 import numpy
@@ -13,11 +15,19 @@ import pytest
 from hypothesis import strategies as st
 
 from fleet.objects import RequestSpec
-from scheduler import filtering, filters
+from scheduler import candidates, filtering, filters
 from scheduler.candidates import Candidates
 from scheduler.filters import ColumnFilter
 from scheduler.host_cache import HostCache
 from tests import factories
+
+
+@pytest.fixture(autouse=True, scope="module")
+def always_recalled() -> Iterator[None]:
+    """Also of the few hosts of a test."""
+    with mock.patch.object(candidates, "_WORTH_RECALLING", 0):
+        yield
+
 
 FILTERS = (
     filters.RamFilter(),
