@@ -12,7 +12,6 @@ from oslo_config import cfg
 from oslo_db import options as db_options
 from oslo_log import log as logging
 
-from fleet import errors
 from fleet.hardware import conf as hardware_conf
 
 DEFAULT_CONFIG_FILE = "/etc/fleet/fleet.conf"
@@ -148,9 +147,3 @@ def _check_liveness(conf: cfg.ConfigOpts) -> None:
             raised,
         )
         conf.set_override("service_down_time", raised)
-
-
-def require(condition: bool, option: str, reason: str) -> None:
-    """:raises errors.ConfigError: naming ``option``, unless ``condition``"""
-    if not condition:
-        raise errors.ConfigError(option=option, reason=reason)

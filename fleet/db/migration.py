@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pathlib
 
-import sqlalchemy as sa
 from alembic import command, script
 from alembic import config as alembic_config
 from alembic.runtime import migration
@@ -72,7 +71,3 @@ def differences(database: Database) -> list[object]:
     with database.engine.connect() as connection:
         context = migration.MigrationContext.configure(connection)
         return autogenerate.compare_metadata(context, models.METADATA)
-
-
-def table_names(database: Database) -> list[str]:
-    return sa.inspect(database.engine).get_table_names()
