@@ -16,7 +16,7 @@ from compute_agent.host import Host
 from compute_agent.ledger import Ledger, Unanswered
 from compute_agent.notifications import Notifications
 from compute_agent.resource_tracker import ResourceTracker
-from fleet import errors
+from fleet import errors, failpoints
 from fleet.context import RequestContext
 from fleet.objects import Instance, fields
 
@@ -99,10 +99,15 @@ class Builder:
             raise _Failed(CLAIM, unknown) from None
 
     def _attempt(self, context: RequestContext, order: BuildOrder, tracker: ResourceTracker) -> Instance:
+        failpoints.hit("agent.claim.before")
         with self._claim(order, tracker) as claim:
+            failpoints.hit("agent.claim.after")
             instance = self._record(context, order, tracker, claim)
+            failpoints.hit("agent.record.after")
             power_state = self._spawn(context, instance, tracker)
+            failpoints.hit("agent.spawn.after")
             self._finish(context, order, instance, power_state)
+            failpoints.hit("agent.finish.after")
             return instance
 
     def _claim(self, order: BuildOrder, tracker: ResourceTracker) -> claims.Claim:
@@ -136,6 +141,7 @@ class Builder:
     def _spawn(self, context: RequestContext, instance: Instance, tracker: ResourceTracker) -> int:
         """Returns the new guest's power state."""
         try:
+            failpoints.hit("agent.spawn.before")
             self._host.driver.spawn(context, instance, instance.image)
             return self._host.driver.get_info(instance.uuid).state
         except Exception as failure:
@@ -170,6 +176,7 @@ class Builder:
         LOG.info("This attempt failed in step %s: %s", failed.step, failure["message"])
         self._notifications.create(context, "error", self._host.name, order.instance, failed.cause)
         uuid, attempt, name = order.instance.uuid, order.attempt, self._host.name
+        failpoints.hit("agent.hand_back.before")
         try:
             if failed.final:
                 self._ledger.abort_build(context, uuid, attempt, name, node, failure)
@@ -179,6 +186,7 @@ class Builder:
             LOG.info("The build has moved on by itself: %s", stale.message)
         except Unanswered as unanswered:
             LOG.warning("The conductor will find this failed build by itself: %s", unanswered)
+        failpoints.hit("agent.hand_back.after")
 
 
 def failure_record(step: str, cause: Exception, duration_s: float) -> dict[str, Any]:

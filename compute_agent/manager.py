@@ -15,7 +15,7 @@ from compute_agent.build import Builder, BuildOrder
 from compute_agent.host import Host
 from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger
-from fleet import errors
+from fleet import errors, failpoints
 from fleet.context import RequestContext
 from fleet.objects import fields
 from fleet.rpc.server import endpoint
@@ -40,6 +40,7 @@ class ComputeManager:
         except errors.InvalidInput as invalid:
             LOG.error("Dropping a build order: %s", invalid.message)
             return
+        failpoints.hit("agent.order.before")
         work = functools.partial(self._builder.run, context, order)
         if not self._lanes.submit(order.instance.uuid, work, takes_slot=True):
             LOG.info("Not beginning the build of %s: the agent is stopping", order.instance.uuid)

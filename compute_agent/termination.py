@@ -7,6 +7,7 @@ from oslo_log import log as logging
 
 from compute_agent.host import Host
 from compute_agent.ledger import Ledger, Unanswered
+from fleet import failpoints
 from fleet.context import RequestContext
 
 LOG = logging.getLogger(__name__)
@@ -18,9 +19,11 @@ def terminate(context: RequestContext, host: Host, ledger: Ledger, instance_uuid
     May be repeated. If the driver fails the row stays ``deleting``, and the conductor asks again.
     """
     context = context.about(instance_uuid=instance_uuid, host=host.name)
+    failpoints.hit("agent.destroy.before")
     if instance_uuid in host.driver.list_instance_uuids():
         host.driver.destroy(context, instance_uuid)
     host.release(instance_uuid)
+    failpoints.hit("agent.destroy.after")
     try:
         ledger.instance_destroyed(context, instance_uuid, host.name)
     except Unanswered as unanswered:

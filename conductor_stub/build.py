@@ -13,7 +13,7 @@ from oslo_log import log as logging
 from conductor_stub import faults, request_spec, transitions
 from conductor_stub.limits import Limits, step_deadline
 from conductor_stub.transitions import Failure, Next
-from fleet import errors
+from fleet import errors, failpoints
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import groups, history, instances
@@ -134,10 +134,12 @@ class Builder:
 
     def hand_out(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
         """Offer waiting builds to any conductor. A message that cannot be sent is left to the sweeper."""
+        failpoints.hit("conductor.hand_out.before")
         try:
             self._tasks.build_instances(context, list(uuids), attempt)
         except oslo_messaging.MessagingException as lost:
             LOG.warning("Could not hand out %d builds (%s); the sweeper will", len(uuids), lost)
+        failpoints.hit("conductor.hand_out.after")
 
     def scheduling_request(self, rows: Sequence[Any]) -> dict[str, Any]:
         """What the scheduler would be asked for these instances of one request, as if none had been tried."""
@@ -162,7 +164,9 @@ class Builder:
         return properties
 
     def _select(self, context: RequestContext, rows: Sequence[sa.Row], properties: dict[str, Any]) -> list[Selection]:
+        failpoints.hit("conductor.select.before")
         answer = self._scheduler.select_destinations(context, _request_spec(rows), properties)
+        failpoints.hit("conductor.select.after")
         return [Selection.from_wire(each) for each in answer]
 
     def _send(
@@ -176,6 +180,7 @@ class Builder:
     ) -> None:
         """Cast one build to its host. An agent without a queue is a failed attempt, known at once."""
         context = context.about(instance_uuid=row.uuid, attempt=attempt, host=place.host)
+        failpoints.hit("conductor.cast.before")
         try:
             self._compute.build_and_run_instance(
                 context,
@@ -194,6 +199,7 @@ class Builder:
             self.reschedule(context, row.uuid, attempt, place.host, place.nodename, failure, alternates)
         except oslo_messaging.MessagingException as lost:
             LOG.warning("Could not cast to host %s (%s); the sweeper will try again", place.host, lost)
+        failpoints.hit("conductor.cast.after")
 
     def _fail(self, context: RequestContext, rows: Sequence[sa.Row], attempt: int, error: Exception) -> None:
         uuids = [row.uuid for row in rows]

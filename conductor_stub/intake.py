@@ -14,7 +14,7 @@ from oslo_utils import uuidutils
 
 from conductor_stub.build import Builder
 from conductor_stub.limits import Limits, step_deadline
-from fleet import errors, states
+from fleet import errors, failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
 from fleet.db import flavors, groups, history, instances
@@ -137,6 +137,7 @@ def _resolve(connection: sa.Connection, request: BuildRequest) -> tuple[Flavor, 
     return flavor, group
 
 
+@failpoints.commits("conductor.accept")
 def _insert(
     tx: Transaction,
     stored: dict[str, Any],

@@ -12,7 +12,7 @@ from oslo_log import log as logging
 
 from conductor_stub import termination
 from conductor_stub.limits import Limits, step_deadline
-from fleet import errors, states
+from fleet import errors, failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import groups, history, hosts, instances, services
@@ -98,6 +98,7 @@ class Records:
             LOG.info("Instance is DELETED")
 
 
+@failpoints.commits("conductor.claim")
 def _claim(
     tx: Transaction,
     uuid: str,
@@ -131,6 +132,7 @@ def _claim(
     return instances.get(tx, uuid)
 
 
+@failpoints.commits("conductor.finish")
 def _finish(
     tx: Transaction,
     uuid: str,

@@ -18,7 +18,7 @@ from conductor_stub.build import Builder
 from conductor_stub.limits import Limits, step_deadline
 from conductor_stub.termination import Termination
 from conductor_stub.transitions import Failure
-from fleet import states
+from fleet import failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext, new_context
 from fleet.db import instances, services
@@ -122,6 +122,7 @@ def _on_down_hosts(connection: sa.Connection, now: datetime.datetime, down_time_
     return [row for row in spawning if row.host in down]
 
 
+@failpoints.commits("conductor.postpone")
 def _postpone(tx: Transaction, row: sa.Row, retry_at: datetime.datetime, now: datetime.datetime) -> bool:
     """Back to ``scheduling``, due again at ``retry_at``; False when somebody else has acted on the step."""
     moved = tx.execute(
@@ -151,6 +152,7 @@ def _postpone_deletion(tx: Transaction, row: sa.Row, retry_at: datetime.datetime
     return moved.rowcount == 1
 
 
+@failpoints.commits("conductor.time_out")
 def _end_overdue(tx: Transaction, uuid: str, error: Exception, request_id: str | None, now: datetime.datetime) -> bool:
     row = instances.lock(tx, uuid)
     over = row.vm_state == states.BUILDING and row.task_state in states.BUILD_STEPS and row.deadline <= now

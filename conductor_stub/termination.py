@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from oslo_log import log as logging
 
 from conductor_stub.limits import Limits, step_deadline
-from fleet import states
+from fleet import failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import history, instances, services
@@ -60,6 +60,7 @@ class Termination:
             LOG.warning("Could not cast to host %s (%s); the sweeper will try again", host, lost)
 
 
+@failpoints.commits("conductor.terminate")
 def _begin(
     tx: Transaction, uuid: str, retry_at: datetime.datetime, request_id: str | None, now: datetime.datetime
 ) -> str | None:
@@ -75,6 +76,7 @@ def _begin(
     return row.host
 
 
+@failpoints.commits("conductor.destroyed")
 def destroyed(tx: Transaction, uuid: str, host: str, request_id: str | None, now: datetime.datetime) -> bool:
     """The guest on ``host`` is gone: delete the row if it was to go; whether it was."""
     row = instances.lock(tx, uuid)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from conductor_stub import faults, request_spec
 from conductor_stub.limits import Limits, step_deadline
-from fleet import errors, states
+from fleet import errors, failpoints, states
 from fleet.db import history, instances
 from fleet.db.engine import Transaction
 from fleet.objects import Place
@@ -60,6 +60,7 @@ def end_in_error(
     )
 
 
+@failpoints.commits("conductor.fail")
 def fail_builds(
     tx: Transaction,
     uuids: Sequence[str],
@@ -82,6 +83,7 @@ def fail_builds(
     return failed
 
 
+@failpoints.commits("conductor.reschedule")
 def fail_attempt(
     tx: Transaction,
     uuid: str,
@@ -117,6 +119,7 @@ def fail_attempt(
     return Next(row, places[0], places[1:]) if places else Next(row)
 
 
+@failpoints.commits("conductor.abort")
 def abort_build(
     tx: Transaction,
     uuid: str,
@@ -162,6 +165,7 @@ def _record(
     )
 
 
+@failpoints.commits("conductor.put_back")
 def put_back(
     tx: Transaction, uuids: Sequence[str], attempt: int, retry_at: datetime.datetime, now: datetime.datetime
 ) -> None:

@@ -12,6 +12,7 @@ from oslo_config import cfg
 from oslo_db import options as db_options
 from oslo_log import log as logging
 
+from fleet import errors, failpoints
 from fleet.hardware import conf as hardware_conf
 
 DEFAULT_CONFIG_FILE = "/etc/fleet/fleet.conf"
@@ -77,11 +78,12 @@ NOISY = ["amqp=WARN", "oslo.messaging=INFO", "oslo_messaging=INFO", "sqlalchemy=
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(COMMON_OPTS)
     hardware_conf.register_opts(conf)
+    failpoints.register_opts(conf)
 
 
 def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
     """For oslo-config-generator."""
-    return [("DEFAULT", COMMON_OPTS), *hardware_conf.list_opts()]
+    return [("DEFAULT", COMMON_OPTS), *hardware_conf.list_opts(), *failpoints.list_opts()]
 
 
 def load_config(
@@ -122,6 +124,10 @@ def load_config(
     if setup_logging:
         logging.setup(conf, prog)
     _check_liveness(conf)
+    try:
+        failpoints.arm(conf)
+    except errors.ConfigError as wrong:
+        raise SystemExit(f"{prog}: {wrong.message}") from None
     return conf
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_utils import uuidutils
 
-from fleet import errors
+from fleet import errors, failpoints
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection
 from scheduler import capacity_count, decision, domain, loading
@@ -51,9 +51,11 @@ class FilterScheduler(Scheduler):
         payload = {"request_spec": dict(request.request_spec)}
         self.notifier.info(context, "scheduler.select_destinations.start", payload)
         self._update_host_states()
+        failpoints.hit("scheduler.decide.before")
         named = _named(request)
         supervision = self._prepare(named)
         made = self.host_manager.decide(self._decision(context, named, supervision), named.instance_uuids)
+        failpoints.hit("scheduler.decide.after")
         if not made.complete:
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
         self.notifier.info(context, "scheduler.select_destinations.end", payload)

@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 from oslo_log import log as logging
 
-from fleet import errors
+from fleet import errors, failpoints
 from fleet.clock import Clock, utcnow
 from scheduler.candidates import Candidates
 from scheduler.domain import epoch_s
@@ -155,6 +155,7 @@ class HostManager:
         self._reads_begun += 1
         number, begun_at = self._reads_begun, epoch_s(self._clock())
         try:
+            failpoints.hit("scheduler.refresh.before")
             changes = self._feed.read(self._cache.generation)
         except Exception as failure:
             # Whatever the database or its driver raises: what is known may still do.

@@ -20,6 +20,7 @@ from oslo_db import api as db_api
 from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines
 
+from fleet import failpoints
 from fleet.db import models
 
 P = ParamSpec("P")
@@ -124,6 +125,8 @@ class Database:
             transaction = Transaction(connection)
             result = work(transaction, *args, **kwargs)
             transaction._stamp()
+            failpoints.before_commit(work)
+        failpoints.after_commit(work)
         return result
 
     def read(

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet import errors, states
+from fleet import errors, failpoints, states
 from fleet.db import hosts, models
 from fleet.db.engine import Transaction
 from fleet.objects import Flavor, Image, Instance
@@ -75,6 +75,7 @@ def on_host(connection: sa.Connection, host: str) -> Sequence[sa.Row]:
     return list_where(connection, INSTANCES.c.host == host)
 
 
+@failpoints.commits("conductor.take")
 def take(
     tx: Transaction, uuids: Sequence[str], attempt: int, step_deadline: datetime.datetime, now: datetime.datetime
 ) -> Sequence[sa.Row]:
