@@ -146,11 +146,15 @@ class Candidates:
         known = self._rare(name)
         verdicts: dict[int, bool] = {}
         passed = numpy.zeros(len(self), dtype=bool)
-        for position in numpy.flatnonzero(mask).tolist():
-            value = known.get(int(self.rows[position]))
-            if value is not None and id(value) not in verdicts:
-                verdicts[id(value)] = judge(value)
-            passed[position] = value is not None and verdicts[id(value)]
+        positions = numpy.flatnonzero(mask)
+        for position, row in zip(positions.tolist(), self.rows[positions].tolist(), strict=True):
+            value = known.get(row)
+            if value is None:
+                continue
+            verdict = verdicts.get(id(value))
+            if verdict is None:
+                verdict = verdicts[id(value)] = judge(value)
+            passed[position] = verdict
         return passed
 
     def by_host(self, judge: Callable[[HostState], Any], dtype: type = bool) -> numpy.ndarray:

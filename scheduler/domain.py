@@ -52,6 +52,8 @@ DEFAULT_RATIOS = {"cpu": 16.0, "ram": 1.5, "disk": 1.0}
 #: Names of rare values: those that picks take from, and the others.
 BOOKED = (HARDWARE,)
 UNBOOKED = ("stats", "metrics")
+#: JSON of nothing.
+_NOTHING = ("null", "{}", "[]", '""')
 #: Nodes that are alike share one value: filters judge it once. The rest of a large fleet is read anew.
 _HARDWARE_KEPT = 4096
 
@@ -111,25 +113,43 @@ def hardware_numbers(known: Hardware | None) -> dict[str, float]:
 
 
 def hardware(node: Any) -> Hardware | None:
-    """Of a node's row, or of a host state; None where there are neither cells nor devices."""
-    if not node.numa_topology and not node.pci_stats:
+    """Of a node's row, or of a host state; None where there are neither cells nor devices, nor ever were."""
+    # A host state of a plugin's test has not all that a row has.
+    texts = _json(node.numa_topology), _json(node.pci_stats), _json(getattr(node, "pci_device_pools", None))
+    if not any(texts):
         return None
     ratios = (
         node.cpu_allocation_ratio or DEFAULT_RATIOS["cpu"],
         node.ram_allocation_ratio or DEFAULT_RATIOS["ram"],
     )
-    return _hardware(json.dumps([node.numa_topology, node.pci_stats]), *ratios)
+    return _hardware(*texts, *ratios)
+
+
+def _json(value: Any) -> str:
+    """The JSON text of a value that may be one already; empty if there is nothing in it."""
+    if not value:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return "" if text in _NOTHING else text
 
 
 @functools.lru_cache(_HARDWARE_KEPT)
-def _hardware(text: str, cpu_ratio: float, ram_ratio: float) -> Hardware | None:
-    topology, pci_stats = json.loads(text)
+def _hardware(topology: str, pci_stats: str, stock: str, cpu_ratio: float, ram_ratio: float) -> Hardware | None:
     try:
-        known = numa.HostTopology.from_wire(topology), pools.ordered(pci.pools_from_wire(pci_stats))
+        known = numa.HostTopology.from_wire(topology), _pools(pci_stats)
+        all_pools = _pools(stock)
     except errors.InvalidInput as bad:
         LOG.warning("A host's NUMA topology or PCI pools cannot be read, it counts as having none: %s", bad.message)
         return None
-    return Hardware(*known, numa.Limits(cpu_ratio, ram_ratio)) if any(known) else None
+    if not any(known) and not all_pools:
+        return None
+    return Hardware(*known, numa.Limits(cpu_ratio, ram_ratio), all_pools)
+
+
+@functools.lru_cache(_HARDWARE_KEPT)
+def _pools(text: str) -> pools.Pools:
+    """:raises errors.InvalidInput:"""
+    return pools.ordered(pci.pools_from_wire(text))
 
 
 def capabilities(node: Any) -> Capabilities:

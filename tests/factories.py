@@ -60,6 +60,7 @@ class Node:
     supported_instances: Sequence[Sequence[str]] = ()
     numa_topology: Any = None
     pci_stats: Any = None
+    pci_device_pools: Any = None
     metrics: Any = None
     stats: Any = None
     updated_at: datetime.datetime | None = NOW

@@ -24,6 +24,8 @@ HEARTBEAT_PERIOD = seconds(1)
 #: Two daemons' clocks and a transaction's length may put a heartbeat behind one already read.
 HEARTBEAT_OVERLAP = seconds(5)
 
+#: As text: most are like one that the scheduler has parsed before.
+_TEXT_COLUMNS = ["numa_topology", "pci_stats", "pci_device_pools"]
 _NODE_COLUMNS = [
     NODES.c[name]
     for name in [
@@ -54,14 +56,12 @@ _NODE_COLUMNS = [
         "host_ip",
         "cpu_info",
         "supported_instances",
-        "numa_topology",
-        "pci_stats",
         "metrics",
         "stats",
         "updated_at",
         "deleted",
     ]
-]
+] + [sa.cast(NODES.c[name], sa.Text).label(name) for name in _TEXT_COLUMNS]
 _SERVICE_COLUMNS = [
     SERVICES.c[name]
     for name in ["id", "host", "binary", "disabled", "disabled_reason", "forced_down", "last_seen_up", "deleted"]

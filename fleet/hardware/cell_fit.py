@@ -24,6 +24,14 @@ def fit_cell(host: HostCell, cell: InstanceCell, limits: Limits | None) -> Insta
     return _pinned(host, held) if cell.pcpuset else held
 
 
+def fits_cell(host: HostCell, cell: InstanceCell, limits: Limits | None) -> bool:
+    """Whether :func:`fit_cell` gives a cell."""
+    if not _can_ever_fit(host, cell) or not _has_room(host, cell, limits):
+        return False
+    has_pages = pages.room_without_size(host, cell) if cell.pagesize is None else pages.choose(host, cell) is not None
+    return has_pages and (not cell.pcpuset or pinning.can_pin(host, cell))
+
+
 def _can_ever_fit(host: HostCell, cell: InstanceCell) -> bool:
     if cell.memory > host.memory or len(cell.pcpuset) > len(host.dedicated_cpus):
         return False

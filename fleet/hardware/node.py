@@ -23,11 +23,20 @@ class Held:
 
 @dataclasses.dataclass(frozen=True)
 class Hardware:
-    """What a node has, less what is held of it. ``limits`` stretch its cells for vcpus that float."""
+    """What a node has, less what is held of it. ``limits`` stretch its cells for vcpus that float.
+
+    ``stock`` are all its pools, with the devices that are held; empty where that is not known.
+    """
 
     topology: HostTopology | None = None
     pools: pools.Pools = ()
     limits: Limits | None = None
+    stock: pools.Pools = ()
+
+    def emptied(self) -> Hardware:
+        """The same node with nothing on it."""
+        topology = self.topology.emptied() if self.topology else None
+        return dataclasses.replace(self, topology=topology, pools=self.stock or self.pools)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +76,17 @@ def fit(hardware: Hardware, wanted: Wanted, packing: bool = False) -> Held | Non
         hardware.topology, wanted.topology, hardware.limits, hardware.pools, wanted.devices, packing
     )
     return None if found is None else Held(found.topology, found.devices.taken)
+
+
+def fits(hardware: Hardware, wanted: Wanted) -> bool:
+    """Whether :func:`fit` finds a way; found out without going it, as the scheduler asks this of every host."""
+    if wanted.topology is None:
+        return pools.allocate(hardware.pools, wanted.devices) is not None
+    if hardware.topology is None:
+        return False
+    return topology_fit.fits_topology(
+        hardware.topology, wanted.topology, hardware.limits, hardware.pools, wanted.devices
+    )
 
 
 def take(hardware: Hardware, held: Held) -> Hardware:

@@ -37,6 +37,13 @@ def pin(host: HostCell, cell: InstanceCell) -> Pinning | None:
     return found
 
 
+def can_pin(host: HostCell, cell: InstanceCell) -> bool:
+    """Whether :func:`pin` finds CPUs. Without conditions on threads any that are free will do."""
+    if cell.cpu_thread_policy in (None, PREFER) and _guest_threads(cell) == 1:
+        return len(host.free_cpus) >= len(cell.pcpuset)
+    return pin(host, cell) is not None
+
+
 def _cores(host: HostCell) -> list[Cpus]:
     """Threads by core, in the host's order; a CPU of which no siblings are known is a core by itself."""
     known = frozenset().union(*host.siblings)

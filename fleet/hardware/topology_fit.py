@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 from fleet.hardware import pools
-from fleet.hardware.cell_fit import fit_cell
+from fleet.hardware.cell_fit import fit_cell, fits_cell
 from fleet.objects.numa import HostCell, HostTopology, InstanceCell, InstanceTopology, Limits
 from fleet.objects.pci import PciRequest
 
@@ -49,6 +49,49 @@ def fit_topology(
     allocation = devices(places)
     assert allocation is not None
     return Fit(InstanceTopology(tuple(held)), allocation)
+
+
+def fits_topology(
+    host: HostTopology,
+    instance: InstanceTopology,
+    limits: Limits | None = None,
+    free: pools.Pools = (),
+    requests: Sequence[PciRequest] = (),
+) -> bool:
+    """Whether there is any arrangement: in which order cells are tried does not matter for that."""
+    cells, places = instance.cells, host.cells
+    if len(cells) == 1 and not requests:  # what most ask for
+        return any(fits_cell(place, cells[0], limits) for place in places)
+    if len(cells) > len(places):
+        return False
+    if not requests:
+        return most_placed(host, instance, limits) == len(cells)
+    fits = functools.cache(lambda number, place: fits_cell(places[place], cells[number], limits))
+
+    def near(chosen: Sequence[int]) -> pools.Allocation | None:
+        return pools.allocate(free, requests, [places[place] for place in chosen], places)
+
+    return _arrange(len(cells), len(places), fits, near) is not None
+
+
+def most_placed(host: HostTopology, instance: InstanceTopology, limits: Limits | None = None) -> int:
+    """How many of the instance's cells the host could take at once, devices aside."""
+    holder: dict[int, int] = {}
+
+    def place(number: int, allowed: Sequence[Sequence[int]], seen: set[int]) -> bool:
+        """Put a cell where it fits, moving those in its way to where else they fit."""
+        for where in allowed[number]:
+            if where not in seen:
+                seen.add(where)
+                if where not in holder or place(holder[where], allowed, seen):
+                    holder[where] = number
+                    return True
+        return False
+
+    allowed = [
+        [where for where, there in enumerate(host.cells) if fits_cell(there, cell, limits)] for cell in instance.cells
+    ]
+    return sum(place(number, allowed, set()) for number in range(len(allowed)))
 
 
 def ordered_cells(

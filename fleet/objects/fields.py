@@ -61,6 +61,14 @@ def parse(cls: type[Value], data: object, field: str = "") -> Value:
         raise errors.InvalidInput(field=field or "request", reason="is nested too deeply") from None
 
 
+def parse_text(cls: type[Value], text: str) -> Value | None:
+    """A ``cls`` straight from its JSON text, at a fraction of the cost; None if it is not plainly one: ask :func:`parse`."""
+    try:
+        return _adapter(cls).validate_json(text)  # type: ignore[arg-type] # a class is hashable
+    except (pydantic.ValidationError, RecursionError):
+        return None
+
+
 def invalid_input(invalid: pydantic.ValidationError, field: str = "") -> errors.InvalidInput:
     """The first of pydantic's complaints, as the error that callers see."""
     first = invalid.errors(include_url=False, include_input=False)[0]

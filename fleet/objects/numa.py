@@ -90,8 +90,9 @@ class HostTopology:
     @classmethod
     def from_wire(cls, data: object, field: str = "numa_topology") -> HostTopology | None:
         """A dict with ``cells``, or its JSON; nothing, or no cells, is no topology. :raises errors.InvalidInput:"""
-        data = structure.plain(data or None, field)
-        topology = fields.parse(cls, data, field) if data else cls(())
+        known = fields.parse_text(cls, data) if isinstance(data, str) else None
+        data = structure.plain(data or None, field) if known is None else None
+        topology = known or (fields.parse(cls, data, field) if data else cls(()))
         ids = [cell.id for cell in topology.cells]
         if len(set(ids)) < len(ids):
             raise errors.InvalidInput(field=f"{field}.cells", reason="two cells have the same id")

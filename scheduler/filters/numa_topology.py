@@ -41,7 +41,7 @@ class NUMATopologyFilter(ColumnFilter):
         return hosts.narrowed(
             may,
             HARDWARE,
-            lambda hardware: (not threads or _has_threads(hardware)) and node.fit(hardware, wanted) is not None,
+            lambda hardware: (not threads or _has_threads(hardware)) and node.fits(hardware, wanted),
         )
 
     def recall_key(self, request: RequestSpec) -> Hashable | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -65,11 +66,11 @@ def claim(conductor: Conductor, agent: ResourceTracker) -> str:
 
 def node_row(conductor: Conductor) -> dict[str, Any]:
     (node,) = ChangeFeed(conductor.database).read(0).nodes
-    cells = node.numa_topology["cells"]
+    cells = json.loads(node.numa_topology)["cells"]
     return {
         "pinned": [cell["pinned_cpus"] for cell in cells],
         "memory": [cell["memory_usage"] for cell in cells],
-        "free": [pool["count"] for pool in node.pci_stats],
+        "free": [pool["count"] for pool in json.loads(node.pci_stats)],
     }
 
 

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
-import pytest
+import dataclasses
 
-from fleet.hardware.cell_fit import fit_cell
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleet.hardware.cell_fit import fit_cell, fits_cell
 from fleet.objects import numa
 from fleet.objects.numa import ANY_PAGES, LARGE_PAGES, SMALL_PAGES, CpuTopology, Limits, Pages
 from tests.unit.hardware.builders import NO_OVERCOMMIT, cell, host_cell, pinned
@@ -179,3 +183,32 @@ def test_mixed_pins_some_and_lets_the_others_float():
 def test_the_held_cell_bears_the_host_cells_id():
     """That is how its usage is found again."""
     assert 7 == fit_cell(host_cell(7), cell(0), NO_OVERCOMMIT).id
+
+
+HOST_CELLS = st.builds(
+    host_cell,
+    cpus=st.just(EIGHT),
+    threads=st.sampled_from([1, 2, 4]),
+    pcpuset=st.sampled_from([(), [8, 9, 10, 11]]),
+    pinned=st.sets(st.sampled_from([0, 1, 4, 6, 8, 9]), max_size=4),
+    cpu_usage=st.sampled_from([0, 4, 7]),
+    memory_usage=st.sampled_from([0, 3000]),
+    mempages=st.sampled_from([(), PAGES]),
+).map(lambda cell: cell if cell.pcpuset else dataclasses.replace(cell, pcpuset=None))
+INSTANCE_CELLS = st.builds(
+    cell,
+    vcpus=st.sampled_from([range(1), range(2), range(5)]),
+    memory=st.sampled_from([512, 1024, 2047]),
+    pagesize=st.sampled_from([None, None, SMALL_PAGES, LARGE_PAGES, 2048]),
+    pcpuset=st.sampled_from([frozenset(), frozenset([0]), frozenset([0, 1])]),
+    cpu_thread_policy=st.sampled_from([None, "prefer", "isolate", "require"]),
+    cpu_topology=st.sampled_from([None, CpuTopology(threads=2)]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(host=HOST_CELLS, asked=INSTANCE_CELLS, limits=st.sampled_from([None, NO_OVERCOMMIT, Limits(4, 2)]))
+def test_whether_it_fits_without_fitting_it(host, asked, limits):
+    """The short way says the same as the long one."""
+    asked = dataclasses.replace(asked, cpuset=asked.cpuset | asked.pcpuset)
+    assert (fit_cell(host, asked, limits) is not None) is fits_cell(host, asked, limits)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.hardware.cell_fit import fit_cell
-from fleet.hardware.topology_fit import fit_topology
+from fleet.hardware.topology_fit import fit_topology, fits_topology
 from tests.unit.hardware.builders import (
     NO_OVERCOMMIT,
     cell,
@@ -118,6 +118,7 @@ def test_same_as_trying_all_permutations(used, wanted, near, count):
             expected = [place.id for place in places]
             break
     assert expected == ids(fit_topology(there, asked, NO_OVERCOMMIT, pools, requests))
+    assert (expected is not None) is fits_topology(there, asked, NO_OVERCOMMIT, pools, requests)
 
 
 def _spread(cells, near, with_devices):
