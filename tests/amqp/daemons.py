@@ -51,7 +51,7 @@ workers = 2
 sweep_interval = 1
 placing_timeout = 6
 retry_interval = 1
-[fake]
+{conductor}[fake]
 persist = true
 vcpus = 16
 memory_mb = 32768
@@ -61,7 +61,7 @@ local_gb = 500
 rabbit_quorum_queue = false
 amqp_durable_queues = true
 kombu_reconnect_delay = 0.5
-"""
+{more}"""
 
 
 class Trio:
@@ -75,9 +75,17 @@ class Trio:
         *,
         default: str = "",
         fake: str = "",
+        conductor: str = "",
+        more: str = "",
         debug: bool = False,
+        direct_url: str = "",
     ) -> None:
+        """``default``, ``fake`` and ``conductor`` end their sections, ``more`` the file.
+
+        ``direct_url``: how the tests themselves reach the broker where the daemons go through a proxy.
+        """
         self.directory = directory
+        self.database_url = database_url
         self.instances_path = directory / "instances"
         self.config_file = directory / "fleet.conf"
         self.config_file.write_text(
@@ -87,12 +95,16 @@ class Trio:
                 instances_path=self.instances_path,
                 default=default,
                 fake=fake,
+                conductor=conductor,
+                more=more,
                 debug=debug,
             )
         )
         self._commands: dict[str, list[str]] = {}
         self._processes: dict[str, subprocess.Popen] = {}
         conf = fleet_conf.load_config(["--config-file", str(self.config_file)], prog="tests", conf=cfg.CONF)
+        if direct_url:
+            conf.set_override("transport_url", direct_url)
         self._transport = transport.get_transport(conf)
         self.tasks = ComputeTaskAPI(self._transport, conf)
         self.scheduler = SchedulerAPI(self._transport, conf)
@@ -113,9 +125,10 @@ class Trio:
             [_script("fleet"), *arguments], capture_output=True, text=True, env=environment, check=False
         )
 
-    def start(self, name: str, program: str, *arguments: str) -> None:
+    def start(self, name: str, program: str, *arguments: str, command: Sequence[str] = ()) -> None:
+        """``command`` is run instead of the console script ``program``, with the same arguments."""
         self._commands[name] = [
-            _script(program),
+            *(command or [_script(program)]),
             "--config-file",
             str(self.config_file),
             *arguments,
@@ -123,7 +136,8 @@ class Trio:
         self.restart(name)
 
     def restart(self, name: str) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(PLUGINS)}
+        path = os.pathsep.join(filter(None, [str(PLUGINS), os.environ.get("PYTHONPATH")]))
+        environment = {**os.environ, "PYTHONPATH": path}
         with self.log_file(name).open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 self._commands[name],
@@ -133,6 +147,27 @@ class Trio:
                 stderr=log,
                 start_new_session=True,
             )
+
+    def names(self) -> list[str]:
+        """All that were ever started and not forgotten."""
+        return list(self._commands)
+
+    def is_running(self, name: str) -> bool:
+        return self._processes[name].poll() is None
+
+    def pid(self, name: str) -> int:
+        """Of the daemon's first process, which leads the group of all its workers."""
+        return self._processes[name].pid
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """To the daemon and its workers."""
+        os.killpg(self.pid(name), number)
+
+    def forget(self, name: str) -> None:
+        """Kill it for good."""
+        if self.is_running(name):
+            self.kill(name)
+        del self._commands[name], self._processes[name]
 
     def kill(self, name: str) -> None:
         """kill -9, workers and all."""

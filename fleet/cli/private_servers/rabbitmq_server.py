@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A RabbitMQ node of one's own."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import subprocess
+from collections.abc import Iterator, Mapping
+
+import amqp
+
+from fleet.cli.private_servers.process import Place, Server, find, free_ports, place
+
+
+class RabbitMQ(Server):
+    """``url`` is its transport URL."""
+
+    def __init__(self, place: Place, program: str, environment: Mapping[str, str], port: int, password: str) -> None:
+        super().__init__(place, [program], environment, lambda: _answers(port, password))
+        self.port = port
+        self.password = password
+        self.url = f"rabbit://guest:{password}@127.0.0.1:{port}/"
+
+    def ctl(self, *arguments: str) -> str:
+        """Run rabbitmqctl; returns what it printed. :raises ServerFailed:"""
+        program = find("rabbitmqctl", ["/usr/lib/rabbitmq/bin"], package="rabbitmq-server")
+        return self.place.run([program, "-q", *arguments], self._environment)
+
+
+@contextlib.contextmanager
+def rabbitmq() -> Iterator[str]:
+    """A RabbitMQ node; yields its transport URL."""
+    with rabbitmq_node() as node:
+        yield node.url
+
+
+@contextlib.contextmanager
+def rabbitmq_node() -> Iterator[RabbitMQ]:
+    """A RabbitMQ node that may be stopped, killed and started again."""
+    program = find("rabbitmq-server", ["/usr/lib/rabbitmq/bin"], package="rabbitmq-server")
+    port, dist_port, epmd_port = free_ports(3)
+    password = secrets.token_hex(16)
+    with place("rabbitmq", user=None) as here:
+        environment = {
+            "HOME": here.directory,
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_EPMD_PORT": str(epmd_port),
+            "RABBITMQ_NODENAME": f"fleet-{port}@localhost",
+            "RABBITMQ_NODE_PORT": str(port),
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_DIST_PORT": str(dist_port),
+            "RABBITMQ_MNESIA_BASE": here.path("mnesia"),
+            "RABBITMQ_LOG_BASE": here.path("log"),
+            "RABBITMQ_LOGS": "-",
+            "RABBITMQ_PID_FILE": here.path("pid"),
+            "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+            "RABBITMQ_CONFIG_FILE": here.write("rabbitmq.conf", f"default_pass = {password}\n"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": here.write("enabled_plugins", "[].\n"),
+            # A test node needs no more, and busy-waiting schedulers would take the machine from what is tested.
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none",
+        }
+        node = RabbitMQ(here, program, environment, port, password)
+        try:
+            with node.running():
+                yield node
+        finally:
+            # The node's own port mapper, a daemon that would stay behind.
+            subprocess.run(["epmd", "-port", str(epmd_port), "-kill"], capture_output=True, check=False)
+
+
+def _answers(port: int, password: str) -> bool:
+    try:
+        connection = amqp.Connection(f"127.0.0.1:{port}", userid="guest", password=password, connect_timeout=1)
+        connection.connect()
+        connection.close()
+    except (OSError, amqp.exceptions.AMQPError):
+        return False
+    return True

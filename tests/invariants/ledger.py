@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One snapshot of the database, read with plain SQL: none of the product's own queries is trusted here."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+Row = Mapping[str, Any]
+
+#: resource: (total, used, reserved, ratio) of a node's row, and what an instance's row claims of it. MB, GB, CPUs.
+RESOURCES = {
+    "memory_mb": ("memory_mb", "memory_mb_used", "reserved_memory_mb", "ram_allocation_ratio", "claimed_memory_mb"),
+    "disk_gb": ("local_gb", "local_gb_used", "reserved_disk_gb", "disk_allocation_ratio", "claimed_disk_gb"),
+    "vcpus": ("vcpus", "vcpus_used", "reserved_vcpus", "cpu_allocation_ratio", "claimed_vcpus"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Ledger:
+    """``instances`` include deleted ones; ``events`` and ``faults`` are by instance, ``members`` by group."""
+
+    read_at: datetime.datetime
+    nodes: Sequence[Row]
+    instances: Sequence[Row]
+    requests: Mapping[str, Row]
+    events: Mapping[str, Sequence[Row]]
+    faults: Mapping[str, Sequence[Row]]
+    groups: Mapping[str, Row]
+    members: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def read(cls, engine: sa.Engine) -> Ledger:
+        """Everything as of one moment. :raises sqlalchemy.exc.SQLAlchemyError: the database is away"""
+        with engine.connect() as connection:
+
+            def rows(query: str) -> list[Row]:
+                return [dict(row) for row in connection.execute(sa.text(query)).mappings()]
+
+            return cls(
+                read_at=datetime.datetime.now(datetime.UTC).replace(tzinfo=None),
+                nodes=rows("SELECT * FROM compute_nodes WHERE NOT deleted ORDER BY host"),
+                instances=rows("SELECT * FROM instances ORDER BY created_at, launch_index"),
+                requests={row["reservation_id"]: row for row in rows("SELECT * FROM build_requests")},
+                events=_by("instance_uuid", rows("SELECT * FROM instance_events ORDER BY id")),
+                faults=_by("instance_uuid", rows("SELECT * FROM instance_faults ORDER BY id")),
+                groups={row["uuid"]: row for row in rows("SELECT * FROM instance_groups")},
+                members={
+                    group: [row["instance_uuid"] for row in of_group]
+                    for group, of_group in _by("group_uuid", rows("SELECT * FROM instance_group_members")).items()
+                },
+            )
+
+    @property
+    def live(self) -> list[Row]:
+        return [row for row in self.instances if not row["deleted"]]
+
+    @property
+    def unsettled(self) -> list[Row]:
+        """On their way: to an end of their build, or out."""
+        return [row for row in self.live if row["vm_state"] == "building" or row["task_state"] is not None]
+
+    def on(self, node: Row) -> list[Row]:
+        where = (node["host"], node["hypervisor_hostname"])
+        return [row for row in self.instances if (row["host"], row["node"]) == where]
+
+    def spec(self, instance: Row) -> dict[str, Any]:
+        """What the client asked for."""
+        spec = self.requests[instance["reservation_id"]]["spec"]
+        return json.loads(spec) if isinstance(spec, str) else spec
+
+
+def open_engine(url: str) -> sa.Engine:
+    """A connection for each look: a server that was restarted meanwhile must not matter."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    return engine if engine.dialect.name == "sqlite" else engine.execution_options(isolation_level="REPEATABLE READ")
+
+
+def _by(column: str, rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = collections.defaultdict(list)
+    for row in rows:
+        found[row[column]].append(row)
+    return found

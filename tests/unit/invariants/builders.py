@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A ledger in which all holds, and everything in it that a test may spoil."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from tests.invariants.ledger import Ledger
+
+NOW = datetime.datetime(2026, 1, 1, 12)
+
+
+def node(host: str = "a1", **changed: Any) -> dict[str, Any]:
+    """10 GB of memory, of which 1 GB is reserved and 1 GB sold."""
+    return {
+        "host": host,
+        "hypervisor_hostname": host,
+        "memory_mb": 10240,
+        "memory_mb_used": 2048,
+        "reserved_memory_mb": 1024,
+        "ram_allocation_ratio": 1.0,
+        "local_gb": 100,
+        "local_gb_used": 10,
+        "reserved_disk_gb": 0,
+        "disk_allocation_ratio": 1.0,
+        "vcpus": 4,
+        "vcpus_used": 1,
+        "reserved_vcpus": 0,
+        "cpu_allocation_ratio": 2.0,
+        "orphaned_memory_mb": 0,
+        **changed,
+    }
+
+
+def instance(uuid: str = "u1", host: str | None = "a1", **changed: Any) -> dict[str, Any]:
+    """ACTIVE on ``host``, or holding nothing."""
+    held = 1 if host else 0
+    return {
+        "uuid": uuid,
+        "reservation_id": "r1",
+        "vm_state": "active",
+        "task_state": None,
+        "attempt": 1,
+        "deadline": NOW,
+        "host": host,
+        "node": host,
+        "deleted": False,
+        "memory_mb": 1024,
+        "claimed_memory_mb": 1024 * held,
+        "claimed_disk_gb": 10 * held,
+        "claimed_vcpus": held,
+        "request_id": "req-1",
+        **changed,
+    }
+
+
+def ledger(*instances: dict[str, Any], nodes: list[dict[str, Any]] | None = None, **changed: Any) -> Ledger:
+    values = {
+        "read_at": NOW,
+        "nodes": [node()] if nodes is None else nodes,
+        "instances": instances or [instance()],
+        "requests": {"r1": {"spec": {}}},
+        "events": {},
+        "faults": {},
+        "groups": {},
+        "members": {},
+    }
+    return Ledger(**{**values, **changed})
+
+
+def attempt(number: int, host: str) -> dict[str, Any]:
+    return {"event": "attempt", "attempt": number, "host": host}
