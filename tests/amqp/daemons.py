@@ -103,9 +103,9 @@ class Trio:
         self._commands: dict[str, list[str]] = {}
         self._processes: dict[str, subprocess.Popen] = {}
         conf = fleet_conf.load_config(["--config-file", str(self.config_file)], prog="tests", conf=cfg.CONF)
-        if direct_url:
-            conf.set_override("transport_url", direct_url)
-        self._transport = transport.get_transport(conf)
+        self._transport = oslo_messaging.get_rpc_transport(
+            conf, url=direct_url or None, allowed_remote_exmods=transport.ALLOWED_REMOTE_EXMODS
+        )
         self.tasks = ComputeTaskAPI(self._transport, conf)
         self.scheduler = SchedulerAPI(self._transport, conf)
         self.compute = ComputeAPI(self._transport, conf)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fake hypervisor that keeps a journal of what it is asked, and fails, hangs or dawdles as a file says."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import pathlib
+import time
+from typing import Any
+
+from compute_agent.drivers.base import SpawnFailed
+from compute_agent.drivers.fake import FakeDriver
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.objects import Image, Instance
+
+
+class UnrulyDriver(FakeDriver):
+    """``instances_path/unruly.json``: a list of ``host`` (pattern), ``do`` and ``seconds``; the first that fits counts.
+
+    ``do``: ``fail``, ``abort`` (no other host may be tried), ``hang`` (for ``seconds``, then as always),
+    ``hang-destroy``. ``instances_path/journal/HOST`` has a line for each spawn and each destroy.
+    """
+
+    def init_host(self, host: str) -> None:
+        super().init_host(host)
+        self._name = host
+        self._orders = pathlib.Path(self.conf.instances_path) / "unruly.json"
+        self._journal = pathlib.Path(self.conf.instances_path) / "journal" / host
+        self._journal.parent.mkdir(parents=True, exist_ok=True)
+
+    def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+        self._note("spawn", instance.uuid, instance.attempt)
+        order = self._order()
+        if order.get("do") == "hang":
+            time.sleep(order["seconds"])
+        if order.get("do") == "fail":
+            raise SpawnFailed(f"The hypervisor of {self._name} is told to fail")
+        if order.get("do") == "abort":
+            raise errors.BuildAbort(instance_uuid=instance.uuid, reason="the hypervisor is told to abort")
+        super().spawn(context, instance, image_meta)
+
+    def destroy(self, context: RequestContext, instance_uuid: str) -> None:
+        self._note("destroy", instance_uuid, 0)
+        order = self._order()
+        if order.get("do") == "hang-destroy":
+            time.sleep(order["seconds"])
+        super().destroy(context, instance_uuid)
+
+    def _order(self) -> dict[str, Any]:
+        try:
+            orders = json.loads(self._orders.read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return next((order for order in orders if fnmatch.fnmatchcase(self._name, order["host"])), {})
+
+    def _note(self, what: str, uuid: str, attempt: int) -> None:
+        """One write of one line: the journal outlives a kill -9."""
+        file = os.open(self._journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(file, f"{what} {uuid} {attempt}\n".encode())
+        finally:
+            os.close(file)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tests.chaos``: hurt the trio on purpose; exit status 1 when an invariant was violated."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import pathlib
+import sys
+import tempfile
+import time
+
+from fleet.cli import private_servers
+from tests.chaos import figures, matrix, scenarios, world
+from tests.chaos.run import Result, Scenario, clear, play
+
+
+def main(argv: list[str] | None = None) -> int:
+    given = _parse(argv)
+    chosen = [each for each in scenarios.ALL if _wanted(each, given)]
+    if given.list:
+        for each in chosen:
+            print(f"{each.name:44} {'short' if each.short else '     '}  {each.about}")
+        return 0
+    if not chosen:
+        print(f"No scenario is called {given.only}; --list names them", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="fleet-chaos-") as scratch:
+        directory = pathlib.Path(given.directory or scratch)
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            results = _run(directory, chosen, given)
+        except private_servers.ServerMissing as missing:
+            print(missing, file=sys.stderr)
+            return 3
+    print(f"\n{matrix.table(results)}")
+    bad = [result for result in results if not result.good]
+    print(f"\n{len(results)} scenarios, {len(bad)} with violations; seed {given.seed}")
+    return 1 if bad else 0
+
+
+def _run(directory: pathlib.Path, chosen: list[Scenario], given: argparse.Namespace) -> list[Result]:
+    results: list[Result] = []
+    with world.opened(directory) as trio:
+        _warm_up(trio, 60 if given.short else 200)
+        baseline = figures.of_all(trio)
+        for _round in range(given.repeat):
+            for scenario in chosen:
+                result = play(trio, scenario, given.seed + _round, baseline)
+                results.append(result)
+                print(matrix.line(result), flush=True)
+                for line in result.verdict.lines:
+                    print(f"    {line}", flush=True)
+                if given.json:
+                    with open(given.json, "a") as file:
+                        file.write(json.dumps(result.to_json()) + "\n")
+    return results
+
+
+def _warm_up(trio: world.World, count: int) -> None:
+    """Pools grow to their size once; from then on growth is a leak."""
+    began = time.monotonic()
+    trio.name = "warm-up"
+    for _request in range(count // 10):
+        trio.boot(10)
+    trio.settle()
+    clear(trio)
+    print(f"ready: {count} builds to warm up took {time.monotonic() - began:.1f} s", flush=True)
+
+
+def _wanted(scenario: Scenario, given: argparse.Namespace) -> bool:
+    if given.short and not scenario.short:
+        return False
+    return not given.only or any(fnmatch.fnmatchcase(scenario.name, pattern) for pattern in given.only)
+
+
+def _parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--only", action="append", metavar="NAME", help="A scenario or a pattern; may be repeated.")
+    parser.add_argument("--short", action="store_true", help="Only the most telling ones, as 'make test' does.")
+    parser.add_argument("--seed", type=int, default=1, help="Default: %(default)s. The same seed hurts the same way.")
+    parser.add_argument("--repeat", type=int, default=1, help="Rounds, each with the next seed. Default: %(default)s.")
+    parser.add_argument("--json", metavar="FILE", help="Append a JSON line for each scenario.")
+    parser.add_argument("--directory", metavar="DIR", help="Keep configuration and logs here; default: nowhere.")
+    parser.add_argument("--list", action="store_true", help="Say what there is.")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

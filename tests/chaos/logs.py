@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""I10: one request id through all logs, and no secret in any."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from tests.chaos.world import World
+from tests.invariants.ledger import Ledger, Row
+
+
+class Logs:
+    """What the daemons have written since ``rewind``."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._offsets: dict[str, int] = {}
+        self.rewind()
+
+    def rewind(self) -> None:
+        self._offsets = {path.name: path.stat().st_size for path in self._paths()}
+
+    def read(self) -> dict[str, str]:
+        found = {}
+        for path in self._paths():
+            with path.open("rb") as file:
+                file.seek(self._offsets.get(path.name, 0))
+                found[path.stem] = file.read().decode(errors="replace")
+        return found
+
+    def _paths(self) -> list:
+        return sorted(self._world.directory.glob("*.log"))
+
+
+def every_build_can_be_followed(active: list[Row], logs: dict[str, str]) -> Iterator[str]:
+    """I10: an ACTIVE instance's request id is in a conductor's, a scheduler's and an agent's lines, with its uuid."""
+    lines = {kind: [] for kind in ("conductor", "scheduler", "agent")}
+    for name, text in logs.items():
+        kind = name.partition("-")[0]
+        lines.setdefault(kind, []).append(text)
+    joined = {kind: "\n".join(texts) for kind, texts in lines.items()}
+    for row in active:
+        for kind in ("conductor", "scheduler", "agent"):
+            if row["request_id"] not in joined[kind]:
+                yield f"{row['uuid']}: its request id {row['request_id']} is in no {kind}'s log"
+
+
+def no_secret_is_told(ledger: Ledger, logs: dict[str, str], secrets: dict[str, str]) -> Iterator[str]:
+    """I10: neither in a log nor in a fault."""
+    faults = json.dumps(list(ledger.faults.values()), default=str)
+    for what, secret in secrets.items():
+        for name, text in {**logs, "a fault": faults}.items():
+            if secret in text:
+                yield f"the {what}'s secret is in {name}"

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plays one scenario: hurt, heal, rest, judge, delete everything, judge again."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.context import new_context
+from tests.chaos import figures, logs
+from tests.chaos.watcher import Verdict, Watcher
+from tests.chaos.world import World
+from tests.invariants import drivers, moment, rest
+from tests.invariants.ledger import Ledger
+
+#: A scenario's own part: it may raise AssertionError when what it counts on does not come.
+Hurt = Callable[[World, random.Random], None]
+#: Until audits, heartbeats and feeds have met.
+PATIENCE_S = 25
+
+
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+    """``name`` is ``KIND:DETAIL``; ``short`` ones are part of ``make test``."""
+
+    name: str
+    hurt: Hurt
+    short: bool = False
+
+    @property
+    def about(self) -> str:
+        return (self.hurt.__doc__ or "").strip().splitlines()[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    scenario: str
+    seed: int
+    seconds: float
+    verdict: Verdict
+    ended: Mapping[str, int]
+    figures: Mapping[str, figures.Figures]
+
+    @property
+    def good(self) -> bool:
+        return not self.verdict.lines
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "scenario": self.scenario,
+            "seed": self.seed,
+            "seconds": round(self.seconds, 1),
+            "ended": dict(self.ended),
+            "held": dict(self.verdict.held),
+            "violated": dict(self.verdict.violated),
+            "violations": self.verdict.lines,
+            "figures": {name: dataclasses.asdict(each) for name, each in self.figures.items()},
+        }
+
+
+def play(world: World, scenario: Scenario, seed: int, baseline: Mapping[str, figures.Figures]) -> Result:
+    """Never raises for what goes wrong in the world: it is in the verdict."""
+    world.name = f"{scenario.name.replace(':', '-').replace('.', '-')}-{seed}-{time.monotonic_ns()}"
+    verdict, began, written = Verdict(), time.monotonic(), logs.Logs(world)
+    ended: Mapping[str, int] = {}
+    with Watcher(world, verdict):
+        try:
+            scenario.hurt(world, random.Random(f"{seed}/{scenario.name}"))
+        except Exception as unmet:
+            verdict.note(f"the scenario itself: {type(unmet).__name__}: {unmet}")
+            traceback.print_exc()
+        try:
+            ended = _judge(world, verdict, written, baseline)
+        except Exception as unmet:
+            verdict.note(f"the world did not come to rest: {type(unmet).__name__}: {unmet}")
+            traceback.print_exc()
+    return Result(scenario.name, seed, time.monotonic() - began, verdict, ended, figures.of_all(world))
+
+
+def _judge(
+    world: World, verdict: Verdict, written: logs.Logs, baseline: Mapping[str, figures.Figures]
+) -> dict[str, int]:
+    world.heal()
+    world.wait_until_up()
+    world.settle()
+    verdict.judge("I11", _builds_succeed(world))
+    ledger = _at_rest(world, verdict)
+    ended = {state: sum(row["vm_state"] == state for row in _mine(world, ledger)) for state in _STATES}
+    active = [row for row in _mine(world, ledger) if row["vm_state"] == "active" and not row["deleted"]]
+    verdict.judge("I10", [*logs.every_build_can_be_followed(active, written.read())])
+    verdict.judge("I10", [*logs.no_secret_is_told(ledger, written.read(), world.secrets)])
+    clear(world)
+    _patiently(verdict, "I4", lambda: list(rest.nothing_is_used(world.ledger(), world.views(), _guests(world))))
+    _patiently(verdict, "I9", lambda: list(figures.queues_are_empty(world)))
+    _patiently(verdict, "I9", lambda: list(figures.back_to(baseline, figures.of_all(world))))
+    return ended
+
+
+_STATES = ("active", "error", "deleted", "building")
+
+
+def clear(world: World) -> None:
+    """Delete every instance."""
+    world.terminate([row["uuid"] for row in world.ledger().live])
+    end = time.monotonic() + 60
+    while world.ledger().live and time.monotonic() < end:
+        time.sleep(0.2)
+
+
+def _builds_succeed(world: World) -> list[str]:
+    """I11: after healing, without a restart, builds end ACTIVE."""
+    before = {row["uuid"] for row in world.ledger().instances}
+    told = world.boot(4)
+    world.settle()
+    mine = [row for row in world.ledger().instances if row["uuid"] not in before]
+    if not told:
+        return ["the conductor did not answer"]
+    return [
+        f"{row['uuid']} is {row['vm_state']}: {_fault(world.ledger(), row['uuid'])}"
+        for row in mine
+        if row["vm_state"] != "active"
+    ]
+
+
+def _fault(ledger: Ledger, uuid: str) -> str:
+    return "; ".join(fault["message"] for fault in ledger.faults.get(uuid, ()))
+
+
+def _at_rest(world: World, verdict: Verdict) -> Ledger:
+    """All accounts agree, after some patience."""
+    checks: list[tuple[str, Callable[[], list[str]]]] = [
+        ("I3", lambda: list(rest.every_build_is_over(world.ledger()))),
+        ("I2", lambda: list(rest.guests_are_where_the_ledger_says(world.ledger(), _guests(world)))),
+        ("I5", lambda: list(rest.agents_agree(world.ledger(), world.views(), _guests(world)))),
+        ("I5", lambda: list(rest.the_scheduler_agrees(world.ledger(), _capacity(world)))),
+        *((number, lambda check=check: list(check(world.ledger()))) for number, check in moment.CHECKS),
+    ]
+    for number, check in checks:
+        _patiently(verdict, number, check)
+    return world.ledger()
+
+
+def _patiently(verdict: Verdict, number: str, check: Callable[[], list[str]]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            wrong = check()
+        except (sa.exc.SQLAlchemyError, errors.FleetError) as away:
+            wrong = [f"cannot be judged: {type(away).__name__}"]
+        if not wrong or time.monotonic() > end:
+            verdict.judge(number, wrong)
+            return
+        time.sleep(0.5)
+
+
+def _mine(world: World, ledger: Ledger) -> list:
+    return [row for row in ledger.instances if row["name"].startswith(world.name)]
+
+
+def _guests(world: World) -> dict[str, dict[str, dict]]:
+    return drivers.guests(world.trio.instances_path)
+
+
+def _capacity(world: World) -> dict[str, Any]:
+    return world.trio.scheduler.capacity(new_context(), {"num_instances": 1, "instance_type": rest.PROBE}, {})

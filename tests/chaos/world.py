@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The world of a scenario: servers behind proxies, daemons, what they are told to do, and the ledger as it stands."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import oslo_messaging
+import sqlalchemy as sa
+
+from fleet.cli import private_servers
+from fleet.context import new_context
+from tests.amqp.daemons import Trio, eventually
+from tests.chaos import proxy
+from tests.chaos.wire import Wire
+from tests.invariants.ledger import Ledger, Row, open_engine
+
+HOSTS = ("a1", "a2", "a3", "b1", "b2", "b3")
+#: Where a build must have ended, in seconds from its acceptance.
+BUILD_TIMEOUT_S = 40
+
+_DEFAULT = f"""\
+rpc_response_timeout = 5
+long_rpc_timeout = 10
+service_down_time = 5
+instance_build_timeout = {BUILD_TIMEOUT_S}
+compute_driver = unruly_driver.UnrulyDriver
+update_resources_interval = 3
+claim_timeout = 5
+executor_thread_pool_size = 16
+agent_threads = 32
+scheduler_available_filters = unruly_filter.UnrulyFilter
+scheduler_default_filters = RetryFilter,AvailabilityZoneFilter,CoreFilter,RamFilter,DiskFilter,ComputeFilter,\
+ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,SpecifiedHostFilter,TightLimitsFilter,UnrulyFilter
+"""
+_CONDUCTOR = "placing_timeout = 6\nspawn_timeout = 15\n"
+_MORE = """\
+heartbeat_timeout_threshold = 6
+[failpoints]
+enabled = true
+file = {points}
+"""
+_DAEMONS = {
+    "conductor": ("fleet-conductor",),
+    "scheduler": ("fleet-scheduler",),
+    "agent-a": ("fleet-compute", "--hosts", "a[1-3]"),
+    "agent-b": ("fleet-compute", "--hosts", "b[1-3]"),
+}
+
+
+class World:
+    """``failpoints``, ``unruly`` and the proxies hurt it; ``heal`` undoes all that."""
+
+    def __init__(
+        self, directory: pathlib.Path, broker: private_servers.RabbitMQ, database: private_servers.PostgreSQL
+    ) -> None:
+        self.directory = directory
+        self.broker = broker
+        self.database = database
+        self.to_broker = proxy.Proxy(proxy.to_port(broker.port))
+        self.to_database = proxy.Proxy(proxy.to_socket(database.socket))
+        self.wire = Wire(broker.port, broker.password)
+        #: What must never be seen in a log or a fault.
+        self.secrets = {"broker": broker.password, "database": secrets.token_hex(12), "user": secrets.token_hex(12)}
+        self.points = directory / "points.json"
+        self.engine = open_engine(database.url())
+        self.name = ""
+        self.trio: Trio
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[World]:
+        """The daemons, started and ready."""
+        self.to_broker.start()
+        self.to_database.start()
+        password = self.secrets["database"]
+        self.trio = Trio(
+            self.directory,
+            f"rabbit://guest:{self.broker.password}@127.0.0.1:{self.to_broker.port}/",
+            f"postgresql+psycopg2://fleet:{password}@127.0.0.1:{self.to_database.port}/fleet",
+            default=_DEFAULT,
+            conductor=_CONDUCTOR,
+            more=_MORE.format(points=self.points),
+            direct_url=self.broker.url,
+        )
+        try:
+            self.trio.manage("db", "sync")
+            for name, (program, *arguments) in _DAEMONS.items():
+                self.trio.start(name, program, *arguments)
+            self.wait_until_up()
+            yield self
+        finally:
+            self.trio.close()
+            self.to_broker.stop()
+            self.to_database.stop()
+
+    def wait_until_up(self) -> None:
+        self.trio.wait_for_hosts(len(HOSTS))
+        self.trio.wait_for_service("fleet-scheduler")
+        # A row says up for a while after its process died: ask the processes themselves.
+        eventually(lambda: set(self.views()) == set(HOSTS), timeout_s=60)
+
+    def heal(self) -> None:
+        """Undo every fault, and start what is not running. Nothing that runs is restarted."""
+        self.disarm()
+        self.unruly()
+        self.to_broker.heal()
+        self.to_database.heal()
+        for name in list(self.trio.names()):
+            if name not in _DAEMONS:
+                self.trio.forget(name)
+            elif not self.trio.is_running(name):
+                self.trio.restart(name)
+        for name in _DAEMONS:
+            self.trio.signal(name, signal.SIGCONT)
+
+    # What the world is told to do
+
+    def failpoints(self, **points: dict[str, Any]) -> None:
+        """``failpoints(agent__spawn__before={"action": "exit", "times": 1})``, in force at once."""
+        self.arm({name.replace("__", "."): point for name, point in points.items()})
+
+    def arm(self, points: dict[str, dict[str, Any]]) -> None:
+        self.disarm()
+        beside = self.points.with_suffix(".new")
+        beside.write_text(json.dumps(points))
+        beside.replace(self.points)
+
+    def disarm(self) -> None:
+        self.points.unlink(missing_ok=True)
+        for mark in self.points.parent.glob(f"{self.points.name}.*"):
+            mark.unlink()
+
+    def fired(self, name: str) -> int:
+        """How often the failpoint has done what it was armed for."""
+        return len(list(self.points.parent.glob(f"{self.points.name}.{name}.*")))
+
+    def unruly(self, *orders: dict[str, Any]) -> None:
+        """What the drivers are to do wrong: see ``unruly_driver``."""
+        self.trio.instances_path.mkdir(parents=True, exist_ok=True)
+        path = self.trio.instances_path / "unruly.json"
+        beside = path.with_suffix(".new")
+        beside.write_text(json.dumps(orders))
+        beside.replace(path)
+
+    def start(self, name: str, program: str, *arguments: str, **options: Any) -> None:
+        """One more daemon, gone when the scenario heals."""
+        self.trio.start(name, program, *arguments, **options)
+
+    def skewed(self, name: str, seconds: int) -> None:
+        """Start the daemon anew, with its wall clock off."""
+        _program, *arguments = _DAEMONS[name]
+        self.trio.stop(name)
+        command = [sys.executable, "-m", "tests.chaos.skewed", str(seconds)]
+        self.trio.start(name, "", *arguments, command=command)
+
+    def straight(self, name: str) -> None:
+        """Start the daemon anew, as it was."""
+        program, *arguments = _DAEMONS[name]
+        self.trio.stop(name)
+        self.trio.start(name, program, *arguments)
+
+    def sql(self, statement: str, **values: Any) -> None:
+        """Past the proxy."""
+        with self.engine.begin() as connection:
+            connection.execute(sa.text(statement), values)
+
+    # Builds
+
+    def boot(self, count: int = 1, **request: Any) -> list[str]:
+        """Ask for ``count`` instances; whatever the client is told, what was accepted is in the ledger.
+
+        Returns the uuids that the client was told; none when it was not told anything.
+        """
+        request.setdefault("flavor", {"vcpus": 1, "memory_mb": 64, "root_gb": 1})
+        metadata = {"admin_pass": self.secrets["user"]}
+        context = new_context(project_id="chaos")
+        try:
+            accepted = self.trio.tasks.create(
+                context, {"name": self.name, "count": count, "metadata": metadata, **request}
+            )
+        except oslo_messaging.MessagingException:
+            return []
+        return [each["uuid"] for each in accepted["instances"]]
+
+    def boot_until_told(self, count: int = 1, timeout_s: float = 60, **request: Any) -> list[str]:
+        """As a client does that repeats what was not answered."""
+        return eventually(lambda: self.boot(count, **request), timeout_s=timeout_s)
+
+    def terminate(self, uuids: Sequence[str]) -> None:
+        with contextlib.suppress(oslo_messaging.MessagingException):
+            self.trio.terminate(uuids)
+
+    def ledger(self) -> Ledger:
+        return Ledger.read(self.engine)
+
+    def builds(self) -> list[Row]:
+        """Live instances of this scenario."""
+        return [row for row in self.ledger().live if row["name"].startswith(self.name)]
+
+    def count(self, vm_state: str) -> int:
+        return sum(row["vm_state"] == vm_state for row in self.builds())
+
+    def settle(self, timeout_s: float = BUILD_TIMEOUT_S + 25) -> bool:
+        """Whether everything has come to an end in time."""
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            with contextlib.suppress(sa.exc.SQLAlchemyError):
+                if not self.ledger().unsettled:
+                    return True
+            time.sleep(0.2)
+        return False
+
+    def until(self, holds: Callable[[], Any], timeout_s: float = 30) -> Any:
+        """Wait for what the scenario counts on. :raises AssertionError: it does not come"""
+        return eventually(holds, timeout_s=timeout_s, retry_on=sa.exc.SQLAlchemyError)
+
+    def views(self) -> dict[str, dict[str, Any]]:
+        """Of the agents that answer."""
+        found = {}
+        for host in HOSTS:
+            with contextlib.suppress(oslo_messaging.MessagingException):
+                found[host] = self.trio.describe_host(host)
+        return found
+
+
+@contextlib.contextmanager
+def opened(directory: pathlib.Path) -> Iterator[World]:
+    """Private servers, and the daemons on them."""
+    with (
+        private_servers.rabbitmq_node() as broker,
+        private_servers.postgresql_server() as database,
+        World(directory, broker, database).running() as world,
+    ):
+        yield world
