@@ -13,10 +13,10 @@ import numpy
 
 from fleet.objects import Aggregate, RequestSpec
 from fleet.reasons import Reason
-from scheduler import aggregate_metadata, filtering, restriction
+from scheduler import aggregate_metadata, filtering, restriction, shortfall
 from scheduler.candidates import Candidates
 from scheduler.decision import Pipeline
-from scheduler.filters import BaseHostFilter
+from scheduler.filters import BaseHostFilter, ServerGroupAffinityFilter
 from scheduler.plugin_watch import Supervision
 from scheduler.shortfall import Shortfall
 
@@ -26,17 +26,28 @@ NONE = "(none)"
 
 
 @dataclasses.dataclass(frozen=True)
+class _Measured:
+    """One resource on the allowed hosts; ``fits``: how many instances more, by this resource alone."""
+
+    numbers: Shortfall
+    fits: numpy.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
 class _Room:
-    """What the allowed hosts have of each measured resource; arrays have one element per allowed host."""
+    """What the allowed hosts have of each measured resource; arrays have one element per allowed host.
+
+    :param together: all instances must be on one host
+    """
 
     keys: Sequence[tuple[str, str]]
-    numbers: Sequence[Shortfall]
+    measured: Sequence[_Measured]
     fits: numpy.ndarray
+    together: bool = False
 
     def count(self, positions: numpy.ndarray) -> dict[str, Any]:
         """The answer for these hosts."""
-        fits = self.fits[positions]
-        total = float(fits.sum())
+        fits, total = self.fits[positions], self._total(positions)
         binding = self._binding(positions)
         return {
             "hosts": len(positions),
@@ -48,20 +59,35 @@ class _Room:
             "stranded": self._stranded(positions),
         }
 
+    def _total(self, positions: numpy.ndarray) -> float:
+        fits = self.fits[positions]
+        if not self.together:
+            return float(fits.sum())
+        by_host = collections.Counter[str]()
+        for position, number in zip(positions.tolist(), fits.tolist(), strict=True):
+            by_host[self.keys[position][0]] += number
+        return max(by_host.values(), default=0.0)
+
     def _binding(self, positions: numpy.ndarray) -> Mapping[str, int]:
         """On how many hosts each resource is the one that runs out first."""
-        if not self.numbers or not len(positions):
+        if not self.measured or not len(positions):
             return {}
-        first = numpy.argmin([each.fits()[positions] for each in self.numbers], axis=0)
-        return collections.Counter(self.numbers[number].resource for number in first.tolist())
+        first = numpy.argmin([each.fits[positions] for each in self.measured], axis=0)
+        return collections.Counter(self.measured[number].numbers.resource for number in first.tolist())
 
     def _largest(self, positions: numpy.ndarray) -> dict[str, Any] | None:
-        """The host that could take the largest single instance of this shape, as a multiple of what is asked."""
-        asked = [each for each in self.numbers if each.asked > 0]
+        """The host that could take the largest single instance of this shape, as a multiple of what is asked.
+
+        What does not grow with the instance (its cells, its group) rules out hosts that it leaves no room on.
+        """
+        asked = [each.numbers for each in self.measured if each.numbers.asked > 0 and each.numbers.scales]
         if not asked or not len(positions):
             return None
         rooms = [numpy.minimum(each.usable(), numpy.maximum(each.most, 0))[positions] for each in asked]
         times = numpy.min([room / each.asked for room, each in zip(rooms, asked, strict=True)], axis=0)
+        for each in self.measured:
+            if not each.numbers.scales:
+                times = numpy.where(each.fits[positions] > 0, times, 0.0)
         best = int(numpy.argmax(times))
         host, node = self.keys[int(positions[best])]
         room = {each.resource: _number(float(array[best])) for each, array in zip(asked, rooms, strict=True)}
@@ -76,10 +102,9 @@ class _Room:
     def _stranded(self, positions: numpy.ndarray) -> dict[str, Any]:
         """Per resource, what is usable, and what of it would be left when no further instance fits."""
         stranded = {}
-        for each in self.numbers:
-            step = each.asked if each.consumed is None else each.consumed
+        for each in (measured.numbers for measured in self.measured):
             usable = each.usable()[positions]
-            taken = numpy.minimum(self.fits[positions] * step, usable) if step else numpy.zeros(len(usable))
+            taken = numpy.minimum(self.fits[positions] * each.step, usable) if each.step else numpy.zeros(len(usable))
             usable_sum, left_sum = float(usable.sum()), float((usable - taken).sum())
             stranded[each.resource] = {
                 "unit": each.unit,
@@ -88,6 +113,38 @@ class _Room:
                 "stranded": _number(left_sum),
             }
         return stranded
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """What was read of the hosts. Counting takes time where cells are fitted, and needs no lock: :meth:`answer`."""
+
+    keys: Sequence[tuple[str, str]]
+    numbers: Sequence[tuple[BaseHostFilter, Shortfall]]
+    groups: Mapping[str, numpy.ndarray]
+    considered: int
+    round_: filtering.Round
+    supervision: Supervision
+    together: bool = False
+
+    def answer(self) -> dict[str, Any]:
+        """``docs/explain.md``, section capacity."""
+        measured, bound = [], numpy.full(len(self.keys), math.inf)
+        for each, numbers in sorted(self.numbers, key=lambda pair: not pair[1].scales):
+            fits = self.supervision.ask("Filter", each, _fits, numbers, bound, len(self.keys))
+            if fits is not None:
+                measured.append(_Measured(numbers, fits))
+                bound = numpy.minimum(bound, fits)
+        room = _Room(self.keys, measured, bound, self.together)
+        answer = room.count(numpy.arange(len(self.keys)))
+        answer["considered"] = self.considered
+        answer["filters"] = [each.to_wire() for each in self.round_.counts]
+        answer["remarks"] = [*self.supervision.remarks, *_unmeasured(self.round_), *self._together()]
+        answer["groups"] = [{"name": name, **room.count(each)} for name, each in sorted(self.groups.items())]
+        return answer
+
+    def _together(self) -> list[str]:
+        return ["The group's policy puts all its instances on one host."] if self.together else []
 
 
 def count(
@@ -99,7 +156,20 @@ def count(
     default_zone: str = "nova",
     supervision: Supervision | None = None,
 ) -> dict[str, Any]:
-    """``docs/explain.md``, section capacity. Each instance is counted as if it came alone: groups are not looked at.
+    """Survey the hosts, and answer at once."""
+    return survey(pipeline, hosts, request, properties, group_by, default_zone, supervision).answer()
+
+
+def survey(
+    pipeline: Pipeline,
+    hosts: Candidates,
+    request: RequestSpec,
+    properties: dict[str, Any],
+    group_by: str | None = None,
+    default_zone: str = "nova",
+    supervision: Supervision | None = None,
+) -> Survey:
+    """Read what the hosts have.
 
     :param properties: what filters in nova's form are given
     :param group_by: ``zone``, ``aggregate`` (a host in several counts in each), or None
@@ -108,25 +178,34 @@ def count(
     allowed = restriction.restrict(hosts, request)
 
     def ask(each: BaseHostFilter, of: Candidates) -> Shortfall | None:
-        return supervision.ask("Filter", each, lambda: each.shortfall(of, request))
+        return supervision.ask("Filter", each, _shortfall, each, of, request)
 
     nobody = hosts.subset(numpy.array([], dtype=int))
     filters = () if allowed.forced else pipeline.filters
     measured = [each for each in filters if ask(each, nobody) is not None]
-    others = [each for each in filters if each not in measured]
+    others = [each for each in filters if not any(each is one for one in measured)]
     round_ = filtering.run(others, hosts, allowed.mask, request, properties, log=False, supervision=supervision)
     rows = hosts.rows[round_.alive]
     chosen = hosts.subset(rows)
-    numbers = [found for each in measured if (found := ask(each, chosen)) is not None]
-    fits = numpy.min([each.fits() for each in numbers], axis=0) if numbers else numpy.full(len(rows), math.inf)
-    room = _Room([hosts.key(row) for row in rows.tolist()], numbers, fits)
-    answer = room.count(numpy.arange(len(rows)))
-    answer["considered"] = int(numpy.count_nonzero(allowed.mask))
-    answer["filters"] = [each.to_wire() for each in round_.counts]
-    answer["remarks"] = [*supervision.remarks, *_unmeasured(round_)]
-    groups = _groups(chosen, group_by, default_zone) if group_by else {}
-    answer["groups"] = [{"name": name, **room.count(positions)} for name, positions in sorted(groups.items())]
-    return answer
+    return Survey(
+        keys=[hosts.key(row) for row in rows.tolist()],
+        numbers=[(each, found) for each in measured if (found := ask(each, chosen)) is not None],
+        groups=_groups(chosen, group_by, default_zone) if group_by else {},
+        considered=int(numpy.count_nonzero(allowed.mask)),
+        round_=round_,
+        supervision=supervision,
+        together=any(each.together(request) for each in filters if isinstance(each, ServerGroupAffinityFilter)),
+    )
+
+
+def _shortfall(each: BaseHostFilter, of: Candidates, request: RequestSpec) -> Shortfall | None:
+    """:raises WrongAnswer:"""
+    return shortfall.checked(each.shortfall(of, request), len(of))
+
+
+def _fits(numbers: Shortfall, bound: numpy.ndarray, hosts: int) -> numpy.ndarray:
+    """:raises WrongAnswer:"""
+    return shortfall.counted(numbers.fits(bound), hosts, "how many instances fit")
 
 
 def _unmeasured(round_: filtering.Round) -> list[str]:

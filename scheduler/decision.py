@@ -164,7 +164,7 @@ class _Course:
         if LOG.isEnabledFor(logging.DEBUG):
             for drop in drops:
                 LOG.debug("Filter %s dropped %s", type(drop.by).__name__, [self._all.key(row) for row in drop.rows])
-        return refusal.of_drops(self._all, self._request, self._filters, drops, self._considered)
+        return refusal.of_drops(self._all, self._request, self._filters, drops, self._considered, self._supervision)
 
     def score_table(self, count: int) -> list[dict[str, Any]]:
         """How the ``count`` best of the last round came to their weights, best first."""

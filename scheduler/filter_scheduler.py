@@ -81,11 +81,12 @@ class FilterScheduler(Scheduler):
         properties = decision.plugin_properties(self._pipeline, request, context, self._options.get())
         zone = self.conf.default_availability_zone
 
-        def work(hosts: Callable[[], Candidates], state: StateAge) -> dict[str, Any]:
-            answer = capacity_count.count(self._pipeline, hosts(), request, properties, group_by, zone, supervision)
-            return {**answer, "state": state.to_wire()}
+        def work(hosts: Callable[[], Candidates], state: StateAge) -> tuple[capacity_count.Survey, StateAge]:
+            survey = capacity_count.survey(self._pipeline, hosts(), request, properties, group_by, zone, supervision)
+            return survey, state
 
-        return self.host_manager.consider(work)
+        survey, state = self.host_manager.consider(work)
+        return {**survey.answer(), "state": state.to_wire()}
 
     def _update_host_states(self) -> None:
         self.host_manager.refresh()

@@ -104,6 +104,16 @@ class Supervision:
             self._slow(kind, plugin, took_ms)
         return answer
 
+    def explained(self, plugin: object, question: Callable[..., Answer], *about: Any) -> Answer | None:
+        """A filter's answer to a question about its no: one that fails must not hide the refusal it was to explain."""
+        if id(plugin) in self._skipped:
+            return None
+        try:
+            return question(*about)
+        except Exception as failure:
+            LOG.warning("Filter %s could not explain its no: it %s", type(plugin).__name__, _problem(failure))
+            return None
+
     def _failed(self, kind: str, plugin: object, failure: Exception) -> None:
         """:raises errors.PluginFailed: unless the policy is to skip"""
         name = type(plugin).__name__

@@ -9,24 +9,17 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
-
-import numpy
-from oslo_log import log as logging
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
+from scheduler import nearest
 from scheduler.candidates import Candidates
 from scheduler.filtering import Drop
 from scheduler.filters import BaseHostFilter
-from scheduler.shortfall import Shortfall
-
-LOG = logging.getLogger(__name__)
-Answer = TypeVar("Answer")
-
-#: How many of the hosts that came nearest are told.
-NEAREST = 5
+from scheduler.nearest import Measured, Miss
+from scheduler.plugin_watch import Supervision
 
 _SENTENCES = {
     Reason.CAPACITY: "{count} of {judged} hosts that the request allows are too full",
@@ -35,33 +28,6 @@ _SENTENCES = {
     Reason.HOSTS_DOWN: "{count} of {judged} hosts that the request allows are disabled or down",
     Reason.RACE_LOST: "{count} of {judged} hosts that the request allows have been tried in vain",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Miss:
-    """A host that was dropped: by which filter, and what it lacks (of :meth:`Shortfall.describe`'s form)."""
-
-    host: str
-    node: str
-    filter: str
-    reason: Reason
-    said: str
-    shortfalls: Sequence[Mapping[str, Any]] = ()
-
-    @property
-    def text(self) -> str:
-        said = "; and ".join(each["text"] for each in self.shortfalls) or self.said or f"{self.filter} says no"
-        return f"{self.host} {said}" if self.shortfalls or self.said else f"{self.host}: {said}"
-
-    def to_wire(self) -> dict[str, Any]:
-        return {
-            "host": self.host,
-            "node": self.node,
-            "filter": self.filter,
-            "reason_code": self.reason.value,
-            "text": self.text,
-            "shortfalls": [dict(each) for each in self.shortfalls],
-        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,104 +59,47 @@ def of_none_considered(known: int) -> Refusal:
 
 
 def of_drops(
-    hosts: Candidates, request: RequestSpec, filters: Sequence[BaseHostFilter], drops: Sequence[Drop], considered: int
+    hosts: Candidates,
+    request: RequestSpec,
+    filters: Sequence[BaseHostFilter],
+    drops: Sequence[Drop],
+    considered: int,
+    supervision: Supervision,
 ) -> Refusal:
     """Every considered host was dropped by a filter, in this or an earlier round of the request.
 
     :param hosts: all rows, with what the request has picked
     """
     judged = [drop for drop in drops if drop.by.reason is not Reason.POLICY] or list(drops)
-    rows = numpy.concatenate([drop.rows for drop in judged])
-    measured = [each for each in filters if (_numbers(each, hosts.subset(rows), request)) is not None]
-    code = dominant(hosts, request, drops, measured)
+    measured = nearest.measure(hosts, request, filters, judged, supervision)
+    code = dominant(judged, measured)
     dropped = collections.Counter[str]()
     for drop in drops:
-        dropped[_name(drop.by)] += len(drop.rows)
-    nearest = _nearest(hosts, request, judged, measured)
+        dropped[type(drop.by).__name__] += len(drop.rows)
+    misses = measured.nearest()
     count = sum(len(drop.rows) for drop in judged if drop.by.reason is code)
-    cause = _SENTENCES.get(code, "filters say no").format(count=count, judged=len(rows), considered=considered)
+    total = sum(len(drop.rows) for drop in judged)
+    cause = _SENTENCES.get(code, "filters say no").format(count=count, judged=total, considered=considered)
     counts = ", ".join(f"{name} {number}" for name, number in dropped.items())
-    told = f" Nearest: {nearest[0].text}." if nearest else ""
+    told = f" Nearest: {misses[0].text}." if misses else ""
     sentence = f"There are not enough hosts available: {cause} (dropped by {counts}).{told}"
-    return Refusal(code, sentence, nearest, dropped)
+    return Refusal(code, sentence, misses, dropped)
 
 
-def dominant(
-    hosts: Candidates, request: RequestSpec, drops: Sequence[Drop], measured: Sequence[BaseHostFilter]
-) -> Reason:
+def dominant(judged: Sequence[Drop], measured: Measured) -> Reason:
     """The one reason among those of all drops.
 
     What the request's own conditions exclude does not speak for the others: POLICY is the reason only if it leaves no
     host. Of the others NEVER_FITS needs all of them to agree, and else the most frequent reason wins, of equal ones
     that of the later filter.
+
+    :param judged: the drops that are not the request's own conditions'; all of them where there are no others
     """
-    judged = [drop for drop in drops if drop.by.reason is not Reason.POLICY]
-    if not judged:
+    if all(drop.by.reason is Reason.POLICY for drop in judged):
         return Reason.POLICY
-    rows = numpy.concatenate([drop.rows for drop in judged])
-    never = numpy.zeros(len(rows), dtype=bool)
-    for each in measured:
-        numbers = _numbers(each, hosts.subset(rows), request)
-        never |= numbers.never() if numbers is not None else False
-    if never.all():
+    if measured.never().all():
         return Reason.NEVER_FITS
     counts = collections.Counter[Reason]()
     for drop in judged:
         counts[drop.by.reason] += len(drop.rows)
     return max(reversed(counts), key=lambda reason: counts[reason])
-
-
-def _nearest(
-    hosts: Candidates, request: RequestSpec, drops: Sequence[Drop], measured: Sequence[BaseHostFilter]
-) -> list[Miss]:
-    """Those that lack the smallest part of what is asked; behind them, those without numbers, the last dropped first."""
-    with_numbers = [drop for drop in drops if drop.by in measured]
-    chosen: list[tuple[int, BaseHostFilter]] = []
-    if with_numbers:
-        rows = numpy.concatenate([drop.rows for drop in with_numbers])
-        by = [drop.by for drop in with_numbers for _row in range(len(drop.rows))]
-        lack = _relative_lack(hosts.subset(rows), request, measured)
-        chosen = [(int(rows[number]), by[number]) for number in numpy.argsort(lack, kind="stable")[:NEAREST].tolist()]
-    for drop in reversed([drop for drop in drops if drop.by not in measured]):
-        chosen += [(row, drop.by) for row in drop.rows[: NEAREST - len(chosen)].tolist()]
-    return [_miss(hosts, request, row, by, measured) for row, by in chosen]
-
-
-def _relative_lack(hosts: Candidates, request: RequestSpec, measured: Sequence[BaseHostFilter]) -> numpy.ndarray:
-    """What is missing as parts of what is asked, added up over the resources."""
-    lack = numpy.zeros(len(hosts))
-    for each in measured:
-        numbers = _numbers(each, hosts, request)
-        if numbers is not None:
-            lack = lack + numbers.lacks() / max(numbers.asked, 1.0)
-    return lack
-
-
-def _miss(
-    hosts: Candidates, request: RequestSpec, row: int, by: BaseHostFilter, measured: Sequence[BaseHostFilter]
-) -> Miss:
-    one = hosts.subset(numpy.array([row]))
-    shortfalls = []
-    for each in measured if by in measured else ():
-        numbers = _numbers(each, one, request)
-        if numbers is not None and numbers.lacks()[0] > 0:
-            shortfalls.append(numbers.describe(0))
-    said = "" if shortfalls else _ask(by, lambda: by.objection(one, request)) or ""
-    return Miss(*hosts.key(row), _name(by), by.reason, said, shortfalls)
-
-
-def _numbers(each: BaseHostFilter, hosts: Candidates, request: RequestSpec) -> Shortfall | None:
-    return _ask(each, lambda: each.shortfall(hosts, request))
-
-
-def _ask(each: BaseHostFilter, question: Callable[[], Answer]) -> Answer | None:
-    """An explanation that fails must not hide the refusal that it was to explain."""
-    try:
-        return question()
-    except Exception as failure:
-        LOG.warning("Filter %s could not explain its no: %r", _name(each), failure)
-        return None
-
-
-def _name(each: BaseHostFilter) -> str:
-    return type(each).__name__

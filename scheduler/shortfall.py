@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy
 
 from fleet import capacity
+from scheduler.plugin_watch import WrongAnswer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +29,9 @@ class Shortfall:
     most: numpy.ndarray
     consumed: float | None = None
 
+    #: Whether an instance twice as large would ask for twice as much, and fit where twice as much is left.
+    scales = True
+
     @classmethod
     def of(
         cls,
@@ -44,6 +48,11 @@ class Shortfall:
         most = (total - reserved) * numpy.minimum(ratio, 1.0)
         return cls(resource, unit, asked, capacity.limit(total, reserved, ratio), used, most, consumed)
 
+    @property
+    def step(self) -> float:
+        """What one more instance takes."""
+        return self.asked if self.consumed is None else self.consumed
+
     def usable(self) -> numpy.ndarray:
         """What further instances may have, together; not below 0."""
         return numpy.maximum(capacity.usable(self.limit, self.used), 0)
@@ -56,31 +65,96 @@ class Shortfall:
         """Where one instance would not even fit the empty host."""
         return self.most < self.asked
 
-    def fits(self) -> numpy.ndarray:
-        """How many instances more; infinite where nothing is limited, or nothing asked."""
-        step = self.asked if self.consumed is None else self.consumed
+    def fits(self, bound: numpy.ndarray | None = None) -> numpy.ndarray:
+        """How many instances more; infinite where nothing is limited, or nothing asked.
+
+        :param bound: per host, how many other resources allow: a count may end there
+        """
         room = capacity.usable(self.limit, self.used) - self.asked
-        if step > 0:
-            further = numpy.floor(room / step)
-        else:
-            further = numpy.full(len(room), math.inf)
+        further = numpy.floor(room / self.step) if self.step > 0 else numpy.full(len(room), math.inf)
         return numpy.where((room >= 0) & ~self.never(), further + 1, 0)
 
-    def describe(self, position: int) -> dict[str, Any]:
-        """The numbers of one host, and ``text`` that says them."""
+    def describe(self, position: int) -> list[dict[str, Any]]:
+        """The numbers of one host that lacks something, and ``text`` that says them."""
         limit, used, lacks = (float(array[position]) for array in (self.limit, self.used, self.lacks()))
         of = f"{self.unit} of {self.resource}" if self.unit else self.resource
-        text = f"lacks {_plain(lacks)} {of}: limit {_plain(limit)}, used {_plain(used)}, asked {_plain(self.asked)}"
+        text = f"lacks {plain(lacks)} {of}: limit {plain(limit)}, used {plain(used)}, asked {plain(self.asked)}"
         most = float(self.most[position])
-        never = most < self.asked
+        never = bool(self.never()[position])
         if never:
-            text += f"; even empty it has {_plain(most)}"
-        numbers = {"limit": limit, "used": used, "asked": float(self.asked), "lacks": lacks}
-        finite = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
-        return {"text": text, "resource": self.resource, "unit": self.unit, **finite, "never_fits": never}
+            text += f"; even empty it has {plain(most)}"
+        return [described(text, self.resource, self.unit, limit, used, self.asked, lacks, never)]
 
 
-def _plain(value: float) -> str:
+@dataclasses.dataclass(frozen=True)
+class ExactShortfall(Shortfall):
+    """A resource of which neither less nor more must be free: a host is lacking where it has too much, too."""
+
+    def _free(self) -> numpy.ndarray:
+        return capacity.usable(self.limit, self.used)
+
+    def lacks(self) -> numpy.ndarray:
+        return numpy.abs(self._free() - self.asked)
+
+    def fits(self, bound: numpy.ndarray | None = None) -> numpy.ndarray:
+        """One: what it leaves is another amount, unless it takes nothing."""
+        return numpy.where(self._free() == self.asked, 1.0 if self.step else math.inf, 0.0)
+
+    def describe(self, position: int) -> list[dict[str, Any]]:
+        limit, used, lacks = (float(array[position]) for array in (self.limit, self.used, self.lacks()))
+        free, of = float(self._free()[position]), f"{self.unit} of {self.resource}" if self.unit else self.resource
+        text = f"has {plain(free)} {of} free, and exactly {plain(self.asked)} are wanted"
+        never = bool(self.never()[position])
+        if never:
+            text += f"; even empty it has {plain(float(self.most[position]))}"
+        return [described(text, self.resource, self.unit, limit, used, self.asked, lacks, never)]
+
+
+def checked(answer: Any, hosts: int) -> Shortfall | None:
+    """What a filter gave as its numbers. :raises WrongAnswer: they are none, or not one for each host"""
+    if answer is None:
+        return None
+    if not isinstance(answer, Shortfall):
+        raise WrongAnswer(f"gave {answer!r:.80} as its shortfall, where a Shortfall or None is wanted")
+    for name in ("asked", "step"):
+        value = getattr(answer, name)
+        if not isinstance(value, (int, float, numpy.number)) or not math.isfinite(value):
+            raise WrongAnswer(f"gave {value!r:.80} as {name} of its shortfall, where a number is wanted")
+    for name in ("limit", "used", "most"):
+        counted(getattr(answer, name), hosts, f"{name} of its shortfall")
+    counted(answer.lacks(), hosts, "what hosts lack")
+    if counted(answer.never(), hosts, "the hosts that never fit").dtype != bool:
+        raise WrongAnswer("gave numbers as the hosts that never fit, where booleans are wanted")
+    return answer
+
+
+def counted(values: Any, hosts: int, what: str) -> numpy.ndarray:
+    """:raises WrongAnswer: not one number (infinite ones are) for each host"""
+    if not isinstance(values, numpy.ndarray) or values.dtype.kind not in "fiub" or values.shape != (hosts,):
+        raise WrongAnswer(f"gave {values!r:.80} as {what}, where an array of {hosts} numbers is wanted")
+    if numpy.isnan(values).any():
+        raise WrongAnswer(f"gave what is not a number as {what}")
+    return values
+
+
+def described(
+    text: str,
+    resource: str,
+    unit: str,
+    limit: float | None,
+    used: float | None,
+    asked: float,
+    lacks: float,
+    never: bool,
+    place: str = "",
+) -> dict[str, Any]:
+    """One shortfall of ``docs/explain.md``'s form; what is not known or without limit is null."""
+    numbers = {"limit": limit, "used": used, "asked": float(asked), "lacks": lacks}
+    finite = {name: value if value is not None and math.isfinite(value) else None for name, value in numbers.items()}
+    return {"text": text, "resource": resource, "unit": unit, "place": place, **finite, "never_fits": never}
+
+
+def plain(value: float) -> str:
     """A whole number without its fraction, any other with two digits."""
     if not math.isfinite(value):
         return "none"

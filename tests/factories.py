@@ -152,6 +152,12 @@ def request(
     return RequestSpec.from_wire(wire, properties)
 
 
+def repeated(asked: RequestSpec, count: int) -> RequestSpec:
+    """The same request for that many instances."""
+    uuids = tuple(uuid(1000 + number) for number in range(count))
+    return dataclasses.replace(asked, num_instances=count, instance_uuids=uuids)
+
+
 def pipeline(
     filters: Sequence[BaseHostFilter] = (), weighers: Sequence[BaseHostWeigher] = (), **options: Any
 ) -> Pipeline:

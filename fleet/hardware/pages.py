@@ -27,6 +27,26 @@ def room_without_size(host: HostCell, cell: InstanceCell) -> bool:
     return cell.memory * KB_PER_MB <= count * smallest.size_kb
 
 
+def smallest_mb(host: HostCell, cell: InstanceCell) -> float:
+    """What a cell that asks for no size could have; 0 where no pages are known."""
+    smallest = min(host.mempages, key=lambda pages: pages.size_kb, default=None)
+    if smallest is None:
+        return 0
+    return (smallest.free if cell.pcpuset else smallest.total) * smallest.size_kb / KB_PER_MB
+
+
+def most_mb(host: HostCell, cell: InstanceCell) -> float:
+    """What is free in pages of the one size that has most, of those that are allowed and divide the cell's memory."""
+    sizes = (pages for pages in _allowed(host, cell.pagesize) if cell.memory * KB_PER_MB % pages.size_kb == 0)
+    return max((pages.free * pages.size_kb / KB_PER_MB for pages in sizes), default=0)
+
+
+def said(pagesize: int) -> str:
+    """A page size as asked for, in words."""
+    named = {SMALL_PAGES: "small pages", LARGE_PAGES: "large pages", ANY_PAGES: "pages of one size"}
+    return named.get(pagesize, f"pages of {pagesize} KiB")
+
+
 def _allowed(host: HostCell, asked: int | None) -> list[Pages]:
     """In the order to try them: the largest first."""
     ordered = sorted(host.mempages, key=lambda pages: pages.size_kb, reverse=True)

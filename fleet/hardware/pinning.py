@@ -44,6 +44,17 @@ def can_pin(host: HostCell, cell: InstanceCell) -> bool:
     return pin(host, cell) is not None
 
 
+def most(host: HostCell, cell: InstanceCell) -> int:
+    """How many vcpus could be pinned by the cell's thread policy."""
+    cores = _cores(host)
+    if cell.cpu_thread_policy == ISOLATE:
+        return sum(core <= host.free_cpus for core in cores)
+    least = max(2 if cell.cpu_thread_policy == REQUIRE else 1, _guest_threads(cell))
+    free = [len(core & host.free_cpus) for core in cores]
+    numbers = range(least, max(free, default=0) + 1)
+    return max((threads * sum(each >= threads for each in free) for threads in numbers), default=0)
+
+
 def _cores(host: HostCell) -> list[Cpus]:
     """Threads by core, in the host's order; a CPU of which no siblings are known is a core by itself."""
     known = frozenset().union(*host.siblings)

@@ -87,6 +87,18 @@ def free_devices(pools: Pools) -> int:
     return sum(pool.count for pool in pools)
 
 
+def matching_devices(pools: Iterable[PciPool], *requests: PciRequest) -> int:
+    """How many devices there are of the kinds that any of the requests asks for."""
+    return sum(pool.count for pool in pools if any(_matches(pool, request) for request in requests))
+
+
+def near(
+    pools: Iterable[PciPool], request: PciRequest, cells: Sequence[HostCell], host_cells: Sequence[HostCell]
+) -> list[PciPool]:
+    """The pools that an instance on ``cells`` may have devices of, by the request's policy."""
+    return _near(list(pools), request.numa_policy or LEGACY, cells, host_cells)
+
+
 def _take(
     pools: Pools, request: PciRequest, cells: Sequence[HostCell] | None, host_cells: Sequence[HostCell]
 ) -> Allocation | None:

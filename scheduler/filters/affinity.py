@@ -10,6 +10,7 @@ import numpy
 from fleet.objects import RequestSpec, instance_group
 from scheduler.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
+from scheduler.shortfall import Shortfall
 
 
 def _hinted(request: RequestSpec, name: str) -> list[str]:
@@ -55,6 +56,11 @@ class ServerGroupAffinityFilter(ColumnFilter):
         group_hosts = request.group_hosts.union(hosts.hosts_of(others))
         return hosts.only(hosts.rows_of_hosts(group_hosts)) if group_hosts else None
 
+    @staticmethod
+    def together(request: RequestSpec) -> bool:
+        """Whether the request's instances all end on one host, whichever that is."""
+        return instance_group.AFFINITY in request.group_policies
+
 
 class ServerGroupAntiAffinityFilter(ColumnFilter):
     """In a group with policy anti-affinity, hosts pass on which fewer than ``max_server_per_host`` members are.
@@ -74,11 +80,30 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
             full = set(request.group_hosts).union(hosts.hosts_of(()))
         return ~hosts.only(hosts.rows_of_hosts(full)) if full else None
 
+    def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall | None:
+        """One host's nodes are counted each for itself."""
+        if instance_group.ANTI_AFFINITY not in request.group_policies:
+            return None
+        most = request.group_max_server_per_host if request.group_members else 1
+        members = self._members(hosts, request) if request.group_members else collections.Counter(hosts.hosts_of(()))
+        if most == 1:
+            members.update(set(request.group_hosts).difference(members))
+        limit = numpy.full(len(hosts), float(most))
+        return _Places("places for the group", "", 1, limit, hosts.counted(members), limit)
+
     @staticmethod
-    def _full_hosts(hosts: Candidates, request: RequestSpec) -> set[str]:
-        """An instance never stands in its own way: it may stay where it is."""
-        others = request.group_members.difference(request.instance_uuids)
-        members = collections.Counter(hosts.hosts_of(others))
+    def _members(hosts: Candidates, request: RequestSpec) -> collections.Counter[str]:
+        """How many are on each host. An instance never stands in its own way: it may stay where it is."""
+        return collections.Counter(hosts.hosts_of(request.group_members.difference(request.instance_uuids)))
+
+    def _full_hosts(self, hosts: Candidates, request: RequestSpec) -> set[str]:
+        members = self._members(hosts, request)
         full = {host for host, count in members.items() if count >= request.group_max_server_per_host}
         # The sender may know of members that neither the database nor a booking has shown here yet.
         return full.union(request.group_hosts) if request.group_max_server_per_host == 1 else full
+
+
+class _Places(Shortfall):
+    """As many as the group's policy allows on a host, however large each is."""
+
+    scales = False

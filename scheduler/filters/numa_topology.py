@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import functools
+from collections.abc import Hashable, Sequence
 
 import numpy
 
-from fleet.hardware import node
+from fleet.hardware import node, shortage
 from fleet.hardware.node import Hardware
+from fleet.hardware.shortage import Lack
 from fleet.objects import RequestSpec
+from fleet.objects.numa import InstanceTopology
+from fleet.objects.pci import PciRequest
 from fleet.reasons import Reason
 from scheduler import domain
 from scheduler.candidates import Candidates
 from scheduler.consumption import HARDWARE
 from scheduler.filters.base import ColumnFilter
+from scheduler.hardware_shortfall import HardwareShortfall
 
 
 class NUMATopologyFilter(ColumnFilter):
@@ -54,16 +59,16 @@ class NUMATopologyFilter(ColumnFilter):
         limits = [{"cpu_allocation_ratio": float(cpu), "ram_allocation_ratio": float(ram)} for cpu, ram in ratios]
         return {"numa_topology": numpy.array(limits, dtype=object)}
 
-    def objection(self, hosts: Candidates, request: RequestSpec) -> str:
-        hardware = hosts.rare(int(hosts.rows[0]), HARDWARE)
-        if hardware is None or hardware.topology is None:
-            return "reports no NUMA topology"
-        if _wants_threads(request) and not _has_threads(hardware):
-            return "has no core with several threads"
-        if request.numa_topology is not None and _fits_empty(hardware, request):
-            devices = " with PCI devices near" if request.pci_requests else ""
-            return f"has no room left in its NUMA cells for those that are asked for{devices}"
-        return "has NUMA cells that could not take those that are asked for even if they were empty"
+    def shortfall(self, hosts: Candidates, request: RequestSpec) -> HardwareShortfall | None:
+        threads = _wants_threads(request)
+        if request.numa_topology is None and not threads:
+            return None
+        known = [hosts.rare(row, HARDWARE) for row in hosts.rows.tolist()]
+        asked, limit, free = _cpus(known, request.numa_topology)
+        lacking = functools.partial(_lacking, request.numa_topology, request.pci_requests, threads)
+        return HardwareShortfall(
+            "NUMA cells", "CPUs", asked, limit, limit - free, limit, None, known, domain.wanted(request), lacking
+        )
 
 
 def _wants_threads(request: RequestSpec) -> bool:
@@ -74,8 +79,29 @@ def _has_threads(hardware: Hardware) -> bool:
     return hardware.topology is None or any(cell.has_threads for cell in hardware.topology.cells)
 
 
-def _fits_empty(hardware: Hardware, request: RequestSpec) -> bool:
-    """Whether the cells would do with nothing on them; devices aside."""
-    assert hardware.topology is not None
-    empty = Hardware(hardware.topology.emptied(), limits=hardware.limits)
-    return node.fit(empty, node.Wanted(request.numa_topology)) is not None
+def _lacking(
+    topology: InstanceTopology | None, devices: Sequence[PciRequest], threads: bool, hardware: Hardware
+) -> list[Lack]:
+    if threads and not _has_threads(hardware):
+        return [Lack("cores with several threads", 0, 1, 0)]
+    return [] if topology is None else shortage.of_cells(hardware, topology, devices)
+
+
+def _cpus(
+    known: Sequence[Hardware | None], topology: InstanceTopology | None
+) -> tuple[int, numpy.ndarray, numpy.ndarray]:
+    """How many CPUs are asked for; of each host how many there are of the kind, and how many free, in all cells."""
+    wanted = topology.cells if topology else ()
+    pinned = any(cell.pcpuset for cell in wanted)
+    limits: list[float] = []
+    free: list[float] = []
+    for hardware in known:
+        cells = hardware.topology.cells if hardware and hardware.topology else ()
+        if pinned:
+            limits.append(sum(len(cell.dedicated_cpus) for cell in cells))
+            free.append(sum(len(cell.free_cpus) for cell in cells))
+        else:
+            ratio = hardware.limits.cpu_allocation_ratio if hardware and hardware.limits else 1.0
+            limits.append(sum(len(cell.cpuset) for cell in cells) * ratio)
+            free.append(limits[-1] - sum(cell.cpu_usage for cell in cells))
+    return sum(len(cell.cpuset) for cell in wanted), numpy.array(limits, dtype=float), numpy.array(free, dtype=float)

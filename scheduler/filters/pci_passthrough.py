@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import functools
+from collections.abc import Hashable, Sequence
 
 import numpy
 
-from fleet.hardware import node, pools
+from fleet.hardware import node, pools, shortage
+from fleet.hardware.node import Hardware
+from fleet.hardware.shortage import Lack
 from fleet.objects import RequestSpec
+from fleet.objects.pci import PciRequest
 from fleet.reasons import Reason
 from scheduler import domain
 from scheduler.candidates import Candidates
 from scheduler.consumption import HARDWARE
 from scheduler.filters.base import ColumnFilter
+from scheduler.hardware_shortfall import HardwareShortfall
 
 
 class PciPassthroughFilter(ColumnFilter):
@@ -33,7 +38,23 @@ class PciPassthroughFilter(ColumnFilter):
     def recall_key(self, request: RequestSpec) -> Hashable | None:
         return node.Wanted(devices=request.pci_requests).key() if request.pci_requests else None
 
-    def objection(self, hosts: Candidates, request: RequestSpec) -> str:
-        free = int(hosts.column("free_pci_devices")[0])
-        asked = " and ".join(f"{each.count} {each.alias_name or 'unnamed'}" for each in request.pci_requests)
-        return f"has {free} free PCI devices, which do not include {asked}"
+    def shortfall(self, hosts: Candidates, request: RequestSpec) -> HardwareShortfall | None:
+        wanted = domain.wanted(request)
+        if not wanted.devices:
+            return None
+        known = [hosts.rare(row, HARDWARE) for row in hosts.rows.tolist()]
+        stock = _matching([each.stock or each.pools if each else () for each in known], wanted.devices)
+        free = _matching([each.pools if each else () for each in known], wanted.devices)
+        lacking = functools.partial(_lacking, wanted.devices)
+        return HardwareShortfall(
+            "PCI devices", "", wanted.device_count, stock, stock - free, stock, None, known, wanted, lacking
+        )
+
+
+def _lacking(requests: Sequence[PciRequest], hardware: Hardware) -> list[Lack]:
+    return shortage.of_devices(hardware, requests)
+
+
+def _matching(known: Sequence[pools.Pools], requests: Sequence[PciRequest]) -> numpy.ndarray:
+    """Of each host, how many devices there are that any of the requests could be given."""
+    return numpy.array([pools.matching_devices(each, *requests) for each in known], dtype=float)

@@ -8,10 +8,13 @@ import math
 import numpy
 import pytest
 
-from scheduler import capacity_count, filters
+from fleet import errors
+from fleet.reasons import Reason
+from scheduler import capacity_count, filters, weights
+from scheduler.plugin_watch import PluginWatch
 from scheduler.shortfall import Shortfall
 from tests import factories
-from tests.factories import Service, aggregate, node, request
+from tests.factories import PlacedInstance, Service, aggregate, node, request, uuid
 
 CHOSEN = (
     filters.AvailabilityZoneFilter(),
@@ -107,8 +110,66 @@ def test_nothing_limits():
 
 def test_a_filter_without_numbers_is_remarked():
     """It can tell of one instance only."""
-    answer = counted(node("a", memory_mb=4096), chosen=(filters.ExactRamFilter(),))
-    assert ["Filter ExactRamFilter tells one instance only: fewer may fit than are counted."] == answer["remarks"]
+
+    class Mine(filters.BaseHostFilter):
+        reason = Reason.CAPACITY
+
+        def host_passes(self, host_state, filter_properties):
+            return True
+
+    answer = counted(node("a", memory_mb=4096), chosen=(Mine(),))
+    assert ["Filter Mine tells one instance only: fewer may fit than are counted."] == answer["remarks"]
+
+
+EXACTLY = [
+    ("fits", {"memory_mb": 4096}, {}, 1),
+    ("too much is free", {"memory_mb": 8192}, {}, 0),
+    ("too little", {"memory_mb": 2048}, {}, 0),
+]
+
+
+@pytest.mark.parametrize(("name", "columns", "sizes", "fits"), EXACTLY)
+def test_exactly(name, columns, sizes, fits):
+    """A host that must fit exactly takes one, and then none."""
+    answer = counted(node("a", **columns), asked=request({**SIZES, **sizes}), chosen=(filters.ExactRamFilter(),))
+    assert (fits, "RAM", []) == (answer["fits"], answer["binds_first"], answer["remarks"]), name
+
+
+def test_a_diskless_instance_fits_an_empty_disk_exactly_for_ever():
+    """What takes nothing leaves what it has found."""
+    answer = counted(node("a", local_gb=0), asked=request({"root_gb": 0}), chosen=(filters.ExactDiskFilter(),))
+    assert None is answer["fits"]
+
+
+MEMBERS = [uuid(1), uuid(2)]
+ON_A = [PlacedInstance(uuid(1), "a", "a")]
+GROUPED = [
+    ("apart", {"group_policies": ["anti-affinity"]}, {}, 3),
+    ("apart, and one is on a", {"group_policies": ["anti-affinity"], "group_hosts": ["a"]}, {}, 2),
+    (
+        "two a host, and one is on a",
+        {"group_policies": ["anti-affinity"], "group_members": MEMBERS, "group_max_server_per_host": 2},
+        {"instances": ON_A},
+        5,
+    ),
+    ("together: on the roomiest", {"group_policies": ["affinity"]}, {}, 8),
+    ("together with those on a", {"group_policies": ["affinity"], "group_hosts": ["a"]}, {}, 4),
+    ("softly apart is no rule", {"group_policies": ["soft-anti-affinity"]}, {}, 16),
+]
+
+
+@pytest.mark.parametrize(("name", "group", "known", "fits"), GROUPED)
+def test_groups_are_kept(name, group, known, fits):
+    """As many as the group's policy lets in: what a request for more than fit would have placed."""
+    chosen = (*CHOSEN, filters.ServerGroupAntiAffinityFilter(), filters.ServerGroupAffinityFilter())
+    nodes = node("a"), node("b"), node("c", memory_mb=32768)
+    asked = request(SIZES, group_updated=True, **group)
+    answer = counted(*nodes, asked=asked, chosen=chosen, **known)
+    assert fits == answer["fits"], name
+    hosts = factories.candidates(*nodes, **known)
+    weighers = [weights.RAMWeigher()]
+    made = factories.decision(factories.pipeline(chosen, weighers), hosts, factories.repeated(asked, 30))
+    assert fits == len(made.picks), name
 
 
 def test_no_hosts():
@@ -121,3 +182,33 @@ def test_what_is_not_asked_for_does_not_limit():
     """A diskless instance fits any number of times into any disk."""
     numbers = Shortfall("disk", "GB", 0, numpy.array([5.0]), numpy.array([1.0]), numpy.array([5.0]))
     assert [math.inf] == numbers.fits().tolist()
+
+
+class Spoilt(filters.RamFilter):
+    """Its numbers are none."""
+
+    def shortfall(self, hosts, request):
+        return {"RAM": len(hosts)}
+
+
+class Uncounted(filters.RamFilter):
+    """Its numbers cannot be counted."""
+
+    def shortfall(self, hosts, request):
+        return _Uncounted(**vars(super().shortfall(hosts, request)))
+
+
+class _Uncounted(Shortfall):
+    def fits(self, bound=None):
+        return "many"
+
+
+@pytest.mark.parametrize("bad", [Spoilt(), Uncounted()])
+def test_a_filters_bad_numbers(bad):
+    """The question fails with the filter's name, or is answered without it, as the operator has chosen."""
+    with pytest.raises(errors.PluginFailed) as failed:
+        counted(node("a"), chosen=(bad, filters.CoreFilter()))
+    assert f"Filter {type(bad).__name__} failed: gave " in failed.value.message
+    pipeline = factories.pipeline((bad, filters.CoreFilter()), watch=PluginWatch("skip"))
+    answer = capacity_count.count(pipeline, factories.candidates(node("a")), request(SIZES), {})
+    assert (8, 1) == (answer["fits"], len(answer["remarks"]))

@@ -283,19 +283,3 @@ def test_same_choice_as_host_by_host(drawn, asked, count):
     wire = asking(numa and numa.to_wire(), [each.to_wire() for each in pci], count)
     made = factories.decision(factories.pipeline([NUMA, PCI]), factories.candidates(*nodes), wire)
     assert reference_hardware.choose(nodes, numa, pci, count) == [pick.key[0] for pick in made.picks]
-
-
-@pytest.mark.parametrize(
-    ("name", "each", "host", "asked", "expected"),
-    [
-        ("no cells at all", NUMA, {}, asking(ONE), "reports no NUMA topology"),
-        ("no threads", NUMA, {"numa_topology": TWO_CELLS}, asking(PINNED, **REQUIRE), "no core with several threads"),
-        ("full", NUMA, {"numa_topology": FULL}, asking(ONE), "has no room left in its NUMA cells"),
-        ("full, and devices", NUMA, {"numa_topology": FULL}, asking(ONE, NIC), "with PCI devices near"),
-        ("too small", NUMA, {"numa_topology": THREADS}, asking(TWO), "even if they were empty"),
-        ("devices", PCI, {"pci_stats": pools(builders.pool(2, a="b"))}, asking(pci=NIC), "has 2 free PCI devices"),
-    ],
-)
-def test_a_no_is_explained(name, each, host, asked, expected):
-    """In words that name what is short."""
-    assert expected in each.objection(factories.candidates(node(**host)), asked), name

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 
+import numpy
 import pytest
 
 from fleet.reasons import Reason
@@ -21,7 +23,9 @@ DEFAULT = (
     filters.CoreFilter(),
     filters.ComputeFilter(),
     filters.ServerGroupAntiAffinityFilter(),
+    filters.ServerGroupAffinityFilter(),
 )
+EXACT = (filters.ExactRamFilter(), filters.ExactDiskFilter(), filters.ExactCoreFilter())
 HUGE = {"memory_mb": 10**6}
 FULL = {"memory_mb_used": 16000}
 EAST = {"aggregates": [aggregate(["a"], availability_zone="east")]}
@@ -127,8 +131,10 @@ WORDS = [
     ("silent", Service("a", last_seen_up=None), {}, "a was never heard from"),
     ("other zone", Service("a"), {"instance": {"availability_zone": "moon"}}, "a is in zone nova"),
     ("tried", Service("a"), {"retry": {"hosts": [["a", "a"]]}}, "a has been tried in vain"),
-    ("no words", Service("a"), {"group_policies": ["anti-affinity"], "group_hosts": ["a"]},
-     "a: ServerGroupAntiAffinityFilter says no"),
+    ("a place for each host", Service("a"), {"group_policies": ["anti-affinity"], "group_hosts": ["a"]},
+     "a lacks 1 places for the group: limit 1, used 1, asked 1"),
+    ("no words", Service("a"), {"group_policies": ["affinity"], "group_hosts": ["b"]},
+     "a: ServerGroupAffinityFilter says no"),
 ]  # fmt: skip
 
 
@@ -137,6 +143,62 @@ def test_what_has_no_numbers_has_words(name, service, asked, text):
     """A filter may say in words why it dropped a host."""
     made = refused([node("a")], request(**asked), services=[service])
     assert [text] == [miss.text for miss in made.refusal.nearest], name
+
+
+EXACTLY = [
+    ("memory", {"memory_mb": 3072}, {"memory_mb": 2048}, Reason.CAPACITY,
+     "a has 3072 MB of RAM free, and exactly 2048 are wanted"),
+    ("too little memory for ever", {"memory_mb": 1024}, {"memory_mb": 2048}, Reason.NEVER_FITS,
+     "a has 1024 MB of RAM free, and exactly 2048 are wanted; even empty it has 1024"),
+    ("disk", {"memory_mb": 1024, "local_gb": 9}, {"root_gb": 5}, Reason.CAPACITY,
+     "a has 9 GB of disk free, and exactly 5 are wanted; and has 8 vcpus free, and exactly 1 are wanted"),
+    ("vcpus", {"memory_mb": 1024, "local_gb": 0, "vcpus_used": 5}, {}, Reason.CAPACITY,
+     "a has 3 vcpus free, and exactly 1 are wanted"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "columns", "sizes", "code", "text"), EXACTLY)
+def test_what_must_fit_exactly(name, columns, sizes, code, text):
+    """Too much is as wrong as too little; a host that is too small even when empty never fits."""
+    made = refused([node("a", **columns)], request(sizes), EXACT if name != "memory" else EXACT[:1])
+    nearest = made.refusal.nearest[0].text
+    assert (code, True) == (made.refusal.code, nearest.startswith(text)), nearest
+
+
+BAD_NUMBERS = [
+    ("a text", lambda numbers: "none"),
+    ("arrays that are too short", lambda numbers: dataclasses.replace(numbers, limit=numbers.limit[:0])),
+    ("a list", lambda numbers: dataclasses.replace(numbers, used=[1.0])),
+    ("texts", lambda numbers: dataclasses.replace(numbers, most=numpy.array(["x"]))),
+    ("what is not a number", lambda numbers: dataclasses.replace(numbers, used=numpy.array([numpy.nan]))),
+    ("nothing asked", lambda numbers: dataclasses.replace(numbers, asked=None)),
+]
+
+
+@pytest.mark.parametrize(("name", "spoil"), BAD_NUMBERS)
+def test_numbers_that_make_no_sense_are_left_out(name, spoil, caplog):
+    """A plugin that gives such is named in the log; the refusal stays."""
+
+    class Spoilt(filters.RamFilter):
+        def shortfall(self, hosts, request):
+            return spoil(super().shortfall(hosts, request))
+
+    made = refused([node("a", **FULL)], request(), (Spoilt(),))
+    assert (Reason.CAPACITY, "a: Spoilt says no") == (made.refusal.code, made.refusal.nearest[0].text), name
+    assert any("Spoilt could not explain its no: it gave" in record.getMessage() for record in caplog.records)
+
+
+def test_words_that_are_none_are_left_out():
+    """An objection must be a text."""
+
+    class Odd(filters.RamFilter):
+        def shortfall(self, hosts, request):
+            return None
+
+        def objection(self, hosts, request):
+            return 7
+
+    assert "a: Odd says no" == refused([node("a", **FULL)], request(), (Odd(),)).refusal.nearest[0].text
 
 
 def test_drops_add_up_over_the_instances():
