@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from concurrent import futures
 
-import oslo_messaging
 from oslo_log import log as logging
 
 from compute_agent import recovery
@@ -19,17 +18,18 @@ from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger, Unanswered
 from compute_agent.reporter import Reporter
 from fleet import context as fleet_context
+from fleet.rpc import server as rpc_server
 from fleet.service import Periodic
 
 LOG = logging.getLogger(__name__)
 
 #: An order is only put into a lane: one thread a host is enough to take them.
 SERVER_THREADS = 1
-#: How long running builds may go on after a stop; what is not over then is found by the next agent, or the sweeper.
-STOP_LIMIT_S = 30.0
 #: After something that no call to the conductor explains.
 BEGIN_AGAIN_S = 10.0
 STOP_THREADS = 32
+#: Calls to the conductor at a time that hand back what is not begun.
+HAND_BACK_THREADS = 8
 
 
 @dataclasses.dataclass
@@ -37,17 +37,21 @@ class ServedHost:
     """A host with its queue."""
 
     host: Host
-    server: oslo_messaging.RPCServer
+    server: rpc_server.Server
     lanes: Lanes
     serving: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Intervals:
-    """Seconds between heartbeats and between audits."""
+    """Seconds between heartbeats, between audits, and for running builds to end after a stop.
+
+    What is not over by then is found by the next agent, or the sweeper.
+    """
 
     heartbeat_s: float
     audit_s: float
+    stop_s: float = 30.0
 
 
 class Agent:
@@ -73,6 +77,8 @@ class Agent:
         self._ledger = ledger
         self._executor = executor
         self._stopping = stopping
+        self._stop_s = intervals.stop_s
+        self._handing_back = futures.ThreadPoolExecutor(HAND_BACK_THREADS, "hand-back")
         # Agents started together must not speak together for ever after.
         self._periodics = [
             Periodic("heartbeat", reporter.heartbeat, intervals.heartbeat_s, chance.uniform(0, intervals.heartbeat_s)),
@@ -93,11 +99,12 @@ class Agent:
             list(together.map(self._stop_serving, list(self._served)))
 
     def wait(self) -> None:
-        self._beginning.join(STOP_LIMIT_S)
-        end = time.monotonic() + STOP_LIMIT_S
+        end = time.monotonic() + self._stop_s
+        self._beginning.join(self._stop_s)
         for entry in self._served.values():
             if not entry.lanes.wait(max(0.0, end - time.monotonic())):
-                LOG.warning("Builds on host %s are not over after %s s", entry.host.name, STOP_LIMIT_S)
+                LOG.warning("Builds on host %s are not over after %s s", entry.host.name, self._stop_s)
+        self._handing_back.shutdown(wait=True)
         for periodic in self._periodics:
             periodic.wait()
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -150,7 +157,9 @@ class Agent:
             was_serving, entry.serving = entry.serving, False
         dropped = entry.lanes.close()
         if dropped:
-            LOG.info("%d orders for host %s are not begun; the conductor will find them", dropped, name)
+            LOG.info("%d builds on host %s are not begun: handing them back", len(dropped), name)
+        for hand_back in dropped:
+            self._handing_back.submit(hand_back)
         if was_serving:
             entry.server.stop()
             entry.server.wait()

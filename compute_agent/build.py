@@ -6,8 +6,9 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
+import pydantic
 from oslo_log import log as logging
 
 from compute_agent import claims
@@ -22,19 +23,25 @@ from fleet.objects import Instance, fields
 
 LOG = logging.getLogger(__name__)
 
+QUEUE = "queue"
 CLAIM = "claim"
 SPAWN = "spawn"
 
 
 @dataclasses.dataclass(frozen=True)
 class BuildOrder:
-    """What ``build_and_run_instance`` was sent. ``deadline`` is by the conductor's clock: for the log only."""
+    """What ``build_and_run_instance`` was sent.
+
+    ``deadline`` is by the conductor's clock: for the log only. ``claim_within_s`` counts from the order's arrival: after
+    so many seconds the conductor has given the build to somebody else. None: it did not say.
+    """
 
     instance: Instance
     attempt: fields.Positive
     node: fields.Name | None = None
     limits: claims.Limits = dataclasses.field(default_factory=claims.Limits)
     deadline: fields.Text | None = None
+    claim_within_s: Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)] | None = None
     alternates: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     filter_properties: dict[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -55,6 +62,10 @@ class _Failed(Exception):
         self.final = final
 
 
+class AgentStopping(Exception):
+    """Why a build that this host has not begun is handed back."""
+
+
 class Builder:
     """Builds on one host. The caller sees to it that an instance has one build at a time."""
 
@@ -64,13 +75,19 @@ class Builder:
         self._host = host
         self._ledger = ledger
         self._notifications = notifications
-        self._clock = clock
+        self.clock = clock
 
-    def run(self, context: RequestContext, order: BuildOrder) -> None:
-        """Never raises for what a build may meet; the ledger or its sweeper knows how the build goes on."""
-        context = context.about(instance_uuid=order.instance.uuid, attempt=order.attempt, host=self._host.name)
+    def run(self, context: RequestContext, order: BuildOrder, arrived: float | None = None) -> None:
+        """Never raises for what a build may meet; the ledger or its sweeper knows how the build goes on.
+
+        :param arrived: when the order came, by this builder's clock
+        """
+        context = self._about(context, order)
         node = order.node
-        started = self._clock()
+        started = self.clock()
+        if arrived is not None and order.claim_within_s is not None and started - arrived > order.claim_within_s:
+            LOG.info("Dropping this build: its turn comes %.1f s after the order, too late", started - arrived)
+            return
         LOG.info("Starting instance on node %s (deadline %s)", order.node or "-", order.deadline or "-")
         self._notifications.create(context, "start", self._host.name, order.instance)
         try:
@@ -78,7 +95,7 @@ class Builder:
             node = tracker.node
             instance = self._attempt(context, order, tracker)
         except _Failed as failed:
-            self._hand_back(context, order, node, failed, self._clock() - started)
+            self._hand_back(context, order, node, failed, self.clock() - started)
         except (errors.StaleBuild, errors.NotFound) as stale:
             LOG.info("Dropping this build: %s", stale.message)
         except errors.StaleIncarnation as stale:
@@ -89,8 +106,18 @@ class Builder:
             LOG.warning("Letting go of this build, the conductor will find it: %s", unanswered)
         else:
             tracker.build_ended(failed=False)
-            LOG.info("Instance is active on node %s after %.2f s", instance.node, self._clock() - started)
+            LOG.info("Instance is active on node %s after %.2f s", instance.node, self.clock() - started)
             self._notifications.create(context, "end", self._host.name, instance)
+
+    def decline(self, context: RequestContext, order: BuildOrder) -> None:
+        """Hand back at once a build that is not begun, because the agent stops."""
+        context = self._about(context, order)
+        stopping = AgentStopping(f"The agent of {self._host.name} stopped before it began the build")
+        LOG.info("Handing back a build that is not begun: the agent stops")
+        self._tell(context, order, order.node, _Failed(QUEUE, stopping), failure_record(QUEUE, stopping, 0.0))
+
+    def _about(self, context: RequestContext, order: BuildOrder) -> RequestContext:
+        return context.about(instance_uuid=order.instance.uuid, attempt=order.attempt, host=self._host.name)
 
     def _tracker(self, order: BuildOrder) -> ResourceTracker:
         try:
@@ -175,6 +202,12 @@ class Builder:
         failure = failure_record(failed.step, failed.cause, duration_s)
         LOG.info("This attempt failed in step %s: %s", failed.step, failure["message"])
         self._notifications.create(context, "error", self._host.name, order.instance, failed.cause)
+        self._tell(context, order, node, failed, failure)
+
+    def _tell(
+        self, context: RequestContext, order: BuildOrder, node: str | None, failed: _Failed, failure: dict[str, Any]
+    ) -> None:
+        """Tell the ledger that this attempt is over."""
         uuid, attempt, name = order.instance.uuid, order.attempt, self._host.name
         failpoints.hit("agent.hand_back.before")
         try:

@@ -19,6 +19,7 @@ LOG = logging.getLogger(__name__)
 class _Job:
     work: Callable[[], None]
     takes_slot: bool
+    dropped: Callable[[], None] | None
 
 
 class Lanes:
@@ -43,13 +44,22 @@ class Lanes:
         self._running: set[str] = set()
         self._closed = False
 
-    def submit(self, lane: str, work: Callable[[], None], takes_slot: bool = False) -> bool:
-        """Queue ``work``; False when closed: nothing is begun any more."""
+    def submit(
+        self,
+        lane: str,
+        work: Callable[[], None],
+        takes_slot: bool = False,
+        dropped: Callable[[], None] | None = None,
+    ) -> bool:
+        """Queue ``work``; False when closed: nothing is begun any more.
+
+        :param dropped: what :meth:`close` returns if the work has not begun by then
+        """
         with self._changed:
             if self._closed:
                 return False
             jobs = self._lanes.setdefault(lane, collections.deque())
-            jobs.append(_Job(work, takes_slot))
+            jobs.append(_Job(work, takes_slot, dropped))
             if len(jobs) == 1:
                 self._next(lane)
             return True
@@ -57,23 +67,25 @@ class Lanes:
     def cancel(self, lane: str) -> int:
         """Drop what has not begun in ``lane``; returns how many jobs that were."""
         with self._changed:
-            jobs = self._lanes.get(lane)
-            if jobs is None:
-                return 0
-            keep = 1 if lane in self._running else 0
-            dropped = len(jobs) - keep
-            while len(jobs) > keep:
-                jobs.pop()
-            if not jobs:
-                del self._lanes[lane]
-                self._waiting_for_slot.remove(lane)
-            return dropped
+            return len(self._drop(lane))
 
-    def close(self) -> int:
-        """Begin nothing more; returns how many jobs are dropped."""
+    def close(self) -> list[Callable[[], None]]:
+        """Begin nothing more; returns what is to be done about the jobs that are dropped by it."""
         with self._changed:
             self._closed = True
-            return sum(self.cancel(lane) for lane in list(self._lanes))
+            jobs = [job for lane in list(self._lanes) for job in self._drop(lane)]
+        return [job.dropped for job in jobs if job.dropped is not None]
+
+    def _drop(self, lane: str) -> list[_Job]:
+        jobs = self._lanes.get(lane)
+        if jobs is None:
+            return []
+        keep = 1 if lane in self._running else 0
+        dropped = [jobs.pop() for _ in range(len(jobs) - keep)]
+        if not jobs:
+            del self._lanes[lane]
+            self._waiting_for_slot.remove(lane)
+        return dropped
 
     def wait(self, timeout_s: float) -> bool:
         """Whether all that was running is over in time."""

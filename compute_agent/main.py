@@ -85,6 +85,7 @@ def build_agents(
     stopping = threading.Event()
     patience = Patience(stopping)
     conductor = ConductorAPI(transport, conf)
+    host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
     ledger = Ledger(conductor, ComputeTaskAPI(transport, conf), patience, conf.claim_timeout)
     notifications = Notifications(notifier or rpc_transport.get_notifier(conf, publisher_id=TOPIC))
     executor = futures.ThreadPoolExecutor(conf.agent_threads, thread_name_prefix="build")
@@ -97,7 +98,7 @@ def build_agents(
         host = Host(name, driver, policy, incarnation, superseded)
         lanes = Lanes(executor, conf.max_concurrent_builds)
         manager = ComputeManager(host, ledger, Builder(host, ledger, notifications), lanes)
-        return ServedHost(host, server.get_server(transport, TOPIC, name, [manager]), lanes)
+        return ServedHost(host, server.get_server(host_transport, TOPIC, name, [manager], exchange), lanes)
 
     served = [serve(name, driver) for name, driver in load_drivers(conf, hosts).items()]
     agent = Agent(
@@ -106,7 +107,7 @@ def build_agents(
         ledger,
         executor,
         stopping,
-        Intervals(heartbeat_s=conf.report_interval, audit_s=conf.update_resources_interval),
+        Intervals(heartbeat_s=conf.report_interval, audit_s=conf.update_resources_interval, stop_s=conf.stop_timeout),
         random.Random(),
     )
     return agent

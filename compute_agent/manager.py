@@ -41,9 +41,10 @@ class ComputeManager:
             LOG.error("Dropping a build order: %s", invalid.message)
             return
         failpoints.hit("agent.order.before")
-        work = functools.partial(self._builder.run, context, order)
-        if not self._lanes.submit(order.instance.uuid, work, takes_slot=True):
-            LOG.info("Not beginning the build of %s: the agent is stopping", order.instance.uuid)
+        work = functools.partial(self._builder.run, context, order, self._builder.clock())
+        decline = functools.partial(self._builder.decline, context, order)
+        if not self._lanes.submit(order.instance.uuid, work, takes_slot=True, dropped=decline):
+            decline()
 
     def terminate_instance(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
         """The row is ``deleting`` when this comes: a build that has not begun is not begun any more."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import threading
 from collections.abc import Sequence
 
 import oslo_messaging
@@ -41,7 +42,9 @@ def build_servers(
     database = database or Database(conf)
     migration.check(database)
     limits = Limits.from_conf(conf)
-    compute = ComputeAPI(rpc_transport, conf)
+    host_transport = transport.get_host_transport(conf, rpc_transport)
+    compute = ComputeAPI(host_transport, conf)
+    draining = threading.Event()
     scheduler = SchedulerAPI(rpc_transport, conf)
     builder = Builder(
         database,
@@ -56,7 +59,7 @@ def build_servers(
     intake = Intake(database, builder, limits, conf.default_schedule_zone, aliases=parse_aliases(conf.pci.alias))
     endpoints = [
         ConductorManager(records),
-        ComputeTaskManager(intake, builder, termination),
+        ComputeTaskManager(intake, builder, termination, draining),
         OperatorManager(
             OperatorAPI(database, conf.service_down_time),
             DryRun(database, intake, builder),
@@ -64,8 +67,10 @@ def build_servers(
         ),
     ]
     sweeper = Sweeper(database, builder, termination, limits)
+    keeper_name = f"{conf.host}-{os.getpid()}"
     return [
-        server.get_server(rpc_transport, TOPIC, conf.host, endpoints),
+        server.get_keeper(host_transport, transport.host_exchange(conf), keeper_name),
+        server.get_server(rpc_transport, TOPIC, conf.host, endpoints, draining=draining),
         service.Periodic("sweeper", sweeper.sweep, conf.conductor.sweep_interval),
         _heartbeat(conf, records),
     ]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import oslo_messaging
@@ -84,10 +85,13 @@ class ComputeTaskManager:
 
     target = oslo_messaging.Target(namespace="compute_task", version="1.0")
 
-    def __init__(self, intake: Intake, builder: Builder, termination: Termination) -> None:
+    def __init__(
+        self, intake: Intake, builder: Builder, termination: Termination, draining: threading.Event | None = None
+    ) -> None:
         self._intake = intake
         self._builder = builder
         self._termination = termination
+        self._draining = draining or threading.Event()
 
     @endpoint
     def create(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
@@ -98,6 +102,10 @@ class ComputeTaskManager:
     def build_instances(
         self, context: RequestContext, instance_uuids: list[fields.Uuid], attempt: fields.Natural
     ) -> None:
+        if self._draining.is_set():
+            # Another worker takes them up at once; the sweeper would, but only when they are overdue.
+            self._builder.hand_out(context, instance_uuids, attempt)
+            return
         self._builder.build_instances(context, instance_uuids, attempt)
 
     @endpoint

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from conductor_stub import faults, request_spec
 from conductor_stub.limits import Limits, step_deadline
 from fleet import errors, failpoints, states
-from fleet.db import history, instances
+from fleet.db import history, instances, services
 from fleet.db.engine import Transaction
 from fleet.objects import Place
 
@@ -106,7 +106,7 @@ def fail_attempt(
         error = _last_word(row, failure, tried, limits)
         end_in_error(tx, row, error, host, request_id, now)
         return Next(row, error=error)
-    places = _untried(alternates, tried)
+    places = _usable(tx, alternates, tried, limits, now)
     step, allowed_s = (
         (states.PLACING, limits.placing_timeout_s) if places else (states.SCHEDULING, limits.retry_interval_s)
     )
@@ -191,6 +191,11 @@ def _last_word(row: sa.Row, failure: Failure, tried: Sequence[sa.Row], limits: L
     return errors.BuildAbort(instance_uuid=row.uuid, reason=reason)
 
 
-def _untried(alternates: Sequence[Place], tried: Sequence[sa.Row]) -> tuple[Place, ...]:
+def _usable(
+    tx: Transaction, alternates: Sequence[Place], tried: Sequence[sa.Row], limits: Limits, now: datetime.datetime
+) -> tuple[Place, ...]:
+    """Those not tried yet whose agent is up and enabled: it is a while since the scheduler chose them."""
     used = {(row.host, row.node) for row in tried}
-    return tuple(place for place in alternates if (place.host, place.nodename) not in used)
+    left = [place for place in alternates if (place.host, place.nodename) not in used]
+    takes = services.taking_builds(tx, {place.host for place in left}, now, limits.service_down_time_s)
+    return tuple(place for place in left if place.host in takes)

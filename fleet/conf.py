@@ -46,6 +46,14 @@ COMMON_OPTS = [
         "Must be larger than report_interval; otherwise 2.5 times report_interval is used.",
     ),
     cfg.IntOpt(
+        "stop_timeout",
+        default=30,
+        min=1,
+        help="Seconds that a daemon may take to end after SIGTERM. It takes nothing new from then on, and hands back at "
+        "once what it has not begun. What it has begun and not ended by then is cut off; another process, or the same "
+        "host's next agent, takes it up.",
+    ),
+    cfg.IntOpt(
         "long_rpc_timeout",
         default=180,
         min=1,

@@ -11,9 +11,13 @@ from typing import Protocol
 
 from oslo_config import cfg
 from oslo_log import log as logging
+from oslo_service import opts as oslo_service_opts
 from oslo_service import service as oslo_service
 
 LOG = logging.getLogger(__name__)
+
+#: Longer than stop_timeout by this, a process that cannot end by itself is killed.
+KILL_MARGIN_S = 5
 
 
 class Server(Protocol):
@@ -95,7 +99,9 @@ class FleetService(oslo_service.Service):
 
 
 def launch(conf: cfg.ConfigOpts, name: str, build: Callable[[], Sequence[Server]], workers: int = 1) -> int:
-    """Run the daemon until it is told to stop; returns its exit status."""
+    """Run the daemon until it is told to stop, and then ends within ``stop_timeout``; returns its exit status."""
+    oslo_service_opts.register_service_opts(conf)
+    conf.set_default("graceful_shutdown_timeout", conf.stop_timeout + KILL_MARGIN_S)
     launcher = oslo_service.launch(conf, FleetService(name, build), workers=workers, restart_method="mutate")
     return launcher.wait() or 0
 

@@ -31,7 +31,7 @@ from fleet.db.engine import Database
 from fleet.rpc import transport
 
 _READY_TIMEOUT_S = 60
-_STOP_TIMEOUT_S = 30
+_STOP_TIMEOUT_S = 45
 
 _CONFIG = """\
 [DEFAULT]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -70,6 +70,17 @@ def check_incarnation(tx: Transaction, host: str, incarnation: str) -> None:
             hostname=getattr(service, "hostname", None),
             started_at=str(getattr(service, "started_at", None)),
         )
+
+
+def taking_builds(
+    tx: Transaction, hosts: Collection[str], now: datetime.datetime, down_time_s: float
+) -> frozenset[str]:
+    """Those of ``hosts`` whose agent is up and enabled."""
+    if not hosts:
+        return frozenset()
+    query = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.host.in_(hosts))
+    found = tx.execute(query).all()
+    return frozenset(row.host for row in found if not row.disabled and is_up(row, now, down_time_s))
 
 
 def list_all(connection: sa.Connection) -> Sequence[sa.Row]:

@@ -10,6 +10,7 @@ from oslo_config import cfg
 
 from fleet.context import RequestContext
 from fleet.rpc import serializer
+from fleet.rpc import transport as rpc_transport
 
 #: Fail at once when no queue takes the message (a host whose agent is gone).
 MANDATORY = oslo_messaging.TransportOptions(at_least_once=True)
@@ -22,8 +23,15 @@ class _API:
 
     def __init__(self, transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
-        target = oslo_messaging.Target(topic=self.topic, namespace=self.namespace, version=self.version)
+        target = oslo_messaging.Target(
+            exchange=self._exchange(conf), topic=self.topic, namespace=self.namespace, version=self.version
+        )
         self._client = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.ContextSerializer())
+
+    @staticmethod
+    def _exchange(conf: cfg.ConfigOpts) -> str | None:
+        """None is ``control_exchange``."""
+        return None
 
     def _call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
         return self._client.call(context, method, **kwargs)
@@ -200,12 +208,19 @@ class OperatorAPI(_API):
 
 
 class ComputeAPI(_API):
-    """Casts to one host's agent, mandatory: no queue means ``oslo_messaging.MessageUndeliverable`` at once."""
+    """Casts to one host's agent, mandatory: no queue means ``oslo_messaging.MessageUndeliverable`` at once.
+
+    :param transport: of :func:`fleet.rpc.transport.get_host_transport`
+    """
 
     topic = "compute"
 
+    @staticmethod
+    def _exchange(conf: cfg.ConfigOpts) -> str | None:
+        return rpc_transport.host_exchange(conf)
+
     def build_and_run_instance(self, context: RequestContext, host: str, **build: Any) -> None:
-        """``build``: instance, node, limits, attempt, deadline, alternates, filter_properties."""
+        """``build``: instance, node, limits, attempt, deadline, claim_within_s, alternates, filter_properties."""
         self._to(host).cast(context, "build_and_run_instance", **build)
 
     def terminate_instance(self, context: RequestContext, host: str, instance_uuid: str) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import oslo_messaging
 import pydantic
 from oslo_messaging.rpc import dispatcher
+from oslo_messaging.rpc import server as rpc_server
 from oslo_serialization import jsonutils
 
 from fleet import errors
@@ -20,6 +22,8 @@ from fleet.rpc import serializer
 #: A request as JSON may be this long: far more than any real one, far less than what hurts.
 MAX_REQUEST_BYTES = 256 * 1024
 MAX_REQUEST_DEPTH = 32
+#: How often a server that waits for a free thread looks whether it is to stop.
+LOOK_UP_S = 0.2
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -100,15 +104,80 @@ def _deeper_than(value: object, most: int) -> bool:
     return True
 
 
+class Server:
+    """Takes a message only when a thread is free for it; the rest of a backlog stays with the broker, for others.
+
+    oslo.messaging acknowledges a message when it takes it, and by itself takes all there are: a worker that dies would
+    lose, and one that stops would have to work off, whatever was sent to it.
+    """
+
+    def __init__(self, served: _Bounded, draining: threading.Event) -> None:
+        self._served = served
+        self._draining = draining
+
+    def start(self, override_pool_size: int | None = None) -> None:
+        self._served.bound(override_pool_size or self._served.conf.executor_thread_pool_size)
+        self._served.start(override_pool_size)
+
+    def stop(self) -> None:
+        self._served.ending.set()
+        self._served.stop()
+        self._draining.set()
+
+    def wait(self) -> None:
+        self._served.wait()
+        self._served.handle_strays()
+
+
+class _Bounded(rpc_server.RPCServer):
+    def bound(self, threads: int) -> None:
+        self._room = threading.Semaphore(threads)
+        self.ending = threading.Event()
+
+    def _on_incoming(self, incoming: object) -> None:
+        # A stop waits for this thread, which then must not wait for a slow handler.
+        while not self._room.acquire(timeout=LOOK_UP_S) and not self.ending.is_set():
+            pass
+        work = self._work_executor.submit(self._process_incoming, incoming)
+        work.add_done_callback(lambda _done: self._room.release())
+
+    def handle_strays(self) -> None:
+        """Messages that were on their way when the intake ended: oslo.messaging acknowledges them as it closes the
+        connection (18.3: waiting for the fanout queue's deletion, it reads what comes before), and then forgets them.
+        """
+        listener = getattr(self.listener, "_poll_style_listener", None)
+        for stray in list(getattr(listener, "incoming", ())):
+            self._process_incoming([stray])
+
+
 def get_server(
-    transport: oslo_messaging.RPCTransport, topic: str, server: str, endpoints: Sequence[object]
-) -> oslo_messaging.RPCServer:
-    """A server for ``topic``, also reachable as ``topic.server`` and by fanout; ``baseapi`` is added."""
-    return oslo_messaging.get_rpc_server(
+    transport: oslo_messaging.RPCTransport,
+    topic: str,
+    server: str,
+    endpoints: Sequence[object],
+    exchange: str | None = None,
+    draining: threading.Event | None = None,
+) -> Server:
+    """A server for ``topic``, also reachable as ``topic.server`` and by fanout; ``baseapi`` is added.
+
+    :param exchange: other than ``control_exchange``
+    :param draining: set as soon as a stop has ended the intake, while the last messages are still handled
+    """
+    served = oslo_messaging.get_rpc_server(
         transport,
-        oslo_messaging.Target(topic=topic, server=server),
+        oslo_messaging.Target(exchange=exchange, topic=topic, server=server),
         [*endpoints, BaseAPI(topic)],
         executor="threading",
         serializer=serializer.ContextSerializer(),
         access_policy=dispatcher.DefaultRPCAccessPolicy,
+        server_cls=_Bounded,
     )
+    return Server(served, draining or threading.Event())
+
+
+def get_keeper(transport: oslo_messaging.RPCTransport, exchange: str, name: str) -> Server:
+    """Holds ``exchange`` while no host is there: it goes with its last queue, and to send on it then is a broken channel.
+
+    Whoever sends to hosts keeps one, with a ``name`` of its own.
+    """
+    return get_server(transport, "keeper", name, [], exchange)

@@ -12,8 +12,37 @@ from fleet.rpc import serializer
 ALLOWED_REMOTE_EXMODS = ["fleet.errors"]
 
 
+#: Messages that the broker may hand to one listener before it takes them up. oslo.messaging's own default is no bound:
+#: then one process would be given a whole backlog, and the others nothing.
+PREFETCH = 8
+_RABBIT = "oslo_messaging_rabbit"
+#: A host's queue lives as long as its agent listens: what is sent to a dead agent fails at once instead of waiting for
+#: nobody. Its messages are hints to rows, so it need not outlive the broker either.
+_HOST_QUEUES = {"amqp_auto_delete": "true", "amqp_durable_queues": "false", "rabbit_quorum_queue": "false"}
+
+
 def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
-    return oslo_messaging.get_rpc_transport(conf, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
+    transport = oslo_messaging.get_rpc_transport(conf, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
+    if _RABBIT in conf:
+        conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group=_RABBIT)
+    return transport
+
+
+def get_host_transport(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport) -> oslo_messaging.RPCTransport:
+    """What is sent to one host travels by this, on :func:`host_exchange`; ``transport`` itself where there is no broker.
+
+    The brokerless transport lets every directed queue go with its last listener.
+    """
+    url = oslo_messaging.TransportURL.parse(conf)
+    if _RABBIT not in conf:
+        return transport
+    url.query.update(_HOST_QUEUES)
+    return oslo_messaging.get_rpc_transport(conf, url, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
+
+
+def host_exchange(conf: cfg.ConfigOpts) -> str:
+    """An exchange of its own: RabbitMQ refuses one that is declared in two ways."""
+    return f"{conf.control_exchange}_hosts"
 
 
 def get_notifier(conf: cfg.ConfigOpts, publisher_id: str) -> oslo_messaging.Notifier:

@@ -108,7 +108,8 @@ class Trio:
         )
         self.tasks = ComputeTaskAPI(self._transport, conf)
         self.scheduler = SchedulerAPI(self._transport, conf)
-        self.compute = ComputeAPI(self._transport, conf)
+        self._host_transport = transport.get_host_transport(conf, self._transport)
+        self.compute = ComputeAPI(self._host_transport, conf)
         self._operator = OperatorAPI(self._transport, conf)
 
     # Processes
@@ -192,6 +193,7 @@ class Trio:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        self._host_transport.cleanup()
         self._transport.cleanup()
 
     def log_file(self, name: str) -> pathlib.Path:

@@ -175,6 +175,23 @@ def test_a_host_without_a_queue_is_passed_over_at_once(conductor: Conductor) -> 
     ]
 
 
+UNUSABLE = [
+    ("its agent is down", lambda conductor: conductor.clock.advance(conductor.limits.service_down_time_s + 1)),
+    ("it is disabled", lambda conductor: conductor.operator.update_service("h2", "fleet-compute", True, "broken")),
+]
+
+
+@pytest.mark.parametrize(("why", "lose"), UNUSABLE, ids=[case[0] for case in UNUSABLE])
+def test_an_alternate_that_takes_no_builds_is_passed_over(conductor: Conductor, why: str, lose) -> None:
+    """It may have been lost since the scheduler chose it: the next one is tried, and no attempt is spent on it."""
+    uuid = conductor.place("h1", "h2", "h3")
+    lose(conductor)
+    conductor.records.report_state("fleet-compute", ["h3"], INCARNATION)
+    refuse(conductor, uuid, "h1", 1, "h2", "h3")
+
+    assert [(host, build["attempt"]) for host, build in conductor.compute.builds] == [("h1", 1), ("h3", 2)]
+
+
 LATE = [
     ("another attempt", 2, "h1"),
     ("an attempt long past", 0, "h1"),

@@ -114,11 +114,12 @@ class LocalDriver(base.BaseDriver):
     def listen(self, target: oslo_messaging.Target, batch_size: int, batch_timeout: float | None) -> base.Listener:
         exchange = target.exchange or self._default_exchange or ""
         fanout = hub.Binding(exchange, f"{target.topic}_fanout", f"{target.topic}_fanout_{uuid.uuid4().hex}")
-        bindings = [fanout, hub.Binding(exchange, target.topic, target.topic)]
+        bindings, passing = [fanout, hub.Binding(exchange, target.topic, target.topic)], [fanout]
         if target.server:
             directed = f"{target.topic}.{target.server}"
-            bindings.append(hub.Binding(exchange, directed, directed))
-        return self._listener(bindings, [fanout], batch_size, batch_timeout)
+            passing.append(hub.Binding(exchange, directed, directed))
+            bindings.append(passing[-1])
+        return self._listener(bindings, passing, batch_size, batch_timeout)
 
     def listen_for_notifications(
         self,
@@ -137,14 +138,14 @@ class LocalDriver(base.BaseDriver):
         _HUBS.close(self._address, self)
 
     def _listener(
-        self, bindings: list[hub.Binding], private: list[hub.Binding], batch_size: int, batch_timeout: float | None
+        self, bindings: list[hub.Binding], passing: list[hub.Binding], batch_size: int, batch_timeout: float | None
     ) -> base.Listener:
         try:
             hosted = _HUBS.open(self._address, self)
         except (bridge.AddressInUse, OSError) as unusable:
             # Not TransportDriverError: MessageHandlingServer.start trips over that (18.3 reads a missing attribute).
             raise oslo_messaging.MessagingException(str(unusable)) from unusable
-        return base.PollStyleListenerAdapter(_Listener(hosted, bindings, private), batch_size, batch_timeout)
+        return base.PollStyleListenerAdapter(_Listener(hosted, bindings, passing), batch_size, batch_timeout)
 
     def _send(self, delivery: hub.Delivery, wants_reply: bool, timeout: float | None) -> dict[str, Any]:
         hosted = _HUBS.find(self._address)
@@ -204,10 +205,10 @@ class _ReplyBox:
 
 
 class _Listener(base.PollStyleListener):
-    def __init__(self, hosted: hub.Hub, bindings: list[hub.Binding], private: list[hub.Binding]) -> None:
+    def __init__(self, hosted: hub.Hub, bindings: list[hub.Binding], passing: list[hub.Binding]) -> None:
         super().__init__()
         self._hub = hosted
-        self._subscription = hosted.subscribe(bindings, private)
+        self._subscription = hosted.subscribe(bindings, passing)
 
     def poll(
         self, timeout: float | None = None, batch_size: int = 1, batch_timeout: float | None = None

@@ -6,8 +6,8 @@
     publish(exchange, key) ──▶ every queue bound to (exchange, key) ──▶ one of the queue's listeners
                                none: the message vanishes, or is refused when it was mandatory
 
-A queue exists from its first listener on and then holds what arrives while nobody listens; a listener's own fanout
-queue goes with it.
+A queue exists from its first listener on and then holds what arrives while nobody listens; a passing queue (that of a
+fanout, or of one server) goes with its last listener.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Delivery:
 
 
 class Unroutable(Exception):
-    """A mandatory message found no queue: nobody has ever listened there."""
+    """A mandatory message found no queue: nobody listens there."""
 
 
 class _Queue:
@@ -81,11 +81,11 @@ class Hub:
         if delivery.mandatory and not queues:
             raise Unroutable(delivery.key)
 
-    def subscribe(self, bindings: Sequence[Binding], private: Iterable[Binding] = ()) -> Subscription:
-        """Listen on ``bindings``; the ``private`` ones among them live as long as the subscription."""
+    def subscribe(self, bindings: Sequence[Binding], passing: Iterable[Binding] = ()) -> Subscription:
+        """Listen on ``bindings``; the ``passing`` ones among them go with their last listener."""
         with self.lock:
             queues = [self._declare(binding) for binding in bindings]
-            subscription = Subscription(self, queues, list(private))
+            subscription = Subscription(self, queues, list(passing))
             for queue in queues:
                 queue.listeners.append(subscription)
         return subscription
@@ -95,10 +95,11 @@ class Hub:
             for queue in subscription.queues:
                 if subscription in queue.listeners:
                     queue.listeners.remove(subscription)
-            for binding in subscription.private:
-                queue_gone = self._queues.pop(binding, None)
-                if queue_gone is not None:
-                    self._bound[binding.exchange, binding.key].remove(queue_gone)
+            for binding in subscription.passing:
+                queue_left = self._queues.get(binding)
+                if queue_left is not None and not queue_left.listeners:
+                    del self._queues[binding]
+                    self._bound[binding.exchange, binding.key].remove(queue_left)
 
     def _declare(self, binding: Binding) -> _Queue:
         if binding not in self._queues:
@@ -110,9 +111,9 @@ class Hub:
 class Subscription:
     """One listener's place at its queues."""
 
-    def __init__(self, hub: Hub, queues: list[_Queue], private: list[Binding]) -> None:
+    def __init__(self, hub: Hub, queues: list[_Queue], passing: list[Binding]) -> None:
         self.queues = queues
-        self.private = private
+        self.passing = passing
         self._lock = hub.lock
         self._news = threading.Condition(hub.lock)
         self._waiting = False

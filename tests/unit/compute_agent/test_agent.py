@@ -53,7 +53,7 @@ class World:
     """A conductor in memory behind RPC, and agents started beside it."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._conf = conf
+        self.options = conf
         self.transport = rpc_transport.get_transport(conf)
         self.conductor = FakeConductor()
         self._answered = threading.Condition()
@@ -63,7 +63,7 @@ class World:
         self._agents: list[Agent] = []
 
     def start_agent(self, *hosts: str) -> Agent:
-        agent = main.build_agents(self._conf, self.transport, hosts)
+        agent = main.build_agents(self.options, self.transport, hosts)
         self._agents.append(agent)
         agent.start()
         assert agent.ready.wait(LIMIT_S)
@@ -72,7 +72,7 @@ class World:
     def build(self, host: str, **values: Any) -> Instance:
         """A row that is being placed, and its order on the way to ``host``."""
         instance = self.conductor.place(builders.an_instance(**values))
-        ComputeAPI(self.transport, self._conf).build_and_run_instance(
+        ComputeAPI(self.transport, self.options).build_and_run_instance(
             builders.a_context(),
             host,
             instance=instance.to_wire(),
@@ -87,7 +87,7 @@ class World:
 
     def terminate(self, instance: Instance, host: str) -> None:
         self.conductor.put(self.conductor.rows[instance.uuid], task_state=states.DELETING)
-        ComputeAPI(self.transport, self._conf).terminate_instance(builders.a_context(), host, instance.uuid)
+        ComputeAPI(self.transport, self.options).terminate_instance(builders.a_context(), host, instance.uuid)
 
     def becomes(self, instance: Instance, vm_state: str) -> bool:
         with self._answered:
@@ -134,14 +134,30 @@ def test_an_order_without_an_agent_is_undeliverable(world: World) -> None:
         world.build("h1")
 
 
-def test_an_order_between_two_agents_is_taken_up(world: World) -> None:
-    """What was sent while the agent was being restarted is done by the next one."""
+def test_an_order_for_an_agent_that_is_gone_fails_at_once(world: World) -> None:
+    """Its queue goes with it, so that the conductor can try the next host now; the next agent has a queue again."""
     agent = world.start_agent("h1")
     agent.stop()
     agent.wait()
-    instance = world.build("h1")
+    with pytest.raises(oslo_messaging.MessageUndeliverable):
+        world.build("h1")
     world.start_agent("h1")
-    assert world.becomes(instance, states.ACTIVE)
+    assert world.becomes(world.build("h1"), states.ACTIVE)
+
+
+def test_a_stopping_agent_hands_back_what_it_has_not_begun(world: World) -> None:
+    """One slot, three builds: the one that is running ends here, the others go elsewhere at once."""
+    world.options.set_override("max_concurrent_builds", 1)
+    world.options.set_override("spawn_delay", 0.5, group="fake")
+    agent = world.start_agent("h1")
+    builds = [world.build("h1") for _ in range(3)]
+    assert _eventually(lambda: world.conductor.rows[builds[0].uuid].task_state == states.SPAWNING)
+    agent.stop()
+    agent.wait()
+    assert states.ACTIVE == world.conductor.rows[builds[0].uuid].vm_state
+    told = {uuid: told["failure"] for uuid, told in world.conductor.rescheduled.items()}
+    assert {build.uuid for build in builds[1:]} == told.keys()
+    assert {("queue", "AgentStopping")} == {(each["step"], each["code"]) for each in told.values()}
 
 
 def test_a_second_agent_takes_a_host_over(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -96,16 +96,20 @@ def test_a_failing_job_does_not_stop_its_lane() -> None:
 
 
 def test_closed_lanes_begin_nothing() -> None:
-    """Closing drops what waits, counts it, and refuses what comes."""
+    """Closing drops what waits, says what is to be done about it, and refuses what comes."""
     executor, log = HandExecutor(), Log()
     lanes = Lanes(executor, slots=1)
     for name in ("a", "b", "c"):
-        lanes.submit(name, log.job(name), takes_slot=True)
-    assert 2 == lanes.close()
+        lanes.submit(name, log.job(name), takes_slot=True, dropped=log.job(f"{name} handed back"))
+    dropped = lanes.close()
+    assert 2 == len(dropped)
     assert not lanes.submit("d", log.job("d"))
     executor.run_one()
     assert lanes.wait(0)
     assert ["a"] == log.done
+    for hand_back in dropped:
+        hand_back()
+    assert ["a", "b handed back", "c handed back"] == log.done
 
 
 def test_never_more_builds_than_slots_on_real_threads() -> None:
