@@ -63,9 +63,9 @@ FAILURE_OPTS = [
             ("fail", "The request is refused with an error that names the filter or weigher and what it did."),
             ("skip", "The request is decided without the filter or weigher; the answer and the log name it."),
         ],
-        help="What becomes of a request when a filter or weigher raises, or answers with what it must not (a wrong "
-        "type, not a number). Other requests are not affected either way. 'skip' may place an instance where a filter "
-        "that works would not have let it go.",
+        help="What becomes of a request when a filter or weigher raises, answers with what it must not (a wrong type, "
+        "not a number), or does not answer within scheduler_plugin_timeout. Other requests are not affected either way. "
+        "'skip' may place an instance where a filter that works would not have let it go.",
     ),
     cfg.FloatOpt(
         "scheduler_slow_filter_threshold",
@@ -73,6 +73,15 @@ FAILURE_OPTS = [
         min=0,
         help="Milliseconds that a filter or weigher may take over all hosts of a request before a WARNING names it. "
         "While one is asked, no other request is decided. 0 never warns.",
+    ),
+    cfg.FloatOpt(
+        "scheduler_plugin_timeout",
+        default=10.0,
+        min=0,
+        help="Seconds that a filter or weigher of your own may take over all hosts of a request. The log names one that "
+        "takes longer, and where it is; its request ends as scheduler_filter_error_policy says, and so do later ones, at "
+        "once, until it has answered or the service is restarted. What comes with the scheduler is not timed. 0 waits "
+        "for ever, and asks in the request's own thread: a little quicker.",
     ),
     cfg.IntOpt(
         "scheduler_max_state_age",

@@ -34,7 +34,11 @@ def load_pipeline(conf: cfg.ConfigOpts) -> decision.Pipeline:
         host_subset_size=conf.scheduler_host_subset_size,
         shuffle_best_same_weighed_hosts=conf.shuffle_best_same_weighed_hosts,
         alternates=conf.scheduler_max_attempts - 1,
-        watch=PluginWatch(conf.scheduler_filter_error_policy, conf.scheduler_slow_filter_threshold),
+        watch=PluginWatch(
+            conf.scheduler_filter_error_policy,
+            conf.scheduler_slow_filter_threshold,
+            limit_s=conf.scheduler_plugin_timeout,
+        ),
     )
 
 

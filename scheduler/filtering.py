@@ -95,7 +95,7 @@ def run(
     details = LOG.isEnabledFor(logging.DEBUG)
     round_ = Round(alive, int(numpy.count_nonzero(alive)), survivors=[alive])
     for each in filters:
-        if not each.run_filter_for_index(index):
+        if not _runs(each, index, supervision):
             continue
         mask = None
         if each not in silent:
@@ -108,6 +108,12 @@ def run(
             LOG.log(logging.INFO if log else logging.DEBUG, "Filter %s returned 0 hosts", type(each).__name__)
             break
     return round_
+
+
+def _runs(each: BaseHostFilter, index: int, supervision: Supervision) -> bool:
+    if type(each).run_filter_for_index is BaseHostFilter.run_filter_for_index:
+        return each.run_filter_for_index(index)
+    return bool(supervision.ask("Filter", each, each.run_filter_for_index, index))
 
 
 def _narrow(round_: Round, each: BaseHostFilter, mask: numpy.ndarray | None) -> None:

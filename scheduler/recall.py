@@ -45,9 +45,11 @@ class Recall:
     def mask(self, table: HostTable, key: Hashable, judge: Judge) -> numpy.ndarray:
         """The judgement of every row of ``table``; to be read, not kept: the next call may write in it."""
         answer = self._answers.get(key)
+        # Taken before: a user's filter that hangs is left behind while the table goes on, and may answer yet.
+        version = table.version
         if answer is None:
             # A copy: it may be a column of the table, and this is written in.
-            answer = self._answers[key] = _Answer(judge(None).copy(), table.version)
+            answer = self._answers[key] = _Answer(judge(None).copy(), version)
             if len(self._answers) > MOST:
                 self._answers.popitem(last=False)
             return answer.mask
@@ -57,6 +59,7 @@ class Recall:
         return answer.mask
 
     def _update(self, answer: _Answer, table: HostTable, judge: Judge) -> None:
+        version = table.version
         rows = self._changed_since(table, answer.version)
         if len(rows) > _MOST_CHANGED * table.size:
             answer.mask = judge(None).copy()
@@ -65,7 +68,7 @@ class Recall:
                 answer.mask = numpy.concatenate((answer.mask, numpy.zeros(table.size - len(answer.mask), dtype=bool)))
             if len(rows):
                 answer.mask[rows] = judge(rows)
-        answer.version = table.version
+        answer.version = version
 
     def _changed_since(self, table: HostTable, version: int) -> numpy.ndarray:
         if self._changed is None or self._changed[:2] != (version, table.version):

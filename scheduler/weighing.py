@@ -42,12 +42,14 @@ class Weighing:
             ask = functools.partial(self._supervision.ask, "Weigher")
             self._counting = [part for part in self._parts if ask(part.weigher, part.weigher.applies, request)]
         all_anew = kept is None
+        left_out: list[_Part] = []
         for part in self._counting:
             about = hosts, request, properties, kept
             changed_all = self._supervision.ask("Weigher", part.weigher, part.update, *about)
-            if changed_all is None:  # it is left out of this request
-                part.contribution = None
+            if changed_all is None:  # it is left out of this request, whatever it may say yet
+                left_out.append(part)
             all_anew |= changed_all is not False
+        self._counting = [part for part in self._counting if part not in left_out]
         return self._add_up(len(hosts), kept, all_anew)
 
     def _add_up(self, count: int, kept: Kept | None, all_anew: bool) -> numpy.ndarray:

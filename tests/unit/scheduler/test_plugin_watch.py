@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import logging
+import sys
+import threading
 
 import numpy
 import pytest
+from oslo_context import context as oslo_context
 
-from fleet import errors
+from fleet import context, errors
 from fleet.reasons import Reason
 from scheduler import filters, weights
 from scheduler.plugin_watch import PluginWatch
@@ -186,3 +189,136 @@ def test_complaints_are_rationed(caplog):
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert 2 == len(lines)
     assert lines[1].endswith("(2 more times since it was last said)")
+
+
+class Stuck:
+    """Answers when it is let go, and not before; and does so at once from then on."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.released = threading.Event()
+
+    def __call__(self):
+        self.released.wait(30)
+        return self.answer
+
+
+class BadIndex(filters.BaseHostFilter):
+    def run_filter_for_index(self, index):
+        raise KeyError(index)
+
+    def host_passes(self, host_state, filter_properties):
+        return True
+
+
+class StuckMask(filters.ColumnFilter):
+    def __init__(self, act):
+        self.act = act
+
+    def mask(self, hosts, request):
+        return self.act()
+
+
+class StuckWords(filters.BaseHostFilter):
+    """Decides, and hangs when it is to explain."""
+
+    def __init__(self, act):
+        self.act = act
+
+    def host_passes(self, host_state, filter_properties):
+        return False
+
+    def objection(self, hosts, request):
+        return self.act()
+
+
+HANGING = [
+    ("a filter", lambda act: SometimesBad(act), "Filter SometimesBad", True),
+    ("a filter over columns", lambda act: StuckMask(act), "Filter StuckMask", numpy.array([True, True])),
+    ("a weigher", lambda act: BadWeigher(act), "Weigher BadWeigher", 1.0),
+]
+LIMIT = 0.05
+
+
+@pytest.mark.parametrize(("name", "make", "who", "answer"), HANGING)
+def test_one_that_hangs_is_given_up(name, make, who, answer, caplog):
+    """Its request ends within the limit, and so do later ones at once, until it has answered; the log says where it is."""
+    caplog.set_level(logging.INFO)
+    stuck = Stuck(answer)
+    plugin, watch = make(stuck), PluginWatch("fail", limit_s=LIMIT)
+    with pytest.raises(errors.PluginFailed) as first:
+        decided(plugin, watch)
+    assert f"{who} failed: did not answer within 0.05 s" in first.value.message
+    with pytest.raises(errors.PluginFailed) as later:
+        decided(plugin, watch)
+    assert f"{who} failed: has not answered for 0 s" in later.value.message
+    (said,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert said.startswith(f"{who} has not answered for scheduler_plugin_timeout (0.05 s): threading.py:")
+    stuck.released.set()
+    until(lambda: any(f"{who} has returned" in record.getMessage() for record in caplog.records))
+    assert decided(plugin, watch).complete
+
+
+@pytest.mark.parametrize(("name", "make", "who", "answer"), HANGING)
+def test_one_that_hangs_is_skipped(name, make, who, answer):
+    """What it says in the end does not count any more: not for this request, whatever it is at."""
+    stuck = Stuck(answer)
+    made = decided(make(stuck), PluginWatch("skip", limit_s=LIMIT), request(count=2, scheduler_hints={"bad": True}))
+    stuck.released.set()
+    assert ["b", "b"] == [pick.key[0] for pick in made.picks]
+    assert [f"{who} was skipped: it did not answer within 0.05 s."] == list(made.remarks)
+
+
+def test_it_is_named_while_it_hangs(caplog):
+    """Before it is given up, a WARNING says that requests wait for it."""
+    stuck = Stuck(True)
+    with pytest.raises(errors.PluginFailed):
+        decided(SometimesBad(stuck), PluginWatch(slow_ms=10, limit_s=LIMIT))
+    stuck.released.set()
+    (said,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert said.startswith("Filter SometimesBad has not answered for 10 ms, all requests wait for it: threading.py:")
+
+
+def test_words_that_never_come(caplog):
+    """A refusal does not wait for its explanation for longer than the limit."""
+    stuck = Stuck("is full")
+    made = decided(StuckWords(stuck), PluginWatch(limit_s=LIMIT))
+    stuck.released.set()
+    assert "a: StuckWords says no" == made.refusal.nearest[0].text
+    assert any("has not answered for scheduler_plugin_timeout" in record.getMessage() for record in caplog.records)
+
+
+def test_what_comes_with_the_scheduler_is_not_timed():
+    """It is asked in the request's own thread, and so are hooks that a user's plugin leaves alone."""
+    watch, here = PluginWatch(limit_s=30), threading.get_ident()
+    mine = SometimesBad(lambda: True)
+    assert here == watch.answer("Filter", filters.RamFilter(), threading.get_ident)
+    assert here != watch.answer("Filter", mine, threading.get_ident)
+    assert None is watch.answer("Filter", mine, mine.prepare, request(), list)
+
+
+def test_its_log_lines_are_the_requests():
+    """A plugin's thread has the request's context, and raises what the plugin raises."""
+    asked = context.new_context()
+    watch = PluginWatch(limit_s=30)
+    seen = watch.answer("Filter", SometimesBad(None), lambda: oslo_context.get_current())
+    assert asked.request_id == seen.request_id
+    with pytest.raises(KeyError):
+        watch.answer("Filter", SometimesBad(None), boom)
+    with pytest.raises(RuntimeError, match="SystemExit: 3"):
+        watch.answer("Filter", SometimesBad(None), sys.exit, 3)
+
+
+def test_a_filter_that_cannot_say_when_it_runs():
+    """That is misconduct like any other."""
+    with pytest.raises(errors.PluginFailed, match="Filter BadIndex failed: raised KeyError: 0"):
+        decided(BadIndex(), PluginWatch())
+
+
+def until(condition):
+    """Give other threads the time they need."""
+    for _ in range(10_000):
+        if condition():
+            return
+        threading.Event().wait(0.001)
+    raise AssertionError("it never came true")

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads that ask what may never answer. A thread cannot be ended: one that hangs is left behind, and replaced.
+
+::
+
+    idle ── ask ──▶ asking ── answer ──▶ idle
+                       └──── given up ──▶ left behind ── late answer ──▶ told of, and idle
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from oslo_context import context as oslo_context
+
+
+class Question:
+    """A call under way in another thread, with the log context of the thread that asked."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self._context = contextvars.copy_context()
+        self._request = oslo_context.get_current()
+        self._done = threading.Event()
+        self._lock = threading.Lock()
+        self._late: Callable[[], None] | None = None
+        self._thread = 0
+        self._answer: Any = None
+        self._failure: BaseException | None = None
+
+    def run(self) -> None:
+        self._thread = threading.get_ident()
+        if self._request is not None:
+            self._request.update_store()
+        try:
+            self._answer = self._context.run(self._call)
+        except BaseException as failure:  # also an exit: it must end the question, not the thread
+            self._failure = failure
+        with self._lock:
+            self._done.set()
+        if self._late is not None:
+            self._late()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Whether it was answered in that time (None: however long it takes)."""
+        return self._done.wait(seconds)
+
+    def give_up(self, late: Callable[[], None]) -> bool:
+        """Have ``late`` called when it is answered after all; False if it just was."""
+        with self._lock:
+            if self._done.is_set():
+                return False
+            self._late = late
+            return True
+
+    def answer(self) -> Any:
+        """:raises Exception: what the call raised"""
+        if isinstance(self._failure, Exception):
+            raise self._failure
+        if self._failure is not None:
+            raise RuntimeError(f"{type(self._failure).__name__}: {self._failure}")
+        return self._answer
+
+    def whereabouts(self) -> str:
+        """Where the call is now, as ``file:line in function``; empty if that cannot be told."""
+        frame = sys._current_frames().get(self._thread)
+        if frame is None:
+            return ""
+        return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+class Askers:
+    """As many threads as questions are under way at once, kept for the next ones."""
+
+    def __init__(self) -> None:
+        self._idle: list[queue.SimpleQueue[Question]] = []
+
+    def ask(self, call: Callable[[], Any]) -> Question:
+        question = Question(call)
+        try:
+            work = self._idle.pop()
+        except IndexError:
+            work = queue.SimpleQueue()
+            # A daemon: what hangs must not keep the service from ending.
+            threading.Thread(target=self._serve, args=(work,), name="plugin", daemon=True).start()
+        work.put(question)
+        return question
+
+    def _serve(self, work: queue.SimpleQueue[Question]) -> None:
+        while True:
+            work.get().run()
+            self._idle.append(work)
