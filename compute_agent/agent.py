@@ -7,7 +7,7 @@ import dataclasses
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent import futures
 
 from oslo_log import log as logging
@@ -18,6 +18,7 @@ from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger, Unanswered
 from compute_agent.reporter import Reporter
 from fleet import context as fleet_context
+from fleet import errors
 from fleet.rpc import server as rpc_server
 from fleet.service import Periodic
 
@@ -70,7 +71,9 @@ class Agent:
         stopping: threading.Event,
         intervals: Intervals,
         chance: random.Random,
+        released: Callable[[], object] = lambda: None,
     ) -> None:
+        """``released``: called when the process serves no host any more."""
         self.ready = threading.Event()
         self._served = {entry.host.name: entry for entry in served}
         self._reporter = reporter
@@ -78,6 +81,8 @@ class Agent:
         self._executor = executor
         self._stopping = stopping
         self._stop_s = intervals.stop_s
+        self._left = False
+        self._released = released
         self._handing_back = futures.ThreadPoolExecutor(HAND_BACK_THREADS, "hand-back")
         # Agents started together must not speak together for ever after.
         self._periodics = [
@@ -97,6 +102,10 @@ class Agent:
         # A listener may take a second to notice: one after the other, many hosts would outlast any stop limit.
         with futures.ThreadPoolExecutor(min(len(self._served), STOP_THREADS), "agent-stop") as together:
             list(together.map(self._stop_serving, list(self._served)))
+        # While builds go on, the conductor must not think that they are lost.
+        self._left = all(entry.lanes.wait(0) for entry in self._served.values())
+        if self._left:
+            self._reporter.leave()
 
     def wait(self) -> None:
         end = time.monotonic() + self._stop_s
@@ -105,9 +114,12 @@ class Agent:
             if not entry.lanes.wait(max(0.0, end - time.monotonic())):
                 LOG.warning("Builds on host %s are not over after %s s", entry.host.name, self._stop_s)
         self._handing_back.shutdown(wait=True)
+        if not self._left:
+            self._reporter.leave()
         for periodic in self._periodics:
             periodic.wait()
         self._executor.shutdown(wait=False, cancel_futures=True)
+        self._released()
 
     def superseded(self, host: str, reason: str) -> None:
         """Another process serves ``host`` now: leave it at once. Its guests stay as they are."""
@@ -122,6 +134,9 @@ class Agent:
             except Unanswered:
                 LOG.info("Stopped before the conductor was reached")
                 return
+            except errors.HostTaken as taken:
+                LOG.error("%s The agent does not begin; next try in %s s", taken.message, BEGIN_AGAIN_S)
+                self._stopping.wait(BEGIN_AGAIN_S)
             except Exception:
                 LOG.exception("The agent cannot begin; next try in %s s", BEGIN_AGAIN_S)
                 self._stopping.wait(BEGIN_AGAIN_S)

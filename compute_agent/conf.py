@@ -55,8 +55,9 @@ AGENT_OPTS = [
     cfg.StrOpt(
         "instances_path",
         default="/var/lib/fleet/instances",
-        help="Directory where drivers keep their guests' records (and, for the driver local, their logs). Its file "
-        "system is the disk that the driver local reports. It must survive a restart of the agent.",
+        help="Directory where drivers keep their guests' records (and, for the driver local, their logs), and the agent "
+        "the identity of each host that it serves. Its file system is the disk that the driver local reports. It must "
+        "survive a restart of the agent, and never be copied to another machine.",
     ),
 ]
 

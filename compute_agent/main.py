@@ -13,7 +13,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from compute_agent import conf as agent_conf
-from compute_agent import drivers, host_names
+from compute_agent import drivers, host_names, identity
 from compute_agent.agent import Agent, Intervals, ServedHost
 from compute_agent.build import Builder
 from compute_agent.drivers.base import ComputeDriver
@@ -23,9 +23,9 @@ from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger, Patience
 from compute_agent.manager import ComputeManager
 from compute_agent.notifications import Notifications
-from compute_agent.reporter import BINARY, TOPIC, Reporter
+from compute_agent.reporter import BINARY, TOPIC, Reporter, registrations
 from fleet import conf as fleet_conf
-from fleet import errors, service
+from fleet import context, errors, service
 from fleet.rpc import server
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
@@ -40,10 +40,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         register=[agent_conf.register_opts],
     )
     try:
-        load_drivers(conf, names(conf))
-    except errors.ConfigError as wrong:
+        hosts = names(conf)
+        with identity.held(conf, hosts) as identities:
+            load_drivers(conf, hosts)
+            require_free(conf, identities, hosts)
+    except (errors.ConfigError, errors.HostTaken) as wrong:
         raise SystemExit(f"{BINARY}: {wrong.message}") from None
     return service.launch(conf, BINARY, lambda: servers(conf, rpc_transport.get_transport(conf)))
+
+
+def require_free(conf: cfg.ConfigOpts, identities: identity.Identities, hosts: Sequence[str]) -> None:
+    """Wait for a conductor, and ask it whether this process may serve ``hosts``. :raises errors.HostTaken:"""
+    transport = rpc_transport.get_transport(conf)
+    conductor, wanted = ConductorAPI(transport, conf), registrations(hosts, identities, service.new_incarnation())
+    try:
+        Patience(threading.Event()).until_answered(
+            "require_free", lambda: conductor.require_free(context.new_context(), wanted), limit_s=None
+        )
+    finally:
+        # The worker, which is forked, opens its own.
+        transport.cleanup()
 
 
 def servers(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport) -> Sequence[service.Server]:
@@ -78,9 +94,10 @@ def build_agents(
 
     Also what an embedded trio runs beside the other services. Its ``ready`` event says when it serves.
 
-    :raises errors.ConfigError:
+    :raises errors.ConfigError: errors.HostTaken: another process on this machine serves one of the hosts
     """
     hosts = names(conf) if hosts is None else host_names.expand(hosts)
+    identities = identity.hold(conf.instances_path, hosts)
     incarnation = service.new_incarnation()
     stopping = threading.Event()
     patience = Patience(stopping)
@@ -103,12 +120,13 @@ def build_agents(
     served = [serve(name, driver) for name, driver in load_drivers(conf, hosts).items()]
     agent = Agent(
         served,
-        Reporter(conductor, patience, [entry.host for entry in served], incarnation),
+        Reporter(conductor, patience, [entry.host for entry in served], incarnation, identities),
         ledger,
         executor,
         stopping,
         Intervals(heartbeat_s=conf.report_interval, audit_s=conf.update_resources_interval, stop_s=conf.stop_timeout),
         random.Random(),
+        identities.release,
     )
     return agent
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Sequence
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -27,12 +29,20 @@ REPORTS_A_CALL = 200
 class Reporter:
     """Speaks for ``hosts``. A silent conductor is one warning, and one line when it is back."""
 
-    def __init__(self, conductor: ConductorAPI, patience: Patience, hosts: Sequence[Host], incarnation: str) -> None:
+    def __init__(
+        self,
+        conductor: ConductorAPI,
+        patience: Patience,
+        hosts: Sequence[Host],
+        incarnation: str,
+        identities: Mapping[str, str] = types.MappingProxyType({}),
+    ) -> None:
         self._conductor = conductor
         self._patience = patience
         self._hosts = {host.name: host for host in hosts}
         self._auditors = {host.name: Auditor(host) for host in hosts}
         self._incarnation = incarnation
+        self._identities = identities
         self._lost = False
 
     def forget(self, host: str) -> None:
@@ -40,15 +50,26 @@ class Reporter:
         self._hosts = {name: served for name, served in self._hosts.items() if name != host}
 
     def register(self) -> None:
-        """Until the conductor has answered. :raises ledger.Unanswered: only when the agent is told to stop"""
-        process = {"incarnation": self._incarnation, "pid": os.getpid(), "hostname": socket.gethostname()}
-        services = [{"host": name, "binary": BINARY, "topic": TOPIC, **process} for name in self._hosts]
+        """Until the conductor has answered.
+
+        :raises errors.HostTaken: and ledger.Unanswered: only when the agent is told to stop
+        """
+        services = registrations(self._hosts, self._identities, self._incarnation)
         context = fleet_context.new_context()
         answer = self._patience.until_answered(
             "register_services", lambda: self._conductor.register_services(context, services), limit_s=None
         )
         disabled = [service["host"] for service in answer if service["disabled"]]
         LOG.info("Registered %d hosts, %d of them disabled", len(services), len(disabled))
+
+    def leave(self) -> None:
+        """Say that this process serves no more: its hosts are down at once, not only when they are missed."""
+        if not self._hosts:
+            return
+        try:
+            self._conductor.leave(fleet_context.new_context(), BINARY, list(self._hosts), self._incarnation)
+        except UNKNOWN_OUTCOME as silence:
+            LOG.info("The conductor was not told that this agent stops (%s)", type(silence).__name__)
 
     def heartbeat(self) -> None:
         if not self._hosts:
@@ -104,6 +125,14 @@ class Reporter:
         if self._lost:
             LOG.info("The conductor answers again")
         self._lost = False
+
+
+def registrations(hosts: Iterable[str], identities: Mapping[str, str], incarnation: str) -> list[dict[str, Any]]:
+    """What the conductor is told of a process that is to serve ``hosts``."""
+    process = {"incarnation": incarnation, "pid": os.getpid(), "hostname": socket.gethostname()}
+    return [
+        {"host": host, "binary": BINARY, "topic": TOPIC, "identity": identities.get(host), **process} for host in hosts
+    ]
 
 
 def _refused(host: Host, node: str, reason: str) -> None:

@@ -35,6 +35,16 @@ class ConductorManager:
         return self._records.register_services([_service(each, index) for index, each in enumerate(services)])
 
     @endpoint
+    def require_free(self, context: RequestContext, services: list[dict[str, Any]]) -> None:
+        self._records.require_free([_service(each, index) for index, each in enumerate(services)])
+
+    @endpoint
+    def leave(
+        self, context: RequestContext, binary: fields.Name, hosts: list[fields.Name], incarnation: fields.Token
+    ) -> None:
+        self._records.leave(binary, hosts, incarnation)
+
+    @endpoint
     def report_state(
         self, context: RequestContext, binary: fields.Name, hosts: list[fields.Name], incarnation: fields.Token
     ) -> dict[str, list[str]]:
@@ -244,4 +254,5 @@ def _service(data: dict[str, Any], index: int) -> dict[str, Any]:
     life = fields.parse(fields.Token | None, data.get("incarnation"), f"{field}.incarnation")  # type: ignore[arg-type]
     pid = fields.parse(fields.Natural | None, data.get("pid"), f"{field}.pid")  # type: ignore[arg-type]
     hostname = fields.parse(fields.Text | None, data.get("hostname"), f"{field}.hostname")  # type: ignore[arg-type]
-    return {**names, "incarnation": life, "pid": pid, "hostname": hostname}
+    identity = fields.parse(fields.Uuid | None, data.get("identity"), f"{field}.identity")  # type: ignore[arg-type]
+    return {**names, "incarnation": life, "pid": pid, "hostname": hostname, "identity": identity}

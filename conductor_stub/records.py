@@ -34,9 +34,23 @@ class Records:
         self._clock = clock
 
     def register_services(self, registrations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        now = self._clock()
-        rows = [self._database.write(services.register, each, now, self._enable_new_services) for each in registrations]
+        """:raises errors.HostTaken: one of the hosts is another agent's; then nothing is registered"""
+        self.require_free(registrations)
+        now, down_time_s = self._clock(), self._limits.service_down_time_s
+        rows = [
+            self._database.write(services.register, each, now, down_time_s, self._enable_new_services)
+            for each in registrations
+        ]
         return [{"host": row.host, "binary": row.binary, "disabled": row.disabled} for row in rows]
+
+    def require_free(self, registrations: Sequence[Mapping[str, Any]]) -> None:
+        """:raises errors.HostTaken: one of these could not be registered"""
+        now, down_time_s = self._clock(), self._limits.service_down_time_s
+        self._database.read(services.require_free, registrations, now, down_time_s)
+
+    def leave(self, binary: str, host_names: Sequence[str], incarnation: str) -> None:
+        """A process stops, and says so."""
+        self._database.write(services.leave, binary, host_names, incarnation, self._clock())
 
     def report_state(self, binary: str, host_names: Sequence[str], incarnation: str) -> list[str]:
         """Heartbeat; returns the hosts that another process serves now."""

@@ -151,6 +151,18 @@ class StaleIncarnation(FleetError):
     host: str
 
 
+class HostTaken(FleetError):
+    """Another agent serves this host, and lives. Stop it first, or give this one another name (option ``host``)."""
+
+    code = 409
+    reason_code = Reason.MISCONFIGURED
+    template = (
+        "Host {host} is served by another agent: pid {pid} on {hostname}, identity {identity}, since {started_at}. "
+        "Two agents must not share a host."
+    )
+    host: str
+
+
 class BuildAbort(FleetError):
     """The build cannot succeed anywhere (or cannot be cleaned up here); no other host is tried."""
 

@@ -63,6 +63,12 @@ class FakeConductor:
 
         return self._serve("register_services", work)
 
+    def require_free(self, context: RequestContext, services: list[dict[str, Any]]) -> None:
+        self._serve("require_free", lambda: None)
+
+    def leave(self, context: RequestContext, binary: str, hosts: list[str], incarnation: str) -> None:
+        self._serve("leave", lambda: None)
+
     def report_state(
         self, context: RequestContext, binary: str, hosts: list[str], incarnation: str
     ) -> dict[str, list[str]]:

@@ -65,6 +65,8 @@ services = sa.Table(
     sa.Column("forced_down", sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     sa.Column("last_seen_up", Timestamp, index=True),
     sa.Column("incarnation", sa.String(64)),
+    #: Where its state lives: processes with one identity follow each other, others must not share a host.
+    sa.Column("identity", UUID),
     sa.Column("pid", sa.Integer),
     sa.Column("hostname", NAME),
     sa.Column("started_at", Timestamp),

@@ -17,15 +17,19 @@ SERVICES = models.services
 COMPUTE = "fleet-compute"
 
 
-def register(tx: Transaction, service: Mapping[str, Any], now: datetime.datetime, enabled: bool = True) -> sa.Row:
+def register(
+    tx: Transaction, service: Mapping[str, Any], now: datetime.datetime, down_time_s: float, enabled: bool = True
+) -> sa.Row:
     """Make or take over the record of ``host`` and ``binary``; the newest process to register owns it.
 
-    :param service: host, binary, topic, incarnation, pid, hostname
+    :param service: host, binary, topic, incarnation, identity, pid, hostname
     :param enabled: whether a record made now takes builds at once (``enable_new_services``)
+    :raises errors.HostTaken: a process of another identity owns it, and was heard of within ``down_time_s`` seconds
     """
-    life = {key: service.get(key) for key in ("topic", "incarnation", "pid", "hostname")}
+    life = {key: service.get(key) for key in ("topic", "incarnation", "identity", "pid", "hostname")}
     life.update(started_at=now, last_seen_up=now, updated_at=now, deleted=False, deleted_at=None)
     found = get(tx, service["host"], service["binary"], lock=True)
+    _require_free(found, service, now, down_time_s)
     if found is None:
         new = {"host": service["host"], "binary": service["binary"], "created_at": now, "disabled": not enabled}
         key = tx.insert(SERVICES, {**new, **life})
@@ -34,6 +38,31 @@ def register(tx: Transaction, service: Mapping[str, Any], now: datetime.datetime
         tx.execute(SERVICES.update().where(SERVICES.c.id == key).values(**life))
     tx.touch(SERVICES, key)
     return tx.execute(sa.select(SERVICES).where(SERVICES.c.id == key)).one()
+
+
+def require_free(
+    connection: sa.Connection, wanted: Sequence[Mapping[str, Any]], now: datetime.datetime, down_time_s: float
+) -> None:
+    """Whether :func:`register` would take all of ``wanted``. :raises errors.HostTaken: naming the first it would not"""
+    for service in wanted:
+        _require_free(get(connection, service["host"], service["binary"]), service, now, down_time_s)
+
+
+def _require_free(found: sa.Row | None, service: Mapping[str, Any], now: datetime.datetime, down_time_s: float) -> None:
+    if found is None or found.identity is None or found.identity == service.get("identity"):
+        return
+    if is_up(found, now, down_time_s):
+        who = {key: getattr(found, key) for key in ("host", "pid", "hostname", "identity")}
+        raise errors.HostTaken(**who, started_at=f"{found.started_at:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def leave(tx: Transaction, binary: str, hosts: Sequence[str], incarnation: str, now: datetime.datetime) -> None:
+    """The process stops: its records are down from now on, and anybody may take them over."""
+    mine = (SERVICES.c.binary == binary, SERVICES.c.host.in_(hosts), SERVICES.c.incarnation == incarnation)
+    keys = tx.execute(sa.select(SERVICES.c.id).where(*mine).with_for_update()).scalars().all()
+    if keys:
+        tx.execute(SERVICES.update().where(SERVICES.c.id.in_(keys)).values(last_seen_up=None, updated_at=now))
+        tx.touch(SERVICES, *keys)
 
 
 def get(tx: Transaction | sa.Connection, host: str, binary: str, lock: bool = False) -> sa.Row | None:

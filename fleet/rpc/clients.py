@@ -14,6 +14,7 @@ from fleet.rpc import transport as rpc_transport
 
 #: Fail at once when no queue takes the message (a host whose agent is gone).
 MANDATORY = oslo_messaging.TransportOptions(at_least_once=True)
+LEAVE_TIMEOUT_S = 3
 
 
 class _API:
@@ -91,9 +92,20 @@ class ConductorAPI(_API):
 
     def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """A conductor that has no queue yet is a timeout at once: daemons are started together, in any order."""
-        sure = self._client.prepare(transport_options=MANDATORY)
+        return self._sure_call(context, "register_services", services=services)
+
+    def require_free(self, context: RequestContext, services: list[dict[str, Any]]) -> None:
+        """:raises errors.HostTaken: one of these hosts is another agent's"""
+        self._sure_call(context, "require_free", services=services)
+
+    def leave(self, context: RequestContext, binary: str, hosts: list[str], incarnation: str) -> None:
+        """Said by a process that stops, which has no time to wait for long."""
+        self._sure_call(context, "leave", LEAVE_TIMEOUT_S, binary=binary, hosts=hosts, incarnation=incarnation)
+
+    def _sure_call(self, context: RequestContext, method: str, timeout_s: int | None = None, **arguments: Any) -> Any:
+        sure = self._client.prepare(transport_options=MANDATORY, timeout=timeout_s or self._conf.rpc_response_timeout)
         try:
-            return sure.call(context, "register_services", services=services)
+            return sure.call(context, method, **arguments)
         except oslo_messaging.MessageUndeliverable:
             raise oslo_messaging.MessagingTimeout("No conductor has a queue") from None
 

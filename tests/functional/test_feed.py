@@ -28,7 +28,7 @@ def report(database: Database, host: str, memory_mb: int = 8000) -> None:
 
 def register(database: Database, host: str) -> None:
     service = {"host": host, "binary": "fleet-compute", "topic": "compute", "incarnation": "one"}
-    database.write(services.register, service, CLOCK())
+    database.write(services.register, service, CLOCK(), 60)
 
 
 class Cache:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 import threading
 import time
 import uuid
@@ -16,7 +18,7 @@ from oslo_messaging import conffixture
 
 from compute_agent import main
 from compute_agent.agent import Agent
-from fleet import states
+from fleet import errors, states
 from fleet.objects import Instance
 from fleet.rpc import server
 from fleet.rpc import transport as rpc_transport
@@ -105,8 +107,8 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    conf = builders.a_conf(reserved_host_memory_mb=0)
+def world(tmp_path: pathlib.Path) -> Iterator[World]:
+    conf = builders.a_conf(reserved_host_memory_mb=0, instances_path=str(tmp_path))
     fixture = conffixture.ConfFixture(conf, transport_url=f"local://test-{uuid.uuid4().hex}")
     fixture.setUp()
     world = World(conf)
@@ -169,6 +171,18 @@ def test_a_second_agent_takes_a_host_over(world: World, caplog: pytest.LogCaptur
     assert _eventually(lambda: any(line.startswith(told) for line in builders.lines(caplog)))
     first.stop()
     first.wait()
+
+
+def test_a_host_is_served_by_one_process_of_a_machine(world: World) -> None:
+    """Another one is told who is there; when that one has ended, the next has the same identity."""
+    first = world.start_agent("h1")
+    with pytest.raises(errors.HostTaken) as taken:
+        main.build_agents(world.options, world.transport, ["h0", "h1"])
+    assert ("h1", os.getpid()) == (taken.value.host, taken.value.kwargs["pid"])
+    first.stop()
+    first.wait()
+    assert "leave" in world.conductor.calls
+    world.start_agent("h0", "h1")
 
 
 def test_a_malformed_order_is_one_line(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who serves a host: a uuid that is kept with the host's state, and a lock that says that a process is at it.
+
+The uuid tells an agent that was restarted from one on another machine that was given the same name. The lock keeps two
+processes on one machine apart; it goes with its process, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import json
+import os
+import pathlib
+import resource
+import socket
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
+from urllib import parse
+
+from oslo_config import cfg
+
+from fleet import errors
+from fleet.clock import utcnow
+
+#: Under ``instances_path``.
+DIRECTORY = "hosts"
+#: Files and connections that an agent needs for each host, and besides.
+FILES_A_HOST, FILES_BESIDES = 4, 512
+
+
+class Identities(Mapping[str, str]):
+    """The identities of the hosts of one process, held until ``release``."""
+
+    def __init__(self, held: dict[str, tuple[str, IO[str]]]) -> None:
+        self._held = held
+
+    def __getitem__(self, host: str) -> str:
+        return self._held[host][0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def release(self) -> None:
+        for _uuid, file in self._held.values():
+            file.close()
+
+
+def hold(instances_path: str, hosts: Sequence[str]) -> Identities:
+    """The identities of ``hosts``, made where there are none yet.
+
+    :raises errors.HostTaken: another process on this machine serves one of them; errors.ConfigError: no place for them
+    """
+    _allow_files(len(hosts))
+    with contextlib.ExitStack() as undo:
+        held = {}
+        for host in hosts:
+            file = undo.enter_context(_open(instances_path, host))
+            held[host] = (_take(file, host), file)
+        undo.pop_all()
+        return Identities(held)
+
+
+@contextlib.contextmanager
+def held(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> Iterator[Identities]:
+    """As :func:`hold`, for a while."""
+    identities = hold(conf.instances_path, hosts)
+    try:
+        yield identities
+    finally:
+        identities.release()
+
+
+def _open(instances_path: str, host: str) -> IO[str]:
+    path = pathlib.Path(instances_path) / DIRECTORY / f"{parse.quote(host, safe='')}.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+", encoding="utf-8")
+    except OSError as denied:
+        raise errors.ConfigError(option="instances_path", reason=f"cannot be written: {denied}") from None
+
+
+def _take(file: IO[str], host: str) -> str:
+    """Lock the file and sign it; returns the uuid in it, or a new one."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = {"pid": "?", "identity": "?", "started_at": "?", **_read(file)}
+        raise errors.HostTaken(host=host, hostname=socket.gethostname(), **holder) from None
+    identity = _read(file).get("identity") or str(uuid.uuid4())
+    file.seek(0)
+    file.truncate()
+    started_at = f"{utcnow().replace(tzinfo=datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
+    json.dump({"identity": identity, "pid": os.getpid(), "started_at": started_at}, file)
+    file.flush()
+    os.fsync(file.fileno())
+    return identity
+
+
+def _read(file: IO[str]) -> dict[str, Any]:
+    """What the last holder wrote; nothing where a crash has cut it off."""
+    file.seek(0)
+    try:
+        found = json.load(file)
+        uuid.UUID(found["identity"])
+    except (ValueError, TypeError, KeyError):
+        return {}
+    return {key: found.get(key, "?") for key in ("identity", "pid", "started_at")}
+
+
+def _allow_files(hosts: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_BESIDES + FILES_A_HOST * hosts
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))

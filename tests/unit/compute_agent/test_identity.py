@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An identity is kept with the host's state, by one process at a time."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import uuid
+
+import pytest
+
+from compute_agent import identity
+from fleet import errors
+
+
+def test_an_identity_survives_its_process(tmp_path: pathlib.Path) -> None:
+    """The next agent of the host is known as the same one; another host, whatever its name, has another."""
+    first = identity.hold(str(tmp_path), ["h1", "../h2"])
+    first.release()
+    second = identity.hold(str(tmp_path), ["../h2", "h1"])
+    second.release()
+    assert dict(first) == dict(second)
+    assert 2 == len(set(first.values()))
+    assert [tmp_path / identity.DIRECTORY] == list(tmp_path.iterdir())
+
+
+def test_one_process_at_a_time(tmp_path: pathlib.Path) -> None:
+    """A second one learns who holds the host; none of the hosts that it wanted is held by it then."""
+    first = identity.hold(str(tmp_path), ["h1"])
+    with pytest.raises(errors.HostTaken) as taken:
+        identity.hold(str(tmp_path), ["h0", "h1"])
+    assert f"Host h1 is served by another agent: pid {os.getpid()} on " in taken.value.message
+    assert first["h1"] in taken.value.message
+    identity.hold(str(tmp_path), ["h0"]).release()
+    first.release()
+
+
+TORN = [("empty", ""), ("cut off", '{"identity": "12'), ("of another shape", "[]"), ("no uuid", '{"identity": "me"}')]
+
+
+@pytest.mark.parametrize(("how", "content"), TORN, ids=[case[0] for case in TORN])
+def test_a_torn_file_is_written_anew(tmp_path: pathlib.Path, how: str, content: str) -> None:
+    """A crash while it was written costs the identity, not the host."""
+    file = tmp_path / identity.DIRECTORY / "h1.json"
+    file.parent.mkdir()
+    file.write_text(content)
+    held = identity.hold(str(tmp_path), ["h1"])
+    held.release()
+    assert 4 == uuid.UUID(held["h1"]).version
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: pathlib.Path) -> None:
+    """The operator learns which option to change."""
+    (tmp_path / "file").touch()
+    with pytest.raises(errors.ConfigError, match="instances_path: cannot be written"):
+        identity.hold(str(tmp_path / "file"), ["h1"])
