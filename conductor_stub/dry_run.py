@@ -6,12 +6,14 @@ from __future__ import annotations
 import types
 from typing import Any
 
+import sqlalchemy as sa
+
 from conductor_stub.build import Builder
 from conductor_stub.intake import Intake
 from fleet.context import RequestContext
 from fleet.db import instances
 from fleet.db.engine import Database
-from fleet.objects import BuildRequest
+from fleet.objects import BuildRequest, Claimed, Holding
 
 
 class DryRun:
@@ -23,11 +25,30 @@ class DryRun:
         self._builder = builder
 
     def request_of(self, name: str) -> dict[str, Any]:
-        """As for the first attempt to place this instance now. :raises errors.NotFound: errors.Conflict:"""
-        return self._builder.scheduling_request([self._database.read(instances.find, name)])
+        """As for the first attempt to place this instance now; ``holding`` in the spec is what it has already.
+
+        :raises errors.NotFound: errors.Conflict:
+        """
+        row = self._database.read(instances.find, name)
+        asked = self._builder.scheduling_request([row])
+        return {**asked, "request_spec": {**asked["request_spec"], "holding": _holding(row).to_wire()}}
 
     def request_for(self, context: RequestContext, request: BuildRequest) -> dict[str, Any]:
         """As if this were built. :raises errors.InvalidInput: errors.NotFound: as ``create`` does"""
         stored, rows = self._intake.plan(context, request)
         planned = [types.SimpleNamespace(**instances.NOT_PLACED, **{**row, **stored}) for row in rows]
         return self._builder.scheduling_request(planned)
+
+
+def _holding(row: sa.Row) -> Holding:
+    """Of an instance that no host has claimed, only who it is: it may have a booking."""
+    if row.host is None:
+        return Holding(row.uuid)
+    claimed = Claimed(
+        memory_mb=row.claimed_memory_mb or 0,
+        disk_gb=row.claimed_disk_gb or 0,
+        vcpus=row.claimed_vcpus or 0,
+        numa_topology=row.claimed_numa_topology,
+        pci_devices=row.claimed_pci_devices,
+    )
+    return Holding(row.uuid, row.host, row.node, claimed)

@@ -75,9 +75,9 @@ class Ledger:
         """The sum of what is booked on a node."""
         return self._totals.get(key, {})
 
-    def takings(self, key: Key, name: str) -> list[Taking]:
-        """What is booked of a node's rare value of this name, oldest first."""
-        booked = (booking.amounts.rare.get(name) for booking in self._rare.get(key, {}).values())
+    def takings(self, key: Key, name: str, but: str | None = None) -> list[Taking]:
+        """What is booked of a node's rare value of this name, oldest first, for others than the instance ``but``."""
+        booked = (each.amounts.rare.get(name) for uuid, each in self._rare.get(key, {}).items() if uuid != but)
         return [taking for taking in booked if taking is not None]
 
     def overdue(self, now: float) -> list[str]:

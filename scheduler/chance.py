@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_config import cfg
 
@@ -13,12 +12,15 @@ from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection
 from fleet.reasons import Reason
+from scheduler.consumption import Consumption
 from scheduler.driver import Notifier, Scheduler
 from scheduler.host_manager import HostManager
+from scheduler.outcome import Decision
+from scheduler.refusal import Refusal
 
 
 class ChanceScheduler(Scheduler):
-    """Only ``ignore_hosts`` is heeded; the node is left to the host, and nothing limits the claim."""
+    """Only ``ignore_hosts`` is heeded, whatever the case; the node is left to the host, and nothing limits the claim."""
 
     def __init__(
         self, conf: cfg.ConfigOpts, host_manager: HostManager, notifier: Notifier, chance: random.Random | None = None
@@ -28,19 +30,16 @@ class ChanceScheduler(Scheduler):
 
     def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
         self.host_manager.refresh()
-        up = self.host_manager.hosts_up()
-        details: dict[str, Any] = {
-            "requested": request.num_instances,
-            "considered": len(up),
-            "placed": 0,
-            "filters": [],
-        }
+        up, state = self.host_manager.hosts_up()
+        ignored = {host.lower() for host in request.ignore_hosts}
+        left = [host for host in up if host.lower() not in ignored]
+        refusal = None
         if not up:
-            details["reason_code"] = Reason.HOSTS_DOWN.value
-            raise errors.NoValidHost(reason="No compute service is up.", details=details)
-        left = [host for host in up if host not in request.ignore_hosts]
-        if not left:
-            details["reason_code"] = Reason.POLICY.value
-            raise errors.NoValidHost(reason="Every host that is up is to be ignored.", details=details)
-        record = {**details, "placed": request.num_instances}
+            refusal = Refusal(Reason.HOSTS_DOWN, "No compute service is up.")
+        elif not left:
+            refusal = Refusal(Reason.POLICY, "Every host that is up is to be ignored.")
+        made = Decision(request.num_instances, len(up), [], [], Consumption({}), refusal, state=state)
+        if refusal is not None:
+            raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
+        record = {**made.to_wire(), "placed": request.num_instances}
         return [Selection(self._chance.choice(left), None, None, [], record) for _ in range(request.num_instances)]

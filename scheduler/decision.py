@@ -57,23 +57,6 @@ class Pipeline:
         ]
 
 
-def score_table(
-    pipeline: Pipeline,
-    hosts: Candidates,
-    request: RequestSpec,
-    count: int,
-    context: object = None,
-    config_options: Mapping[str, Any] | None = None,
-    supervision: Supervision | None = None,
-) -> list[dict[str, Any]]:
-    """How the ``count`` best hosts for the first instance of the request came to their weights."""
-    first = dataclasses.replace(request, num_instances=1, instance_uuids=request.instance_uuids[:1])
-    asking = supervision or pipeline.watch.begin()
-    course = _Course(pipeline, hosts, first, random.Random(0), context, config_options or {}, asking)
-    course.run(log=False)
-    return course.score_table(count)
-
-
 def decide(
     pipeline: Pipeline,
     hosts: Candidates,
@@ -83,15 +66,17 @@ def decide(
     config_options: Mapping[str, Any] | None = None,
     supervision: Supervision | None = None,
     log: bool = True,
+    best: int = 0,
 ) -> Decision:
     """Pick a host for each instance of the request, one after the other, until no host is left.
 
     :param supervision: of this request, if plugins were asked about it before
     :param log: False for a dry run, which is no news
+    :param best: of how many hosts to tell how they came to their weights for the first instance
     :raises errors.PluginFailed: a filter or weigher misbehaved, and is not to be skipped
     """
     asking = supervision or pipeline.watch.begin()
-    return _Course(pipeline, hosts, request, chance, context, config_options or {}, asking).run(log)
+    return _Course(pipeline, hosts, request, chance, context, config_options or {}, asking).run(log, best)
 
 
 class _Course:
@@ -119,8 +104,9 @@ class _Course:
         self._properties = plugin_properties(pipeline, request, context, config_options)
         self._picks: list[Pick] = []
         self._chosen_rows: list[int] = []
+        self._scores: list[dict[str, Any]] = []
 
-    def run(self, log: bool = True) -> Decision:
+    def run(self, log: bool = True, best: int = 0) -> Decision:
         allowed = restriction.restrict(self._all, self._request)
         # Forced hosts are taken as they are: the operator has overruled the filters.
         self._filters = () if allowed.forced else self._pipeline.filters
@@ -137,7 +123,10 @@ class _Course:
                 round_, kept = self._narrow(index, log)
             if not round_.count:
                 break
-            self._pick(index, self._score(kept))
+            score = self._score(kept)
+            if best and not index:
+                self._scores = self._score_table(best)
+            self._pick(index, score)
         if self._complete:
             self._add_alternates()
         return Decision(
@@ -149,6 +138,7 @@ class _Course:
             refusal=self._refusal(),
             remarks=self._supervision.remarks,
             instance_type_id=self._request.flavor.id,
+            scores=self._scores,
         )
 
     @property
@@ -166,10 +156,8 @@ class _Course:
                 LOG.debug("Filter %s dropped %s", type(drop.by).__name__, [self._all.key(row) for row in drop.rows])
         return refusal.of_drops(self._all, self._request, self._filters, drops, self._considered, self._supervision)
 
-    def score_table(self, count: int) -> list[dict[str, Any]]:
+    def _score_table(self, count: int) -> list[dict[str, Any]]:
         """How the ``count`` best of the last round came to their weights, best first."""
-        if not len(self._survivors):
-            return []
         positions = scores.best(self._last_score, min(count, len(self._survivors))).tolist()
         keys = [self._all.key(int(self._survivors[each])) for each in positions]
         weighers = self._weighing.table(self._hosts, positions)

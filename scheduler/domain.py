@@ -12,9 +12,10 @@ from typing import Any
 from oslo_log import log as logging
 
 from fleet import capacity, errors
+from fleet.hardware import node as node_hardware
 from fleet.hardware import pools
 from fleet.hardware.node import Hardware, Wanted
-from fleet.objects import RequestSpec, numa, pci
+from fleet.objects import Claimed, RequestSpec, numa, pci
 from scheduler.consumption import HARDWARE, Consumption
 from scheduler.host_state import Capabilities
 from scheduler.host_table import HostTable
@@ -82,6 +83,24 @@ def consumption(request: RequestSpec) -> Consumption:
     return Consumption({**added, "free_pci_devices": -hardware.device_count}, {HARDWARE: hardware})
 
 
+def held(claimed: Claimed) -> Mapping[str, float]:
+    """What an instance that is there takes of its node's columns, by name. It builds no more, so far as is known."""
+    return {
+        "free_ram_mb": -claimed.memory_mb,
+        "free_disk_mb": -capacity.MB_PER_GB * claimed.disk_gb,
+        "vcpus_used": claimed.vcpus,
+        "num_instances": 1,
+        "free_pci_devices": -len(claimed.pci_devices or ()),
+    }
+
+
+def less_held(known: Hardware, claimed: Claimed) -> Hardware:
+    """A node's cells and devices without what an instance that is there holds of them."""
+    return node_hardware.without(
+        known, numa.InstanceTopology.from_wire(claimed.numa_topology), pci.devices_from_wire(claimed.pci_devices)
+    )
+
+
 def numbers(node: Any) -> dict[str, float]:
     """The columns of a compute_nodes row, but for :func:`hardware_numbers`."""
     return {
@@ -143,7 +162,8 @@ def _hardware(topology: str, pci_stats: str, stock: str, cpu_ratio: float, ram_r
         return None
     if not any(known) and not all_pools:
         return None
-    return Hardware(*known, numa.Limits(cpu_ratio, ram_ratio), all_pools)
+    # Where all pools are not told, those that are free are all that is known.
+    return Hardware(*known, numa.Limits(cpu_ratio, ram_ratio), all_pools or known[1])
 
 
 @functools.lru_cache(_HARDWARE_KEPT)

@@ -10,11 +10,8 @@ from scheduler.outcome import Decision
 _HOSTS_NAMED = 5
 
 
-def explanation(made: Decision, scores: list[dict[str, Any]]) -> dict[str, Any]:
-    """What ``explain`` answers: every key of ``docs/explain.md``, whatever the outcome.
-
-    :param scores: of :func:`scheduler.decision.score_table`
-    """
+def explanation(made: Decision) -> dict[str, Any]:
+    """What ``explain`` answers: every key of ``docs/explain.md``, whatever the outcome."""
     return {
         "reason_code": None,
         "nearest": [],
@@ -35,7 +32,7 @@ def explanation(made: Decision, scores: list[dict[str, Any]]) -> dict[str, Any]:
             }
             for pick in made.picks
         ],
-        "scores": scores,
+        "scores": list(made.scores),
     }
 
 

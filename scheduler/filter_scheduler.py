@@ -20,7 +20,7 @@ from scheduler.candidates import Candidates
 from scheduler.driver import Notifier, Scheduler
 from scheduler.explain import explanation
 from scheduler.host_manager import HostManager
-from scheduler.outcome import StateAge
+from scheduler.outcome import Decision, StateAge
 from scheduler.plugin_watch import PluginWatch, Supervision
 from scheduler.scheduler_options import SchedulerOptions
 
@@ -69,15 +69,12 @@ class FilterScheduler(Scheduler):
         self._update_host_states()
         named = _named(request)
         supervision = self._prepare(named)
-        decide = self._decision(context, named, supervision, log=False)
+        decide = self._decision(context, named, supervision, log=False, best=best)
 
-        def work(hosts: Callable[[], Candidates], state: StateAge) -> dict[str, Any]:
-            made = dataclasses.replace(decide(hosts()), state=state)
-            options = self._options.get()
-            scores = decision.score_table(self._pipeline, hosts(), named, best, context, options, supervision)
-            return explanation(made, scores)
+        def work(hosts: Candidates, state: StateAge) -> Decision:
+            return dataclasses.replace(decide(hosts), state=state)
 
-        return self.host_manager.consider(work)
+        return explanation(self.host_manager.consider(work, named.holding))
 
     def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
         self._update_host_states()
@@ -85,8 +82,8 @@ class FilterScheduler(Scheduler):
         properties = decision.plugin_properties(self._pipeline, request, context, self._options.get())
         zone = self.conf.default_availability_zone
 
-        def work(hosts: Callable[[], Candidates], state: StateAge) -> tuple[capacity_count.Survey, StateAge]:
-            survey = capacity_count.survey(self._pipeline, hosts(), request, properties, group_by, zone, supervision)
+        def work(hosts: Candidates, state: StateAge) -> tuple[capacity_count.Survey, StateAge]:
+            survey = capacity_count.survey(self._pipeline, hosts, request, properties, group_by, zone, supervision)
             return survey, state
 
         survey, state = self.host_manager.consider(work)
@@ -103,8 +100,8 @@ class FilterScheduler(Scheduler):
         return supervision
 
     def _decision(
-        self, context: RequestContext, request: RequestSpec, supervision: Supervision, log: bool = True
-    ) -> Callable[[Candidates], decision.Decision]:
+        self, context: RequestContext, request: RequestSpec, supervision: Supervision, log: bool = True, best: int = 0
+    ) -> Callable[[Candidates], Decision]:
         return functools.partial(
             decision.decide,
             self._pipeline,
@@ -114,6 +111,7 @@ class FilterScheduler(Scheduler):
             config_options=self._options.get(),
             supervision=supervision,
             log=log,
+            best=best,
         )
 
 

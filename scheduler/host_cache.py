@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from oslo_log import log as logging
 
 from fleet import states
-from fleet.objects import Aggregate
+from fleet.objects import Aggregate, Claimed, Holding
 from scheduler import domain
 from scheduler.booking import Booking, Ledger
 from scheduler.candidates import Candidates, Inventory
@@ -91,14 +92,49 @@ class HostCache:
         if not reported:
             self._reported.pop(key, None)
 
-    def _show_rare(self, key: Key, names: Iterable[str]) -> None:
+    @contextlib.contextmanager
+    def without(self, holding: Holding | None) -> Iterator[None]:
+        """The hosts as if one instance were on none: what it holds, or has booked, is free for as long as this lasts."""
+        if holding is None:
+            yield
+            return
+        with contextlib.ExitStack() as taken_back:
+            booking = self._ledger.get(holding.instance_uuid)
+            placed = self._inventory.instances.get(holding.instance_uuid)
+            if booking is not None:
+                self._lift(taken_back, booking.key, booking.amounts.numbers)
+                self._show_rare(booking.key, booking.amounts.rare, but=booking.instance_uuid)
+                taken_back.callback(self._show_rare, booking.key, booking.amounts.rare)
+            # What the sender knows of a host that the feed has not shown on it yet is not on it here, either.
+            if holding.claimed is not None and placed is not None and booking is None and placed.host == holding.host:
+                self._lift_held(taken_back, (placed.host, str(holding.node)), holding.claimed)
+            if placed is not None:
+                self._inventory.instances.remove(holding.instance_uuid)
+                taken_back.callback(self._inventory.instances.place, placed)
+            yield
+
+    def _lift(self, taken_back: contextlib.ExitStack, key: Key, amounts: Mapping[str, float]) -> None:
+        row = self._table.row_of(key)
+        if row is not None:
+            self._table.increase(row, {name: -amount for name, amount in amounts.items()})
+            taken_back.callback(self._table.increase, row, amounts)
+
+    def _lift_held(self, taken_back: contextlib.ExitStack, key: Key, claimed: Claimed) -> None:
+        self._lift(taken_back, key, domain.held(claimed))
+        row = self._table.row_of(key)
+        hardware = None if row is None else self._table.rare.get(HARDWARE, {}).get(row)
+        if row is not None and hardware is not None:
+            self._table.write_rare(row, HARDWARE, domain.less_held(hardware, claimed))
+            taken_back.callback(self._table.write_rare, row, HARDWARE, hardware)
+
+    def _show_rare(self, key: Key, names: Iterable[str], but: str | None = None) -> None:
         """The rare values of a node as reported, less what is booked: taken anew, in the order of booking."""
         row = self._table.row_of(key)
         if row is None:
             return
         for name in names:
             value = self._reported.get(key, _NOTHING).get(name)
-            for taking in self._ledger.takings(key, name) if value is not None else ():
+            for taking in self._ledger.takings(key, name, but) if value is not None else ():
                 value = taking.taken_from(value)
             self._table.write_rare(row, name, value)
 

@@ -25,6 +25,7 @@ from oslo_log import log as logging
 
 from fleet import errors, failpoints
 from fleet.clock import Clock, utcnow
+from fleet.objects import Holding
 from scheduler.candidates import Candidates
 from scheduler.domain import epoch_s
 from scheduler.filters.compute import is_up
@@ -114,12 +115,16 @@ class HostManager:
                 self._cache.book(decision, now + self._booking_timeout_s)
         return decision
 
-    def consider(self, work: Callable[[Callable[[], Candidates], StateAge], Answer]) -> Answer:
-        """Let ``work`` look at the hosts, as often as it asks for them; nothing is booked, and nothing changes."""
+    def consider(self, work: Callable[[Candidates, StateAge], Answer], as_if_gone: Holding | None = None) -> Answer:
+        """Let ``work`` look at the hosts; nothing is booked, and nothing changes.
+
+        :param as_if_gone: an instance to look past: what it holds, or has booked, counts as free
+        """
         now = epoch_s(self._clock())
         with self._lock:
             self._cache.expire(now)
-            return work(self._candidates, self._state(now))
+            with self._cache.without(as_if_gone):
+                return work(self._candidates(), self._state(now))
 
     def hint(self, change: Callable[[HostCache], Answer]) -> Answer:
         """Apply what a cast says to the cache."""
@@ -133,12 +138,13 @@ class HostManager:
     def _state(self, now: float) -> StateAge:
         return StateAge(self._cache.generation, max(now - self._read_at, 0.0), self.stale)
 
-    def hosts_up(self) -> list[str]:
-        """Names of hosts whose service is enabled and alive, sorted."""
+    def hosts_up(self) -> tuple[list[str], StateAge]:
+        """Names of hosts whose service is enabled and alive, sorted; and how old that is."""
+        now = epoch_s(self._clock())
         with self._lock:
             hosts = self._candidates()
             up = is_up(hosts, self._service_down_time_s) & ~hosts.column("disabled") & hosts.present()
-            return sorted({hosts.key(row)[0] for row in hosts.rows[up].tolist()})
+            return sorted({hosts.key(row)[0] for row in hosts.rows[up].tolist()}), self._state(now)
 
     def node_names(self) -> list[str]:
         """Names of all nodes whose service is known, sorted."""

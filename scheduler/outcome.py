@@ -45,7 +45,8 @@ class Decision:
     """``picks`` in the order of the instances, as far as hosts were found.
 
     The filters' counts are those for the first instance, or for the one that found no host.
-    ``refusal`` says why, if not all found one; ``remarks`` are sentences about plugins that misbehaved.
+    ``refusal`` says why, if not all found one; ``remarks`` are sentences about plugins that misbehaved; ``scores`` tell,
+    if they were asked for, how the best hosts for the first instance came to their weights.
     """
 
     requested: int
@@ -57,6 +58,7 @@ class Decision:
     remarks: Sequence[str] = ()
     state: StateAge | None = None
     instance_type_id: int | None = None
+    scores: Sequence[dict[str, Any]] = ()
 
     @property
     def complete(self) -> bool:

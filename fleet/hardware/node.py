@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from fleet.hardware import pools, topology_fit, usage
 from fleet.objects.numa import HostTopology, InstanceTopology, Limits
-from fleet.objects.pci import PciRequest
+from fleet.objects.pci import PciDevice, PciRequest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +96,15 @@ def take(hardware: Hardware, held: Held) -> Hardware:
         topology = usage.add(topology, held.topology)
     kinds = [each.kind for each in held.devices for _ in range(each.count)]
     return dataclasses.replace(hardware, topology=topology, pools=pools.less(hardware.pools, kinds))
+
+
+def without(hardware: Hardware, topology: InstanceTopology | None, devices: Iterable[PciDevice]) -> Hardware:
+    """The node as if one of those on it, as it holds it, were not there."""
+    known = hardware.topology
+    if known is not None and topology is not None:
+        known = usage.without(known, topology)
+    back = pools.more(hardware.pools, [device.kind for device in devices])
+    return dataclasses.replace(hardware, topology=known, pools=back)
 
 
 def wants_thread_siblings(extra_specs: Mapping[str, str], image_properties: Mapping[str, Any]) -> bool:

@@ -83,6 +83,13 @@ def less(pools: Pools, kinds: Iterable[Kind]) -> Pools:
     return tuple(pool for pool in left if pool.count)
 
 
+def more(pools: Pools, kinds: Iterable[Kind]) -> Pools:
+    """The pools with one device more for each of ``kinds``."""
+    counts = collections.Counter({pool.kind: pool.count for pool in pools})
+    counts.update(kinds)
+    return ordered(PciPool(count, *kind) for kind, count in counts.items())
+
+
 def free_devices(pools: Pools) -> int:
     return sum(pool.count for pool in pools)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What instances hold of a host's cells, added up (spec/filters §8.6).
 
-Nothing is ever subtracted: usage is counted afresh from those that hold something, so what is given back is exactly
-what was taken.
+Usage that is kept is never subtracted from: it is counted afresh from those that hold something, so what is given back is
+exactly what was taken. :func:`without` is for a look that is not kept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,16 @@ def recount(host: HostTopology, instances: Iterable[InstanceTopology]) -> HostTo
     return HostTopology(tuple(cells.values()))
 
 
-def _count(cell: HostCell, mine: InstanceCell) -> HostCell:
+def without(host: HostTopology, held: InstanceTopology) -> HostTopology:
+    """The host as if one of those on it, as it holds it, were not there."""
+    cells = {cell.id: cell for cell in host.cells}
+    for mine in (mine for mine in held.cells if mine.id in cells):
+        cell = cells[mine.id]
+        cells[mine.id] = dataclasses.replace(_count(cell, mine, -1), pinned_cpus=cell.pinned_cpus - mine.held_cpus)
+    return HostTopology(tuple(cells.values()))
+
+
+def _count(cell: HostCell, mine: InstanceCell, sign: int = 1) -> HostCell:
     """All but the pinning."""
     counted = mine.cpuset if cell.pcpuset is None else mine.shared_vcpus
     # An isolated vcpu uses its core's other threads, too.
@@ -51,10 +60,10 @@ def _count(cell: HostCell, mine: InstanceCell) -> HostCell:
     used_kb = mine.memory * KB_PER_MB
     return dataclasses.replace(
         cell,
-        memory_usage=cell.memory_usage + mine.memory,
-        cpu_usage=cell.cpu_usage + len(counted) + idle,
+        memory_usage=max(0, cell.memory_usage + sign * mine.memory),
+        cpu_usage=max(0, cell.cpu_usage + sign * (len(counted) + idle)),
         mempages=tuple(
-            dataclasses.replace(pages, used=pages.used + used_kb // pages.size_kb)
+            dataclasses.replace(pages, used=max(0, pages.used + sign * used_kb // pages.size_kb))
             if pages.size_kb == mine.pagesize
             else pages
             for pages in cell.mempages

@@ -9,6 +9,7 @@ from fleet.objects.aggregate import Aggregate
 from fleet.objects.build_request import BuildRequest
 from fleet.objects.claimed import Claimed
 from fleet.objects.flavor import Flavor
+from fleet.objects.holding import Holding
 from fleet.objects.host_report import HostReport
 from fleet.objects.image import Image
 from fleet.objects.instance import Instance
@@ -22,6 +23,7 @@ __all__ = [
     "BuildRequest",
     "Claimed",
     "Flavor",
+    "Holding",
     "HostReport",
     "Image",
     "Instance",

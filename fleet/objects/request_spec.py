@@ -10,6 +10,7 @@ from typing import Any
 from fleet import errors
 from fleet.objects import fields, numa, pci
 from fleet.objects.flavor import Flavor
+from fleet.objects.holding import Holding
 from fleet.objects.image import Image
 
 
@@ -63,6 +64,7 @@ class _Spec:
     image: Image | None = None
     instance_properties: InstanceProperties = dataclasses.field(default_factory=InstanceProperties)
     instance_uuids: list[fields.Uuid] | None = None
+    holding: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +72,7 @@ class RequestSpec:
     """One scheduling request for ``num_instances`` instances of one flavor.
 
     ``request_spec`` and ``filter_properties`` are the dicts as sent: what plugins written nova's way are given.
+    ``holding`` is what the instance has already, for a dry run that is to look past it.
     """
 
     flavor: Flavor
@@ -92,6 +95,7 @@ class RequestSpec:
     filter_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     numa_topology: numa.InstanceTopology | None = None
     pci_requests: tuple[pci.PciRequest, ...] = ()
+    holding: Holding | None = None
 
     @classmethod
     def from_wire(cls, request_spec: object, filter_properties: object) -> RequestSpec:
@@ -131,6 +135,7 @@ class RequestSpec:
             pci_requests=pci.requests_from_wire(
                 spec.instance_properties.pci_requests or props.pci_requests, f"{of}.pci_requests"
             ),
+            holding=Holding.from_wire(spec.holding, "request_spec.holding") if spec.holding else None,
         )
 
     # What an instance consumes comes from the instance's own record, what filters test from the flavor.

@@ -18,6 +18,8 @@ from scheduler.host_state import HostState
 _HINT = "query"
 #: Columns hold whole numbers exactly up to here.
 _EXACT = 2**53
+#: Numbers that a host need not report: without them it is as if the query did not name them.
+_ZERO_IS_UNKNOWN = ("hypervisor_version",)
 _JUNCTIONS = {"and": numpy.logical_and, "or": numpy.logical_or}
 
 
@@ -52,6 +54,8 @@ def _meets(query: Any, hosts: Candidates, state: HostState) -> bool:
         name, *keys = path.split(".")
         # Attributes that are declared, and no others: a query comes from outside.
         value = getattr(state, name, None) if hosts.storage(name) is not None else None
+        if name in _ZERO_IS_UNKNOWN:
+            value = value or None
         for key in keys:
             value = value.get(key) if isinstance(value, Mapping) else None
         return value
@@ -75,7 +79,8 @@ def _over_columns(query: Any, hosts: Candidates) -> numpy.ndarray | None:
 
 
 def _operand(argument: Any, hosts: Candidates) -> Any:
-    if isinstance(argument, str) and argument.startswith("$") and hosts.storage(argument[1:]) == "number":
+    known = isinstance(argument, str) and argument.startswith("$") and argument[1:] not in _ZERO_IS_UNKNOWN
+    if known and hosts.storage(argument[1:]) == "number":
         return hosts.column(argument[1:])
     if isinstance(argument, int | float) and abs(argument) <= _EXACT:
         return argument

@@ -73,6 +73,8 @@ def test_an_instance_that_is_there(conductor: Conductor, dry_run: DryRun) -> Non
     asked = dry_run.request_of("web")
     assert asked["request_spec"]["instance_uuids"] == [uuid]
     assert asked["filter_properties"]["retry"] == {"num_attempts": 1, "hosts": []}
+    holding = {"instance_uuid": uuid, "host": None, "node": None, "claimed": None}
+    assert asked["request_spec"]["holding"] == holding
     with pytest.raises(errors.NotFound):
         dry_run.request_of("nosuch")
 

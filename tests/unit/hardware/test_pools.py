@@ -128,3 +128,9 @@ def test_bad_pools_are_refused(given, field):
     with pytest.raises(errors.InvalidInput) as invalid:
         pci.pools_from_wire(given)
     assert field == invalid.value.field
+
+
+def test_devices_that_come_back():
+    """They are counted to their pool, or make one."""
+    there = pools.ordered([pool(1, 0)])
+    assert pools.ordered([pool(2, 0), pool(1, 1)]) == pools.more(there, [pool(1, 0).kind, pool(1, 1).kind])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleet import errors
 from fleet.hardware import usage
-from fleet.hardware.node import Hardware, Wanted, fit, take
+from fleet.hardware.node import Hardware, Wanted, fit, take, without
 from fleet.objects.numa import HostTopology, InstanceTopology, Pages
 from tests.unit.hardware.builders import (
     NO_OVERCOMMIT,
@@ -120,6 +120,9 @@ def test_counting_afresh_is_the_same_as_taking(there, asked, gone):
         expected = usage.add(expected, each)
     assert expected == usage.recount(hardware.topology, stayed)
     assert there == usage.recount(hardware.topology, [])
+    for each in all_held:
+        hardware = without(hardware, each, [])
+    assert there == hardware.topology
 
 
 @settings(max_examples=100, deadline=None)

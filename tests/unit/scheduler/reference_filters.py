@@ -371,7 +371,9 @@ def aggregate_image_properties(host: Host, request: RequestSpec, world: World) -
 
 def json_query(host: Host, request: RequestSpec, world: World) -> bool:
     text = request.scheduler_hints.get("query")
-    return not text or _evaluate(json.loads(text), attributes(host, world))
+    # A version of 0 is one that the host has not told.
+    known = {**attributes(host, world), "hypervisor_version": host.hypervisor_version or None}
+    return not text or _evaluate(json.loads(text), known)
 
 
 def _evaluate(query: Any, known: dict[str, Any]) -> Any:

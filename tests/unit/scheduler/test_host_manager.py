@@ -228,8 +228,8 @@ def test_hosts_up():
     )
     host_manager = manager(feed=feed, clock=clock)
     host_manager.refresh()
-    assert ["a"] == host_manager.hosts_up()
+    assert ["a"] == host_manager.hosts_up()[0]
     clock.advance(61)
-    assert ["a"] == host_manager.hosts_up()  # nobody has looked since
+    assert ["a"] == host_manager.hosts_up()[0]  # nobody has looked since
     host_manager.refresh()
-    assert [] == host_manager.hosts_up()
+    assert [] == host_manager.hosts_up()[0]

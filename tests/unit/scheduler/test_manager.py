@@ -10,12 +10,14 @@ from oslo_messaging.rpc import dispatcher
 
 from fleet import errors
 from fleet.context import new_context
-from scheduler import loading
+from fleet.objects import RequestSpec
+from scheduler import filters, loading
 from scheduler.host_manager import HostManager
 from scheduler.manager import SchedulerManager
 from tests import factories
 from tests.clock import FakeClock
 from tests.factories import PlacedInstance, changes, node, request
+from tests.unit.hardware import builders
 from tests.unit.scheduler.plugins import configuration
 from tests.unit.scheduler.test_host_manager import FakeFeed
 
@@ -288,6 +290,100 @@ def test_capacity():
     assert 1 == answer["state"]["generation"]
 
 
+class Counting(filters.BaseHostFilter):
+    """Counts how often it was asked."""
+
+    asked = 0
+
+    def host_passes(self, host_state, filter_properties):
+        type(self).asked += 1
+        return True
+
+
+def test_one_decision_for_one_answer():
+    """The picks and the score table come from the same decision: each filter is asked once about each host."""
+    Counting.asked = 0
+    scheduler = Scheduler(
+        node("a"),
+        node("b"),
+        scheduler_available_filters=[f"{__name__}.Counting"],
+        scheduler_default_filters=["Counting"],
+    )
+    answer = explained(scheduler, request(), best=2)
+    assert (2, 2) == (Counting.asked, len(answer["scores"]))
+
+
+def test_the_scores_are_the_first_instances():
+    """Also when another finds no host."""
+    answer = explained(Scheduler(node("a"), node("b", memory_mb=8192)), request({"memory_mb": 9000}, count=2))
+    assert ("CAPACITY", ["a"]) == (answer["reason_code"], [each["host"] for each in answer["scores"]])
+
+
+FULL = {"memory_mb": 2048, "memory_mb_used": 2048, "vcpus_used": 2, "running_vms": 1}
+CELLS = builders.host(builders.host_cell(pinned=[0, 1, 2, 3], cpu_usage=4, memory_usage=2048)).to_wire()
+MINE = builders.instance(builders.pinned(cpu_pinning={0: 2, 1: 3})).to_wire()
+DEVICES = [{"address": "0000:00:00.1", "vendor_id": "8086"}]
+POOLS = {"pci_stats": [], "pci_device_pools": [builders.pool().to_wire()]}
+CLAIMED = {"memory_mb": 2048, "disk_gb": 0, "vcpus": 2}
+ASKING = {
+    "numa_topology": builders.instance(builders.pinned()).to_wire(),
+    "pci_requests": [builders.devices().to_wire()],
+}
+HARDWARE = ["NUMATopologyFilter", "PciPassthroughFilter"]
+OWN = [
+    ("memory", node(**FULL), request({"memory_mb": 2048}), CLAIMED, "RamFilter"),
+    (
+        "cells and devices",
+        node(numa_topology=CELLS, **POOLS),
+        request(instance=ASKING),
+        {**CLAIMED, "numa_topology": MINE, "pci_devices": DEVICES},
+        *HARDWARE,
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "host", "asked", "claimed", "chosen"), [(*row[:4], row[4:]) for row in OWN])
+def test_what_an_instance_has_is_given_back_for_its_explanation(name, host, asked, claimed, chosen):
+    """It is explained as if it were not there; afterwards it is there as before."""
+    scheduler = Scheduler(host, scheduler_default_filters=["DifferentHostFilter", *chosen])
+    (uuid,) = asked.instance_uuids
+    there = PlacedInstance(uuid, "host1", "host1")
+    scheduler.feed.batches.append(changes(generation=2, instances=[there]))
+    scheduler.driver.refresh()
+    spec = {
+        **asked.request_spec,
+        "holding": {"instance_uuid": uuid, "host": "host1", "node": "host1", "claimed": claimed},
+    }
+    with_it = RequestSpec.from_wire(spec, {"scheduler_hints": {"different_host": [uuid]}})
+    for _again in range(2):
+        assert (None, ["host1"]) == (
+            explained(scheduler, with_it)["reason_code"],
+            [pick["host"] for pick in explained(scheduler, with_it)["picks"]],
+        ), name
+        assert "CAPACITY" == explained(scheduler, asked)["reason_code"]
+
+
+@pytest.mark.parametrize(("name", "host", "asked", "claimed", "chosen"), [(*row[:4], row[4:]) for row in OWN])
+def test_what_an_instance_has_booked_is_given_back_too(name, host, asked, claimed, chosen):
+    """A pick that no host has claimed yet, of which the sender knows nothing."""
+    empty = node(memory_mb=2048, vcpus=2, numa_topology=builders.host(builders.host_cell(cpus=range(2))).to_wire(),
+                 pci_stats=[builders.pool().to_wire()])  # fmt: skip
+    scheduler = Scheduler(empty, scheduler_default_filters=list(chosen))
+    scheduler.select(asked)
+    spec = {**asked.request_spec, "holding": {"instance_uuid": asked.instance_uuids[0]}}
+    assert None is explained(scheduler, RequestSpec.from_wire(spec, {}))["reason_code"], name
+    assert "CAPACITY" == explained(scheduler, asked)["reason_code"], name
+    assert 1 == scheduler.host_manager.counts()["bookings"]
+
+
+def test_a_holding_that_makes_no_sense():
+    """The field is named."""
+    spec = {**request().request_spec, "holding": {"instance_uuid": factories.uuid(1), "claimed": {"memory_mb": -1}}}
+    with pytest.raises(dispatcher.ExpectedException) as refused:
+        Scheduler(node()).manager.explain(new_context(), request_spec=spec)
+    assert "request_spec.holding.claimed.memory_mb" == refused.value.exc_info[1].field
+
+
 def test_a_driver_that_cannot_explain_says_so():
     """Chance has no reasons."""
     with pytest.raises(dispatcher.ExpectedException) as refused:
@@ -350,5 +446,28 @@ def test_chance_scheduler_takes_any_host_that_is_up():
     assert {("a", None, None)} == {(each["host"], each["nodename"], each["limits"]) for each in chosen}
     assert {"a", "b"} == {each["host"] for each in scheduler.select(request(count=100))}
     assert [] == scheduler.notifier.sent
-    assert isinstance(scheduler.refused(request(ignore_hosts=["a", "b"])), errors.NoValidHost)
-    assert isinstance(Scheduler(scheduler_driver="chance_scheduler").refused(request()), errors.NoValidHost)
+
+
+NOBODY = [
+    ("all are ignored, whatever the case", [node("a"), node("B")], ["A", "b"], "POLICY", 2),
+    ("none is up", [], [], "HOSTS_DOWN", 0),
+]
+
+
+@pytest.mark.parametrize(("name", "nodes", "ignored", "code", "considered"), NOBODY)
+def test_chance_scheduler_refuses_as_others_do(name, nodes, ignored, code, considered):
+    """The same keys, and the age of what it knew."""
+    scheduler = Scheduler(*nodes, scheduler_driver="chance_scheduler")
+    refusal = scheduler.refused(request(ignore_hosts=ignored))
+    assert isinstance(refusal, errors.NoValidHost)
+    state = {"generation": 1, "age_s": 0.0, "stale": False}
+    expected = {"requested": 1, "considered": considered, "placed": 0, "filters": [], "state": state,
+                "reason_code": code, "dropped": {}, "nearest": []}  # fmt: skip
+    assert expected == refusal.details, name
+
+
+def test_chance_scheduler_tells_of_its_state():
+    """As every decision does."""
+    (chosen,) = Scheduler(node("a"), scheduler_driver="chance_scheduler").select(request())
+    assert {"generation": 1, "age_s": 0.0, "stale": False} == chosen["decision"]["state"]
+    assert (1, 1) == (chosen["decision"]["placed"], chosen["decision"]["considered"])

@@ -151,6 +151,7 @@ _VARIABLES = st.sampled_from(
         "$free_ram_mb",
         "$vcpus_used",
         "$num_instances",
+        "$hypervisor_version",
         "$hypervisor_type",
         "$stats.rack",
         "$service.disabled",
@@ -160,7 +161,7 @@ _VARIABLES = st.sampled_from(
 _LEAVES = st.one_of(_VARIABLES, st.sampled_from([0, 2, 4096, 1.5, True, False, None, "", "7", "QEMU"]))
 _NUMERIC = st.tuples(
     st.sampled_from(["=", "<", ">", "<=", ">="]),
-    st.sampled_from(["$free_ram_mb", "$vcpus_used", "$num_instances", 2]),
+    st.sampled_from(["$free_ram_mb", "$vcpus_used", "$num_instances", "$hypervisor_version", 2]),
     st.sampled_from([0, 2, 4096, 3584.0, "$vcpus_total"]),
 ).map(list)
 _COMPARISONS = st.tuples(st.sampled_from(["=", "<", ">", "<=", ">=", "in"]), st.lists(_LEAVES, max_size=3)).map(

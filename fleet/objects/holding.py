@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one instance holds of one node, as the ledger has it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fleet.objects import fields
+from fleet.objects.claimed import Claimed
+
+
+@dataclasses.dataclass(frozen=True)
+class Holding:
+    """``node`` and ``claimed`` are None where no host has claimed the instance."""
+
+    instance_uuid: fields.Uuid
+    host: fields.Text | None = None
+    node: fields.Text | None = None
+    claimed: Claimed | None = None
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "holding") -> Holding:
+        """:raises errors.InvalidInput: naming the field"""
+        holding = fields.parse(cls, data, field)
+        if holding.claimed is not None:
+            Claimed.from_wire(holding.claimed.to_wire(), f"{field}.claimed")
+        return holding
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
