@@ -17,7 +17,7 @@ from compute_agent.host import Host
 from compute_agent.ledger import Ledger, Unanswered
 from compute_agent.notifications import Notifications
 from compute_agent.resource_tracker import ResourceTracker
-from fleet import errors, failpoints
+from fleet import errors, failpoints, states
 from fleet.context import RequestContext
 from fleet.objects import Instance, fields
 
@@ -25,7 +25,6 @@ LOG = logging.getLogger(__name__)
 
 QUEUE = "queue"
 CLAIM = "claim"
-SPAWN = "spawn"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +161,7 @@ class Builder:
                 self._host.incarnation,
                 claim.claimed(),
             )
-        except errors.GroupPolicyViolation as violation:
+        except errors.GroupAffinityViolation as violation:
             raise _Failed(CLAIM, violation) from None
 
     def _spawn(self, context: RequestContext, instance: Instance, tracker: ResourceTracker) -> int:
@@ -176,7 +175,7 @@ class Builder:
                 LOG.warning("Instance failed to spawn", exc_info=True)
             tracker.build_ended(failed=True)
             self._clean_up(context, instance.uuid)
-            raise _Failed(SPAWN, failure, final=isinstance(failure, errors.BuildAbort)) from None
+            raise _Failed(states.SPAWN_STEP, failure, final=isinstance(failure, errors.BuildAbort)) from None
 
     def _finish(self, context: RequestContext, order: BuildOrder, instance: Instance, power_state: int) -> None:
         try:
@@ -193,7 +192,8 @@ class Builder:
         except Exception as failure:
             LOG.exception("Cannot clean up after a failed build")
             reason = f"clean-up on {self._host.name} failed ({type(failure).__name__}: {failure}), not rescheduling"
-            raise _Failed(SPAWN, errors.BuildAbort(instance_uuid=instance_uuid, reason=reason), final=True) from None
+            abort = errors.BuildAbort(instance_uuid=instance_uuid, reason=reason)
+            raise _Failed(states.SPAWN_STEP, abort, final=True) from None
 
     def _hand_back(
         self, context: RequestContext, order: BuildOrder, node: str | None, failed: _Failed, duration_s: float

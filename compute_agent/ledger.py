@@ -88,7 +88,7 @@ class Ledger:
         incarnation: str,
         claimed: Claimed,
     ) -> Instance:
-        """:raises StaleBuild: StaleIncarnation: GroupPolicyViolation: NotFound: (all of ``errors``) Unanswered:"""
+        """:raises StaleBuild: StaleIncarnation: GroupAffinityViolation: NotFound: (all of ``errors``) Unanswered:"""
         answer = self._ask(
             "claim_instance",
             lambda: self._conductor.claim_instance(

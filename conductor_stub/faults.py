@@ -15,7 +15,7 @@ from fleet.reasons import Reason
 #: What an attempt's result (an error's name) says of the reason; any other is the host's own trouble.
 _REASON_OF_RESULT = {
     errors.ComputeResourcesUnavailable.__name__: Reason.RACE_LOST,
-    errors.GroupPolicyViolation.__name__: Reason.RACE_LOST,
+    errors.GroupAffinityViolation.__name__: Reason.RACE_LOST,
     errors.ServiceDown.__name__: Reason.HOSTS_DOWN,
     "AttemptLost": Reason.HOSTS_DOWN,
 }
@@ -63,6 +63,7 @@ def attempts(rows: Sequence[Any]) -> list[dict[str, Any]]:
             "attempt": row.attempt,
             "host": row.host,
             "node": row.node,
+            "step": row.step,
             "result": row.result,
             "reason": row.message,
             "duration_s": row.duration_s,
@@ -72,9 +73,15 @@ def attempts(rows: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def retries_exceeded(uuid: str, tried: Sequence[dict[str, Any]]) -> errors.MaxRetriesExceeded:
-    listed = "; ".join(f"attempt {each['attempt']} on {each['host']}: {each['reason']}" for each in tried)
+    listed = "; ".join(_said(each) for each in tried)
     reason = f"Instance {uuid} was tried on {len(tried)} hosts: {listed}"
     reasons = collections.Counter(_REASON_OF_RESULT.get(each["result"], Reason.INTERNAL) for each in tried)
     # Of equally frequent reasons the one that was met last: it is what stood in the way in the end.
     why = max(reversed(reasons), key=lambda each: reasons[each], default=Reason.INTERNAL)
     return errors.MaxRetriesExceeded(reason=reason, details={**_coded(why), "attempts": list(tried)})
+
+
+def _said(tried: dict[str, Any]) -> str:
+    step = f" in step {tried['step']}" if tried["step"] else ""
+    duration = f" after {tried['duration_s']:.1f} s" if tried["duration_s"] is not None else ""
+    return f"attempt {tried['attempt']} on {tried['host']}{step}{duration}: {tried['reason']}"

@@ -7,7 +7,6 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import sqlalchemy as sa
 from oslo_log import log as logging
 
 from conductor_stub import termination
@@ -91,10 +90,19 @@ class Records:
     ) -> Instance:
         """``placing → spawning``: host, node and usage at once.
 
-        :raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupPolicyViolation: errors.NotFound:
+        :raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupAffinityViolation: errors.NotFound:
         """
         row = self._database.write(
-            _claim, uuid, attempt, host, node, incarnation, claim, self._limits.spawn_timeout_s, self._clock()
+            _claim,
+            uuid,
+            attempt,
+            host,
+            node,
+            incarnation,
+            claim,
+            self._limits.spawn_timeout_s,
+            context.request_id,
+            self._clock(),
         )
         return instances.to_instance(row)
 
@@ -122,9 +130,10 @@ def _claim(
     incarnation: str,
     claim: Claimed,
     spawn_timeout_s: float,
+    request_id: str | None,
     now: datetime.datetime,
-) -> sa.Row:
-    row = instances.lock(tx, uuid)
+) -> Any:
+    row = instances.lock(tx, uuid, services.incarnation_of(host))
     here = (row.host, row.node) == (host, node)
     if row.vm_state == states.BUILDING and row.task_state == states.SPAWNING and row.attempt == attempt and here:
         return row
@@ -138,12 +147,13 @@ def _claim(
     }
     if not instances.move(tx, uuid, attempt=attempt, steps=(states.PLACING,), values=values, now=now):
         raise instances.stale(row, attempt)
-    services.check_incarnation(tx, host, incarnation)
+    services.check_incarnation(tx, host, row.incarnation, incarnation)
     if row.group_uuid:
         groups.check_policy(tx, row.group_uuid, uuid, host)
+    history.add_event(tx, uuid, history.CLAIM, now=now, attempt=attempt, host=host, node=node, request_id=request_id)
     tx.touch(instances.INSTANCES, uuid)
     hosts.refresh_usage(tx, host, node, now)
-    return instances.get(tx, uuid)
+    return instances.moved(row, values)
 
 
 @failpoints.commits("conductor.finish")
@@ -155,7 +165,7 @@ def _finish(
     power_state: int,
     request_id: str | None,
     now: datetime.datetime,
-) -> sa.Row:
+) -> Any:
     row = instances.lock(tx, uuid)
     if (row.vm_state, row.task_state, row.attempt, row.host) == (states.ACTIVE, None, attempt, host):
         return row
@@ -183,5 +193,5 @@ def _finish(
         duration_s=(now - row.created_at).total_seconds(),
     )
     tx.touch(instances.INSTANCES, uuid)
-    hosts.refresh_usage(tx, host, row.node, now)
-    return instances.get(tx, uuid)
+    hosts.refresh_usage(tx, host, row.node, now, built=True)
+    return instances.moved(row, values)

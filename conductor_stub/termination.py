@@ -71,6 +71,10 @@ def _begin(
     if row.host is None:
         _delete(tx, row, request_id, now)
         return None
+    if row.task_state != states.DELETING:
+        history.add_event(
+            tx, uuid, "terminate", now=now, attempt=row.attempt, host=row.host, node=row.node, request_id=request_id
+        )
     values = {"task_state": states.DELETING, "step_deadline": retry_at, "updated_at": now}
     tx.execute(instances.INSTANCES.update().where(instances.INSTANCES.c.uuid == uuid).values(**values))
     return row.host

@@ -26,6 +26,11 @@ class Failure:
     message: str
     duration_s: float | None = None
 
+    @property
+    def counts(self) -> bool:
+        """Whether it makes its host one that fails builds: a refused claim or a host that was too full does not."""
+        return self.step == states.SPAWN_STEP
+
 
 @dataclasses.dataclass(frozen=True)
 class Next:
@@ -38,15 +43,24 @@ class Next:
 
 
 def end_in_error(
-    tx: Transaction, row: sa.Row, error: Exception, host: str | None, request_id: str | None, now: datetime.datetime
+    tx: Transaction,
+    row: sa.Row,
+    error: Exception,
+    host: str | None,
+    request_id: str | None,
+    now: datetime.datetime,
+    failed: bool = False,
 ) -> None:
-    """Whatever the locked ``row`` was doing is over: ERROR, with a fault, holding nothing."""
+    """Whatever the locked ``row`` was doing is over: ERROR, with a fault, holding nothing.
+
+    :param failed: whether its host has failed to build it
+    """
     name, code, message, details = faults.describe(error)
     tried = faults.attempts(history.failed_attempts(tx, row.uuid))
     if tried:
         details["attempts"] = tried
     ended = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None}
-    instances.leave_host(tx, row, ended, now)
+    instances.leave_host(tx, row, ended, now, failed)
     history.add_fault(
         tx,
         row.uuid,
@@ -104,7 +118,7 @@ def fail_attempt(
     tried = history.failed_attempts(tx, uuid)
     if attempt >= limits.max_attempts or not _may_retry(row, limits):
         error = _last_word(row, failure, tried, limits)
-        end_in_error(tx, row, error, host, request_id, now)
+        end_in_error(tx, row, error, host, request_id, now, failure.counts)
         return Next(row, error=error)
     places = _usable(tx, alternates, tried, limits, now)
     step, allowed_s = (
@@ -115,7 +129,7 @@ def fail_attempt(
         "attempt": attempt + 1,
         "step_deadline": step_deadline(now, allowed_s, row.deadline),
     }
-    instances.leave_host(tx, row, values, now)
+    instances.leave_host(tx, row, values, now, failure.counts)
     return Next(row, places[0], places[1:]) if places else Next(row)
 
 
@@ -135,7 +149,8 @@ def abort_build(
     if not _is_at(row, attempt, (states.PLACING, states.SPAWNING)) or row.host not in (None, host):
         return False
     _record(tx, uuid, attempt, host, node, failure, request_id, now)
-    end_in_error(tx, row, errors.BuildAbort(instance_uuid=uuid, reason=failure.message), host, request_id, now)
+    aborted = errors.BuildAbort(instance_uuid=uuid, reason=failure.message)
+    end_in_error(tx, row, aborted, host, request_id, now, failure.counts)
     return True
 
 
@@ -160,6 +175,7 @@ def _record(
         node=node,
         result=failure.code,
         message=failure.message,
+        step=failure.step,
         duration_s=failure.duration_s,
         request_id=request_id,
     )

@@ -126,7 +126,7 @@ class ComputeResourcesUnavailable(FleetError):
     reason: str
 
 
-class GroupPolicyViolation(FleetError):
+class GroupAffinityViolation(FleetError):
     """Placing the instance here would break its group's policy, as seen when the claim was recorded."""
 
     reason_code = Reason.RACE_LOST

@@ -33,6 +33,9 @@ PLACING: Final = "placing"
 SPAWNING: Final = "spawning"
 DELETING: Final = "deleting"
 
+#: What an attempt that failed in its driver names as its step.
+SPAWN_STEP: Final = "spawn"
+
 #: Steps of a build that is not yet over.
 BUILD_STEPS: Final = (SCHEDULING, PLACING, SPAWNING)
 #: Steps in which no host holds anything for the instance.

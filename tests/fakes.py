@@ -110,7 +110,7 @@ class FakeConductor:
             if self.incarnations.get(host, incarnation) != incarnation:
                 raise errors.StaleIncarnation(host=host, pid=1, hostname="elsewhere", started_at="now")
             if self.violated_policy:
-                raise errors.GroupPolicyViolation(
+                raise errors.GroupAffinityViolation(
                     instance_uuid=instance_uuid, host=host, policy=self.violated_policy, group_uuid="a group"
                 )
             claimed = {f"claimed_{name}": amount for name, amount in claim.items()}

@@ -62,6 +62,8 @@ def _attempt_line(event: Record) -> str:
     if event.get("host"):
         parts.append(f"on {_place(event)}")
     parts.append(str(event.get("result") or "begun"))
+    if event.get("step"):
+        parts.append(f"in step {event['step']}")
     if event.get("duration_s") is not None:
         parts.append(f"after {event['duration_s']:.1f} s")
     line = " ".join(parts)

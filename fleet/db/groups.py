@@ -70,7 +70,7 @@ def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequenc
 def check_policy(tx: Transaction, group_uuid: str, instance_uuid: str, host: str) -> None:
     """Whether ``host`` may take the instance, decided under the group's lock: the last word of several schedulers.
 
-    :raises errors.GroupPolicyViolation:
+    :raises errors.GroupAffinityViolation:
     """
     group = tx.execute(sa.select(GROUPS).where(GROUPS.c.uuid == group_uuid).with_for_update()).one_or_none()
     if group is None:
@@ -79,6 +79,6 @@ def check_policy(tx: Transaction, group_uuid: str, instance_uuid: str, host: str
     crowded = group.policy == instance_group.ANTI_AFFINITY and others.count(host) >= group.max_server_per_host
     apart = group.policy == instance_group.AFFINITY and others and host not in others
     if crowded or apart:
-        raise errors.GroupPolicyViolation(
+        raise errors.GroupAffinityViolation(
             instance_uuid=instance_uuid, host=host, policy=group.policy, group_uuid=group_uuid
         )

@@ -17,6 +17,8 @@ FAULTS = models.instance_faults
 
 #: One host tried, whatever became of it.
 ATTEMPT = "attempt"
+#: A host has claimed what the instance needs.
+CLAIM = "claim"
 SUCCESS = "success"
 
 
@@ -31,6 +33,7 @@ def add_event(
     node: str | None = None,
     result: str = SUCCESS,
     message: str = "",
+    step: str | None = None,
     duration_s: float | None = None,
     request_id: str | None = None,
 ) -> None:
@@ -44,6 +47,7 @@ def add_event(
             "node": node,
             "result": result,
             "message": message,
+            "step": step,
             "duration_s": duration_s,
             "request_id": request_id,
             "created_at": now,
@@ -87,7 +91,7 @@ def faults(connection: sa.Connection, uuid: str) -> Sequence[sa.Row]:
 
 
 def failed_attempts(connection: Transaction | sa.Connection, uuid: str) -> Sequence[sa.Row]:
-    """Every host tried in vain, in order: attempt, host, node, result (the error's name), message, duration_s."""
+    """Every host tried in vain, in order: attempt, host, node, step, result (the error's name), message, duration_s."""
     query = sa.select(EVENTS).where(
         EVENTS.c.instance_uuid == uuid, EVENTS.c.event == ATTEMPT, EVENTS.c.result != SUCCESS
     )

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Sequence
 import sqlalchemy as sa
 from oslo_utils import uuidutils
 
-from fleet import capacity, states
-from fleet.db import hardware, models
+from fleet import capacity
+from fleet.db import hardware, models, usage
 from fleet.db.engine import Transaction
 from fleet.objects import HostReport
 
 NODES = models.compute_nodes
-INSTANCES = models.instances
 
 #: HostReport fields that are columns under another name, or not columns.
 _RENAMED = {"node": "hypervisor_hostname"}
@@ -23,21 +22,22 @@ _RENAMED = {"node": "hypervisor_hostname"}
 
 def report(tx: Transaction, inventory: HostReport, now: datetime.datetime) -> None:
     """Record a node's inventory; a node seen for the first time (or again) appears. Usage is summed afresh."""
+    host, node = inventory.host, inventory.node
     values = {_RENAMED.get(name, name): value for name, value in vars(inventory).items()}
-    values.update(failed_builds=int(inventory.stats.get("failed_builds") or 0), deleted=False, deleted_at=None)
-    found = _lock(tx, inventory.host, inventory.node)
-    values.update(
-        hardware.columns(tx, inventory.host, inventory.node, inventory.numa_topology, inventory.pci_device_pools)
-    )
+    failed = int(inventory.stats.get("failed_builds") or 0)
+    values.update(failed_builds=failed, deleted=False, deleted_at=None)
+    found = _lock(tx, host, node)
+    counted = usage.of_node(tx, host, node)
+    values.update(hardware.columns(tx, host, node, inventory.numa_topology, inventory.pci_device_pools))
+    values.update(_used(inventory, counted), stats={**inventory.stats, **counted.stats, "failed_builds": failed})
     if found is None:
-        tx.insert(NODES, {**values, "uuid": uuidutils.generate_uuid(), "created_at": now})
-    else:
-        changed = {name: value for name, value in values.items() if getattr(found, name) != value}
-        if changed:
-            tx.execute(NODES.update().where(NODES.c.id == found.id).values(**changed))
-        elif _usage(tx, inventory.host, inventory.node) == _recorded_usage(found):
-            return
-    refresh_usage(tx, inventory.host, inventory.node, now)
+        new = {**values, "uuid": uuidutils.generate_uuid(), "created_at": now, "updated_at": now}
+        tx.touch(NODES, tx.insert(NODES, new))
+        return
+    changed = {name: value for name, value in values.items() if getattr(found, name) != value}
+    if changed:
+        tx.execute(NODES.update().where(NODES.c.id == found.id).values(updated_at=now, **changed))
+        tx.touch(NODES, found.id)
 
 
 def remove_nodes_except(tx: Transaction, host: str, nodes: Iterable[str], now: datetime.datetime) -> list[str]:
@@ -53,30 +53,25 @@ def remove_nodes_except(tx: Transaction, host: str, nodes: Iterable[str], now: d
     return [node.hypervisor_hostname for node in gone]
 
 
-def refresh_usage(tx: Transaction, host: str, node: str, now: datetime.datetime) -> None:
+def refresh_usage(tx: Transaction, host: str, node: str, now: datetime.datetime, built: bool | None = None) -> None:
     """Set the node's usage to what it reserves plus what the instances on it hold.
 
     The node's row is locked first, so that of two claims the later one sees the earlier.
+
+    :param built: whether a build has just succeeded (which ends the row of failures), or failed, on the node
     """
     found = _lock(tx, host, node)
     if found is None:
         return
-    usage = _usage(tx, host, node)
-    vcpus_used = found.reserved_vcpus + usage.vcpus
-    memory_mb_used = found.reserved_memory_mb + found.orphaned_memory_mb + usage.memory_mb
-    local_gb_used = found.reserved_disk_gb + usage.disk_gb
+    counted = usage.of_node(tx, host, node)
+    failed = found.failed_builds if built is None else 0 if built else found.failed_builds + 1
     tx.execute(
         NODES.update()
         .where(NODES.c.id == found.id)
         .values(
-            vcpus_used=vcpus_used,
-            memory_mb_used=memory_mb_used,
-            free_ram_mb=capacity.free(found.memory_mb, memory_mb_used),
-            local_gb_used=local_gb_used,
-            free_disk_gb=capacity.free(found.local_gb, local_gb_used),
-            running_vms=usage.instances,
-            current_workload=usage.building,
-            io_workload=usage.building,
+            **_used(found, counted),
+            stats={**usage.uncounted(found.stats or {}), **counted.stats, "failed_builds": failed},
+            failed_builds=failed,
             updated_at=now,
             **hardware.columns(tx, host, node, found.numa_topology, found.pci_device_pools),
         )
@@ -84,32 +79,25 @@ def refresh_usage(tx: Transaction, host: str, node: str, now: datetime.datetime)
     tx.touch(NODES, found.id)
 
 
+def _used(node: sa.Row | HostReport, counted: usage.Usage) -> dict[str, int]:
+    """The columns that follow from the inventory of ``node`` and what instances hold of it."""
+    memory_mb_used = node.reserved_memory_mb + node.orphaned_memory_mb + counted.memory_mb
+    local_gb_used = node.reserved_disk_gb + counted.disk_gb
+    return {
+        "vcpus_used": node.reserved_vcpus + counted.vcpus,
+        "memory_mb_used": memory_mb_used,
+        "free_ram_mb": capacity.free(node.memory_mb, memory_mb_used),
+        "local_gb_used": local_gb_used,
+        "free_disk_gb": capacity.free(node.local_gb, local_gb_used),
+        "running_vms": counted.instances,
+        "current_workload": counted.workload,
+        "io_workload": counted.io_workload,
+    }
+
+
 def _lock(tx: Transaction, host: str, node: str) -> sa.Row | None:
     query = sa.select(NODES).where(NODES.c.host == host, NODES.c.hypervisor_hostname == node)
     return tx.execute(query.with_for_update()).one_or_none()
-
-
-def _usage(tx: Transaction, host: str, node: str) -> sa.Row:
-    """What instances hold of a node: vcpus, memory_mb, disk_gb, how many there are and how many are being built."""
-    return tx.execute(
-        sa.select(
-            sa.func.coalesce(sa.func.sum(INSTANCES.c.claimed_vcpus), 0).label("vcpus"),
-            sa.func.coalesce(sa.func.sum(INSTANCES.c.claimed_memory_mb), 0).label("memory_mb"),
-            sa.func.coalesce(sa.func.sum(INSTANCES.c.claimed_disk_gb), 0).label("disk_gb"),
-            sa.func.count().label("instances"),
-            sa.func.count(sa.case((INSTANCES.c.vm_state == states.BUILDING, 1))).label("building"),
-        ).where(INSTANCES.c.host == host, INSTANCES.c.node == node, sa.not_(INSTANCES.c.deleted))
-    ).one()
-
-
-def _recorded_usage(node: sa.Row) -> tuple[int, ...]:
-    return (
-        node.vcpus_used - node.reserved_vcpus,
-        node.memory_mb_used - node.reserved_memory_mb - node.orphaned_memory_mb,
-        node.local_gb_used - node.reserved_disk_gb,
-        node.running_vms,
-        node.io_workload,
-    )
 
 
 def list_all(connection: sa.Connection, host: str | None = None) -> Sequence[sa.Row]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -120,22 +121,33 @@ def move(
     return moved.rowcount == 1
 
 
-def lock(tx: Transaction, uuid: str) -> sa.Row:
-    """The row, locked until the transaction ends. :raises errors.NotFound:"""
-    row = tx.execute(_JOINED.where(INSTANCES.c.uuid == uuid).with_for_update(of=INSTANCES)).one_or_none()
+def lock(tx: Transaction, uuid: str, *besides: Any) -> sa.Row:
+    """The row, locked until the transaction ends. :param besides: columns more. :raises errors.NotFound:"""
+    query = _JOINED.add_columns(*besides).where(INSTANCES.c.uuid == uuid)
+    row = tx.execute(query.with_for_update(of=INSTANCES)).one_or_none()
     if row is None:
         raise errors.NotFound(kind="Instance", name=uuid)
     return row
 
 
-def leave_host(tx: Transaction, row: sa.Row, values: Mapping[str, Any], now: datetime.datetime) -> None:
-    """Set ``values`` on a locked row and give back what its host held for it, in one step."""
+def moved(row: sa.Row, values: Mapping[str, Any]) -> Any:
+    """The locked ``row`` as it is after ``values`` were set, without another look."""
+    return types.SimpleNamespace(**{**row._mapping, **values})
+
+
+def leave_host(
+    tx: Transaction, row: sa.Row, values: Mapping[str, Any], now: datetime.datetime, failed: bool = False
+) -> None:
+    """Set ``values`` on a locked row and give back what its host held for it, in one step.
+
+    :param failed: whether the host has failed to build it
+    """
     tx.execute(
         INSTANCES.update().where(INSTANCES.c.uuid == row.uuid).values(updated_at=now, **_NOTHING_CLAIMED, **values)
     )
     tx.touch(INSTANCES, row.uuid)
     if row.host is not None:
-        hosts.refresh_usage(tx, row.host, row.node, now)
+        hosts.refresh_usage(tx, row.host, row.node, now, built=False if failed else None)
 
 
 def stale(row: sa.Row, attempt: int) -> errors.StaleBuild:
@@ -144,8 +156,8 @@ def stale(row: sa.Row, attempt: int) -> errors.StaleBuild:
     return errors.StaleBuild(instance_uuid=row.uuid, attempt=attempt, reason=state)
 
 
-def to_instance(row: sa.Row) -> Instance:
-    """The value that travels. ``row`` is of this module's queries."""
+def to_instance(row: Any) -> Instance:
+    """The value that travels. ``row`` is of this module's queries, or :func:`moved` from one."""
     return Instance(
         uuid=row.uuid,
         flavor=Flavor(**row.spec["flavor"]),

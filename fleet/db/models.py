@@ -188,6 +188,8 @@ instance_events = sa.Table(
     _number("attempt"),
     sa.Column("host", NAME),
     sa.Column("node", NAME),
+    #: Of a failed attempt: the step that it was in.
+    sa.Column("step", sa.String(32)),
     sa.Column("result", sa.String(64), nullable=False),
     sa.Column("message", sa.Text),
     sa.Column("duration_s", sa.Float),

@@ -89,10 +89,16 @@ def heartbeat(
     return [host for host in hosts if host not in owned]
 
 
-def check_incarnation(tx: Transaction, host: str, incarnation: str) -> None:
-    """:raises errors.StaleIncarnation: another process serves this host now"""
-    service = get(tx, host, COMPUTE)
-    if service is None or service.incarnation != incarnation:
+def incarnation_of(host: str) -> sa.Label:
+    """A column for another query: the life of the agent that serves ``host``. It locks nothing."""
+    query = sa.select(SERVICES.c.incarnation).where(SERVICES.c.host == host, SERVICES.c.binary == COMPUTE)
+    return query.scalar_subquery().label("incarnation")
+
+
+def check_incarnation(tx: Transaction, host: str, found: str | None, incarnation: str) -> None:
+    """:param found: :func:`incarnation_of`. :raises errors.StaleIncarnation: another process serves this host now"""
+    if found != incarnation:
+        service = get(tx, host, COMPUTE)
         raise errors.StaleIncarnation(
             host=host,
             pid=getattr(service, "pid", None),

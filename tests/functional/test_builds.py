@@ -9,12 +9,14 @@ import pytest
 from conductor_stub.limits import Limits
 from conductor_stub.transitions import Failure
 from fleet import errors
+from fleet.db import hosts
 from fleet.db.engine import Database
 from fleet.objects import Place
 from tests.functional.conductor import INCARNATION, Conductor, context
 from tests.functional.trio_fakes import no_valid_host
 
-REFUSED = Failure(step="claim", code="ComputeResourcesUnavailable", message="Free memory 1.00 MB < requested 1024 MB")
+SHORT = "Free memory 1.00 MB < requested 1024 MB"
+REFUSED = Failure(step="claim", code="ComputeResourcesUnavailable", message=SHORT, duration_s=0.5)
 
 
 @pytest.fixture
@@ -148,8 +150,85 @@ def test_every_attempt_is_listed_when_none_is_left(conductor: Conductor) -> None
     assert conductor.state(uuid) == ("error", None, 3, None)
     (fault,) = conductor.faults(uuid)
     assert fault["error"] == "MaxRetriesExceeded"
-    tried = [(each["attempt"], each["host"], each["reason"]) for each in fault["details"]["attempts"]]
-    assert tried == [(1, "h1", REFUSED.message), (2, "h2", REFUSED.message), (3, "h3", REFUSED.message)]
+    tried = [(each["attempt"], each["host"], each["step"], each["reason"]) for each in fault["details"]["attempts"]]
+    assert tried == [(number, f"h{number}", "claim", REFUSED.message) for number in (1, 2, 3)]
+    assert f"attempt 2 on h2 in step claim after 0.5 s: {REFUSED.message}; attempt 3 on h3" in fault["message"]
+
+
+FAILURES = [
+    ("its driver failed", "spawn", "SpawnFailed", 1),
+    ("it was too full", "claim", "ComputeResourcesUnavailable", 0),
+    ("the group forbids it", "claim", "GroupAffinityViolation", 0),
+    ("its agent stopped", "queue", "AgentStopping", 0),
+    ("its agent was restarted", "agent-restart", "AgentRestarted", 0),
+]
+
+
+@pytest.mark.parametrize(("why", "step", "code", "counted"), FAILURES, ids=[case[0] for case in FAILURES])
+def test_which_failures_make_a_host_sick(conductor: Conductor, why: str, step: str, code: str, counted: int) -> None:
+    """Only what its driver could not do, at once, and only until a build succeeds there."""
+
+    def failed_builds() -> tuple[int, int]:
+        (node,) = conductor.database.read(hosts.list_all, "h1")
+        return node.failed_builds, node.stats["failed_builds"]
+
+    uuid = conductor.place("h1", "h2")
+    conductor.claim(uuid, "h1")
+    failure = Failure(step=step, code=code, message="no")
+    conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", failure, alternates("h2"))
+    assert (counted, counted) == failed_builds()
+
+    well = conductor.place("h1")
+    conductor.claim(well, "h1")
+    conductor.finish(well, "h1")
+    assert (0, 0) == failed_builds()
+
+
+def test_the_statistics_of_a_host_follow_its_instances(conductor: Conductor) -> None:
+    """Nova's keys, counted anew with each claim, end and deletion; what the driver told stays."""
+
+    def stats() -> dict:
+        (node,) = conductor.database.read(hosts.list_all, "h1")
+        return {key: value for key, value in node.stats.items() if value}
+
+    done, building = conductor.place("h1"), conductor.place("h1")
+    conductor.claim(done, "h1")
+    conductor.finish(done, "h1")
+    conductor.claim(building, "h1")
+    assert {
+        "num_instances": 2,
+        "num_vm_active": 1,
+        "num_vm_building": 1,
+        "num_task_None": 1,
+        "num_task_spawning": 1,
+        "num_proj_tenant": 2,
+        "io_workload": 1,
+        "workload": 1,
+    } == stats()
+    for uuid in (done, building):
+        conductor.termination.terminate(context(), [uuid])
+        conductor.records.destroyed(context(), uuid, "h1")
+    assert {} == stats()
+
+
+def test_each_step_of_a_build_is_an_event(conductor: Conductor) -> None:
+    """Accepted, refused by one host, claimed and built by the next, asked to go, gone."""
+    uuid = conductor.place("h1", "h2")
+    refuse(conductor, uuid, "h1", 1, "h2")
+    conductor.claim(uuid, "h2", attempt=2)
+    conductor.finish(uuid, "h2", attempt=2)
+    for _again in range(2):
+        conductor.termination.terminate(context(), [uuid])
+    conductor.records.destroyed(context(), uuid, "h2")
+    events = conductor.operator.show_instance(uuid)["events"]
+    assert [
+        ("create", 0, None, None, "success"),
+        ("attempt", 1, "h1", "claim", "ComputeResourcesUnavailable"),
+        ("claim", 2, "h2", None, "success"),
+        ("attempt", 2, "h2", None, "success"),
+        ("terminate", 2, "h2", None, "success"),
+        ("delete", 0, "h2", None, "success"),
+    ] == [(each["event"], each["attempt"], each["host"], each["step"], each["result"]) for each in events]
 
 
 def test_a_forced_host_is_not_retried(conductor: Conductor) -> None:
@@ -247,7 +326,7 @@ def test_a_group_policy_is_held_at_the_claim(conductor: Conductor) -> None:
     second = conductor.place("h1", group="apart")
     conductor.claim(first, "h1")
 
-    with pytest.raises(errors.GroupPolicyViolation):
+    with pytest.raises(errors.GroupAffinityViolation):
         conductor.claim(second, "h1")
 
     assert conductor.claim(second, "h2").host == "h2"

@@ -104,7 +104,7 @@ def test_a_violated_group_policy_is_rescheduled() -> None:
     stand.conductor.violated_policy = "anti-affinity"
     instance = placed(stand)
     stand.build(instance)
-    assert "GroupPolicyViolation" == stand.conductor.rescheduled[instance.uuid]["failure"]["code"]
+    assert "GroupAffinityViolation" == stand.conductor.rescheduled[instance.uuid]["failure"]["code"]
     assert 0 == stand.tracker.failed_builds
     assert_nothing_left(stand)
 

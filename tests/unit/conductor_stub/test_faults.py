@@ -41,5 +41,6 @@ def test_every_fault_has_a_code(name: str, error: Exception, code: str) -> None:
 )
 def test_the_code_of_attempts_in_vain(results: list[str], code: str) -> None:
     """What most attempts met, and of equals what was met last."""
-    tried = [{"attempt": number, "host": "h", "reason": "r", "result": result} for number, result in enumerate(results)]
+    lost = {"host": "h", "reason": "r", "step": None, "duration_s": None}
+    tried = [{**lost, "attempt": number, "result": result} for number, result in enumerate(results)]
     assert faults.describe(faults.retries_exceeded("u", tried))[3]["reason_code"] == code

@@ -19,7 +19,7 @@ SAMPLES = [
     errors.ComputeResourcesUnavailable(reason="Free memory 1.00 MB < requested 2 MB"),
     errors.StaleBuild(instance_uuid="u", attempt=1, reason="it is deleted"),
     errors.StaleIncarnation(host="h", pid=1, hostname="m", started_at="then"),
-    errors.GroupPolicyViolation(instance_uuid="u", host="h", policy="affinity", group_uuid="g"),
+    errors.GroupAffinityViolation(instance_uuid="u", host="h", policy="affinity", group_uuid="g"),
     errors.FilterNotFound(filter_name="NoFilter"),
 ]
 

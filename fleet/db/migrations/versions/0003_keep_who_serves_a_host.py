@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep the identity of the agent that serves a host.
+"""Keep the identity of the agent that serves a host, and the step in which an attempt failed.
 
 Revision ID: 0003
 Revises: 0002
@@ -17,3 +17,5 @@ depends_on = None
 def upgrade() -> None:
     with op.batch_alter_table("services", schema=None) as batch_op:
         batch_op.add_column(sa.Column("identity", sa.String(length=36), nullable=True))
+    with op.batch_alter_table("instance_events", schema=None) as batch_op:
+        batch_op.add_column(sa.Column("step", sa.String(length=32), nullable=True))

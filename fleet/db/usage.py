@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the instances on a node hold of it and how many of each sort there are (spec/conductor-compute §6.2)."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet import states
+from fleet.db import models
+from fleet.db.engine import Transaction
+
+INSTANCES = models.instances
+
+#: Tasks besides building that keep a host's disks busy.
+_IO_TASKS = frozenset(
+    {"resize_migrating", "rebuilding", "resize_prep", "image_snapshot", "image_backup", "rescuing", "unshelving"}
+)
+
+
+_COUNTED = ("num_instances", "num_vm_", "num_task_", "num_proj_", "io_workload", "workload")
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """``stats`` has nova's keys: ``num_instances``, ``num_vm_<vm_state>``, ``num_task_<task_state>``,
+    ``num_proj_<project>``, ``io_workload``, ``workload``."""
+
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+    stats: dict[str, int]
+
+    @property
+    def instances(self) -> int:
+        return self.stats["num_instances"]
+
+    @property
+    def io_workload(self) -> int:
+        return self.stats["io_workload"]
+
+    @property
+    def workload(self) -> int:
+        return self.stats["workload"]
+
+
+def of_node(tx: Transaction, host: str, node: str) -> Usage:
+    columns = (INSTANCES.c.vm_state, INSTANCES.c.task_state, INSTANCES.c.project_id)
+    sums = (
+        sa.func.sum(INSTANCES.c.claimed_vcpus).label("vcpus"),
+        sa.func.sum(INSTANCES.c.claimed_memory_mb).label("memory_mb"),
+        sa.func.sum(INSTANCES.c.claimed_disk_gb).label("disk_gb"),
+        sa.func.count().label("number"),
+    )
+    here = (INSTANCES.c.host == host, INSTANCES.c.node == node, sa.not_(INSTANCES.c.deleted))
+    sorts = tx.execute(sa.select(*columns, *sums).where(*here).group_by(*columns)).all()
+    return Usage(
+        vcpus=int(sum(sort.vcpus for sort in sorts)),
+        memory_mb=int(sum(sort.memory_mb for sort in sorts)),
+        disk_gb=int(sum(sort.disk_gb for sort in sorts)),
+        stats=_stats(sorts),
+    )
+
+
+def _stats(sorts: list[sa.Row]) -> dict[str, int]:
+    stats: collections.Counter[str] = collections.Counter(num_instances=0, io_workload=0, workload=0)
+    for sort in sorts:
+        stats["num_instances"] += sort.number
+        stats[f"num_vm_{sort.vm_state}"] += sort.number
+        stats[f"num_task_{sort.task_state}"] += sort.number
+        stats[f"num_proj_{sort.project_id}"] += sort.number
+        stats["io_workload"] += sort.number * ((sort.vm_state == states.BUILDING) + (sort.task_state in _IO_TASKS))
+        stats["workload"] += sort.number * (sort.task_state is not None)
+    return dict(sorted(stats.items()))
+
+
+def uncounted(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a node's ``stats`` its driver has told, and is not counted here."""
+    return {key: value for key, value in stats.items() if not key.startswith(_COUNTED)}
