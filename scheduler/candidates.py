@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 import types
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -14,12 +14,8 @@ from fleet.hardware.node import Hardware
 from fleet.objects import Aggregate
 from scheduler.consumption import HARDWARE, Consumption
 from scheduler.host_state import DEFAULTS, Capabilities, HostState, RowState
-from scheduler.host_table import PRESENT, HostTable, Key
+from scheduler.host_table import CHANGED_AT, PRESENT, HostTable, Key
 from scheduler.instance_index import InstanceIndex, TrackedInstance
-from scheduler.recall import Recall
-
-#: Of fewer hosts, all are judged anew sooner than it is found out which have changed.
-_WORTH_RECALLING = 4096
 
 
 class Inventory:
@@ -30,12 +26,13 @@ class Inventory:
         self.instances = InstanceIndex()
         self.aggregates: dict[int, Aggregate] = {}
         self.disabled_reasons: dict[str, str] = {}
-        self.recall = Recall()
+        #: Grows when something has changed that no row of the table shows, such as an aggregate's metadata.
+        self.epoch = 0
         self._metadata_keys: frozenset[str] | None = None
 
     def aggregates_changed(self) -> None:
         """To be called when ``aggregates`` has changed: what was made of it before is void."""
-        self.recall.forget()
+        self.epoch += 1
         self._metadata_keys = None
 
     def metadata_keys(self) -> frozenset[str]:
@@ -54,6 +51,26 @@ class _Work:
         self.states: dict[int, RowState] = {}
         self.picks: list[TrackedInstance] = []
 
+    def take(self, table: HostTable, rows: Sequence[int] | numpy.ndarray, consumption: Consumption) -> None:
+        """Count one instance more on each of these rows, which are distinct."""
+        for name, amount in consumption.numbers.items():
+            if name not in self.columns:
+                self.columns[name] = table.column(name).copy()
+            self.columns[name][rows] += amount
+        for name, taking in consumption.rare.items():
+            known = self.rare.setdefault(name, dict(table.rare.get(name, {})))
+            for row in rows:
+                if row in known:
+                    known[row] = taking.taken_from(known[row])
+
+    def with_one_more(self, table: HostTable, rows: numpy.ndarray, consumption: Consumption) -> _Work:
+        work = _Work()
+        work.columns = {name: column.copy() for name, column in self.columns.items()}
+        work.rare = {name: dict(known) for name, known in self.rare.items()}
+        work.picks = self.picks
+        work.take(table, rows, consumption)
+        return work
+
 
 class Candidates:
     """Rows of the inventory for a filter or weigher to judge; ``now`` is the decision's time in epoch seconds.
@@ -69,7 +86,6 @@ class Candidates:
         self._table = inventory.table
         self._work = work or _Work()
         self._rows = rows
-        self._one: tuple[int, Candidates] | None = None
         self.now = now
 
     def __len__(self) -> int:
@@ -79,20 +95,24 @@ class Candidates:
         """The same request's view of these rows of the table only."""
         return Candidates(self._inventory, self.now, rows, self._work)
 
-    def one(self, position: int) -> Candidates:
-        """Just the candidate at this position; the same object while the same one is asked for."""
-        if self._one is None or self._one[0] != position:
-            row = position if self._rows is None else self._rows[position]
-            self._one = position, self.subset(numpy.array([row]))
-        return self._one[1]
+    def with_one_more(self, rows: numpy.ndarray, growing: numpy.ndarray, consumption: Consumption) -> Candidates:
+        """These rows of the table, as they would be with one instance more on the growing ones; nothing is changed."""
+        work = self._work.with_one_more(self._table, growing, consumption)
+        return Candidates(self._inventory, self.now, rows, work)
 
-    def recalled(self, key: Hashable, judge: Callable[[Candidates], numpy.ndarray]) -> numpy.ndarray:
-        """``judge`` of these candidates, or what it said before under ``key`` with only changed hosts asked about again."""
-        if self._rows is not None or self._work.columns or self._table.size < _WORTH_RECALLING:
-            return judge(self)
-        return self._inventory.recall.mask(
-            self._table, key, lambda rows: judge(self if rows is None else self.subset(rows))
-        )
+    @property
+    def version(self) -> int:
+        """Of the table: it grows with every change of a row."""
+        return self._table.version
+
+    @property
+    def epoch(self) -> int:
+        """It grows when something changes that may concern every row, such as an aggregate's metadata."""
+        return self._inventory.epoch
+
+    def changed_since(self, version: int) -> numpy.ndarray:
+        """Whether each candidate's row has changed after that version of the table."""
+        return self.column(CHANGED_AT) > version
 
     @property
     def rows(self) -> numpy.ndarray:
@@ -277,14 +297,7 @@ class Candidates:
         """Count an instance on this row for the rest of the request."""
         host, node = self.key(row)
         self._work.picks.append(TrackedInstance(instance_uuid, host, node))
-        for name, amount in consumption.numbers.items():
-            if name not in self._work.columns:
-                self._work.columns[name] = self._table.column(name).copy()
-            self._work.columns[name][row] += amount
-        for name, taking in consumption.rare.items():
-            known = self._work.rare.setdefault(name, dict(self._table.rare.get(name, {})))
-            if row in known:
-                known[row] = taking.taken_from(known[row])
+        self._work.take(self._table, [row], consumption)
 
     # -- views ------------------------------------------------------------------------------------------------------
 

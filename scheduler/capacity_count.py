@@ -123,7 +123,8 @@ class Survey:
     numbers: Sequence[tuple[BaseHostFilter, Shortfall]]
     groups: Mapping[str, numpy.ndarray]
     considered: int
-    round_: filtering.Round
+    counts: Sequence[filtering.FilterCount]
+    looked: Sequence[BaseHostFilter]
     supervision: Supervision
     together: bool = False
 
@@ -138,8 +139,8 @@ class Survey:
         room = _Room(self.keys, measured, bound, self.together)
         answer = room.count(numpy.arange(len(self.keys)))
         answer["considered"] = self.considered
-        answer["filters"] = [each.to_wire() for each in self.round_.counts]
-        answer["remarks"] = [*self.supervision.remarks, *_unmeasured(self.round_), *self._together()]
+        answer["filters"] = [each.to_wire() for each in self.counts]
+        answer["remarks"] = [*self.supervision.remarks, *_unmeasured(self.looked), *self._together()]
         answer["groups"] = [{"name": name, **room.count(each)} for name, each in sorted(self.groups.items())]
         return answer
 
@@ -184,15 +185,18 @@ def survey(
     filters = () if allowed.forced else pipeline.filters
     measured = [each for each in filters if ask(each, nobody) is not None]
     others = [each for each in filters if not any(each is one for one in measured)]
-    round_ = filtering.run(others, hosts, allowed.mask, request, properties, log=False, supervision=supervision)
+    round_ = filtering.run(others, hosts, allowed.mask, request, properties, supervision)
+    considered = int(numpy.count_nonzero(allowed.mask))
+    dropped = [int(numpy.count_nonzero(round_.dropped_by == number)) for number in range(len(others))]
     rows = hosts.rows[round_.alive]
     chosen = hosts.subset(rows)
     return Survey(
         keys=[hosts.key(row) for row in rows.tolist()],
         numbers=[(each, found) for each in measured if (found := ask(each, chosen)) is not None],
         groups=_groups(chosen, group_by, default_zone) if group_by else {},
-        considered=int(numpy.count_nonzero(allowed.mask)),
-        round_=round_,
+        considered=considered,
+        counts=filtering.counts(others, considered, dropped),
+        looked=round_.looked,
         supervision=supervision,
         together=any(each.together(request) for each in filters if isinstance(each, ServerGroupAffinityFilter)),
     )
@@ -208,12 +212,9 @@ def _fits(numbers: Shortfall, bound: numpy.ndarray, hosts: int) -> numpy.ndarray
     return shortfall.counted(numbers.fits(bound), hosts, "how many instances fit")
 
 
-def _unmeasured(round_: filtering.Round) -> list[str]:
+def _unmeasured(looked: Sequence[BaseHostFilter]) -> list[str]:
     """Filters of capacity that looked at the hosts, and have no numbers."""
-    looked = zip(round_.ran, round_.survivors, round_.survivors[1:], strict=False)
-    names = [
-        type(each).__name__ for each, before, after in looked if each.reason is Reason.CAPACITY and after is not before
-    ]
+    names = [type(each).__name__ for each in looked if each.reason is Reason.CAPACITY]
     return [f"Filter {name} tells one instance only: fewer may fit than are counted." for name in names]
 
 

@@ -13,16 +13,19 @@ import numpy
 from oslo_log import log as logging
 
 from fleet.objects import Place, RequestSpec
-from scheduler import filtering, one_host, refusal, restriction, scores, weights
+from scheduler import one_host, refusal, restriction, scores, weights
 from scheduler.candidates import Candidates
 from scheduler.consumption import Consumption
 from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
 from scheduler.outcome import Decision, Pick
 from scheduler.plugin_watch import PluginWatch, Supervision, WrongAnswer
-from scheduler.weighing import Kept, Weighing
+from scheduler.shapes import Key, Shapes, keys_of, shape_of
+from scheduler.standing import Inquiry, Judgement, Standing
 from scheduler.weights import BaseHostWeigher
 
 LOG = logging.getLogger(__name__)
+#: Of so many hosts at once it is foreseen what they are with one instance more.
+_FORESEEN = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +51,11 @@ class Pipeline:
         )
 
     @functools.cached_property
+    def recall_keys(self) -> Sequence[Key] | None:
+        """How to find the shape of a request; None if nothing can be recalled."""
+        return keys_of(self.filters, self.weighers)
+
+    @functools.cached_property
     def limiting(self) -> Sequence[ColumnFilter]:
         """The filters that set limits over columns."""
         return [
@@ -66,193 +74,205 @@ def decide(
     config_options: Mapping[str, Any] | None = None,
     supervision: Supervision | None = None,
     log: bool = True,
+    shapes: Shapes | None = None,
     best: int = 0,
 ) -> Decision:
     """Pick a host for each instance of the request, one after the other, until no host is left.
 
     :param supervision: of this request, if plugins were asked about it before
     :param log: False for a dry run, which is no news
-    :param best: of how many hosts to tell how they came to their weights for the first instance
+    :param shapes: what was found out for earlier requests, by this pipeline about these hosts
+    :param best: of how many hosts, the best for the first instance, to tell how they came to their scores
     :raises errors.PluginFailed: a filter or weigher misbehaved, and is not to be skipped
     """
+    properties = plugin_properties(pipeline, request, context, config_options or {})
     asking = supervision or pipeline.watch.begin()
-    return _Course(pipeline, hosts, request, chance, context, config_options or {}, asking).run(log, best)
+    allowed = restriction.restrict(hosts, request)
+    # Forced hosts are taken as they are: the operator has overruled the filters.
+    filters = () if allowed.forced else pipeline.filters
+    inquiry = Inquiry(filters, pipeline.weighers, request, properties, asking)
+    shape = None if allowed.restricted or shapes is None else shape_of(pipeline.recall_keys, request, asking)
+    standing = Standing() if shapes is None else shapes.take(shape)
+    standing.bring_up(inquiry, hosts, allowed.mask)
+    decision = _Course(pipeline, hosts, inquiry, standing, chance).run(log, best)
+    if shapes is not None and not asking.remarks:  # a plugin left out, or slow, is to be asked again
+        shapes.keep(shape, standing)
+    return decision
 
 
 class _Course:
-    """One decision under way: the survivors so far, and the request as its picks have changed it."""
+    """One decision under way: how the hosts stand, and the request as its picks have changed it."""
 
     def __init__(
-        self,
-        pipeline: Pipeline,
-        hosts: Candidates,
-        request: RequestSpec,
-        chance: random.Random,
-        context: object,
-        config_options: Mapping[str, Any],
-        supervision: Supervision,
+        self, pipeline: Pipeline, hosts: Candidates, inquiry: Inquiry, standing: Standing, chance: random.Random
     ) -> None:
         self._pipeline = pipeline
         self._all = hosts
-        self._request = request
+        self._inquiry = inquiry
+        self._standing = standing
         self._chance = chance
-        self._amounts = pipeline.consumption(request)
-        self._supervision = supervision
-        self._weighing = Weighing(pipeline.weighers, self._supervision)
-        self._drops: list[filtering.Drop] = []
-        self._silent: set[BaseHostFilter] = set()
-        self._properties = plugin_properties(pipeline, request, context, config_options)
-        self._picks: list[Pick] = []
-        self._chosen_rows: list[int] = []
-        self._scores: list[dict[str, Any]] = []
+        self._amounts = pipeline.consumption(inquiry.request)
+        self._chosen: list[_Chosen] = []
+        #: What would be said of a row with one instance more on it.
+        self._foreseen: dict[int, Judgement] = {}
 
-    def run(self, log: bool = True, best: int = 0) -> Decision:
-        allowed = restriction.restrict(self._all, self._request)
-        # Forced hosts are taken as they are: the operator has overruled the filters.
-        self._filters = () if allowed.forced else self._pipeline.filters
-        self._limiting = () if allowed.forced else self._pipeline.limiting
-        self._considered = int(numpy.count_nonzero(allowed.mask))
-        self._first = round_ = self._filter(self._all, allowed.mask, 0, None, log)
-        if self._request.num_instances > 1:
-            self._silent = round_.silent()
-        self._survivors = self._all.rows[round_.alive] if round_.count < len(self._all) else self._all.rows
-        self._hosts = self._all if round_.count == len(self._all) else self._all.subset(self._survivors)
-        kept: Kept | None = None
-        for index in range(self._request.num_instances):
-            if index:
-                round_, kept = self._narrow(index, log)
-            if not round_.count:
-                break
-            score = self._score(kept)
-            if best and not index:
-                self._scores = self._score_table(best)
-            self._pick(index, score)
-        if self._complete:
-            self._add_alternates()
+    def run(self, log: bool, best: int) -> Decision:
+        requested = self._inquiry.request.num_instances
+        considered = self._standing.considered
+        table = self._score_table(best)
+        self._tell(log)
+        while len(self._chosen) < requested and self._standing.alive_count:
+            self._choose()
+            left = requested - len(self._chosen)
+            if left or (requested > 1 and self._pipeline.alternates):
+                self._count(left)
+                self._tell(log and left > 0)
+        complete = len(self._chosen) == requested
         return Decision(
-            requested=self._request.num_instances,
-            considered=self._considered,
-            picks=self._picks,
-            counts=(self._first if self._complete else round_).counts,
+            requested=requested,
+            considered=considered,
+            picks=self._picks(),
+            counts=self._standing.counts(self._inquiry.filters),
             amounts=self._amounts,
-            refusal=self._refusal(),
-            remarks=self._supervision.remarks,
-            instance_type_id=self._request.flavor.id,
-            scores=self._scores,
+            refusal=None if complete else self._refusal(considered),
+            remarks=self._inquiry.supervision.remarks,
+            instance_type_id=self._inquiry.request.flavor.id,
+            scores=table,
         )
 
-    @property
-    def _complete(self) -> bool:
-        return len(self._picks) == self._request.num_instances
+    def _tell(self, log: bool) -> None:
+        if self._standing.alive_count and not LOG.isEnabledFor(logging.DEBUG):
+            return
+        for each in self._standing.counts(self._inquiry.filters):
+            LOG.debug("Filter %s returned %d host(s)", each.name, each.end)
+            if not each.end and each.start:
+                LOG.log(logging.INFO if log else logging.DEBUG, "Filter %s returned 0 hosts", each.name)
 
-    def _refusal(self) -> refusal.Refusal | None:
-        if self._complete:
-            return None
-        if not self._considered:
+    def _refusal(self, considered: int) -> refusal.Refusal:
+        if not considered:
             return refusal.of_none_considered(int(numpy.count_nonzero(self._all.present())))
-        drops = [*self._first.drops(self._all), *self._drops]
+        filters = self._inquiry.filters
+        drops = self._standing.drops(filters)
         if LOG.isEnabledFor(logging.DEBUG):
             for drop in drops:
                 LOG.debug("Filter %s dropped %s", type(drop.by).__name__, [self._all.key(row) for row in drop.rows])
-        return refusal.of_drops(self._all, self._request, self._filters, drops, self._considered, self._supervision)
+        inquiry = self._inquiry
+        return refusal.of_drops(self._all, inquiry.request, filters, drops, considered, inquiry.supervision)
 
     def _score_table(self, count: int) -> list[dict[str, Any]]:
-        """How the ``count`` best of the last round came to their weights, best first."""
-        positions = scores.best(self._last_score, min(count, len(self._survivors))).tolist()
-        keys = [self._all.key(int(self._survivors[each])) for each in positions]
-        weighers = self._weighing.table(self._hosts, positions)
+        """How the ``count`` best for the first instance come to their weights, best first."""
+        if not count:
+            return []
+        rows = self._best(count)
+        ordered = sorted(rows)
+        lines = dict(zip(ordered, self._standing.table(self._inquiry, self._all, ordered), strict=True))
+        keys = {row: self._all.key(row) for row in rows}
         return [
-            {"host": key[0], "nodename": key[1], "weight": float(self._last_score[each]), "weighers": rows}
-            for key, each, rows in zip(keys, positions, weighers, strict=True)
+            {
+                "host": keys[row][0],
+                "nodename": keys[row][1],
+                "weight": float(self._standing.total[row]),
+                "weighers": lines[row],
+            }
+            for row in rows
         ]
 
-    def _filter(
-        self, hosts: Candidates, alive: numpy.ndarray, index: int, changed: int | None, log: bool = True
-    ) -> filtering.Round:
-        return filtering.run(
-            self._filters,
-            hosts,
-            alive,
-            self._request,
-            self._properties,
-            index,
-            changed,
-            log,
-            self._supervision,
-            self._silent,
-        )
+    def _best(self, count: int, shuffle: random.Random | None = None) -> list[int]:
+        """Rows of the ``count`` best that are alive, best first."""
+        found: list[int] = scores.best(self._standing.total, min(count, self._standing.alive_count), shuffle).tolist()
+        return found
 
-    def _narrow(self, index: int, log: bool = True) -> tuple[filtering.Round, Kept]:
-        """Filter what is left after the last pick, and say how the survivors have changed."""
-        changed = int(numpy.searchsorted(self._survivors, self._chosen_rows[-1]))
-        everyone = numpy.ones(len(self._survivors), dtype=bool)
-        round_ = self._filter(self._hosts, everyone, index, changed, log)
-        if round_.count == len(everyone):
-            return round_, Kept(None, changed)
-        self._drops += round_.drops(self._hosts)
-        place = int(numpy.count_nonzero(round_.alive[:changed])) if round_.alive[changed] else None
-        self._survivors = self._survivors[round_.alive]
-        self._hosts = self._all.subset(self._survivors)
-        return round_, Kept(round_.alive, place)
-
-    def _score(self, kept: Kept | None) -> numpy.ndarray:
-        self._last_score = self._weighing.scores(self._hosts, self._request, self._properties, kept)
-        return self._last_score
-
-    def _pick(self, index: int, score: numpy.ndarray) -> None:
-        single = self._request.num_instances == 1
-        wanted = self._pipeline.host_subset_size + (self._pipeline.alternates if single else 0)
+    def _choose(self) -> None:
+        single = self._inquiry.request.num_instances == 1
+        subset_size = max(1, self._pipeline.host_subset_size)
         shuffle = self._chance if self._pipeline.shuffle_best_same_weighed_hosts else None
-        ranked = scores.best(score, min(wanted, len(score)), shuffle)
-        subset = ranked[: max(1, self._pipeline.host_subset_size)]
-        position = int(subset[0] if len(subset) == 1 else self._chance.choice(subset))
-        row = int(self._survivors[position])
-        self._chosen_rows.append(row)
-        uuids = self._request.instance_uuids
-        uuid = uuids[index] if index < len(uuids) else f"unnamed-{index}"
-        others = [int(self._survivors[each]) for each in ranked if int(each) != position] if single else []
-        place, *alternates = self._places([row, *others[: self._pipeline.alternates]])
-        pick = Pick(uuid, self._all.key(row), place.limits or {}, float(score[position]), alternates)
-        self._picks.append(pick)
-        LOG.debug("Selected host: %s for instance %s, weight %s", pick.key, uuid, pick.weight)
-        if not single:
-            self._count(row, uuid)
+        ranked = self._best(subset_size + (self._pipeline.alternates if single else 0), shuffle)
+        subset = ranked[:subset_size]
+        row = subset[0] if len(subset) == 1 else self._chance.choice(subset)
+        others = [each for each in ranked if each != row][: self._pipeline.alternates] if single else []
+        uuids, number = self._inquiry.request.instance_uuids, len(self._chosen)
+        uuid = uuids[number] if number < len(uuids) else f"unnamed-{number}"
+        self._chosen.append(_Chosen(uuid, row, float(self._standing.total[row]), others))
+        LOG.debug("Selected host: %s for instance %s, weight %s", self._all.key(row), uuid, self._chosen[-1].weight)
 
-    def _count(self, row: int, uuid: str) -> None:
-        """Let the rest of the request see the pick."""
-        self._all.pick(row, uuid, self._amounts)
-        if self._request.group_updated:
-            grown = self._request.group_hosts | {self._all.key(row)[0]}
-            self._request = dataclasses.replace(self._request, group_hosts=grown)
-            self._properties.update({"group_hosts": set(grown), one_host.REQUEST: self._request})
+    def _count(self, left: int) -> None:
+        """Let the rest of the request, of which ``left`` instances want a host, see the newest pick."""
+        chosen = self._chosen[-1]
+        self._all.pick(chosen.row, chosen.uuid, self._amounts)
+        inquiry = self._inquiry
+        if inquiry.request.group_updated:
+            grown = inquiry.request.group_hosts | {self._all.key(chosen.row)[0]}
+            inquiry.request = dataclasses.replace(inquiry.request, group_hosts=grown)
+            inquiry.properties.update({"group_hosts": set(grown), one_host.REQUEST: inquiry.request})
+        judgement = self._foreseen.pop(chosen.row, None) or self._foresee(chosen.row, left)
+        self._standing.settle_pick(inquiry, self._all, chosen.row, judgement)
 
-    def _add_alternates(self) -> None:
-        """For several instances: the hosts that would come next, after all have been counted; the same for each."""
-        if len(self._picks) == 1 or not self._pipeline.alternates:
-            return
-        round_, kept = self._narrow(len(self._picks), log=False)
-        if not round_.count:
-            return
-        wanted = self._pipeline.alternates + len(set(self._chosen_rows))
-        ranked = scores.best(self._score(kept), min(wanted, round_.count))
-        rows = [int(self._survivors[each]) for each in ranked]
-        others = [row for row in rows if row not in self._chosen_rows]
-        alternates = self._places(others[: self._pipeline.alternates])
-        self._picks = [dataclasses.replace(pick, alternates=alternates) for pick in self._picks]
+    def _foresee(self, picked: int, left: int) -> Judgement:
+        """What is to be said of the picked row as it is now; and, by the way, of others that are likely to be picked.
+
+        Asking about thirty hosts costs little more than asking about one.
+        """
+        # Numbers are counted for all at once, cells and devices host by host.
+        most = 1 if self._amounts.rare else min(left + 1, _FORESEEN)
+        others = [row for row in self._best(most) if row != picked and row not in self._foreseen]
+        inquiry, standing = self._inquiry, self._standing
+        if not others:
+            return standing.judge_next(inquiry, self._all.subset(numpy.array([picked])))
+        # The picked row has its instance counted already; the others are shown with theirs.
+        rows = numpy.array([picked, *others])
+        judged = standing.judge_next(inquiry, self._all.with_one_more(rows, rows[1:], self._amounts))
+        self._foreseen.update({row: judged.of(number) for number, row in enumerate(others, 1)})
+        return judged.of(0)
+
+    def _picks(self) -> list[Pick]:
+        """With the limits of each, and of the alternates: for several instances, those that would come next."""
+        shared = self._next_ones() if len(self._chosen) > 1 else []
+        rows = list(dict.fromkeys(row for each in self._chosen for row in (each.row, *each.others)))
+        places = dict(zip(rows + shared, self._places(rows + shared), strict=True))
+        alternates = [places[row] for row in shared]
+        return [
+            Pick(
+                each.uuid,
+                self._all.key(each.row),
+                places[each.row].limits or {},
+                each.weight,
+                [places[row] for row in each.others] or alternates,
+            )
+            for each in self._chosen
+        ]
+
+    def _next_ones(self) -> list[int]:
+        """After all have been counted; the same for each. None, if not all instances found a host."""
+        wanted = self._pipeline.alternates
+        if not wanted or len(self._chosen) < self._inquiry.request.num_instances:
+            return []
+        taken = {each.row for each in self._chosen}
+        return [row for row in self._best(wanted + len(taken)) if row not in taken][:wanted]
 
     def _places(self, rows: Sequence[int]) -> list[Place]:
         """These rows, with the limits that the filters set for them."""
         if not rows:
             return []
+        supervision, request = self._inquiry.supervision, self._inquiry.request
         chosen = self._all.subset(numpy.array(rows))
         limits = [dict(self._all.limits_written(row)) for row in rows]
-        for each in self._limiting:
-            asked = self._supervision.ask("Filter", each, _limits, each, chosen, self._request)
+        for each in self._pipeline.limiting if self._inquiry.filters else ():
+            asked = supervision.ask("Filter", each, _limits, each, chosen, request)
             for name, values in (asked or {}).items():
                 for limit, value in zip(limits, values.tolist(), strict=True):
                     # Not a number, the one thing that differs from itself, means no limit.
                     limit.update({} if value != value else {name: value})
         return [Place(*self._all.key(row), limit) for row, limit in zip(rows, limits, strict=True)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Chosen:
+    """The row picked for an instance, the score for which it was, and the runners-up."""
+
+    uuid: str
+    row: int
+    weight: float
+    others: Sequence[int]
 
 
 def _limits(each: ColumnFilter, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:

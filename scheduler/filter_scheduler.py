@@ -23,6 +23,7 @@ from scheduler.host_manager import HostManager
 from scheduler.outcome import Decision, StateAge
 from scheduler.plugin_watch import PluginWatch, Supervision
 from scheduler.scheduler_options import SchedulerOptions
+from scheduler.shapes import Shapes
 
 
 def load_pipeline(conf: cfg.ConfigOpts) -> decision.Pipeline:
@@ -50,6 +51,8 @@ class FilterScheduler(Scheduler):
         self._pipeline = load_pipeline(conf)
         self._options = SchedulerOptions(conf.scheduler_json_config_location)
         self._chance = random.Random()
+        #: Looked at under the host manager's lock only.
+        self._shapes = Shapes()
 
     def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
         payload = {"request_spec": dict(request.request_spec)}
@@ -111,6 +114,7 @@ class FilterScheduler(Scheduler):
             config_options=self._options.get(),
             supervision=supervision,
             log=log,
+            shapes=self._shapes,
             best=best,
         )
 

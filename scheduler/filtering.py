@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the filters in their order and keeps the reasons: how many hosts each saw, and which it dropped."""
+"""Runs the filters in their order over some hosts, and keeps which filter dropped each host first."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy
-from oslo_log import log as logging
 
 from fleet.objects import RequestSpec
 from scheduler.candidates import Candidates
-from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns, recalls
+from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
 from scheduler.plugin_watch import PluginWatch, Supervision, WrongAnswer
 
-LOG = logging.getLogger(__name__)
+#: In ``dropped_by``, instead of a filter's number: it has passed them all, or is not to be considered at all.
+PASSED = -1
+ABSENT = -2
 
 
 class FilterCount(NamedTuple):
@@ -34,37 +35,22 @@ class FilterCount(NamedTuple):
 
 @dataclasses.dataclass
 class Round:
-    """One run of the filters. ``survivors[i]`` is the mask after ``counts[i]``, over the hosts the round began with."""
+    """One run of the filters over some hosts.
 
+    ``dropped_by`` holds per host the number of the filter that dropped it first, :data:`PASSED` or :data:`ABSENT`;
+    ``alive`` is true where it is PASSED, and ``count`` says how often. ``looked`` are the filters that had something to
+    say on these hosts, ``silent`` those to which the request gives nothing to object to, whatever the hosts.
+    """
+
+    dropped_by: numpy.ndarray
     alive: numpy.ndarray
     count: int
-    counts: list[FilterCount] = dataclasses.field(default_factory=list)
-    survivors: list[numpy.ndarray] = dataclasses.field(default_factory=list)
-    ran: list[BaseHostFilter] = dataclasses.field(default_factory=list)
-
-    def drops(self, hosts: Candidates) -> list[Drop]:
-        """Per filter that dropped any, the hosts that it was the first to drop; ``hosts`` are those of the round."""
-        rows = hosts.rows
-        dropped = []
-        for number, each in enumerate(self.ran):
-            before, after = self.survivors[number : number + 2]
-            if after is not before and self.counts[number].start > self.counts[number].end:
-                dropped.append(Drop(each, rows[before & ~after]))
-        return dropped
-
-    def silent(self) -> set[BaseHostFilter]:
-        """Column filters to which the request gives nothing to object to, whatever an instance is placed on."""
-        quiet = zip(self.ran, self.survivors, self.survivors[1:], strict=False)
-        return {
-            each
-            for each, before, after in quiet
-            if after is before and isinstance(each, ColumnFilter) and over_columns(each) and not each.depends_on_picks
-        }
+    looked: list[BaseHostFilter] = dataclasses.field(default_factory=list)
+    silent: list[BaseHostFilter] = dataclasses.field(default_factory=list)
 
 
-@dataclasses.dataclass(frozen=True)
-class Drop:
-    """Rows of the table that a filter was the first to say no to."""
+class Drop(NamedTuple):
+    """Rows of the table that a filter was the first to drop."""
 
     by: BaseHostFilter
     rows: numpy.ndarray
@@ -76,88 +62,61 @@ def run(
     alive: numpy.ndarray,
     request: RequestSpec,
     properties: dict[str, Any],
-    index: int = 0,
-    changed: int | None = None,
-    log: bool = True,
     supervision: Supervision | None = None,
-    silent: Set[BaseHostFilter] = frozenset(),
+    skip: Set[BaseHostFilter] = frozenset(),
 ) -> Round:
-    """Narrow ``alive`` by every filter that runs for instance number ``index``; stop when no host is left.
+    """Ask every filter that is not to be skipped about ``hosts``, until none is left of those that are ``alive``.
 
-    :param changed: the position of the only host that a pick has changed since all of ``alive`` passed; None for the
-        first round, when nothing is known to pass
-    :param log: False if running out of hosts is no news
-    :param silent: of the first round of this request: need not be asked again
     :raises errors.PluginFailed: a filter misbehaved, and ``supervision`` does not skip it
     """
-    supervision = supervision or PluginWatch().begin()
-    only = changed if index else None
-    details = LOG.isEnabledFor(logging.DEBUG)
-    round_ = Round(alive, int(numpy.count_nonzero(alive)), survivors=[alive])
-    for each in filters:
-        if not _runs(each, index, supervision):
+    ask = (supervision or PluginWatch().begin()).ask
+    dropped_by = numpy.where(alive, numpy.int16(PASSED), numpy.int16(ABSENT))
+    round_ = Round(dropped_by, alive, int(numpy.count_nonzero(alive)))
+    for number, each in enumerate(filters):
+        if each in skip:
             continue
-        mask = None
-        if each not in silent:
-            about = each, hosts, round_.alive, request, properties, only
-            mask = supervision.ask("Filter", each, _mask, *about)
-        _narrow(round_, each, mask)
-        if details:
-            LOG.debug("Filter %s returned %d host(s)", type(each).__name__, round_.count)
-        if not round_.count:
-            LOG.log(logging.INFO if log else logging.DEBUG, "Filter %s returned 0 hosts", type(each).__name__)
+        mask = ask("Filter", each, _mask, each, hosts, round_.alive, request, properties)
+        if mask is None:
+            round_.silent.append(each)
+            continue
+        round_.looked.append(each)
+        kept = round_.alive & mask
+        count = int(numpy.count_nonzero(kept))
+        if count < round_.count:
+            dropped_by[round_.alive & ~mask] = number
+            round_.alive, round_.count = kept, count
+        if not count:
             break
     return round_
 
 
-def _runs(each: BaseHostFilter, index: int, supervision: Supervision) -> bool:
-    if type(each).run_filter_for_index is BaseHostFilter.run_filter_for_index:
-        return each.run_filter_for_index(index)
-    return bool(supervision.ask("Filter", each, each.run_filter_for_index, index))
+def counts(filters: Sequence[BaseHostFilter], considered: int, dropped: Sequence[int]) -> list[FilterCount]:
+    """What each filter was given and let through, up to the one after which none was left.
 
-
-def _narrow(round_: Round, each: BaseHostFilter, mask: numpy.ndarray | None) -> None:
-    start, name = round_.count, type(each).__name__
-    if mask is not None:
-        round_.alive = round_.alive & mask
-        round_.count = int(numpy.count_nonzero(round_.alive))
-    round_.ran.append(each)
-    round_.counts.append(FilterCount(name, start, round_.count))
-    round_.survivors.append(round_.alive)
+    :param dropped: per filter, how many hosts it was the first to drop
+    """
+    counted = []
+    start = considered
+    for each, number in zip(filters, dropped, strict=True):
+        end = start - int(number)
+        counted.append(FilterCount(type(each).__name__, start, end))
+        if not end:
+            break
+        start = end
+    return counted
 
 
 def _mask(
-    each: BaseHostFilter,
-    hosts: Candidates,
-    alive: numpy.ndarray,
-    request: RequestSpec,
-    properties: dict[str, Any],
-    changed: int | None,
+    each: BaseHostFilter, hosts: Candidates, alive: numpy.ndarray, request: RequestSpec, properties: dict[str, Any]
 ) -> numpy.ndarray | None:
+    """:raises WrongAnswer: it is no mask of the hosts that were asked about"""
     if not (isinstance(each, ColumnFilter) and over_columns(each)):
         return _host_by_host(each, hosts, alive, properties)
-    if changed is None:
-        key = each.recall_key(request) if recalls(each) else None
-        if key is not None:
-            return hosts.recalled((each, key), lambda some: _require_mask(each.mask(some, request), len(some)))
-    if changed is None or each.depends_on_picks:
-        return _checked(each.mask(hosts, request), len(hosts))
-    one = _checked(each.mask(hosts.one(changed), request), 1)
-    if one is None or one[0]:
-        return None
-    mask = numpy.ones(len(alive), dtype=bool)
-    mask[changed] = False
-    return mask
-
-
-def _checked(mask: Any, wanted: int) -> numpy.ndarray | None:
-    """:raises WrongAnswer: it is no mask of the hosts that were asked about"""
-    return None if mask is None else _require_mask(mask, wanted)
-
-
-def _require_mask(mask: Any, wanted: int) -> numpy.ndarray:
-    if not isinstance(mask, numpy.ndarray) or mask.dtype != bool or mask.shape != (wanted,):
-        raise WrongAnswer(f"answered {_shape(mask)}, where a mask of {wanted} booleans is wanted")
+    mask = each.mask(hosts, request)
+    if mask is not None and not (
+        isinstance(mask, numpy.ndarray) and mask.dtype == bool and mask.shape == (len(alive),)
+    ):
+        raise WrongAnswer(f"answered {_shape(mask)}, where a mask of {len(alive)} booleans is wanted")
     return mask
 
 

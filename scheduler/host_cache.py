@@ -8,6 +8,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy
 from oslo_log import log as logging
 
 from fleet import states
@@ -42,6 +43,7 @@ class HostCache:
         self._ids_of_host: dict[str, tuple[int, ...]] = {}
         #: Instances that the feed has told to be gone, the oldest first: a late cast must not bring them back.
         self._gone: dict[str, None] = {}
+        self._up = numpy.empty(0, dtype=bool)
         self.generation = 0
 
     def candidates(self, now: float) -> Candidates:
@@ -247,7 +249,7 @@ class HostCache:
         if known is not None and known[2] < last_seen_up:
             self._services[host] = (known[0], known[1], last_seen_up)
             for row in self._table.rows_of_host(host):
-                self._table.write(row, {"last_seen_up": last_seen_up})
+                self._table.note(row, "last_seen_up", last_seen_up)
 
     def _drop_service(self, host: str) -> None:
         self._services.pop(host, None)
@@ -268,6 +270,15 @@ class HostCache:
         disabled, forced_down, last_seen_up = service
         values = {"disabled": disabled, "forced_down": forced_down, "last_seen_up": last_seen_up, PRESENT: True}
         self._table.write(row, values)
+
+    def follow_liveness(self, up: numpy.ndarray) -> None:
+        """A host that has gone silent, or is heard of again, has changed.
+
+        :param up: for every row of the table
+        """
+        before = numpy.pad(self._up, (0, len(up) - len(self._up)))
+        self._table.touch(numpy.flatnonzero(before != up))
+        self._up = up
 
     # -- instances --------------------------------------------------------------------------------------------------
 

@@ -100,6 +100,7 @@ class HostManager:
             with self._lock:
                 self._cache.apply(everything, news=False)
                 self._cache.apply(since, news=False)
+                self._follow_liveness()
                 counts = self._cache.counts()
         LOG.debug("Compared with the whole database at generation %s: %s", since.generation, counts)
 
@@ -130,6 +131,10 @@ class HostManager:
         """Apply what a cast says to the cache."""
         with self._lock:
             return change(self._cache)
+
+    def _follow_liveness(self) -> None:
+        """Time alone takes a host down: no change of its row tells."""
+        self._cache.follow_liveness(is_up(self._candidates(), self._service_down_time_s))
 
     def _candidates(self) -> Candidates:
         """The hosts as they were when last read: who was alive then is not down for our not having looked since."""
@@ -170,8 +175,9 @@ class HostManager:
             return
         with self._lock:
             self._cache.apply(changes)
+            self._read_at = begun_at
+            self._follow_liveness()
         self._newest_applied = self._newest_ended = number
-        self._read_at = begun_at
         if self._problem:
             LOG.info("The state of the hosts can be read again")
         self._problem = ""

@@ -128,6 +128,10 @@ class HostTable:
             self._arrays[name][row] = value
         self._touch(row)
 
+    def note(self, row: int, name: str, value: float) -> None:
+        """Write what does not count as a change of the row: who reads it looks at it each time."""
+        self._arrays[name][row] = value
+
     def increase(self, row: int, amounts: Mapping[str, float]) -> None:
         for name, amount in amounts.items():
             self._arrays[name][row] += amount
@@ -149,6 +153,11 @@ class HostTable:
         else:
             values.pop(row, None)
         self._touch(row)
+
+    def touch(self, rows: numpy.ndarray) -> None:
+        """Something has changed of these rows that their columns do not show."""
+        self.version += 1
+        self._arrays[CHANGED_AT][rows] = self.version
 
     def _touch(self, row: int) -> None:
         self.version += 1

@@ -44,7 +44,7 @@ class StateAge:
 class Decision:
     """``picks`` in the order of the instances, as far as hosts were found.
 
-    The filters' counts are those for the first instance, or for the one that found no host.
+    The filters' counts are over all instances of the request: who dropped a host first, whether before or after one.
     ``refusal`` says why, if not all found one; ``remarks`` are sentences about plugins that misbehaved; ``scores`` tell,
     if they were asked for, how the best hosts for the first instance came to their weights.
     """

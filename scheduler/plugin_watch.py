@@ -135,10 +135,15 @@ class PluginWatch:
 
 def _ours(plugin: object, question: Callable[..., Any]) -> bool:
     """Whether nothing of a user's is asked: a filter of ours, or a hook that a user's has not overridden."""
-    if _is_ours(type(plugin).__module__):
+    if is_ours(plugin):
         return True
     function = getattr(question, "__func__", None)
     return function is not None and question.__self__ is plugin and _is_ours(function.__module__)  # type: ignore[attr-defined]
+
+
+def is_ours(plugin: object) -> bool:
+    """Whether it comes with the scheduler."""
+    return _is_ours(type(plugin).__module__)
 
 
 def _is_ours(module: str) -> bool:

@@ -16,10 +16,11 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Allowed:
-    """``forced``: the request named its hosts, and no filter is asked."""
+    """``forced``: the request named its hosts, and no filter is asked. ``restricted``: it named any, or excluded some."""
 
     mask: numpy.ndarray
     forced: bool
+    restricted: bool
 
 
 def restrict(hosts: Candidates, request: RequestSpec) -> Allowed:
@@ -34,7 +35,8 @@ def restrict(hosts: Candidates, request: RequestSpec) -> Allowed:
     if request.force_nodes:
         mask = mask & hosts.only(hosts.rows_of_nodes(request.force_nodes))
         _log_forced("nodes", request.force_nodes, mask)
-    return Allowed(mask, bool(request.force_hosts or request.force_nodes))
+    forced = bool(request.force_hosts or request.force_nodes)
+    return Allowed(mask, forced, forced or bool(request.ignore_hosts))
 
 
 def _log_forced(kind: str, names: tuple[str, ...], mask: numpy.ndarray) -> None:

@@ -1,194 +1,330 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weighs the survivors of one request, and between its instances only what a pick has changed."""
+"""The scores of all rows of the table for one request, and of the rows that have changed since.
+
+A host's score depends on the others through the bounds of each weigher's raw weights only. So, when rows change, their
+own scores are found anew, and all of a weigher's only if a bound has moved. A raw weight that lay on a bound may have
+taken it along: then, and only then, that weigher is asked about every host again.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import math
 import numbers
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy
 
 from fleet.objects import RequestSpec
 from scheduler import scores
 from scheduler.candidates import Candidates
-from scheduler.plugin_watch import PluginWatch, Supervision, WrongAnswer
+from scheduler.plugin_watch import Supervision, WrongAnswer
 from scheduler.weights import BaseHostWeigher, ColumnWeigher, WeighedHost, over_columns
+
+#: Gives hosts when asked.
+Asked = Callable[[], Candidates]
+#: The score of a row that is not to be chosen.
+OUT = -math.inf
+#: A spread of which nothing is known, so that raw weights are brought within the bounds.
+_ANY: scores.Bounds = (-math.inf, math.inf)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Scale:
+    """How one weigher's raw weights become contributions to the scores, by the spread that was found of them."""
+
+    weigher: BaseHostWeigher
+    multiplier: float | numpy.ndarray
+    found: scores.Bounds
+    within: scores.Bounds
+
+    @property
+    def counts(self) -> bool:
+        """Whether it can tell one host from another."""
+        return self.within[0] != self.within[1] and not _is_zero(self.multiplier)
+
+    @property
+    def uniform(self) -> float | None:
+        """The multiplier, if it is one for all hosts."""
+        return None if isinstance(self.multiplier, numpy.ndarray) or self.anew else self.multiplier
+
+    @functools.cached_property
+    def anew(self) -> bool:
+        """Whether all its contributions are to be found anew at each change."""
+        if isinstance(self.multiplier, numpy.ndarray):
+            return True
+        return not (isinstance(self.weigher, ColumnWeigher) and over_columns(self.weigher)) or (
+            self.weigher.depends_on_picks
+        )
+
+    def contribution(self, raw: numpy.ndarray, found: scores.Bounds | None = None) -> numpy.ndarray:
+        """:param found: the spread of ``raw``, if it may be another than that of all hosts"""
+        return self.multiplier * scores.normalise(raw, self.within, found or self.found)
+
+    def of_one(self, raw: float) -> float:
+        """As :meth:`contribution`, for one host, of a scale whose multiplier is a number."""
+        low, high = self.within
+        if low == high:
+            return 0.0
+        return float(self.multiplier * ((min(max(raw, low), high) - low) / (high - low)))
+
+    @functools.cached_property
+    def edges(self) -> tuple[float, float]:
+        """The contributions of hosts whose raw weight is the smallest, and the largest."""
+        return self.of_one(self.found[0]), self.of_one(self.found[1])
+
+
+class _Measured(NamedTuple):
+    raw: numpy.ndarray
+    scale: _Scale
+
+
+class Questions:
+    """The weighers of one request and how to ask them."""
+
+    def __init__(
+        self,
+        weighers: Sequence[BaseHostWeigher],
+        request: RequestSpec,
+        properties: dict[str, Any],
+        supervision: Supervision,
+    ) -> None:
+        self.weighers = weighers
+        self.request = request
+        self.properties = properties
+        self._supervision = supervision
+
+    def counting(self) -> list[BaseHostWeigher]:
+        """Those that weigh for this request at all."""
+        ask = self._supervision.ask
+        return [each for each in self.weighers if ask("Weigher", each, each.applies, self.request)]
+
+    def measure(self, each: BaseHostWeigher, hosts: Candidates, known: float | None = None) -> _Measured | None:
+        """What the weigher says of all hosts together; None if it is left out of this request.
+
+        :param known: its multiplier, if that is known to be one for all hosts
+        """
+        return self._supervision.ask("Weigher", each, self._measure, each, hosts, known)
+
+    def rough(self, each: BaseHostWeigher, hosts: Candidates) -> numpy.ndarray | None:
+        """One number for each of a few hosts, finite or not."""
+        return self._supervision.ask("Weigher", each, self._answer, each, hosts)
+
+    def _measure(self, each: BaseHostWeigher, hosts: Candidates, known: float | None) -> _Measured:
+        multiplier = _multiplier(each, hosts) if known is None else known
+        raw = self._answer(each, hosts)
+        found = scores.spread(raw)  # which shows a number that is none
+        if not (math.isfinite(found[0]) and math.isfinite(found[1])):
+            raise WrongAnswer("gave a raw weight that is not a number")
+        return _Measured(raw, _Scale(each, multiplier, found, scores.bounds(found, each.minval, each.maxval)))
+
+    def _answer(self, each: BaseHostWeigher, hosts: Candidates) -> numpy.ndarray:
+        if isinstance(each, ColumnWeigher) and over_columns(each):
+            return _checked(each.raw(hosts, self.request), len(hosts))
+        weighed = [WeighedHost(hosts.state(row)) for row in hosts.rows.tolist()]
+        answers = list(each.weigh_objects(weighed, self.properties))
+        if len(answers) != len(weighed):
+            raise WrongAnswer(f"gave {len(answers)} raw weights for {len(weighed)} hosts")
+        for one, answer in zip(weighed, answers, strict=True):
+            _require_number(answer, f"the raw weight of host {one.obj.host}")
+        return numpy.array(answers, dtype=float)
 
 
 class Weighing:
-    """Scores of a shrinking set of hosts. Arrays here have one element per survivor."""
+    """``total`` has one score per row of the table, :data:`OUT` for those that are not alive."""
 
-    def __init__(self, weighers: Sequence[BaseHostWeigher], supervision: Supervision | None = None) -> None:
-        self._parts = [_Part(weigher) for weigher in weighers]
-        self._supervision = supervision or PluginWatch().begin()
-        self._counting: list[_Part] = []
-        self._total: numpy.ndarray | None = None
+    def __init__(self) -> None:
+        self.total = numpy.empty(0)
+        self._scales: list[_Scale] = []
+        #: Whether hosts have been compared at all.
+        self._weighed = False
+        #: Per scale the row that its contributions have among all, if it counts.
+        self._places: dict[int, int] = {}
+        #: Per row of the table; 0 for those that are out.
+        self._contributions = numpy.empty((0, 0))
 
-    def scores(
-        self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any], kept: Kept | None = None
-    ) -> numpy.ndarray:
-        """One score for each of ``hosts``.
+    @property
+    def nbytes(self) -> int:
+        return self.total.nbytes + self._contributions.nbytes
 
-        :param kept: how the survivors differ from those of the call before; None if there was none
+    def grow(self, size: int) -> None:
+        """Room for more rows, which are out."""
+        more = size - len(self.total)
+        self.total = numpy.concatenate((self.total, numpy.full(more, OUT)))
+        self._contributions = numpy.pad(self._contributions, ((0, 0), (0, more)))
+
+    def weigh(self, questions: Questions, hosts: Candidates, size: int, known: bool = False) -> None:
+        """Score every row anew.
+
+        :param hosts: those that are alive
+        :param size: of the table
+        :param known: whether the weighers that count and their multipliers are those of the last time
         :raises errors.PluginFailed: a weigher misbehaved, and is not to be skipped
         """
-        if len(hosts) <= 1:  # one host needs no weighing, and a weigher must not refuse it
-            return numpy.zeros(len(hosts))
-        if kept is None:
-            ask = functools.partial(self._supervision.ask, "Weigher")
-            self._counting = [part for part in self._parts if ask(part.weigher, part.weigher.applies, request)]
-        all_anew = kept is None
-        left_out: list[_Part] = []
-        for part in self._counting:
-            about = hosts, request, properties, kept
-            changed_all = self._supervision.ask("Weigher", part.weigher, part.update, *about)
-            if changed_all is None:  # it is left out of this request, whatever it may say yet
-                left_out.append(part)
-            all_anew |= changed_all is not False
-        self._counting = [part for part in self._counting if part not in left_out]
-        return self._add_up(len(hosts), kept, all_anew)
+        # One host needs no weighing, and a weigher must not refuse it.
+        asked: Iterable[tuple[BaseHostWeigher, float | None]] = ()
+        if len(hosts) > 1 and known and self._weighed:
+            asked = [(scale.weigher, scale.uniform) for scale in self._scales]
+        elif len(hosts) > 1:
+            asked = [(each, None) for each in questions.counting()]
+        self._weighed = len(hosts) > 1
+        self._scales, self._places = [], {}
+        contributions: list[numpy.ndarray] = []
+        for each, multiplier in asked:
+            measured = questions.measure(each, hosts, multiplier)
+            if measured is None:
+                continue
+            if measured.scale.counts:
+                self._places[len(self._scales)] = len(contributions)
+                contributions.append(measured.scale.contribution(measured.raw))
+            self._scales.append(measured.scale)
+        self._contributions = numpy.zeros((len(contributions), size))
+        where = slice(None) if len(hosts) == size else hosts.rows
+        for place, contribution in enumerate(contributions):
+            self._contributions[place, where] = contribution
+        self.total = numpy.full(size, OUT)
+        self._add_up(hosts)
 
-    def _add_up(self, count: int, kept: Kept | None, all_anew: bool) -> numpy.ndarray:
+    def rough(self, questions: Questions, hosts: Candidates) -> numpy.ndarray | None:
+        """Raw weights of a few hosts, a row per scale; None if a weigher must be left out, or none is needed."""
+        if not self._weighed:
+            return None
+        raw = numpy.empty((len(self._scales), len(hosts)))
+        for number, scale in enumerate(self._scales):
+            answer = scale.found[0] if scale.anew else questions.rough(scale.weigher, hosts)
+            if answer is None:
+                return None
+            raw[number] = answer
+        return raw
+
+    def update_one(
+        self, questions: Questions, row: int, were: bool, stay: bool, raw: Sequence[float], hosts: Asked
+    ) -> bool:
+        """Take over one row that was ``were`` alive and is now, or not: ``stay``; else as :meth:`update`."""
+        suspects = []
+        total = 0.0
+        for number, scale in enumerate(self._scales):
+            place = self._places.get(number)
+            if scale.anew:
+                suspects.append(number)
+                continue
+            # Also if it is not a number.
+            beyond = stay and not scale.found[0] <= raw[number] <= scale.found[1]
+            if place is not None:
+                before = self._contributions[place, row]
+                now = self._contributions[place, row] = scale.of_one(raw[number]) if stay else 0.0
+                total += now
+                beyond |= were and before in scale.edges and not (stay and before == now)
+            if beyond:
+                suspects.append(number)
+        self.total[row] = total if stay else OUT
+        return self._recheck(questions, suspects, hosts()) if suspects else True
+
+    def update(
+        self,
+        questions: Questions,
+        rows: numpy.ndarray,
+        were: numpy.ndarray,
+        stay: numpy.ndarray,
+        raw: numpy.ndarray,
+        hosts: Asked,
+    ) -> bool:
+        """Take over changed rows; False if all are to be weighed anew instead. Only for hosts that have been compared.
+
+        :param were: of the rows, which were alive before
+        :param stay: which are now
+        :param raw: of :meth:`rough`, for all of the rows; what it says of those that do not stay does not matter
+        :param hosts: gives all that are alive now
+        """
+        steady = [number for number, scale in enumerate(self._scales) if not scale.anew]
+        low, high = (_column([self._scales[number].found[end] for number in steady]) for end in (0, 1))
+        inside = ((raw[steady] >= low) & (raw[steady] <= high)) | ~stay
+        suspects = {number for number, fine in zip(steady, inside.all(axis=1).tolist(), strict=True) if not fine}
+        suspects.update(number for number, scale in enumerate(self._scales) if scale.anew)
+        total = numpy.where(stay, 0.0, OUT)
+        for number, place in self._places.items():
+            scale = self._scales[number]
+            if scale.anew:
+                continue
+            before = self._contributions[place, rows]
+            after = numpy.where(stay, scale.contribution(raw[number], _ANY), 0.0)
+            at_edge = ((before == scale.edges[0]) | (before == scale.edges[1])) & were & ((before != after) | ~stay)
+            if at_edge.any():
+                suspects.add(number)
+            self._contributions[place, rows] = after
+            total += after
+        self.total[rows] = total
+        return self._recheck(questions, sorted(suspects), hosts()) if suspects else True
+
+    def _recheck(self, questions: Questions, suspects: Sequence[int], hosts: Candidates) -> bool:
+        """Ask these weighers about all hosts; False if one that did not count does now, or must be left out."""
+        moved = False
+        for number in suspects:
+            former = self._scales[number]
+            measured = questions.measure(former.weigher, hosts)
+            if measured is None:
+                return False
+            if measured.scale.found == former.found and not former.anew:
+                continue  # another host is on the bound, too
+            scale = self._scales[number] = measured.scale
+            place = self._places.get(number)
+            if place is None:
+                if scale.counts:
+                    return False
+            elif former.anew or scale.within != former.within:
+                self._contributions[place, hosts.rows] = scale.contribution(measured.raw)
+                moved = True
+        if moved:
+            self._add_up(hosts)
+        return True
+
+    def _add_up(self, hosts: Candidates) -> None:
         """Sums in the order of the weighers, so that ties break as they would for the obvious loop."""
-        contributions = [part.contribution for part in self._counting if part.contribution is not None]
-        if kept is None or all_anew or self._total is None:
-            total = numpy.zeros(count)
-            for contribution in contributions:
-                total += contribution
+        total = numpy.zeros(len(self.total))
+        for contribution in self._contributions:
+            total += contribution
+        if len(hosts) == len(total):
+            self.total = total
         else:
-            total = self._total if kept.alive is None else self._total[kept.alive]
-            if kept.changed is not None:
-                total[kept.changed] = sum((each[kept.changed] for each in contributions), 0.0)
-        self._total = total
-        return total
+            self.total[hosts.rows] = total[hosts.rows]
 
-    def table(self, hosts: Candidates, positions: Sequence[int]) -> list[list[dict[str, Any]]]:
-        """How the scores of the last call came about: for each of these positions, a row per weigher that counted."""
-        parts = [
-            self._supervision.ask("Weigher", part.weigher, part.rows, hosts, positions) or [] for part in self._parts
-        ]
-        return [[rows[number] for rows in parts if rows] for number in range(len(positions))]
+    def table(self, questions: Questions, hosts: Candidates, rows: Sequence[int]) -> list[list[dict[str, Any]]]:
+        """How the scores of these rows, of ``hosts``, come about: for each of them, a line per weigher that counted."""
+        positions = numpy.searchsorted(hosts.rows, rows)
+        lines = [self._lines(questions, scale, hosts, positions) for scale in self._scales]
+        return [[of_scale[number] for of_scale in lines] for number in range(len(rows))]
 
-
-class Kept:
-    """Since the last round: which of the former survivors are ``alive`` (None: all), and where the pick is now."""
-
-    def __init__(self, alive: numpy.ndarray | None, changed: int | None) -> None:
-        self.alive = alive
-        self.changed = changed
-
-
-class _Part:
-    """One weigher. Bounds that stay leave the contributions of the hosts that a pick has not touched alone."""
-
-    def __init__(self, weigher: BaseHostWeigher) -> None:
-        self.weigher = weigher
-        self._incremental = (
-            isinstance(weigher, ColumnWeigher) and over_columns(weigher) and not weigher.depends_on_picks
-        )
-        self._raw: numpy.ndarray | None = None
-        self._owned = False
-        self._found: scores.Bounds = (0.0, 0.0)
-        self._bounds: scores.Bounds | None = None
-        #: One number per survivor; None if it is 0 for all of them, or the weigher is left out.
-        self.contribution: numpy.ndarray | None = None
-
-    def update(self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any], kept: Kept | None) -> bool:
-        """Bring ``contribution`` up to date; False if nothing but the picked host's own has changed."""
-        if kept is None or self._raw is None or not self._incremental:
-            self._raw = self._weigh(hosts, request, properties)
-            self._owned = False
-            self._bounds = None
-            self._found = self._finite_spread()
-        elif self._keep(hosts, request, properties, kept):
-            self._found = self._finite_spread()
-        found = self._found
-        within = scores.bounds(found, self.weigher.minval, self.weigher.maxval)
-        if self._bounds != within:
-            self._bounds = within
-            self.contribution = self._weighted(hosts, self._raw, within, found)
-            return True
-        if kept is not None and kept.changed is not None and self.contribution is not None:
-            one = self._raw[[kept.changed]]
-            weighted = self._weighted(hosts.one(kept.changed), one, within, scores.spread(one))
-            self.contribution[kept.changed] = 0.0 if weighted is None else weighted[0]
-        return False
-
-    def _finite_spread(self) -> scores.Bounds:
-        """:raises WrongAnswer: a raw weight is not a finite number, which the spread shows"""
-        assert self._raw is not None
-        found = scores.spread(self._raw)
-        if not (math.isfinite(found[0]) and math.isfinite(found[1])):
-            raise WrongAnswer("gave a raw weight that is not a number")
-        return found
-
-    def _weighted(
-        self, hosts: Candidates, raw: numpy.ndarray, within: scores.Bounds, found: scores.Bounds
-    ) -> numpy.ndarray | None:
-        """An array of our own; None for all 0."""
-        if within[0] == within[1]:
-            return None
-        multiplier = self._multiplier(hosts)
-        if _is_zero(multiplier):
-            return None
-        return multiplier * scores.normalise(raw, within, found)
-
-    def rows(self, hosts: Candidates, positions: Sequence[int]) -> list[dict[str, Any]]:
-        """Raw weight, normalised, multiplier and contribution; empty if this weigher has not counted."""
-        if self._raw is None or self._bounds is None:
-            return []
-        chosen = list(positions)
-        nothing = numpy.zeros(len(self._raw))
+    @staticmethod
+    def _lines(
+        questions: Questions, scale: _Scale, hosts: Candidates, positions: numpy.ndarray
+    ) -> list[dict[str, Any]]:
+        measured = questions.measure(scale.weigher, hosts)
+        assert measured is not None  # it has just been asked the same
+        raw = measured.raw
         columns = {
-            "raw": self._raw[chosen],
-            "normalised": scores.normalise(self._raw, self._bounds, scores.spread(self._raw))[chosen],
-            "multiplier": numpy.broadcast_to(self._multiplier(hosts), len(self._raw))[chosen],
-            "contribution": (nothing if self.contribution is None else self.contribution)[chosen],
+            "raw": raw,
+            "normalised": scores.normalise(raw, scale.within, scale.found),
+            "multiplier": numpy.broadcast_to(scale.multiplier, len(raw)),
+            "contribution": scale.contribution(raw) if scale.counts else numpy.zeros(len(raw)),
         }
-        name = {"name": type(self.weigher).__name__}
-        return [name | {key: float(column[number]) for key, column in columns.items()} for number in range(len(chosen))]
+        name = {"name": type(scale.weigher).__name__}
+        return [name | {key: float(column[each]) for key, column in columns.items()} for each in positions.tolist()]
 
-    def _keep(self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any], kept: Kept) -> bool:
-        """Take over the survivors and the picked host's new weight; whether the spread may be another now."""
-        assert self._raw is not None
-        if kept.alive is not None:
-            self._raw = self._raw[kept.alive]
-            self._owned = True
-            if self.contribution is not None:
-                self.contribution = self.contribution[kept.alive]
-        if kept.changed is None:
-            return True
-        if not self._owned:  # it may be a column of the table
-            self._raw = self._raw.copy()
-        self._owned = True
-        before = self._raw[kept.changed]
-        after = self._raw[kept.changed] = self._weigh(hosts.one(kept.changed), request, properties)[0]
-        low, high = self._found
-        return kept.alive is not None or not (low < before < high and low <= after <= high)
 
-    def _weigh(self, hosts: Candidates, request: RequestSpec, properties: dict[str, Any]) -> numpy.ndarray:
-        if isinstance(self.weigher, ColumnWeigher) and over_columns(self.weigher):
-            return _checked(self.weigher.raw(hosts, request), len(hosts))
-        weighed = [WeighedHost(hosts.state(row)) for row in hosts.rows.tolist()]
-        answers = list(self.weigher.weigh_objects(weighed, properties))
-        if len(answers) != len(weighed):
-            raise WrongAnswer(f"gave {len(answers)} raw weights for {len(weighed)} hosts")
-        for each, answer in zip(weighed, answers, strict=True):
-            _require_number(answer, f"the raw weight of host {each.obj.host}")
-        return numpy.array(answers, dtype=float)
+def _column(numbers: Sequence[float]) -> numpy.ndarray:
+    return numpy.array(numbers).reshape(-1, 1)
 
-    def _multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
-        if isinstance(self.weigher, ColumnWeigher) and over_columns(self.weigher):
-            return _checked_multiplier(self.weigher.multiplier(hosts), len(hosts))
-        if not inspect.signature(self.weigher.weight_multiplier).parameters:
-            return _require_number(self.weigher.weight_multiplier(), "the multiplier")
-        states = [hosts.state(row) for row in hosts.rows.tolist()]
-        asked = [_require_number(self.weigher.weight_multiplier(state), "the multiplier") for state in states]
-        return numpy.array(asked)
+
+def _multiplier(each: BaseHostWeigher, hosts: Candidates) -> float | numpy.ndarray:
+    if isinstance(each, ColumnWeigher) and over_columns(each):
+        return _checked_multiplier(each.multiplier(hosts), len(hosts))
+    if not inspect.signature(each.weight_multiplier).parameters:
+        return _require_number(each.weight_multiplier(), "the multiplier")
+    states = [hosts.state(row) for row in hosts.rows.tolist()]
+    return numpy.array([_require_number(each.weight_multiplier(state), "the multiplier") for state in states])
 
 
 def _checked_multiplier(multiplier: Any, wanted: int) -> float | numpy.ndarray:
@@ -206,7 +342,7 @@ def _is_zero(multiplier: float | numpy.ndarray) -> bool:
 
 
 def _checked(raw: Any, wanted: int) -> numpy.ndarray:
-    """:raises WrongAnswer: it is not one finite number for each host that was asked about"""
+    """:raises WrongAnswer: it is not one number for each host that was asked about"""
     if not isinstance(raw, numpy.ndarray) or raw.dtype.kind not in "fiub" or raw.shape != (wanted,):
         raise WrongAnswer(f"gave {raw!r:.80} as raw weights, where an array of {wanted} numbers is wanted")
     return raw

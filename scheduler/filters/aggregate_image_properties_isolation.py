@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Self
 
 import numpy
@@ -13,6 +13,7 @@ from fleet.objects import Aggregate, RequestSpec
 from scheduler import aggregate_metadata
 from scheduler.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
+from scheduler.instance_index import image_pairs
 
 
 class AggregateImagePropertiesIsolation(ColumnFilter):
@@ -44,3 +45,6 @@ class AggregateImagePropertiesIsolation(ColumnFilter):
             return all(value in metadata.get(name, (value,)) for name, value in properties.items())
 
         return hosts.by_aggregates(fits)
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return image_pairs(request.image.properties)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from fleet.objects import RequestSpec
 from scheduler.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
@@ -15,3 +17,6 @@ class AllHostsFilter(ColumnFilter):
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> None:
         return None
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return ()

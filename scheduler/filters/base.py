@@ -98,8 +98,10 @@ class ColumnFilter(BaseHostFilter):
     def recall_key(self, request: RequestSpec) -> Hashable | None:
         """All of the request that :meth:`mask` depends on, if the rest is the host's own row and its aggregates.
 
-        Requests with equal keys share what was found out: only hosts that have changed since are asked about again.
-        None, the default, asks about every host every time.
+        Whether the host's service is up belongs to the row; the time, else, does not.
+
+        Requests for which all filters and weighers give equal keys share what was found out: only hosts that have
+        changed since are asked about again. None, the default, asks about every host every time.
         """
         return None
 
@@ -141,7 +143,7 @@ def _over_columns(each: type) -> bool:
 
 def recalls(each: ColumnFilter) -> bool:
     """Whether ``recall_key`` speaks for ``mask``: not if a subclass has another mask and kept the key."""
-    return _recalls(type(each))  # type: ignore[arg-type]  # a class is hashable
+    return over_columns(each) and _recalls(type(each))  # type: ignore[arg-type]  # a class is hashable
 
 
 @functools.cache

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Hashable
 from typing import Any
 
 import numpy
@@ -33,6 +34,9 @@ class SimpleCIDRAffinityFilter(ColumnFilter):
                 return False
 
         return attributes.judged(hosts, "host_ip", inside)
+
+    def recall_key(self, request: RequestSpec) -> Hashable | None:
+        return None if request.scheduler_hints.get("build_near_host_ip") else ()
 
 
 def _single(hint: Any) -> Any:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Self
 
 import numpy
@@ -35,6 +36,9 @@ class ComputeFilter(ColumnFilter):
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return is_up(hosts, self._service_down_time_s) & ~hosts.column("disabled")
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return ()
 
     def objection(self, hosts: Candidates, request: RequestSpec) -> str:
         if hosts.column("forced_down")[0]:

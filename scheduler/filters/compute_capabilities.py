@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy
@@ -32,6 +32,9 @@ class ComputeCapabilitiesFilter(ColumnFilter):
         asked = [_one(hosts, key, wanted) for key, wanted in request.flavor.extra_specs.items()]
         masks = [mask for mask in asked if mask is not None]
         return functools.reduce(numpy.logical_and, masks) if masks else None
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return frozenset(request.flavor.extra_specs.items())
 
 
 def _one(hosts: Candidates, key: str, wanted: str) -> numpy.ndarray | None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Self
 
 import numpy
@@ -17,6 +17,7 @@ from scheduler.candidates import Candidates
 from scheduler.filters import guest_kinds
 from scheduler.filters.base import ColumnFilter
 from scheduler.host_state import Capabilities
+from scheduler.instance_index import image_pairs
 
 #: nova's later name of an image property, then the earlier one.
 ARCHITECTURE = ("hw_architecture", "architecture")
@@ -55,6 +56,9 @@ class ImagePropertiesFilter(ColumnFilter):
             wide = hosts.by_capabilities(lambda kind: _address_bits(kind) >= bits)
             mask = wide if mask is None else mask & wide
         return mask
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return image_pairs(request.image.properties)
 
     def _wanted(self, request: RequestSpec) -> set[str]:
         found = {

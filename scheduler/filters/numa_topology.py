@@ -49,8 +49,9 @@ class NUMATopologyFilter(ColumnFilter):
             lambda hardware: (not threads or _has_threads(hardware)) and node.fits(hardware, wanted),
         )
 
-    def recall_key(self, request: RequestSpec) -> Hashable | None:
-        return domain.wanted(request).key(_wants_threads(request)) if request.numa_topology else None
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        threads = _wants_threads(request)
+        return domain.wanted(request).key(threads) if request.numa_topology else threads
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         if request.numa_topology is None:

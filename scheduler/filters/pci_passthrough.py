@@ -35,8 +35,8 @@ class PciPassthroughFilter(ColumnFilter):
             may, HARDWARE, lambda hardware: pools.allocate(hardware.pools, wanted.devices) is not None
         )
 
-    def recall_key(self, request: RequestSpec) -> Hashable | None:
-        return node.Wanted(devices=request.pci_requests).key() if request.pci_requests else None
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return node.Wanted(devices=request.pci_requests).key() if request.pci_requests else ()
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> HardwareShortfall | None:
         wanted = domain.wanted(request)

@@ -11,7 +11,7 @@ One of your own needs neither: subclass :class:`BaseHostWeigher` and name its do
 """
 
 from scheduler.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher
-from scheduler.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost, over_columns
+from scheduler.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost, over_columns, recalls
 from scheduler.weights.build_failure import BuildFailureWeigher
 from scheduler.weights.cpu import CPUWeigher
 from scheduler.weights.disk import DiskWeigher
@@ -42,6 +42,7 @@ __all__ = [
     "WeighedHost",
     "all_weighers",
     "over_columns",
+    "recalls",
 ]
 
 #: Nova's CrossCellWeigher is not among them: there are no cells.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Self
 
 import numpy
@@ -91,6 +91,13 @@ class ColumnWeigher(BaseHostWeigher):
         """
         return overrides.number(hosts, self.option, self._multiplier)
 
+    def recall_key(self, request: RequestSpec) -> Hashable | None:
+        """All of the request that :meth:`raw` and :meth:`applies` depend on, if the rest is the host's own row.
+
+        As :meth:`scheduler.filters.ColumnFilter.recall_key`. None, the default, asks about every host every time.
+        """
+        return None
+
     # nova's form of the same, for a subclass that adds to it, and for tests
 
     def weight_multiplier(self, host_state: HostState | None = None) -> float:
@@ -118,3 +125,15 @@ def _over_columns(each: type) -> bool:
     return issubclass(each, ColumnWeigher) and all(
         getattr(each, name) is getattr(ColumnWeigher, name) for name in _NOVA_FORM
     )
+
+
+def recalls(each: BaseHostWeigher) -> bool:
+    """Whether ``recall_key`` speaks for the rest: not if a subclass weighs in its own way and kept the key."""
+    return over_columns(each) and _recalls(type(each))  # type: ignore[arg-type]  # a class is hashable
+
+
+@functools.cache
+def _recalls(each: type) -> bool:
+    names = ("raw", "applies", "multiplier", "recall_key")
+    owner = {name: next(cls for cls in each.__mro__ if name in vars(cls)) for name in names}
+    return all(issubclass(owner["recall_key"], owner[name]) for name in names)

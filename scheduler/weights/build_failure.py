@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy
 
 from fleet.objects import RequestSpec
@@ -17,6 +19,9 @@ class BuildFailureWeigher(ColumnWeigher):
 
     def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return hosts.column("failed_builds")
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return ()
 
     def multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
         return -super().multiplier(hosts)

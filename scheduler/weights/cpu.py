@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy
 
 from fleet import capacity
@@ -22,3 +24,6 @@ class CPUWeigher(ColumnWeigher):
             hosts.column("vcpus_total"), hosts.column("reserved_vcpus"), hosts.column("cpu_allocation_ratio")
         )
         return capacity.usable(limit, hosts.column("vcpus_used"))
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return ()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy
 
 from fleet.objects import RequestSpec
@@ -17,3 +19,6 @@ class HypervisorVersionWeigher(ColumnWeigher):
 
     def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return hosts.column("hypervisor_version")
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return ()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Self
 
 import numpy
@@ -49,6 +49,9 @@ class MetricsWeigher(ColumnWeigher):
         reported = hosts.by_rare("metrics", host_metrics.values, dtype=object)
         rows = zip(hosts.rows.tolist(), reported.tolist(), strict=True)
         return numpy.array([self._sum(hosts, row, metrics) for row, metrics in rows], dtype=float)
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return ()
 
     def multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
         return overrides.number(hosts, "metrics_weight_multiplier", self._multiplier)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy
 
 from fleet.objects import RequestSpec
@@ -17,3 +19,6 @@ class NumInstancesWeigher(ColumnWeigher):
 
     def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return hosts.column("num_instances")
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return ()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy
 
 from fleet.objects import RequestSpec
@@ -22,3 +24,6 @@ class PCIWeigher(ColumnWeigher):
 
     def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return 100 - numpy.minimum(hosts.column("free_pci_devices"), _MOST)
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return ()

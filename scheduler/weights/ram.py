@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy
 
 from fleet.objects import RequestSpec
@@ -18,3 +20,6 @@ class RAMWeigher(ColumnWeigher):
 
     def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return hosts.column("free_ram_mb")
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return ()

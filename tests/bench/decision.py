@@ -18,6 +18,7 @@ from scheduler.candidates import Candidates
 from scheduler.decision import Decision, Pipeline
 from scheduler.filter_scheduler import load_pipeline
 from scheduler.host_manager import HostManager
+from scheduler.shapes import Shapes
 from tests import factories
 from tests.bench import figures, fleets
 from tests.clock import FakeClock
@@ -38,6 +39,7 @@ class Bench:
         self.manager = HostManager(self.feed, self.feed, clock=FakeClock(factories.NOW))
         self.pipeline = default_pipeline()
         self.chance = random.Random(1)
+        self.shapes = Shapes()
         self.manager.refresh()
 
     def request(self, number: int, count: int = 1, sizes: dict[str, int] | None = None) -> RequestSpec:
@@ -52,7 +54,9 @@ class Bench:
         return RequestSpec.from_wire(wire, {})
 
     def decide(self, request: RequestSpec) -> Decision:
-        work = functools.partial(decision.decide, self.pipeline, request=request, chance=self.chance)
+        work = functools.partial(
+            decision.decide, self.pipeline, request=request, chance=self.chance, shapes=self.shapes
+        )
         made = self.manager.decide(work, request.instance_uuids)
         assert made.complete
         return made

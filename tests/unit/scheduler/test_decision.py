@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 
+import numpy
 import pytest
 
 from scheduler import filters, weights
@@ -50,7 +51,7 @@ def test_instances_of_a_request_count_against_each_other():
     made = factories.decision(pipeline(), factories.candidates(*THREE), request({"memory_mb": 2048}, count=8))
     assert ["b", "b", "a", "b", "a", "b", "c"] == hosts_of(made)
     assert not made.complete
-    assert [FilterCount("RamFilter", 1, 0)] == made.counts
+    assert [FilterCount("RamFilter", 3, 0)] == made.counts
 
 
 def test_a_host_that_was_dropped_stays_dropped():
@@ -237,9 +238,11 @@ def test_every_drop_has_a_filter():
     """Which filter dropped a host first is kept."""
     hosts = factories.candidates(node("small", memory_mb=512), node("tried"), node("good"))
     asked = request(retry={"hosts": [["tried", "tried"]]})
-    round_ = run([filters.RetryFilter(), filters.RamFilter()], hosts, hosts.present(), asked, {})
+    chosen = [filters.RetryFilter(), filters.RamFilter()]
+    round_ = run(chosen, hosts, hosts.present(), asked, {})
     dropped = {
-        type(drop.by).__name__: [hosts.key(row)[0] for row in drop.rows.tolist()] for drop in round_.drops(hosts)
+        type(each).__name__: [hosts.key(row)[0] for row in numpy.flatnonzero(round_.dropped_by == number)]
+        for number, each in enumerate(chosen)
     }
     assert {"RetryFilter": ["tried"], "RamFilter": ["small"]} == dropped
 

@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 from typing import Any
 
+import numpy
 import pytest
 
 from scheduler import filters
@@ -112,7 +113,11 @@ def test_capacity(each, fit):
     asked = request(fit.sizes)
     assert (["host1"] if fit.fits else []) == passed(each(), hosts, asked)
     if fit.fits:
-        limits = {name: value[0] for name, value in each().limits(hosts.one(0), asked).items() if value[0] == value[0]}
+        limits = {
+            name: value[0]
+            for name, value in each().limits(hosts.subset(numpy.array([0])), asked).items()
+            if value[0] == value[0]
+        }
         assert fit.limits == limits
 
 
