@@ -60,9 +60,11 @@ class Wanted:
         return sum(request.count for request in self.devices)
 
     def taken_from(self, hardware: Hardware | None) -> Hardware | None:
-        """What is left with one more such instance; the same where it does not fit."""
-        held = fit(hardware, self) if hardware is not None else None
-        return hardware if hardware is None or held is None else take(hardware, held)
+        """What is left with one more such instance: of the devices only where its cells do not fit, or else the same."""
+        if hardware is None:
+            return None
+        held = fit(hardware, self) or fit(hardware, Wanted(devices=self.devices))
+        return hardware if held is None else take(hardware, held)
 
 
 def fit(hardware: Hardware, wanted: Wanted, packing: bool = False) -> Held | None:

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from fleet.objects import RequestSpec
-from tests.unit.scheduler import reference_filters, reference_weighers
+from tests.unit.scheduler import reference_filters, reference_hardware, reference_weighers
 from tests.unit.scheduler.reference_filters import Check, Host, World
 from tests.unit.scheduler.reference_weighers import Weigher
 
@@ -71,7 +71,7 @@ def choose(
         weights.append(ranked[0][0])
         following = [host.host for _weight, host in ranked[1:]]
         world.picked.append(best.host)
-        left = [_consume(host, request) if host is best else host for host in left]
+        left = [_consume(host, request, world) if host is best else host for host in left]
     if request.num_instances > 1:
         left = [host for host in left if all(check(host, request, world) for check in again)]
         ranked = _ranked(left, request, world, weighers)
@@ -91,7 +91,9 @@ def _ranked(
     return sorted(zip(scores, hosts, strict=True), key=lambda pair: -pair[0])
 
 
-def _consume(host: Host, request: RequestSpec) -> Host:
+def _consume(host: Host, request: RequestSpec, world: World) -> Host:
+    host, missing = reference_hardware.consumed(host, request)
+    world.missing_devices[host.host] += missing
     return dataclasses.replace(
         host,
         free_ram_mb=host.free_ram_mb - request.memory_mb,

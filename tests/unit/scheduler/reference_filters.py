@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
 import ipaddress
@@ -12,6 +13,7 @@ from typing import Any
 
 from fleet.objects import RequestSpec
 from tests.factories import NOW, Node, PlacedInstance, Service
+from tests.unit.scheduler import reference_hardware
 
 Host = Node
 
@@ -29,6 +31,8 @@ class World:
     instances: Sequence[PlacedInstance] = ()
     trust: Mapping[str, str] = dataclasses.field(default_factory=dict)
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    #: Per host, how many PCI devices its picks were promised that it has not.
+    missing_devices: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
 
     def on(self, host: str) -> list[PlacedInstance]:
         return [instance for instance in self.instances if instance.host == host]
@@ -442,7 +446,9 @@ CHECKS: dict[str, Check] = {
     "IsolatedHostsFilter": isolated_hosts,
     "JsonFilter": json_query,
     "MetricsFilter": metrics,
+    "NUMATopologyFilter": lambda host, request, world: reference_hardware.numa_passes(host, request),
     "NumInstancesFilter": num_instances,
+    "PciPassthroughFilter": lambda host, request, world: reference_hardware.pci_passes(host, request),
     "RamFilter": ram,
     "RetryFilter": retry,
     "SameHostFilter": same_host,

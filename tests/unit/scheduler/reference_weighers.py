@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from fleet import errors
 from fleet.objects import RequestSpec
+from tests.unit.scheduler import reference_hardware
 from tests.unit.scheduler.reference_filters import Host, World, members_on, smallest
 
 
@@ -56,6 +57,11 @@ def _metrics(host: Host, request: RequestSpec, world: World) -> float:
     return total
 
 
+def _pci(host: Host, request: RequestSpec, world: World) -> float:
+    """What instances were promised is gone, there or not."""
+    return 100 - min(reference_hardware.free_devices(host) - world.missing_devices[host.host], 99)
+
+
 def _soft(policy: str, sign: float) -> Callable[[Host, RequestSpec, World], float]:
     def count(host: Host, request: RequestSpec, world: World) -> float:
         return sign * members_on(host, request, world) if policy in request.group_policies else 0.0
@@ -88,6 +94,7 @@ def _known(name: str, raw: Callable[[Host, RequestSpec, World], float], key: str
 
 _known("RAMWeigher", lambda host, request, world: host.free_ram_mb, "ram_weight_multiplier", minval=0.0)
 _known("DiskWeigher", lambda host, request, world: host.free_disk_gb * 1024, "disk_weight_multiplier", minval=0.0)
+_known("PCIWeigher", _pci, "pci_weight_multiplier")
 _known("CPUWeigher", _cpu, "cpu_weight_multiplier", minval=0.0)
 _known("IoOpsWeigher", lambda host, request, world: host.io_workload, "io_ops_weight_multiplier", -1.0, minval=0.0)
 _known("MetricsWeigher", _metrics, "metrics_weight_multiplier")

@@ -6,8 +6,6 @@ from __future__ import annotations
 import logging
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fleet import errors
 from scheduler import filters, weights
@@ -16,7 +14,6 @@ from scheduler.host_state import HostState
 from tests import factories
 from tests.factories import node, request, uuid
 from tests.unit.hardware import builders
-from tests.unit.scheduler import reference_hardware
 
 NUMA, PCI = filters.NUMATopologyFilter(), filters.PciPassthroughFilter()
 
@@ -235,51 +232,3 @@ def test_a_bad_request_names_its_field():
     with pytest.raises(errors.InvalidInput) as invalid:
         asking({"cells": [{"id": 0}]})
     assert "request_spec.instance_properties.numa_topology.cells.0.cpuset" == invalid.value.field
-
-
-CELLS = st.builds(
-    lambda **values: values,
-    memory_usage=st.sampled_from([0, 1000, 3500]),
-    cpu_usage=st.sampled_from([0, 2, 4]),
-    threads=st.sampled_from([1, 2]),
-    pinned=st.integers(0, 1),
-)
-HOSTS = st.lists(
-    st.tuples(st.lists(CELLS, max_size=3), st.lists(st.sampled_from([None, 0, 1]), max_size=2)), min_size=1, max_size=4
-)
-ASKED = st.tuples(
-    st.lists(
-        st.sampled_from(
-            [
-                builders.cell(memory=500),
-                builders.cell(vcpus=range(3), memory=2000),
-                builders.pinned(vcpus=[0], memory=500),
-                builders.pinned(vcpus=[0, 1], memory=500, cpu_thread_policy="require"),
-            ]
-        ),
-        max_size=2,
-    ),
-    st.integers(0, 2),
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(drawn=HOSTS, asked=ASKED, count=st.integers(1, 4))
-def test_same_choice_as_host_by_host(drawn, asked, count):
-    """Several instances of one request land where the obvious search, one host after the other, puts them."""
-    nodes = []
-    for number, (cells, near) in enumerate(drawn):
-        made = [
-            builders.host_cell(
-                each, range(4 * each, 4 * each + 4), **{**values, "pinned": [4 * each] * values["pinned"]}
-            )
-            for each, values in enumerate(cells)
-        ]
-        devices = pools(*(builders.pool(1, place, slot=str(slot)) for slot, place in enumerate(near)))
-        nodes.append(node(f"host{number}", numa_topology=topology(*made) if made else None, pci_stats=devices))
-    cells, devices = asked
-    numa = builders.instance(*cells) if cells else None
-    pci = [builders.devices(devices)] if devices else []
-    wire = asking(numa and numa.to_wire(), [each.to_wire() for each in pci], count)
-    made = factories.decision(factories.pipeline([NUMA, PCI]), factories.candidates(*nodes), wire)
-    assert reference_hardware.choose(nodes, numa, pci, count) == [pick.key[0] for pick in made.picks]

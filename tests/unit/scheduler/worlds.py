@@ -13,10 +13,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from fleet.objects.numa import Pages
 from scheduler import attestation, filters, weights
 from scheduler.candidates import Candidates
 from tests import factories
 from tests.factories import NOW, Node, PlacedInstance, Service, uuid
+from tests.unit.hardware import builders
 from tests.unit.scheduler.reference_filters import World
 
 NAMES = [f"host{number}" for number in range(7)]
@@ -132,6 +134,79 @@ EXTRA_SPECS = st.lists(
     ),
     max_size=2,
 ).map(dict)
+
+
+def _cell(number: int, threads: int, pinned: int, usage: int) -> Any:
+    cpus = range(4 * number, 4 * number + 4)
+    return builders.host_cell(
+        number, cpus, threads=threads, pinned=cpus[:pinned], cpu_usage=pinned, memory_usage=usage, mempages=PAGES
+    )
+
+
+#: 4 CPUs and 4096 MB a cell, 1024 MB of these in pages of 2 MiB.
+PAGES = (Pages(4, 786432), Pages(2048, 512))
+HOST_CELLS = st.builds(_cell, st.just(0), st.sampled_from([1, 2]), st.integers(0, 2), st.sampled_from([0, 0, 3500]))
+TOPOLOGIES = st.lists(HOST_CELLS, max_size=3).map(
+    lambda cells: (
+        builders.host(*(_moved(cell, number) for number, cell in enumerate(cells))).to_wire() if cells else None
+    )
+)
+
+
+def _moved(cell: Any, number: int) -> Any:
+    """The same cell, with numbers of its own."""
+    return _cell(number, 2 if cell.siblings else 1, len(cell.pinned_cpus), cell.memory_usage)
+
+
+POOLS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "vendor_id": st.just("8086"),
+            "product_id": st.sampled_from(["1", "2"]),
+            "numa_node": st.sampled_from([None, 0, 1]),
+            "count": st.integers(1, 2),
+        },
+        optional={"dev_type": st.sampled_from(["type-PF", "type-VF", "type-VF"])},
+    ),
+    max_size=3,
+    unique_by=lambda pool: tuple(sorted((key, str(value)) for key, value in pool.items() if key != "count")),
+)
+INSTANCE_CELLS = st.lists(
+    st.sampled_from(
+        [
+            builders.cell(memory=500),
+            builders.cell(vcpus=range(3), memory=2000),
+            builders.cell(memory=600, pagesize=2048),
+            builders.pinned(vcpus=[0], memory=500),
+            builders.pinned(vcpus=[0, 1], memory=500, cpu_thread_policy="require"),
+            builders.pinned(vcpus=[0], memory=500, cpu_thread_policy="isolate"),
+        ]
+    ),
+    min_size=1,
+    max_size=2,
+).map(lambda cells: builders.instance(*cells).to_wire())
+PCI_REQUESTS = st.lists(
+    st.builds(
+        builders.devices,
+        st.sampled_from([1, 1, 2]),
+        st.sampled_from([None, "required", "preferred"]),
+        st.sampled_from(
+            [*[{"vendor_id": "8086"}] * 3, {"product_id": "1"}, {"dev_type": "type-PF"}, {"numa_node": "1"}]
+        ),
+    ).map(lambda request: request.to_wire()),
+    min_size=1,
+    max_size=2,
+)
+_BOTH = st.fixed_dictionaries({"numa_topology": INSTANCE_CELLS, "pci_requests": PCI_REQUESTS})
+HARDWARE_ASKED = st.one_of(
+    _BOTH,
+    _BOTH,
+    st.fixed_dictionaries({"numa_topology": INSTANCE_CELLS}),
+    st.fixed_dictionaries({"pci_requests": PCI_REQUESTS}),
+)
+#: Most requests ask for nothing of the kind.
+SOME_HARDWARE_ASKED = st.one_of(st.just({}), st.just({}), HARDWARE_ASKED)
+THREADS = st.sampled_from([{}, {}, {"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}])
 LEVELS = st.sampled_from([None, None, "trusted", "untrusted", "unknown"])
 IMAGES = st.fixed_dictionaries(
     {},
@@ -291,10 +366,11 @@ def _trust(levels: Any) -> attestation.TrustLevels:
 
 
 @st.composite
-def scenes(draw: Any) -> Scene:
+def scenes(draw: Any, asking: st.SearchStrategy = SOME_HARDWARE_ASKED) -> Scene:
     columns = draw(st.lists(NODES, min_size=1, max_size=len(NAMES)))
     names = NAMES[: len(columns)]
-    nodes = [factories.node(name, **each) for name, each in zip(names, columns, strict=True)]
+    has = [{"numa_topology": draw(TOPOLOGIES), "pci_stats": draw(POOLS)} for _name in names]
+    nodes = [factories.node(name, **each, **more) for name, each, more in zip(names, columns, has, strict=True)]
     aggregates = draw(AGGREGATES)
     placed = draw(st.dictionaries(st.sampled_from(MEMBERS[:2]), st.sampled_from(NAMES[:2])))
     others = draw(st.lists(st.sampled_from(NAMES), max_size=4))
@@ -317,11 +393,12 @@ def scenes(draw: Any) -> Scene:
     level = draw(LEVELS)
     trust = {"trust:trusted_host": level} if level else {}
     request = {
-        "sizes": {**draw(SIZES), "extra_specs": {**draw(EXTRA_SPECS), **trust}},
+        "sizes": {**draw(SIZES), "extra_specs": {**draw(EXTRA_SPECS), **trust, **draw(THREADS)}},
         "instance": {
             "project_id": draw(st.sampled_from(["t1", "t3", None])),
             "availability_zone": draw(st.sampled_from(["", "east", "nova"])),
             "image_ref": draw(st.sampled_from(["image1", "image2"])),
+            **draw(asking),
         },
         "image": draw(IMAGES),
         "scheduler_hints": draw(HINTS),
