@@ -41,6 +41,8 @@ class HostCache:
         #: Rare values that can be booked, as the database shows them; the table's are less what is.
         self._reported: dict[Key, Mapping[str, Any]] = {}
         self._ids_of_host: dict[str, tuple[int, ...]] = {}
+        #: Aggregates that the feed has told of, also those that are gone.
+        self._told_aggregates: set[int] = set()
         #: Instances that the feed has told to be gone, the oldest first: a late cast must not bring them back.
         self._gone: dict[str, None] = {}
         self._up = numpy.empty(0, dtype=bool)
@@ -142,10 +144,19 @@ class HostCache:
 
     # -- hints of casts ---------------------------------------------------------------------------------------------
 
-    def hint_aggregates(self, aggregates: Iterable[AggregateHint]) -> None:
-        """Replace these aggregates, but for what the feed has shown already, in this or a newer form."""
-        new = [each for each in aggregates if each.generation is None or each.generation > self.generation]
-        self._apply_aggregates(new)
+    def hint_aggregates(self, aggregates: Iterable[AggregateHint], feed_is_newer: bool = False) -> None:
+        """Replace these aggregates, but for what the feed has shown already, in this or a newer form.
+
+        :param feed_is_newer: the feed was read after the hint came: it knows better of all aggregates that it has told of,
+            where the hint does not say how new it is
+        """
+
+        def counts(hint: AggregateHint) -> bool:
+            if hint.generation is None:
+                return not (feed_is_newer and hint.id in self._told_aggregates)
+            return hint.generation > self.generation
+
+        self._apply_aggregates([each for each in aggregates if counts(each)])
 
     def hint_instances(self, placed: Iterable[TrackedInstance] = (), gone: Mapping[str, str] = _NO_HINT) -> None:
         """Instances that are on a host, and (uuid → host) that have left it. What is booked is left to the feed.
@@ -176,6 +187,7 @@ class HostCache:
             self._drop_missing(changes)
             self._table.compact()
         self._apply_aggregates(changes.aggregates)
+        self._told_aggregates.update(each.id for each in changes.aggregates)
         for service in changes.services:
             self._apply_service(service)
         for instance in changes.instances:
@@ -185,6 +197,21 @@ class HostCache:
         for host, last_seen_up in changes.heartbeats:
             self._apply_heartbeat(host, domain.epoch_s(last_seen_up))
         self.generation = changes.generation
+
+    def apply_host(self, host: str, there: Any) -> None:
+        """Take over all that there is of one host; what may be newer is to be applied after it."""
+        nodes = {node.hypervisor_hostname for node in there.nodes}
+        for key in [self._table.keys[row] for row in self._table.rows_of_host(host)]:
+            if key is not None and key[1] not in nodes:
+                self._remove_node(key)
+        for uuid in self.confirmed_on(host).difference(instance.uuid for instance in there.instances):
+            self._inventory.instances.remove(uuid)
+        for service in there.services:
+            self._apply_service(service)
+        for instance in there.instances:
+            self._apply_instance(instance, news=False)
+        for node in there.nodes:
+            self._apply_node(node)
 
     def _drop_missing(self, changes: Any) -> None:
         nodes = {(node.host, node.hypervisor_hostname) for node in changes.nodes}

@@ -35,11 +35,15 @@ from scheduler.outcome import Decision, StateAge
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
+COMPARE_HOST_S = 30.0
+
 
 class Feed(Protocol):
     """Where changes come from; see :mod:`fleet.db.feed`."""
 
     def read(self, since: int) -> Any: ...
+
+    def read_host(self, host: str) -> Any: ...
 
 
 class HostManager:
@@ -56,6 +60,9 @@ class HostManager:
     ) -> None:
         self._feed = feed
         self._audit_feed = audit_feed
+        self._audit_lock = threading.Lock()
+        #: Host → when it was last compared by itself.
+        self._compared_at: dict[str, float] = {}
         self._clock = clock
         self._booking_timeout_s = booking_timeout_s
         self._service_down_time_s = service_down_time_s
@@ -87,13 +94,19 @@ class HostManager:
                 self._require_young()
 
     @property
+    def readings(self) -> int:
+        """How many readings of the feed have been applied: one that is seen to grow has begun meanwhile."""
+        return self._newest_applied
+
+    @property
     def stale(self) -> bool:
         """Whether the newest read has failed."""
         return bool(self._problem)
 
     def compare(self) -> None:
         """Read everything and repair what differs. For the background: it takes as long as the fleet is large."""
-        everything = self._audit_feed.read(0)
+        with self._audit_lock:
+            everything = self._audit_feed.read(0)
         with self._turnstile:
             # What was committed during the read is in it or after it; the cache must not go back.
             since = self._feed.read(everything.generation)
@@ -103,6 +116,21 @@ class HostManager:
                 self._follow_liveness()
                 counts = self._cache.counts()
         LOG.debug("Compared with the whole database at generation %s: %s", since.generation, counts)
+
+    def compare_host(self, host: str) -> None:
+        """The same for one host; at most once in :data:`COMPARE_HOST_S`, as a sender that is wrong may say so often."""
+        now = epoch_s(self._clock())
+        with self._audit_lock:
+            if now - self._compared_at.get(host, 0.0) < COMPARE_HOST_S:
+                return
+            self._compared_at[host] = now
+            there = self._audit_feed.read_host(host)
+        with self._turnstile:
+            since = self._feed.read(there.generation)
+            with self._lock:
+                self._cache.apply_host(host, there)
+                self._cache.apply(since, news=False)
+        LOG.info("Compared host %s with the database: %d instances", host, len(there.instances))
 
     def decide(self, decide: Callable[[Candidates], Decision], instance_uuids: tuple[str, ...]) -> Decision:
         """Make a decision and book it, if it is complete; a former pick of the same instances is void."""

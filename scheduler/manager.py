@@ -70,24 +70,25 @@ class SchedulerManager:
     # Casts. A sender that makes no sense is told to the operator, as nobody else hears of it.
 
     def update_aggregates(self, context: RequestContext, aggregates: object) -> None:
-        self._take(lambda: self._hint_aggregates(hints.aggregates(aggregates)))
+        self._hint_aggregates(lambda: hints.aggregates(aggregates))
 
     def delete_aggregate(self, context: RequestContext, aggregate: object) -> None:
-        self._take(lambda: self._hint_aggregates([hints.deleted_aggregate(aggregate)]))
+        self._hint_aggregates(lambda: [hints.deleted_aggregate(aggregate)])
 
     def update_instance_info(self, context: RequestContext, host_name: object, instance_info: object) -> None:
         def apply() -> None:
             placed = hints.instances(hints.host(host_name), instance_info)
             self._driver.host_manager.hint(lambda cache: cache.hint_instances(placed))
 
-        self._take(apply)
+        # As often as instances come and go: the cache itself sees to it that a late one does no harm.
+        self._take(apply, read=False)
 
     def delete_instance_info(self, context: RequestContext, host_name: object, instance_uuid: object) -> None:
         def apply() -> None:
             gone = dict.fromkeys(hints.uuids(instance_uuid, "instance_uuid"), hints.host(host_name))
             self._driver.host_manager.hint(lambda cache: cache.hint_instances(gone=gone))
 
-        self._take(apply)
+        self._take(apply, read=False)
 
     def sync_instance_info(self, context: RequestContext, host_name: object, instance_uuids: object) -> None:
         def compare() -> None:
@@ -95,19 +96,44 @@ class SchedulerManager:
             ours = self._driver.host_manager.hint(lambda cache: cache.confirmed_on(host))
             if ours != theirs:
                 LOG.info("Host %s says it has %d instances, %d are known of it", host, len(theirs), len(ours))
+                self._compare(host)
 
         self._take(compare)
 
-    def _hint_aggregates(self, changed: list[hints.AggregateHint]) -> None:
-        self._driver.host_manager.hint(lambda cache: cache.hint_aggregates(changed))
-
-    def _take(self, apply: Callable[[], None]) -> None:
-        """Read the feed, which may know it already, then apply what the cast says."""
+    def _compare(self, host: str) -> None:
+        """The database decides who is right."""
         try:
-            self._driver.refresh()
-        except errors.StaleState as lost:
-            LOG.warning("%s A cast is all there is to go by.", lost.message)
+            self._driver.host_manager.compare_host(host)
+        except Exception as failure:
+            # Whatever the database or its driver raises: the next full comparison repairs it.
+            LOG.warning("Host %s cannot be compared with the database now: %s", host, type(failure).__name__)
+
+    def _hint_aggregates(self, parse: Callable[[], list[hints.AggregateHint]]) -> None:
+        known = self._driver.host_manager.readings
+
+        def apply() -> None:
+            changed = parse()
+            newer = self._driver.host_manager.readings > known
+            self._driver.host_manager.hint(lambda cache: cache.hint_aggregates(changed, newer))
+
+        self._take(apply)
+
+    def _take(self, apply: Callable[[], None], read: bool = True) -> None:
+        """Apply what the cast says.
+
+        :param read: read the feed before, which may know it already
+        """
+        if read:
+            self._refresh()
         try:
             apply()
         except errors.InvalidInput as bad:
             LOG.warning("A cast is not understood, and ignored: %s", bad.message)
+            if not read:
+                self._refresh()
+
+    def _refresh(self) -> None:
+        try:
+            self._driver.refresh()
+        except errors.StaleState as lost:
+            LOG.warning("%s A cast is all there is to go by.", lost.message)

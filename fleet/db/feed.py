@@ -125,6 +125,23 @@ class ChangeFeed:
         """Everything after generation ``since``, in one snapshot; 0 (or a generation from before a restore) is all."""
         return self._read_database(self._read, since)
 
+    def read_host(self, host: str) -> Changes:
+        """All that is known of one host, in one snapshot: what is not in it is not there. Heartbeats are left out."""
+        return self._read_database(self._read_host, host)
+
+    def _read_host(self, connection: sa.Connection, host: str) -> Changes:
+        def there(columns: list[sa.Column], table: sa.Table, *where: Any) -> Sequence[sa.Row]:
+            return connection.execute(
+                sa.select(*columns).where(table.c.host == host, sa.not_(table.c.deleted), *where)
+            ).all()
+
+        return Changes(
+            generation=generation(connection),
+            nodes=there(_NODE_COLUMNS, NODES),
+            services=there(_SERVICE_COLUMNS, SERVICES, SERVICES.c.binary == services.COMPUTE),
+            instances=there(self._instance_columns, INSTANCES),
+        )
+
     def _read(self, connection: sa.Connection, since: int) -> Changes:
         newest = generation(connection)
         heartbeats = self._read_heartbeats(connection)

@@ -48,6 +48,21 @@ class Cache:
         return changes
 
 
+def test_one_host_by_itself(database: Database) -> None:
+    """Its nodes, its service and what is on it, and nothing of others."""
+    for host in ("h1", "h2"):
+        register(database, host)
+        report(database, host)
+    there = ChangeFeed(database).read_host("h1")
+    assert (["h1"], ["h1"], []) == (
+        [row.host for row in there.nodes],
+        [row.host for row in there.services],
+        list(there.instances),
+    )
+    assert ChangeFeed(database).read(0).generation == there.generation
+    assert [] == list(ChangeFeed(database).read_host("nosuch").nodes)
+
+
 def test_first_read_is_everything(database: Database) -> None:
     """A new cache gets the complete state, and says that it is complete."""
     register(database, "h1")

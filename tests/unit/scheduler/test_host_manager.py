@@ -22,8 +22,9 @@ from tests.factories import PlacedInstance, Service, changes, node, request
 class FakeFeed:
     """Gives the changes that it was told of; like the real one, not for several threads at once."""
 
-    def __init__(self, *batches):
+    def __init__(self, *batches, hosts=()):
         self.batches = list(batches)
+        self.hosts = dict(hosts)
         self.reads = []
         self.busy = threading.Lock()
 
@@ -35,6 +36,9 @@ class FakeFeed:
             return newer[0] if newer else changes(generation=since)
         finally:
             self.busy.release()
+
+    def read_host(self, host):
+        return self.hosts[host]
 
 
 def manager(*nodes, clock=None, feed=None, audit_feed=None):

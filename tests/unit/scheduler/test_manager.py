@@ -210,13 +210,85 @@ def test_instance_info_counts_at_once():
     assert "a" == scheduler.select(apart)[0]["host"]
 
 
-def test_a_host_that_disagrees_is_told_of(caplog):
-    """A sync that does not match is one line; the feed has been read by then."""
-    scheduler = Scheduler(node("a"))
+def test_a_cast_that_does_not_say_how_new_it_is():
+    """Of an aggregate that the feed has told of, the feed knows better once it has been read after the cast came."""
+    scheduler = Scheduler(node("a"), node("b"), **IN_ZONE)
+    newest = factories.aggregate(["a"], 7, availability_zone="east")
+    scheduler.feed.batches.append(changes(generation=2, aggregates=[newest]))
+    scheduler.driver.refresh()
+    cast(scheduler, "update_aggregates", aggregates=[ZONE])
+    assert "a" == zone_of(scheduler)
+    cast(scheduler, "delete_aggregate", aggregate=7)
+    assert "a" == zone_of(scheduler)
+
+
+def test_such_a_cast_counts_while_the_feed_cannot_be_read():
+    """It is all there is to go by."""
+    scheduler = Scheduler(node("a"), node("b"), scheduler_driver="caching_scheduler", **IN_ZONE)
+    known = factories.aggregate(["a"], 7, availability_zone="east")
+    scheduler.feed.batches.append(changes(generation=2, aggregates=[known]))
+    for _again in range(2):
+        scheduler.driver.run_periodic_tasks()
+    cast(scheduler, "update_aggregates", aggregates=[ZONE])
+    assert "b" == zone_of(scheduler)
+
+
+def disagreeing():
+    """The scheduler believes that an instance is on host a, where the database has another, and less memory."""
+    scheduler = Scheduler(node("a"), node("b", memory_mb=8192), **IN_ZONE)
+    scheduler.driver.refresh()
+    cast(scheduler, "update_instance_info", host_name="a", instance_info=[{"uuid": UUID}])
+    there = [PlacedInstance(factories.uuid(78), "a", "a")]
+    smaller = changes([node("a", memory_mb=4096)], generation=1, instances=there)
+    scheduler.host_manager._audit_feed.hosts["a"] = smaller
+    return scheduler
+
+
+def test_a_host_that_disagrees_is_compared(caplog):
+    """A sync that does not match is one line, and what the database has of the host replaces what was known of it."""
+    scheduler = disagreeing()
     with caplog.at_level(logging.INFO):
-        cast(scheduler, "sync_instance_info", host_name="a", instance_uuids=[UUID])
-    assert "Host a says it has 1 instances, 0 are known of it" in [record.getMessage() for record in caplog.records]
-    assert [0] == scheduler.feed.reads
+        cast(scheduler, "sync_instance_info", host_name="a", instance_uuids=[factories.uuid(78)])
+    lines = [record.getMessage() for record in caplog.records]
+    assert "Host a says it has 1 instances, 1 are known of it" in lines
+    assert "Compared host a with the database: 1 instances" in lines
+    cache = scheduler.host_manager._cache
+    assert {factories.uuid(78)} == cache.confirmed_on("a")
+    assert [4096.0, 8192.0] == cache.candidates(0).column("total_usable_ram_mb").tolist()
+
+
+def test_nodes_that_a_host_has_no_more_are_dropped():
+    """As in a full comparison."""
+    scheduler = disagreeing()
+    scheduler.host_manager._audit_feed.hosts["a"] = changes([], generation=1, services=[])
+    cast(scheduler, "sync_instance_info", host_name="a", instance_uuids=[])
+    assert 1 == scheduler.host_manager.counts()["nodes"]
+
+
+def test_a_host_that_agrees_is_not_compared():
+    """Nothing is read but the feed."""
+    scheduler = disagreeing()
+    scheduler.host_manager._audit_feed.hosts.clear()
+    cast(scheduler, "sync_instance_info", host_name="a", instance_uuids=[UUID])
+    assert {UUID} == scheduler.host_manager._cache.confirmed_on("a")
+
+
+def test_a_host_is_compared_so_often_at_most():
+    """A sender that is wrong may say so as often as it likes."""
+    scheduler = disagreeing()
+    compared = []
+    scheduler.host_manager._audit_feed.read_host = lambda host: compared.append(host) or changes(generation=1)
+    for _again in range(3):
+        cast(scheduler, "sync_instance_info", host_name="a", instance_uuids=[factories.uuid(99)])
+    assert ["a"] == compared
+
+
+def test_a_comparison_that_fails_is_one_line(caplog):
+    """The database is away, say."""
+    scheduler = disagreeing()
+    scheduler.host_manager._audit_feed.hosts.clear()
+    cast(scheduler, "sync_instance_info", host_name="a", instance_uuids=[])
+    assert "Host a cannot be compared with the database now: KeyError" in [r.getMessage() for r in caplog.records]
 
 
 @pytest.mark.parametrize(
