@@ -51,15 +51,15 @@ class _Work:
         self.states: dict[int, RowState] = {}
         self.picks: list[TrackedInstance] = []
 
-    def take(self, table: HostTable, rows: Sequence[int] | numpy.ndarray, consumption: Consumption) -> None:
-        """Count one instance more on each of these rows, which are distinct."""
+    def take(self, table: HostTable, rows: int | numpy.ndarray, consumption: Consumption) -> None:
+        """Count one instance more on this row, or each of these, which are distinct."""
         for name, amount in consumption.numbers.items():
             if name not in self.columns:
                 self.columns[name] = table.column(name).copy()
             self.columns[name][rows] += amount
         for name, taking in consumption.rare.items():
             known = self.rare.setdefault(name, dict(table.rare.get(name, {})))
-            for row in rows:
+            for row in numpy.atleast_1d(rows).tolist():
                 if row in known:
                     known[row] = taking.taken_from(known[row])
 
@@ -297,7 +297,7 @@ class Candidates:
         """Count an instance on this row for the rest of the request."""
         host, node = self.key(row)
         self._work.picks.append(TrackedInstance(instance_uuid, host, node))
-        self._work.take(self._table, [row], consumption)
+        self._work.take(self._table, row, consumption)
 
     # -- views ------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence, Set
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -19,7 +19,7 @@ from fleet.objects import RequestSpec
 from scheduler import filtering, weighing
 from scheduler.candidates import Candidates
 from scheduler.filtering import ABSENT, PASSED, Drop, FilterCount, Round
-from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
+from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns, recalls
 from scheduler.plugin_watch import Supervision
 from scheduler.weighing import Weighing
 from scheduler.weights import BaseHostWeigher
@@ -56,9 +56,18 @@ class Judgement:
         return Judgement(self.dropped_by[one], None if self.raw is None else self.raw[:, one])
 
 
-def asked_anew(each: BaseHostFilter) -> bool:
+def asked_anew(each: BaseHostFilter, request: RequestSpec) -> bool:
     """Whether a pick may change its say on hosts other than the picked one."""
-    return not (isinstance(each, ColumnFilter) and over_columns(each)) or each.depends_on_picks
+    if not (isinstance(each, ColumnFilter) and over_columns(each)):
+        return True
+    return each.depends_on_picks and not (recalls(each) and each.recall_key(request) is not None)
+
+
+class _Later(NamedTuple):
+    """For the instances after the first: who is not asked about the picked row, and who is asked about all rows."""
+
+    skipped: frozenset[BaseHostFilter]
+    again: frozenset[BaseHostFilter]
 
 
 class Standing:
@@ -76,6 +85,7 @@ class Standing:
         #: Rows that are to be judged again, though the table does not tell: picks of a request counted on them.
         self._stale: list[int] = []
         self._alive: Candidates | None = None
+        self._later: _Later | None = None
 
     @property
     def total(self) -> numpy.ndarray:
@@ -116,7 +126,7 @@ class Standing:
         :param hosts: the whole table, with no pick of this request
         :param allowed: which of them may be considered
         """
-        self._alive = None
+        self._alive = self._later = None
         rows = None
         epoch, version = self._seen
         known = epoch == hosts.epoch
@@ -134,7 +144,7 @@ class Standing:
         silent: frozenset[BaseHostFilter] = self._silent if known else frozenset()
         idle = [each for each in inquiry.filters if not _runs(inquiry, each, 0)]
         round_ = _run(inquiry, hosts, allowed, silent.union(idle))
-        self._silent = silent.union(each for each in round_.silent if not asked_anew(each))
+        self._silent = silent.union(each for each in round_.silent if not asked_anew(each, inquiry.request))
         self.dropped_by, self.alive_count = round_.dropped_by, round_.count
         numbers = numpy.bincount(round_.dropped_by - ABSENT, minlength=len(inquiry.filters) - ABSENT)
         self._dropped = numbers[-ABSENT:]
@@ -160,8 +170,14 @@ class Standing:
 
     def judge_next(self, inquiry: Inquiry, few: Candidates) -> Judgement:
         """As :meth:`judge`, for an instance of the request that is not its first, of hosts that are alive."""
-        skip = self._silent.union(each for each in inquiry.filters if asked_anew(each) or not _runs(inquiry, each, 1))
-        return self.judge(inquiry, few, numpy.ones(len(few), dtype=bool), skip)
+        return self.judge(inquiry, few, numpy.ones(len(few), dtype=bool), self._for_later(inquiry).skipped)
+
+    def _for_later(self, inquiry: Inquiry) -> _Later:
+        if self._later is None:
+            idle = [each for each in inquiry.filters if not _runs(inquiry, each, 1)]
+            anew = frozenset(each for each in inquiry.filters if asked_anew(each, inquiry.request))
+            self._later = _Later(self._silent | anew.union(idle), anew.difference(idle))
+        return self._later
 
     def settle_pick(self, inquiry: Inquiry, hosts: Candidates, row: int, judgement: Judgement) -> None:
         """Take over what was said of the row on which an instance was placed, and ask whom that may have changed.
@@ -171,11 +187,11 @@ class Standing:
         """
         self._stale.append(row)
         rows, dropped_by, raw = numpy.array([row]), judgement.dropped_by, judgement.raw
-        again = [each for each in inquiry.filters if asked_anew(each) and _runs(inquiry, each, 1)]
+        again = self._for_later(inquiry).again
         if again:
             alive = self.dropped_by == PASSED
             alive[row] = dropped_by[0] == PASSED
-            said = _run(inquiry, hosts, alive, frozenset(inquiry.filters).difference(again)).dropped_by
+            said = _run(inquiry, hosts, alive, frozenset(inquiry.filters) - again).dropped_by
             others = numpy.flatnonzero(alive & (said != PASSED))
             rows = numpy.union1d(rows, others)
             dropped_by = numpy.where(numpy.isin(rows, others), said[rows], dropped_by[0])
@@ -198,7 +214,7 @@ class Standing:
             self._weigh_all(inquiry, hosts)
 
     def _recount(self, rows: numpy.ndarray, before: numpy.ndarray, now: numpy.ndarray, filters: int) -> None:
-        if (before == now).all():
+        if numpy.array_equal(before, now):
             return
         self.dropped_by[rows] = now
         gone, come = (numpy.bincount(each - ABSENT, minlength=filters - ABSENT) for each in (before, now))
