@@ -186,16 +186,14 @@ def survey(
     measured = [each for each in filters if ask(each, nobody) is not None]
     others = [each for each in filters if not any(each is one for one in measured)]
     round_ = filtering.run(others, hosts, allowed.mask, request, properties, supervision)
-    considered = int(numpy.count_nonzero(allowed.mask))
-    dropped = [int(numpy.count_nonzero(round_.dropped_by == number)) for number in range(len(others))]
     rows = hosts.rows[round_.alive]
     chosen = hosts.subset(rows)
     return Survey(
         keys=[hosts.key(row) for row in rows.tolist()],
         numbers=[(each, found) for each in measured if (found := ask(each, chosen)) is not None],
         groups=_groups(chosen, group_by, default_zone) if group_by else {},
-        considered=considered,
-        counts=filtering.counts(others, considered, dropped),
+        considered=round_.considered,
+        counts=filtering.counts(others, round_.considered, round_.dropped),
         looked=round_.looked,
         supervision=supervision,
         together=any(each.together(request) for each in filters if isinstance(each, ServerGroupAffinityFilter)),

@@ -47,6 +47,13 @@ NUMBERS: dict[str, type] = {
     "disabled": bool,
     "forced_down": bool,
     "last_seen_up": float,
+    # What follows from the above, and changes with the node's inventory only: see ceilings.
+    "ram_headroom_mb": float,
+    "ram_most_mb": float,
+    "disk_headroom_mb": float,
+    "disk_most_mb": float,
+    "vcpu_limit": float,
+    "vcpu_most": float,
 }
 #: A ratio of 0 or none means "not set".
 DEFAULT_RATIOS = {"cpu": 16.0, "ram": 1.5, "disk": 1.0}
@@ -101,9 +108,29 @@ def less_held(known: Hardware, claimed: Claimed) -> Hardware:
     )
 
 
+def ceilings(known: Mapping[str, float]) -> dict[str, float]:
+    """Columns that filters need of each host, by the arithmetic of :mod:`fleet.capacity`, from the other columns.
+
+    ``headroom`` is how far the limit is above the total, so that free and headroom is what is usable; ``most`` is what
+    the largest instance can have. They are the same until the node's inventory changes, so they are not found out anew
+    for every request.
+    """
+    ram, disk = known["total_usable_ram_mb"], known["total_usable_disk_gb"] * capacity.MB_PER_GB
+    reserved_ram, reserved_disk = known["reserved_ram_mb"], known["reserved_disk_mb"]
+    vcpus, reserved_vcpus = known["vcpus_total"], known["reserved_vcpus"]
+    return {
+        "ram_headroom_mb": capacity.limit(ram, reserved_ram, known["ram_allocation_ratio"]) - ram,
+        "ram_most_mb": ram - reserved_ram,
+        "disk_headroom_mb": capacity.limit(disk, reserved_disk, known["disk_allocation_ratio"]) - disk,
+        "disk_most_mb": disk - reserved_disk,
+        "vcpu_limit": capacity.limit(vcpus, reserved_vcpus, known["cpu_allocation_ratio"]),
+        "vcpu_most": vcpus - reserved_vcpus,
+    }
+
+
 def numbers(node: Any) -> dict[str, float]:
     """The columns of a compute_nodes row, but for :func:`hardware_numbers`."""
-    return {
+    known = {
         "total_usable_ram_mb": node.memory_mb,
         "free_ram_mb": node.free_ram_mb,
         "reserved_ram_mb": node.reserved_memory_mb,
@@ -123,6 +150,7 @@ def numbers(node: Any) -> dict[str, float]:
         "hypervisor_version": node.hypervisor_version or 0,
         "updated": epoch_s(node.updated_at),
     }
+    return {**known, **ceilings(known)}
 
 
 def hardware_numbers(known: Hardware | None) -> dict[str, float]:

@@ -38,13 +38,16 @@ class Round:
     """One run of the filters over some hosts.
 
     ``dropped_by`` holds per host the number of the filter that dropped it first, :data:`PASSED` or :data:`ABSENT`;
-    ``alive`` is true where it is PASSED, and ``count`` says how often. ``looked`` are the filters that had something to
+    ``alive`` is true where it is PASSED, and ``count`` says how often; ``dropped`` says it per filter, of those
+    ``considered``. ``looked`` are the filters that had something to
     say on these hosts, ``silent`` those to which the request gives nothing to object to, whatever the hosts.
     """
 
     dropped_by: numpy.ndarray
     alive: numpy.ndarray
     count: int
+    considered: int
+    dropped: list[int]
     looked: list[BaseHostFilter] = dataclasses.field(default_factory=list)
     silent: list[BaseHostFilter] = dataclasses.field(default_factory=list)
 
@@ -71,7 +74,8 @@ def run(
     """
     ask = (supervision or PluginWatch().begin()).ask
     dropped_by = numpy.where(alive, numpy.int16(PASSED), numpy.int16(ABSENT))
-    round_ = Round(dropped_by, alive, int(numpy.count_nonzero(alive)))
+    considered = int(numpy.count_nonzero(alive))
+    round_ = Round(dropped_by, alive, considered, considered, [0] * len(filters))
     for number, each in enumerate(filters):
         if each in skip:
             continue
@@ -84,6 +88,7 @@ def run(
         count = int(numpy.count_nonzero(kept))
         if count < round_.count:
             dropped_by[round_.alive & ~mask] = number
+            round_.dropped[number] = round_.count - count
             round_.alive, round_.count = kept, count
         if not count:
             break

@@ -71,6 +71,7 @@ def _numbers(state: HostState) -> dict[str, float]:
     values["forced_down"] = bool(state.service.get("forced_down"))
     values["updated"] = _epoch_s(state.updated) if state.updated else 0.0
     values.update(domain.hardware_numbers(domain.hardware(state)))
+    values.update(domain.ceilings(values))
     return values
 
 

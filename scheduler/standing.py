@@ -78,7 +78,7 @@ class Standing:
         self.considered = 0
         self.alive_count = 0
         self.dropped_by = numpy.empty(0, dtype=numpy.int16)
-        self._dropped: numpy.ndarray = numpy.empty(0, dtype=int)
+        self._dropped: Sequence[int] = ()
         self._weighing = Weighing()
         #: Filters to which the request gives nothing to object to, whatever an instance is placed on.
         self._silent: frozenset[BaseHostFilter] = frozenset()
@@ -97,7 +97,7 @@ class Standing:
         return self._weighing.nbytes + self.dropped_by.nbytes
 
     def counts(self, filters: Sequence[BaseHostFilter]) -> list[FilterCount]:
-        return filtering.counts(filters, self.considered, self._dropped.tolist())
+        return filtering.counts(filters, self.considered, self._dropped)
 
     def drops(self, filters: Sequence[BaseHostFilter]) -> list[Drop]:
         """Per filter that dropped any, the hosts that it was the first to drop."""
@@ -110,8 +110,8 @@ class Standing:
     def alive(self, hosts: Candidates) -> Candidates:
         """Those that have passed; all of ``hosts``, which are the whole table, if all have."""
         if self._alive is None:
-            rows = numpy.flatnonzero(self.dropped_by == PASSED)
-            self._alive = hosts if len(rows) == len(hosts) else hosts.subset(rows)
+            all_pass = self.alive_count == len(hosts)
+            self._alive = hosts if all_pass else hosts.subset(numpy.flatnonzero(self.dropped_by == PASSED))
         return self._alive
 
     def table(self, inquiry: Inquiry, hosts: Candidates, rows: Sequence[int]) -> list[list[dict[str, Any]]]:
@@ -146,9 +146,7 @@ class Standing:
         round_ = _run(inquiry, hosts, allowed, silent.union(idle))
         self._silent = silent.union(each for each in round_.silent if not asked_anew(each, inquiry.request))
         self.dropped_by, self.alive_count = round_.dropped_by, round_.count
-        numbers = numpy.bincount(round_.dropped_by - ABSENT, minlength=len(inquiry.filters) - ABSENT)
-        self._dropped = numbers[-ABSENT:]
-        self.considered = len(hosts) - int(numbers[0])
+        self._dropped, self.considered = round_.dropped, round_.considered
         self._weigh_all(inquiry, hosts, known)
 
     def _changed(self, hosts: Candidates, version: int) -> numpy.ndarray:
@@ -219,7 +217,7 @@ class Standing:
         self.dropped_by[rows] = now
         gone, come = (numpy.bincount(each - ABSENT, minlength=filters - ABSENT) for each in (before, now))
         difference = come - gone
-        self._dropped = self._dropped + difference[-ABSENT:]
+        self._dropped = (self._dropped + difference[-ABSENT:]).tolist()
         self.considered -= int(difference[0])
         self.alive_count += int(difference[1])
         self._alive = None

@@ -8,7 +8,6 @@ taken it along: then, and only then, that weigher is asked about every host agai
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import math
@@ -28,37 +27,33 @@ from scheduler.weights import BaseHostWeigher, ColumnWeigher, WeighedHost, over_
 Asked = Callable[[], Candidates]
 #: The score of a row that is not to be chosen.
 OUT = -math.inf
+_NO_RAW = numpy.empty(0)
 #: A spread of which nothing is known, so that raw weights are brought within the bounds.
 _ANY: scores.Bounds = (-math.inf, math.inf)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class _Scale:
-    """How one weigher's raw weights become contributions to the scores, by the spread that was found of them."""
+    """How one weigher's raw weights become contributions to the scores, by the spread that was found of them.
 
-    weigher: BaseHostWeigher
-    multiplier: float | numpy.ndarray
-    found: scores.Bounds
-    within: scores.Bounds
+    ``counts``: whether it can tell one host from another. ``anew``: whether all its contributions are to be found anew
+    at each change.
+    """
 
-    @property
-    def counts(self) -> bool:
-        """Whether it can tell one host from another."""
-        return self.within[0] != self.within[1] and not _is_zero(self.multiplier)
+    def __init__(
+        self, weigher: BaseHostWeigher, multiplier: float | numpy.ndarray, found: scores.Bounds, within: scores.Bounds
+    ) -> None:
+        self.weigher = weigher
+        self.multiplier = multiplier
+        self.found = found
+        self.within = within
+        several = isinstance(multiplier, numpy.ndarray)
+        self.counts = within[0] != within[1] and (several or multiplier != 0)
+        self.anew = several or asked_anew(weigher)
 
     @property
     def uniform(self) -> float | None:
         """The multiplier, if it is one for all hosts."""
         return None if isinstance(self.multiplier, numpy.ndarray) or self.anew else self.multiplier
-
-    @functools.cached_property
-    def anew(self) -> bool:
-        """Whether all its contributions are to be found anew at each change."""
-        if isinstance(self.multiplier, numpy.ndarray):
-            return True
-        return not (isinstance(self.weigher, ColumnWeigher) and over_columns(self.weigher)) or (
-            self.weigher.depends_on_picks
-        )
 
     def contribution(self, raw: numpy.ndarray, found: scores.Bounds | None = None) -> numpy.ndarray:
         """:param found: the spread of ``raw``, if it may be another than that of all hosts"""
@@ -75,6 +70,11 @@ class _Scale:
     def edges(self) -> tuple[float, float]:
         """The contributions of hosts whose raw weight is the smallest, and the largest."""
         return self.of_one(self.found[0]), self.of_one(self.found[1])
+
+
+def asked_anew(each: BaseHostWeigher) -> bool:
+    """Whether a pick may change its say on hosts other than the picked one."""
+    return not over_columns(each) or each.depends_on_picks  # type: ignore[attr-defined]  # it is a ColumnWeigher
 
 
 class _Measured(NamedTuple):
@@ -105,9 +105,15 @@ class Questions:
     def measure(self, each: BaseHostWeigher, hosts: Candidates, known: float | None = None) -> _Measured | None:
         """What the weigher says of all hosts together; None if it is left out of this request.
 
+        Where the multiplier is 0, nothing else is asked of who cannot refuse the request.
+
         :param known: its multiplier, if that is known to be one for all hosts
         """
         return self._supervision.ask("Weigher", each, self._measure, each, hosts, known)
+
+    def raw(self, each: BaseHostWeigher, hosts: Candidates) -> numpy.ndarray | None:
+        """One finite number for each of the hosts."""
+        return self._supervision.ask("Weigher", each, self._finite, each, hosts)
 
     def rough(self, each: BaseHostWeigher, hosts: Candidates) -> numpy.ndarray | None:
         """One number for each of a few hosts, finite or not."""
@@ -115,15 +121,24 @@ class Questions:
 
     def _measure(self, each: BaseHostWeigher, hosts: Candidates, known: float | None) -> _Measured:
         multiplier = _multiplier(each, hosts) if known is None else known
+        if _is_zero(multiplier) and over_columns(each) and not each.refuses:  # type: ignore[attr-defined]
+            return _Measured(_NO_RAW, _Scale(each, multiplier, (0.0, 0.0), (0.0, 0.0)))
+        raw, found = self._spread(each, hosts)
+        return _Measured(raw, _Scale(each, multiplier, found, scores.bounds(found, each.minval, each.maxval)))
+
+    def _finite(self, each: BaseHostWeigher, hosts: Candidates) -> numpy.ndarray:
+        return self._spread(each, hosts)[0]
+
+    def _spread(self, each: BaseHostWeigher, hosts: Candidates) -> tuple[numpy.ndarray, scores.Bounds]:
         raw = self._answer(each, hosts)
         found = scores.spread(raw)  # which shows a number that is none
         if not (math.isfinite(found[0]) and math.isfinite(found[1])):
             raise WrongAnswer("gave a raw weight that is not a number")
-        return _Measured(raw, _Scale(each, multiplier, found, scores.bounds(found, each.minval, each.maxval)))
+        return raw, found
 
     def _answer(self, each: BaseHostWeigher, hosts: Candidates) -> numpy.ndarray:
-        if isinstance(each, ColumnWeigher) and over_columns(each):
-            return _checked(each.raw(hosts, self.request), len(hosts))
+        if over_columns(each):
+            return _checked(each.raw(hosts, self.request), len(hosts))  # type: ignore[attr-defined]
         weighed = [WeighedHost(hosts.state(row)) for row in hosts.rows.tolist()]
         answers = list(each.weigh_objects(weighed, self.properties))
         if len(answers) != len(weighed):
@@ -194,7 +209,8 @@ class Weighing:
             return None
         raw = numpy.empty((len(self._scales), len(hosts)))
         for number, scale in enumerate(self._scales):
-            answer = scale.found[0] if scale.anew else questions.rough(scale.weigher, hosts)
+            idle = scale.anew or _is_zero(scale.multiplier)
+            answer = scale.found[0] if idle else questions.rough(scale.weigher, hosts)
             if answer is None:
                 return None
             raw[number] = answer
@@ -295,18 +311,20 @@ class Weighing:
         """How the scores of these rows, of ``hosts``, come about: for each of them, a line per weigher that counted."""
         positions = numpy.searchsorted(hosts.rows, rows)
         lines = [self._lines(questions, scale, hosts, positions) for scale in self._scales]
-        return [[of_scale[number] for of_scale in lines] for number in range(len(rows))]
+        return [[of_scale[number] for of_scale in lines if of_scale] for number in range(len(rows))]
 
     @staticmethod
     def _lines(
         questions: Questions, scale: _Scale, hosts: Candidates, positions: numpy.ndarray
     ) -> list[dict[str, Any]]:
-        measured = questions.measure(scale.weigher, hosts)
-        assert measured is not None  # it has just been asked the same
-        raw = measured.raw
+        raw = questions.raw(scale.weigher, hosts)
+        if raw is None:
+            return []
+        found = scores.spread(raw)
+        within = scores.bounds(found, scale.weigher.minval, scale.weigher.maxval)
         columns = {
             "raw": raw,
-            "normalised": scores.normalise(raw, scale.within, scale.found),
+            "normalised": scores.normalise(raw, within, found),
             "multiplier": numpy.broadcast_to(scale.multiplier, len(raw)),
             "contribution": scale.contribution(raw) if scale.counts else numpy.zeros(len(raw)),
         }

@@ -23,19 +23,16 @@ class CoreFilter(ColumnFilter):
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         requested = request.flavor.vcpus
-        total = hosts.column("vcpus_total")
-        reserved = hosts.column("reserved_vcpus")
-        usable = capacity.usable(capacity.limit(total, reserved, self._ratio(hosts)), hosts.column("vcpus_used"))
+        usable = capacity.usable(self._limit(hosts), hosts.column("vcpus_used"))
         # Nothing reported means that the CPU inventory is broken, not that there is no CPU.
-        return ((usable >= requested) & (total - reserved >= requested)) | (total == 0)
+        unlimited = hosts.column("vcpus_total") == 0
+        return ((usable >= requested) & (hosts.column("vcpu_most") >= requested)) | unlimited
 
     def recall_key(self, request: RequestSpec) -> Hashable:
         return request.flavor.vcpus
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
-        total = hosts.column("vcpus_total")
-        limit = capacity.limit(total, hosts.column("reserved_vcpus"), self._ratio(hosts))
-        return {"vcpu": numpy.where(total > 0, limit, numpy.nan)}
+        return {"vcpu": numpy.where(hosts.column("vcpus_total") > 0, self._limit(hosts), numpy.nan)}
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
         total = numpy.where(hosts.column("vcpus_total") == 0, numpy.inf, hosts.column("vcpus_total"))
@@ -46,9 +43,15 @@ class CoreFilter(ColumnFilter):
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return hosts.column("cpu_allocation_ratio")
 
+    def _limit(self, hosts: Candidates) -> numpy.ndarray:
+        return hosts.column("vcpu_limit")
+
 
 class AggregateCoreFilter(CoreFilter):
     """CoreFilter with the ratio that the host's aggregates set, if any (``cpu_allocation_ratio``, the smallest)."""
 
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return aggregate_ratio(hosts, "cpu_allocation_ratio")
+
+    def _limit(self, hosts: Candidates) -> numpy.ndarray:
+        return capacity.limit(hosts.column("vcpus_total"), hosts.column("reserved_vcpus"), self._ratio(hosts))

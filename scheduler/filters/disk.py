@@ -23,19 +23,14 @@ class DiskFilter(ColumnFilter):
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         requested = request.flavor.requested_disk_mb
-        total = hosts.column("total_usable_disk_gb") * capacity.MB_PER_GB
-        reserved = hosts.column("reserved_disk_mb")
-        used = total - hosts.column("free_disk_mb")
-        usable = capacity.usable(capacity.limit(total, reserved, self._ratio(hosts)), used)
-        return (usable >= requested) & (total - reserved >= requested)
+        usable = hosts.column("free_disk_mb") + self._headroom(hosts)
+        return (usable >= requested) & (hosts.column("disk_most_mb") >= requested)
 
     def recall_key(self, request: RequestSpec) -> Hashable:
         return request.flavor.requested_disk_mb
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
-        total = hosts.column("total_usable_disk_gb") * capacity.MB_PER_GB
-        limit = capacity.limit(total, hosts.column("reserved_disk_mb"), self._ratio(hosts))
-        return {"disk_gb": limit / capacity.MB_PER_GB}
+        return {"disk_gb": hosts.column("total_usable_disk_gb") + self._headroom(hosts) / capacity.MB_PER_GB}
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
         """In GB: the swap that is asked for may make it a fraction."""
@@ -49,9 +44,17 @@ class DiskFilter(ColumnFilter):
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return hosts.column("disk_allocation_ratio")
 
+    def _headroom(self, hosts: Candidates) -> numpy.ndarray:
+        """How far the limit is above the total, in MB."""
+        return hosts.column("disk_headroom_mb")
+
 
 class AggregateDiskFilter(DiskFilter):
     """DiskFilter with the ratio that the host's aggregates set, if any (``disk_allocation_ratio``, the smallest)."""
 
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return aggregate_ratio(hosts, "disk_allocation_ratio")
+
+    def _headroom(self, hosts: Candidates) -> numpy.ndarray:
+        total = hosts.column("total_usable_disk_gb") * capacity.MB_PER_GB
+        return capacity.limit(total, hosts.column("reserved_disk_mb"), self._ratio(hosts)) - total

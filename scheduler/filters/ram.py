@@ -23,18 +23,14 @@ class RamFilter(ColumnFilter):
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         requested = request.flavor.memory_mb
-        total = hosts.column("total_usable_ram_mb")
-        reserved = hosts.column("reserved_ram_mb")
-        used = total - hosts.column("free_ram_mb")
-        usable = capacity.usable(capacity.limit(total, reserved, self._ratio(hosts)), used)
-        return (usable >= requested) & (total - reserved >= requested)
+        usable = hosts.column("free_ram_mb") + self._headroom(hosts)
+        return (usable >= requested) & (hosts.column("ram_most_mb") >= requested)
 
     def recall_key(self, request: RequestSpec) -> Hashable:
         return request.flavor.memory_mb
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
-        total = hosts.column("total_usable_ram_mb")
-        return {"memory_mb": capacity.limit(total, hosts.column("reserved_ram_mb"), self._ratio(hosts))}
+        return {"memory_mb": hosts.column("total_usable_ram_mb") + self._headroom(hosts)}
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
         total, reserved = hosts.column("total_usable_ram_mb"), hosts.column("reserved_ram_mb")
@@ -45,12 +41,20 @@ class RamFilter(ColumnFilter):
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return hosts.column("ram_allocation_ratio")
 
+    def _headroom(self, hosts: Candidates) -> numpy.ndarray:
+        """How far the limit is above the total, in MB."""
+        return hosts.column("ram_headroom_mb")
+
 
 class AggregateRamFilter(RamFilter):
     """RamFilter with the ratio that the host's aggregates set, if any (``ram_allocation_ratio``, the smallest)."""
 
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return aggregate_ratio(hosts, "ram_allocation_ratio")
+
+    def _headroom(self, hosts: Candidates) -> numpy.ndarray:
+        total = hosts.column("total_usable_ram_mb")
+        return capacity.limit(total, hosts.column("reserved_ram_mb"), self._ratio(hosts)) - total
 
 
 def aggregate_ratio(hosts: Candidates, name: str) -> numpy.ndarray:

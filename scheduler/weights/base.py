@@ -70,6 +70,8 @@ class ColumnWeigher(BaseHostWeigher):
     """
 
     depends_on_picks = False
+    #: Whether :meth:`raw` may refuse the request: then it is asked even where the multiplier is 0.
+    refuses = False
     #: Name of the option that holds the multiplier, in [DEFAULT], and of the aggregate metadata that overrides it.
     option = ""
 

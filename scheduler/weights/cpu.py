@@ -20,10 +20,7 @@ class CPUWeigher(ColumnWeigher):
     option = "cpu_weight_multiplier"
 
     def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
-        limit = capacity.limit(
-            hosts.column("vcpus_total"), hosts.column("reserved_vcpus"), hosts.column("cpu_allocation_ratio")
-        )
-        return capacity.usable(limit, hosts.column("vcpus_used"))
+        return capacity.usable(hosts.column("vcpu_limit"), hosts.column("vcpus_used"))
 
     def recall_key(self, request: RequestSpec) -> Hashable:
         return ()

@@ -23,6 +23,8 @@ class MetricsWeigher(ColumnWeigher):
     ``weight_of_unavailable``.
     """
 
+    refuses = True
+
     def __init__(
         self,
         ratios: Sequence[tuple[str, float]] = (),
