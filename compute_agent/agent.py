@@ -14,6 +14,7 @@ from oslo_log import log as logging
 
 from compute_agent import recovery
 from compute_agent.host import Host
+from compute_agent.instance_info import InstanceInfo
 from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger, Unanswered
 from compute_agent.reporter import Reporter
@@ -45,14 +46,15 @@ class ServedHost:
 
 @dataclasses.dataclass(frozen=True)
 class Intervals:
-    """Seconds between heartbeats, between audits, and for running builds to end after a stop.
+    """Seconds between heartbeats, between audits, for running builds to end after a stop, and between instance syncs.
 
-    What is not over by then is found by the next agent, or the sweeper.
+    What is not over by then is found by the next agent, or the sweeper. Without a sync interval there is one at start.
     """
 
     heartbeat_s: float
     audit_s: float
     stop_s: float = 30.0
+    sync_s: float = 0.0
 
 
 class Agent:
@@ -72,6 +74,7 @@ class Agent:
         intervals: Intervals,
         chance: random.Random,
         released: Callable[[], object] = lambda: None,
+        told: InstanceInfo | None = None,
     ) -> None:
         """``released``: called when the process serves no host any more."""
         self.ready = threading.Event()
@@ -89,6 +92,10 @@ class Agent:
             Periodic("heartbeat", reporter.heartbeat, intervals.heartbeat_s, chance.uniform(0, intervals.heartbeat_s)),
             Periodic("audit", reporter.report, intervals.audit_s, chance.uniform(0, intervals.audit_s)),
         ]
+        self._told = told or InstanceInfo()
+        if intervals.sync_s > 0:
+            first = chance.uniform(0, intervals.sync_s)
+            self._periodics.append(Periodic("instance sync", self._sync, intervals.sync_s, first))
         self._lock = threading.Lock()
         self._beginning = threading.Thread(target=self._begin, name="agent-begin", daemon=True)
 
@@ -154,8 +161,13 @@ class Agent:
         self._reporter.send(reports)
         for periodic in self._periodics:
             periodic.start()
+        self._sync()
         LOG.info("Serving %d hosts", len(self._served))
         self.ready.set()
+
+    def _sync(self) -> None:
+        """Tell the schedulers what is on the hosts that this process serves."""
+        self._told.sync(entry.host for entry in self._served.values() if entry.serving)
 
     def _serve(self, name: str) -> None:
         with self._lock:

@@ -52,6 +52,14 @@ AGENT_OPTS = [
         help="Seconds between audits: the inventory is read from the driver, orphans are looked for, and the result is "
         "reported. Usage needs no audit: claims change it at once.",
     ),
+    cfg.IntOpt(
+        "scheduler_instance_sync_interval",
+        default=120,
+        deprecated_opts=[cfg.DeprecatedOpt("scheduler_instance_sync_interval", group="filter_scheduler")],
+        help="Seconds between messages that tell the schedulers which instances are on this host. A scheduler that knows "
+        "others compares the host with the database. 0 or less: only at start. Related: "
+        "scheduler_tracks_instance_changes.",
+    ),
     cfg.StrOpt(
         "instances_path",
         default="/var/lib/fleet/instances",

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import oslo_messaging
 from oslo_log import log as logging
 
+from compute_agent.instance_info import InstanceInfo
 from fleet.context import RequestContext
 from fleet.objects import Claimed, Instance
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
@@ -68,15 +69,21 @@ class Patience:
 
 
 class Ledger:
-    """``claim_timeout_s`` bounds every call but ``finish_build``."""
+    """``claim_timeout_s`` bounds every call but ``finish_build``. What it has recorded, ``told`` says to the schedulers."""
 
     def __init__(
-        self, conductor: ConductorAPI, compute_task: ComputeTaskAPI, patience: Patience, claim_timeout_s: float
+        self,
+        conductor: ConductorAPI,
+        compute_task: ComputeTaskAPI,
+        patience: Patience,
+        claim_timeout_s: float,
+        told: InstanceInfo | None = None,
     ) -> None:
         self._conductor = conductor
         self._compute_task = compute_task
         self._patience = patience
         self._limit_s = claim_timeout_s
+        self._told = told or InstanceInfo()
 
     def claim_instance(
         self,
@@ -104,11 +111,12 @@ class Ledger:
 
         :raises errors.StaleBuild: errors.NotFound: Unanswered: (only when the agent stops)
         """
-        self._patience.until_answered(
+        answer = self._patience.until_answered(
             "finish_build",
             lambda: self._conductor.finish_build(context, instance_uuid, attempt, host, power_state),
             limit_s=None,
         )
+        self._told.arrived(context, Instance.from_wire(answer))
 
     def reschedule(
         self,
@@ -141,6 +149,7 @@ class Ledger:
 
     def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
         self._ask("instance_destroyed", lambda: self._conductor.instance_destroyed(context, instance_uuid, host))
+        self._told.gone(context, host, instance_uuid)
 
     def get_host_instances(self, context: RequestContext, host: str) -> list[Instance]:
         """Asked without end: an agent that does not know its instances must not begin."""

@@ -18,6 +18,7 @@ from compute_agent.agent import Agent, Intervals, ServedHost
 from compute_agent.build import Builder
 from compute_agent.drivers.base import ComputeDriver
 from compute_agent.host import Host
+from compute_agent.instance_info import InstanceInfo
 from compute_agent.inventory import HostPolicy
 from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger, Patience
@@ -28,7 +29,7 @@ from fleet import conf as fleet_conf
 from fleet import context, errors, service
 from fleet.rpc import server
 from fleet.rpc import transport as rpc_transport
-from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
+from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, SchedulerAPI
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,7 +104,8 @@ def build_agents(
     patience = Patience(stopping)
     conductor = ConductorAPI(transport, conf)
     host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
-    ledger = Ledger(conductor, ComputeTaskAPI(transport, conf), patience, conf.claim_timeout)
+    told = InstanceInfo(SchedulerAPI(transport, conf) if conf.scheduler_tracks_instance_changes else None)
+    ledger = Ledger(conductor, ComputeTaskAPI(transport, conf), patience, conf.claim_timeout, told)
     notifications = Notifications(notifier or rpc_transport.get_notifier(conf, publisher_id=TOPIC))
     executor = futures.ThreadPoolExecutor(conf.agent_threads, thread_name_prefix="build")
     policy = HostPolicy.from_conf(conf)
@@ -124,9 +126,15 @@ def build_agents(
         ledger,
         executor,
         stopping,
-        Intervals(heartbeat_s=conf.report_interval, audit_s=conf.update_resources_interval, stop_s=conf.stop_timeout),
+        Intervals(
+            heartbeat_s=conf.report_interval,
+            audit_s=conf.update_resources_interval,
+            stop_s=conf.stop_timeout,
+            sync_s=conf.scheduler_instance_sync_interval,
+        ),
         random.Random(),
         identities.release,
+        told,
     )
     return agent
 

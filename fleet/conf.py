@@ -71,8 +71,8 @@ COMMON_OPTS = [
     cfg.BoolOpt(
         "scheduler_tracks_instance_changes",
         default=True,
-        help="Whether agents' instance updates are sent to the schedulers as hints. The change feed repairs what is "
-        "not sent.",
+        help="Whether agents tell the schedulers which instances come and go, as hints. The change feed says the same, a "
+        "moment later at most: turn it off to save messages. Read by the agents.",
     ),
 ]
 

@@ -93,12 +93,19 @@ class SchedulerManager:
     def sync_instance_info(self, context: RequestContext, host_name: object, instance_uuids: object) -> None:
         def compare() -> None:
             host, theirs = hints.host(host_name), set(hints.uuids(instance_uuids, "instance_uuids"))
-            ours = self._driver.host_manager.hint(lambda cache: cache.confirmed_on(host))
+
+            def known() -> set[str]:
+                return self._driver.host_manager.hint(lambda cache: cache.confirmed_on(host))
+
+            if theirs == known():  # as it is most of the time: of every host, every two minutes
+                return
+            self._refresh()
+            ours = known()
             if ours != theirs:
                 LOG.info("Host %s says it has %d instances, %d are known of it", host, len(theirs), len(ours))
                 self._compare(host)
 
-        self._take(compare)
+        self._take(compare, read=False)
 
     def _compare(self, host: str) -> None:
         """The database decides who is right."""

@@ -84,6 +84,22 @@ class SchedulerAPI(_API):
     def delete_aggregate(self, context: RequestContext, aggregate: dict[str, Any]) -> None:
         self._client.prepare(fanout=True, version="4.1").cast(context, "delete_aggregate", aggregate=aggregate)
 
+    # Hints, said by who has a build to go on with: never tried again.
+
+    def update_instance_info(
+        self, context: RequestContext, host_name: str, instance_info: list[dict[str, Any]]
+    ) -> None:
+        everyone = self._client.prepare(fanout=True, version="4.1", retry=0)
+        everyone.cast(context, "update_instance_info", host_name=host_name, instance_info=instance_info)
+
+    def delete_instance_info(self, context: RequestContext, host_name: str, instance_uuid: str) -> None:
+        everyone = self._client.prepare(fanout=True, version="4.1", retry=0)
+        everyone.cast(context, "delete_instance_info", host_name=host_name, instance_uuid=instance_uuid)
+
+    def sync_instance_info(self, context: RequestContext, host_name: str, instance_uuids: list[str]) -> None:
+        everyone = self._client.prepare(fanout=True, version="4.1", retry=0)
+        everyone.cast(context, "sync_instance_info", host_name=host_name, instance_uuids=instance_uuids)
+
 
 class ConductorAPI(_API):
     """The ledger, as agents (and the scheduler's own service record) reach it."""

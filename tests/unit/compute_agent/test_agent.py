@@ -22,7 +22,7 @@ from fleet import errors, states
 from fleet.objects import Instance
 from fleet.rpc import server
 from fleet.rpc import transport as rpc_transport
-from fleet.rpc.clients import ComputeAPI
+from fleet.rpc.clients import ComputeAPI, SchedulerAPI
 from tests.fakes import FakeConductor
 from tests.unit.compute_agent import builders
 
@@ -203,3 +203,36 @@ def _eventually(ask: Callable[[], bool]) -> bool:
     while not ask() and time.monotonic() < end:
         threading.Event().wait(0.01)
     return ask()
+
+
+class Listener:
+    """A scheduler that only listens, up to a message about ``the end``."""
+
+    target = oslo_messaging.Target(version="4.2")
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, Any]] = []
+        self.ended = threading.Event()
+
+    def sync_instance_info(self, context: Any, host_name: str, instance_uuids: list[str]) -> None:
+        if host_name == "the end":
+            self.ended.set()
+        else:
+            self.heard.append((host_name, instance_uuids))
+
+
+@pytest.mark.parametrize(("tracks", "expected"), [(True, [("h1", [])]), (False, [])])
+def test_schedulers_are_told_at_start(tracks: bool, expected: list[Any], world: World) -> None:
+    """Of all that is on a host, unless the operator does not want it."""
+    world.options.set_override("scheduler_tracks_instance_changes", tracks)
+    listener = Listener()
+    scheduler = server.get_server(world.transport, "scheduler", "one", [listener])
+    scheduler.start(override_pool_size=1)
+    try:
+        world.start_agent("h1")
+        SchedulerAPI(world.transport, world.options).sync_instance_info(builders.a_context(), "the end", [])
+        assert listener.ended.wait(LIMIT_S)
+        assert expected == listener.heard
+    finally:
+        scheduler.stop()
+        scheduler.wait()
