@@ -12,7 +12,7 @@ from concurrent import futures
 
 from oslo_log import log as logging
 
-from compute_agent import recovery
+from compute_agent import comparison, recovery
 from compute_agent.host import Host
 from compute_agent.instance_info import InstanceInfo
 from compute_agent.lanes import Lanes
@@ -90,7 +90,7 @@ class Agent:
         # Agents started together must not speak together for ever after.
         self._periodics = [
             Periodic("heartbeat", reporter.heartbeat, intervals.heartbeat_s, chance.uniform(0, intervals.heartbeat_s)),
-            Periodic("audit", reporter.report, intervals.audit_s, chance.uniform(0, intervals.audit_s)),
+            Periodic("audit", self._audit, intervals.audit_s, chance.uniform(0, intervals.audit_s)),
         ]
         self._told = told or InstanceInfo()
         if intervals.sync_s > 0:
@@ -168,6 +168,12 @@ class Agent:
     def _sync(self) -> None:
         """Tell the schedulers what is on the hosts that this process serves."""
         self._told.sync(entry.host for entry in self._served.values() if entry.serving)
+
+    def _audit(self) -> None:
+        self._reporter.report()
+        comparison.compare(
+            [(entry.host, entry.lanes) for entry in self._served.values() if entry.serving], self._ledger
+        )
 
     def _serve(self, name: str) -> None:
         with self._lock:

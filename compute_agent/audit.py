@@ -6,6 +6,7 @@ Usage is not audited from the hypervisor's own figures: it is what is reserved, 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from oslo_log import log as logging
 from compute_agent import inventory
 from compute_agent.host import Host
 from compute_agent.resource_tracker import ResourceTracker
-from fleet import errors
+from fleet import capacity, errors
 from fleet.objects import HostReport
 
 LOG = logging.getLogger(__name__)
@@ -26,11 +27,13 @@ class Auditor:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._warned: frozenset[str] = frozenset()
+        self._alarmed: dict[str, str] = {}
 
     def audit(self) -> list[HostReport]:
         """One report for each tracked node. A node whose inventory is refused has none, and takes no claims."""
         driver = self._host.driver
         trackers = self._host.set_nodes(driver.get_available_nodes(refresh=True))
+        self._alarmed = {node: reason for node, reason in self._alarmed.items() if node in trackers}
         orphans = self._orphans()
         self._warn(orphans)
         reports = [
@@ -69,14 +72,46 @@ class Auditor:
             report = inventory.to_report(
                 tracker.host, tracker.node, resources, self._host.policy, orphaned_mb, tracker.failed_builds
             )
+            require_room(report, tracker)
         except errors.ReportRefused as refused:
-            LOG.error("%s The previous inventory is kept, and there are no new claims.", refused.message)
-            tracker.suspend(refused.message)
+            self._alarm(tracker, refused.message)
             return None
+        self._calm(tracker)
         tracker.set_report(report, inventory.pci_devices(resources))
         view = tracker.view()
         LOG.debug("Node %s:%s: total %s; used %s", tracker.host, tracker.node, view.total, view.used)
-        return report
+        return dataclasses.replace(report, orphaned_memory_mb=orphaned_mb + tracker.orphaned_memory_mb())
+
+    def _alarm(self, tracker: ResourceTracker, reason: str) -> None:
+        """One line for each reason, not for each audit."""
+        tracker.suspend(reason)
+        if self._alarmed.get(tracker.node) != reason:
+            LOG.error("%s The previous inventory is kept, and there are no new claims.", reason)
+        self._alarmed[tracker.node] = reason
+
+    def _calm(self, tracker: ResourceTracker) -> None:
+        if self._alarmed.pop(tracker.node, None) is not None:
+            LOG.info("The inventory of %s:%s is good again", tracker.host, tracker.node)
+
+
+def require_room(report: HostReport, tracker: ResourceTracker) -> None:
+    """An inventory that has shrunk below what instances hold is a fault of the machine, or of its driver.
+
+    :raises errors.ReportRefused: naming what is short
+    """
+    before, held = tracker.report, tracker.held()
+    if before is None:
+        return
+    for field, reserved, ratio, used in (
+        ("vcpus", report.reserved_vcpus, report.cpu_allocation_ratio, held.vcpus),
+        ("memory_mb", report.reserved_memory_mb, report.ram_allocation_ratio, held.memory_mb),
+        ("local_gb", report.reserved_disk_gb, report.disk_allocation_ratio, held.disk_gb),
+    ):
+        total, was = getattr(report, field), getattr(before, field)
+        # What is held may be beyond the limit by right: without its filter a resource has none.
+        if total < was and capacity.limit(total, reserved, ratio) < reserved + used:
+            reason = f"has shrunk from {was} to {total}, of which {reserved} are reserved; instances hold {used}"
+            raise errors.ReportRefused(host=tracker.host, node=tracker.node, field=field, reason=reason)
 
 
 def _orphaned_mb(orphans: Mapping[str, dict[str, Any]], node: str, trackers: Mapping[str, ResourceTracker]) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import pydantic
 from oslo_log import log as logging
 
-from compute_agent import claims
+from compute_agent import claims, deadline
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.host import Host
 from compute_agent.ledger import Ledger, Unanswered
@@ -27,12 +27,21 @@ QUEUE = "queue"
 CLAIM = "claim"
 
 
+#: Of the time that the conductor gives a spawn: this host is to be the one who says that it took too long.
+SPAWN_SHARE = 0.9
+#: How long a driver may take to destroy what it was spawning, if the configuration does not say.
+DESTROY_LIMIT_S = 60.0
+
+_Seconds = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
+
+
 @dataclasses.dataclass(frozen=True)
 class BuildOrder:
     """What ``build_and_run_instance`` was sent.
 
     ``deadline`` is by the conductor's clock: for the log only. ``claim_within_s`` counts from the order's arrival: after
-    so many seconds the conductor has given the build to somebody else. None: it did not say.
+    so many seconds the conductor has given the build to somebody else. ``spawn_within_s`` counts from the claim: after
+    so many it takes the build from this host. None: it did not say.
     """
 
     instance: Instance
@@ -40,7 +49,8 @@ class BuildOrder:
     node: fields.Name | None = None
     limits: claims.Limits = dataclasses.field(default_factory=claims.Limits)
     deadline: fields.Text | None = None
-    claim_within_s: Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)] | None = None
+    claim_within_s: _Seconds | None = None
+    spawn_within_s: _Seconds | None = None
     alternates: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     filter_properties: dict[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -65,16 +75,28 @@ class AgentStopping(Exception):
     """Why a build that this host has not begun is handed back."""
 
 
+class SpawnTimeout(Exception):
+    """The driver did not end a spawn in time."""
+
+
 class Builder:
     """Builds on one host. The caller sees to it that an instance has one build at a time."""
 
     def __init__(
-        self, host: Host, ledger: Ledger, notifications: Notifications, clock: Callable[[], float] = time.monotonic
+        self,
+        host: Host,
+        ledger: Ledger,
+        notifications: Notifications,
+        clock: Callable[[], float] = time.monotonic,
+        within: deadline.Within = deadline.within,
+        destroy_limit_s: float = DESTROY_LIMIT_S,
     ) -> None:
         self._host = host
         self._ledger = ledger
         self._notifications = notifications
         self.clock = clock
+        self._within = within
+        self._destroy_limit_s = destroy_limit_s
 
     def run(self, context: RequestContext, order: BuildOrder, arrived: float | None = None) -> None:
         """Never raises for what a build may meet; the ledger or its sweeper knows how the build goes on.
@@ -130,9 +152,9 @@ class Builder:
             failpoints.hit("agent.claim.after")
             instance = self._record(context, order, tracker, claim)
             failpoints.hit("agent.record.after")
-            power_state = self._spawn(context, instance, tracker)
+            power_state = self._spawn(context, order, instance, tracker)
             failpoints.hit("agent.spawn.after")
-            self._finish(context, order, instance, power_state)
+            self._finish(context, order, instance, power_state, tracker)
             failpoints.hit("agent.finish.after")
             return instance
 
@@ -163,34 +185,67 @@ class Builder:
             )
         except errors.GroupAffinityViolation as violation:
             raise _Failed(CLAIM, violation) from None
+        except Unanswered:
+            # The ledger may hold it, and then until the sweeper finds it; the next comparison tells.
+            claim.keep()
+            raise
 
-    def _spawn(self, context: RequestContext, instance: Instance, tracker: ResourceTracker) -> int:
+    def _spawn(self, context: RequestContext, order: BuildOrder, instance: Instance, tracker: ResourceTracker) -> int:
         """Returns the new guest's power state."""
+        limit_s = order.spawn_within_s and order.spawn_within_s * SPAWN_SHARE
+        driver = self._host.driver
+
+        def spawn() -> int:
+            driver.spawn(context, instance, instance.image)
+            return driver.get_info(instance.uuid).state
+
         try:
             failpoints.hit("agent.spawn.before")
-            self._host.driver.spawn(context, instance, instance.image)
-            return self._host.driver.get_info(instance.uuid).state
-        except Exception as failure:
-            if not isinstance(failure, errors.FleetError | SpawnFailed):
+            return self._within(context, limit_s, spawn)
+        except Exception as failed:
+            failure: Exception = failed
+            if isinstance(failed, deadline.Overrun):
+                failure = SpawnTimeout(f"The driver of {self._host.name} did not end the spawn: {failed}")
+            elif not isinstance(failed, errors.FleetError | SpawnFailed):
                 LOG.warning("Instance failed to spawn", exc_info=True)
             tracker.build_ended(failed=True)
-            self._clean_up(context, instance.uuid)
+            self._clean_up(context, instance.uuid, tracker, hangs=isinstance(failed, deadline.Overrun))
             raise _Failed(states.SPAWN_STEP, failure, final=isinstance(failure, errors.BuildAbort)) from None
 
-    def _finish(self, context: RequestContext, order: BuildOrder, instance: Instance, power_state: int) -> None:
+    def _finish(
+        self,
+        context: RequestContext,
+        order: BuildOrder,
+        instance: Instance,
+        power_state: int,
+        tracker: ResourceTracker,
+    ) -> None:
         try:
             self._ledger.finish_build(context, instance.uuid, order.attempt, self._host.name, power_state)
         except errors.FleetError:
             # The row has moved on: what was spawned here belongs to nobody.
-            self._clean_up(context, instance.uuid)
+            self._clean_up(context, instance.uuid, tracker)
             raise
 
-    def _clean_up(self, context: RequestContext, instance_uuid: str) -> None:
+    def _clean_up(
+        self, context: RequestContext, instance_uuid: str, tracker: ResourceTracker, hangs: bool = False
+    ) -> None:
+        """Destroy what there is of a guest. What cannot be destroyed keeps its room here, as an orphan.
+
+        :param hangs: the driver may still be at the spawn: then only what it says about a destroy counts
+        :raises _Failed: the guest may be there; no other host may have the instance
+        """
+        driver = self._host.driver
+
+        def destroy() -> None:
+            if hangs or instance_uuid in driver.list_instance_uuids():
+                driver.destroy(context, instance_uuid)
+
         try:
-            if instance_uuid in self._host.driver.list_instance_uuids():
-                self._host.driver.destroy(context, instance_uuid)
+            self._within(context, self._destroy_limit_s, destroy)
         except Exception as failure:
-            LOG.exception("Cannot clean up after a failed build")
+            LOG.exception("Cannot clean up after a failed build; what it holds stays counted as an orphan")
+            tracker.orphan(instance_uuid)
             reason = f"clean-up on {self._host.name} failed ({type(failure).__name__}: {failure}), not rescheduling"
             abort = errors.BuildAbort(instance_uuid=instance_uuid, reason=reason)
             raise _Failed(states.SPAWN_STEP, abort, final=True) from None

@@ -170,6 +170,7 @@ class Claim:
         self.resources = resources
         self.hardware = hardware
         self._give_back = give_back
+        self._kept = False
 
     @property
     def claimed_numa_topology(self) -> dict[str, Any] | None:
@@ -189,13 +190,17 @@ class Claim:
         """Give everything back; a second time does nothing."""
         self._give_back()
 
+    def keep(self) -> None:
+        """Hold on, whatever comes: who else holds it for the instance is not known."""
+        self._kept = True
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if exc_type is not None:
+        if exc_type is not None and not self._kept:
             self.abort()
 
     def __str__(self) -> str:

@@ -60,6 +60,21 @@ AGENT_OPTS = [
         "others compares the host with the database. 0 or less: only at start. Related: "
         "scheduler_tracks_instance_changes.",
     ),
+    cfg.IntOpt(
+        "driver_timeout",
+        default=60,
+        min=1,
+        help="Seconds that the driver may take to destroy a guest. After that what the guest holds stays counted on this "
+        "host as an orphan's, and the agent tries again with each audit. (How long a spawn may take the conductor says: "
+        "[conductor] spawn_timeout.)",
+    ),
+    cfg.IntOpt(
+        "failed_builds_expiry",
+        default=600,
+        min=1,
+        help="Seconds after a failed build until the failures of a host are forgotten, unless a build succeeds there "
+        "before. Until then the host is weighed down: see build_failure_weight_multiplier.",
+    ),
     cfg.StrOpt(
         "instances_path",
         default="/var/lib/fleet/instances",

@@ -34,7 +34,8 @@ class Host:
         with self._lock:
             known = self._trackers
             self._trackers = {
-                node: known.get(node) or ResourceTracker(self.name, node, self.policy.packs_numa_cells)
+                node: known.get(node)
+                or ResourceTracker(self.name, node, self.policy.packs_numa_cells, self.policy.forgive_after_s)
                 for node in nodes
             }
             return dict(self._trackers)
@@ -60,6 +61,14 @@ class Host:
     def release(self, instance_uuid: str) -> None:
         for tracker in self.trackers():
             tracker.release(instance_uuid)
+
+    def orphan(self, instance_uuid: str) -> None:
+        for tracker in self.trackers():
+            tracker.orphan(instance_uuid)
+
+    def alarm(self) -> str:
+        """Why the host takes no new builds, "" when it does."""
+        return "; ".join(tracker.alarm for tracker in self.trackers() if tracker.alarm)
 
     def superseded(self, reason: str) -> None:
         self._superseded(self.name, reason)

@@ -30,6 +30,8 @@ class HostPolicy:
     disk_allocation_ratio: float = DEFAULT_RATIOS["disk"]
     host_ip: str = ""
     packs_numa_cells: bool = False
+    #: Seconds after which a node's failed builds are forgotten.
+    forgive_after_s: float = 600.0
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> HostPolicy:
@@ -43,7 +45,13 @@ class HostPolicy:
             for kind, default in DEFAULT_RATIOS.items()
         }
         packing = conf.compute.packing_host_numa_cells_allocation_strategy
-        return cls(reserved=reserved, host_ip=conf.my_ip, packs_numa_cells=packing, **ratios)
+        return cls(
+            reserved=reserved,
+            host_ip=conf.my_ip,
+            packs_numa_cells=packing,
+            forgive_after_s=conf.failed_builds_expiry,
+            **ratios,
+        )
 
 
 def pci_devices(resources: Mapping[str, Any]) -> tuple[pci.PciDevice, ...]:

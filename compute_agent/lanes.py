@@ -64,6 +64,11 @@ class Lanes:
                 self._next(lane)
             return True
 
+    def busy(self, lane: str) -> bool:
+        """Whether anything runs or waits there."""
+        with self._changed:
+            return lane in self._lanes
+
     def cancel(self, lane: str) -> int:
         """Drop what has not begun in ``lane``; returns how many jobs that were."""
         with self._changed:

@@ -151,6 +151,15 @@ class Ledger:
         self._ask("instance_destroyed", lambda: self._conductor.instance_destroyed(context, instance_uuid, host))
         self._told.gone(context, host, instance_uuid)
 
+    def compare_instances(self, context: RequestContext, held: dict[str, list[str]]) -> dict[str, list[str]]:
+        """By host, which instances are worth another look. :raises Unanswered:"""
+        return self._ask("compare_instances", lambda: self._conductor.compare_instances(context, held))
+
+    def find_instance(self, context: RequestContext, host: str, uuid: str) -> Instance | None:
+        """The instance, if the ledger has it on ``host``. :raises Unanswered:"""
+        answer = self._ask("get_host_instances", lambda: self._conductor.get_host_instances(context, host, [uuid]))
+        return Instance.from_wire(answer[0]) if answer else None
+
     def get_host_instances(self, context: RequestContext, host: str) -> list[Instance]:
         """Asked without end: an agent that does not know its instances must not begin."""
         answer = self._patience.until_answered(

@@ -116,7 +116,8 @@ def build_agents(
     def serve(name: str, driver: ComputeDriver) -> ServedHost:
         host = Host(name, driver, policy, incarnation, superseded)
         lanes = Lanes(executor, conf.max_concurrent_builds)
-        manager = ComputeManager(host, ledger, Builder(host, ledger, notifications), lanes)
+        builder = Builder(host, ledger, notifications, destroy_limit_s=conf.driver_timeout)
+        manager = ComputeManager(host, ledger, builder, lanes)
         return ServedHost(host, server.get_server(host_transport, TOPIC, name, [manager], exchange), lanes)
 
     served = [serve(name, driver) for name, driver in load_drivers(conf, hosts).items()]

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent does first: bring its host, its driver's guests and the ledger to one view after whatever happened.
+"""Brings a host, its driver's guests and the ledger to one view: at the start, and where a comparison finds a difference.
+
+Nobody is at work on the instance meanwhile.
 
 | The ledger says      | Meaning                                   | Done                                          |
 |----------------------|-------------------------------------------|-----------------------------------------------|
-| building, spawning   | the agent died in the middle of a spawn   | guest destroyed, build handed back            |
+| building, spawning   | the agent died, or got no answer          | guest destroyed, build handed back            |
 | deleting             | the agent died before or while destroying | guest destroyed, ledger told                  |
 | anything else, here  | it lives here                             | tracked                                       |
 | nothing, guest ours  | its build went elsewhere meanwhile        | guest destroyed (fenced)                      |
@@ -11,6 +13,9 @@
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -36,15 +41,41 @@ def recover(context: RequestContext, host: Host, ledger: Ledger) -> None:
     :raises ledger.Unanswered: only when the agent is told to stop
     """
     host.set_nodes(host.driver.get_available_nodes(refresh=True))
-    instances = ledger.get_host_instances(context, host.name)
+    instances = {instance.uuid: instance for instance in ledger.get_host_instances(context, host.name)}
     guests = host.driver.get_per_instance_usage()
-    for uuid, usage in guests.items():
-        if usage.get("attempt") is not None and uuid not in {instance.uuid for instance in instances}:
-            LOG.warning("Destroying guest %s of attempt %s: its build went elsewhere", uuid, usage["attempt"])
-            _destroy(context, host, uuid)
-    for instance in instances:
+    for uuid in own_guests(guests) - instances.keys():
+        _fence(context, host, uuid, has_guest=True)
+    for instance in instances.values():
         _recover_instance(context, host, ledger, instance, instance.uuid in guests)
     LOG.info("Host %s has %d instances in the ledger and had %d guests", host.name, len(instances), len(guests))
+
+
+def settle(context: RequestContext, host: Host, ledger: Ledger, uuid: str) -> None:
+    """Of one instance, found different by a comparison and looked at again; in its lane, so that nobody is at it.
+
+    :raises ledger.Unanswered:
+    """
+    context = context.about(instance_uuid=uuid, host=host.name)
+    instance = ledger.find_instance(context, host.name, uuid)
+    guests = host.driver.get_per_instance_usage()
+    if instance is not None:
+        _recover_instance(context, host, ledger, instance, uuid in guests)
+    elif uuid in host.tracked() or uuid in own_guests(guests):
+        _fence(context, host, uuid, uuid in guests)
+
+
+def own_guests(guests: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Those that an agent of ours spawned."""
+    return {uuid for uuid, usage in guests.items() if usage.get("attempt") is not None}
+
+
+def _fence(context: RequestContext, host: Host, uuid: str, has_guest: bool) -> None:
+    """The ledger does not have it here. :param has_guest: one of ours"""
+    LOG.warning("Giving back what %s holds on %s, where the ledger does not have it", uuid, host.name)
+    if has_guest and not _destroy(context, host, uuid):
+        host.orphan(uuid)
+        return
+    host.release(uuid)
 
 
 def _recover_instance(context: RequestContext, host: Host, ledger: Ledger, instance: Instance, has_guest: bool) -> None:
@@ -69,18 +100,21 @@ def _finish_termination(
     if has_guest and not _destroy(context, host, instance.uuid):
         _track(host, instance, has_guest)
         return
+    host.release(instance.uuid)
     ledger.instance_destroyed(context, instance.uuid, host.name)
 
 
 def _hand_back(context: RequestContext, host: Host, ledger: Ledger, instance: Instance, has_guest: bool) -> None:
-    LOG.info("Handing back a build that this host was spawning when its agent ended")
+    LOG.info("Handing back a build that the ledger has spawning here, and nobody is at")
     where = (instance.uuid, instance.attempt, host.name, instance.node)
     if has_guest and not _destroy(context, host, instance.uuid):
         reason = f"its guest on {host.name} could not be destroyed after a restart, not rescheduling"
         abort = errors.BuildAbort(instance_uuid=instance.uuid, reason=reason)
+        host.orphan(instance.uuid)
         ledger.abort_build(context, *where, failure_record(AGENT_RESTART, abort, 0.0))
         return
-    restarted = AgentRestarted(f"The agent of {host.name} was restarted while the instance was spawning")
+    host.release(instance.uuid)
+    restarted = AgentRestarted(f"The agent of {host.name} was restarted, or cut off, while the instance was spawning")
     ledger.reschedule(context, *where, failure_record(AGENT_RESTART, restarted, 0.0), [])
 
 

@@ -100,21 +100,24 @@ class Reporter:
         self.send(self.audit())
 
     def send(self, reports: Sequence[HostReport]) -> None:
+        """Report the inventories, and which hosts take no builds for want of one."""
         context = fleet_context.new_context()
         hosts = self._hosts
-        for batch in batches(report for report in reports if report.host in hosts):
+        mine = [report for report in reports if report.host in hosts]
+        silent = hosts.keys() - {report.host for report in mine}
+        silent_with_alarm = [name for name in sorted(silent) if hosts[name].alarm()]
+        for batch, names in [*_with_names(batches(mine)), *([((), silent_with_alarm)] if silent_with_alarm else [])]:
             # A node that is not reported but still there (refused, not tracked) keeps its record.
-            names = {report.host for report in batch}
             nodes = {host: [tracker.node for tracker in hosts[host].trackers()] for host in names}
+            alarms = {host: hosts[host].alarm() for host in names}
             try:
-                answer = self._conductor.report_hosts(context, [report.to_wire() for report in batch], nodes)
+                answer = self._conductor.report_hosts(context, [report.to_wire() for report in batch], nodes, alarms)
             except UNKNOWN_OUTCOME as silence:
                 self._warn(silence)
                 return
             self._heard()
             for verdict in answer:
-                if not verdict["accepted"]:
-                    _refused(hosts[verdict["host"]], verdict["node"], verdict["reason"])
+                _hear(hosts[verdict["host"]], verdict["node"], "" if verdict["accepted"] else verdict["reason"])
 
     def _warn(self, silence: Exception) -> None:
         if not self._lost:
@@ -135,9 +138,15 @@ def registrations(hosts: Iterable[str], identities: Mapping[str, str], incarnati
     ]
 
 
-def _refused(host: Host, node: str, reason: str) -> None:
-    LOG.error("The report of %s:%s was refused: %s. There are no new claims on it.", host.name, node, reason)
-    host.tracker(node).suspend(f"the report of {host.name}:{node} was refused: {reason}")
+def _hear(host: Host, node: str, refusal: str) -> None:
+    tracker = host.tracker(node)
+    if refusal and not tracker.alarm:
+        LOG.error("The report of %s:%s was refused: %s. There are no new claims on it.", host.name, node, refusal)
+    tracker.refuse(refusal and f"the report of {host.name}:{node} was refused: {refusal}")
+
+
+def _with_names(found: Iterable[list[HostReport]]) -> list[tuple[list[HostReport], list[str]]]:
+    return [(batch, sorted({report.host for report in batch})) for batch in found]
 
 
 def batches(reports: Iterable[HostReport], size: int = REPORTS_A_CALL) -> list[list[HostReport]]:

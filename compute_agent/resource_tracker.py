@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
+import time
+from collections.abc import Callable
 
 from oslo_log import log as logging
 
@@ -17,6 +19,8 @@ from fleet.hardware.node import Hardware
 from fleet.objects import HostReport, Instance, numa, pci
 
 LOG = logging.getLogger(__name__)
+
+FORGIVE_AFTER_S = 600.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +39,7 @@ class _Held:
 
     resources: Resources
     hardware: Holding = NOTHING
+    orphan: bool = False
 
 
 class ResourceTracker:
@@ -42,15 +47,25 @@ class ResourceTracker:
 
     The lock guards everything below; under it there is arithmetic only, no driver, no RPC. Life of an instance here::
 
-        instance_claim ──▶ held ──▶ release (destroyed, or the claim aborted)
-        track (after a restart, from the ledger) ──▲
+        instance_claim ──▶ held ──▶ release (destroyed, or the claim aborted) ◀──┐
+        track (from the ledger) ──▲ └──▶ orphan (a clean-up failed) ──────────────┘
 
     The tracker is *disabled* until an inventory is there (claims hold nothing), and *suspended* while the last
-    inventory was refused (claims are refused).
+    inventory was refused, by the audit or by the ledger (claims are refused).
     """
 
-    def __init__(self, host: str, node: str, packing: bool = False) -> None:
-        """``packing``: claims take the fullest of the NUMA cells that will do, not the emptiest."""
+    def __init__(
+        self,
+        host: str,
+        node: str,
+        packing: bool = False,
+        forgive_after_s: float = FORGIVE_AFTER_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``packing``: claims take the fullest of the NUMA cells that will do, not the emptiest.
+
+        :param forgive_after_s: failed builds are forgotten so many seconds after the last one
+        """
         self.host = host
         self.node = node
         self._packing = packing
@@ -59,7 +74,11 @@ class ResourceTracker:
         self._stock = Stock()
         self._report: HostReport | None = None
         self._suspended = ""
+        self._refused = ""
         self._failed_builds = 0
+        self._failed_at = 0.0
+        self._forgive_after_s = forgive_after_s
+        self._clock = clock
 
     def instance_claim(self, instance: Instance, limits: claims.Limits, overhead_memory_mb: int = 0) -> claims.Claim:
         """Test all resources and hold them, in one step that no other claim can come between.
@@ -74,8 +93,8 @@ class ResourceTracker:
                 raise errors.StaleBuild(
                     instance_uuid=instance.uuid, attempt=instance.attempt, reason="it holds resources here already"
                 )
-            if self._suspended:
-                raise errors.ComputeResourcesUnavailable(reason=self._suspended)
+            if self._suspended or self._refused:
+                raise errors.ComputeResourcesUnavailable(reason=self._suspended or self._refused)
             if self._report is None:
                 return claims.NopClaim()
             request = claims.ClaimRequest(
@@ -110,6 +129,19 @@ class ResourceTracker:
             if self._held.get(instance_uuid) is held:
                 del self._held[instance_uuid]
 
+    def orphan(self, instance_uuid: str) -> None:
+        """The instance's build is over, but its guest may be there: it holds what it held until it is destroyed."""
+        with self._lock:
+            held = self._held.get(instance_uuid)
+            if held is not None:
+                # A value of its own, so that the claim's abort no longer finds what it gave.
+                self._held[instance_uuid] = dataclasses.replace(held, orphan=True)
+
+    def orphaned_memory_mb(self) -> int:
+        """What orphans hold that were built here; the ledger does not know them."""
+        with self._lock:
+            return sum(held.resources.memory_mb for held in self._held.values() if held.orphan)
+
     def set_report(self, report: HostReport | None, devices: tuple[pci.PciDevice, ...] = ()) -> None:
         """The audit's result, and all PCI devices; None means that the driver reports no resources for this node."""
         topology = numa.HostTopology.from_wire(report.numa_topology) if report else None
@@ -123,6 +155,28 @@ class ResourceTracker:
         with self._lock:
             self._suspended = reason
 
+    def refuse(self, reason: str) -> None:
+        """The ledger refused the last report; "" when it has taken one."""
+        with self._lock:
+            self._refused = reason
+
+    @property
+    def alarm(self) -> str:
+        """Why there are no new claims; "" when there are."""
+        with self._lock:
+            return self._suspended or self._refused
+
+    @property
+    def report(self) -> HostReport | None:
+        """The last good inventory."""
+        with self._lock:
+            return self._report
+
+    def held(self) -> Resources:
+        """What instances hold in all."""
+        with self._lock:
+            return self._held_resources()
+
     def view(self) -> View:
         with self._lock:
             total = _total(self._report) if self._report else Resources()
@@ -134,8 +188,11 @@ class ResourceTracker:
     def _hardware(self) -> Hardware:
         return self._stock.left(self._holdings())
 
+    def _held_resources(self) -> Resources:
+        return sum((held.resources for held in self._held.values()), Resources())
+
     def _used(self) -> Resources:
-        used = sum((held.resources for held in self._held.values()), Resources())
+        used = self._held_resources()
         if self._report is None:
             return used
         report = self._report
@@ -146,11 +203,14 @@ class ResourceTracker:
         """Count failures in a row: a host on which build after build fails is sick."""
         with self._lock:
             self._failed_builds = self._failed_builds + 1 if failed else 0
+            self._failed_at = self._clock()
 
     @property
     def failed_builds(self) -> int:
+        """In a row; forgiven after a while: a host that gets no builds could not show that it is well again."""
         with self._lock:
-            return self._failed_builds
+            forgiven = self._clock() - self._failed_at > self._forgive_after_s
+            return 0 if forgiven else self._failed_builds
 
 
 def _total(report: HostReport) -> Resources:

@@ -191,6 +191,7 @@ class Builder:
                 attempt=attempt,
                 deadline=row.deadline.isoformat() if row.deadline else None,
                 claim_within_s=self._limits.placing_timeout_s,
+                spawn_within_s=self._limits.spawn_timeout_s,
                 alternates=[each.to_wire() for each in alternates],
                 filter_properties=request_spec.populate_filter_properties(properties, place),
             )

@@ -52,13 +52,25 @@ class ConductorManager:
 
     @endpoint
     def report_hosts(
-        self, context: RequestContext, reports: list[dict[str, Any]], nodes: dict[fields.Name, list[fields.Name]]
+        self,
+        context: RequestContext,
+        reports: list[dict[str, Any]],
+        nodes: dict[fields.Name, list[fields.Name]],
+        alarms: dict[fields.Name, fields.LongText] | None = None,
     ) -> list[dict[str, Any]]:
-        return self._records.report_hosts(reports, nodes)
+        return self._records.report_hosts(reports, nodes, alarms)
 
     @endpoint
-    def get_host_instances(self, context: RequestContext, host: fields.Name) -> list[dict[str, Any]]:
-        return [instance.to_wire() for instance in self._records.host_instances(host)]
+    def get_host_instances(
+        self, context: RequestContext, host: fields.Name, uuids: list[fields.Uuid] | None = None
+    ) -> list[dict[str, Any]]:
+        return [instance.to_wire() for instance in self._records.host_instances(host, uuids)]
+
+    @endpoint
+    def compare_instances(
+        self, context: RequestContext, held: dict[fields.Name, list[fields.Uuid]]
+    ) -> dict[str, list[str]]:
+        return self._records.compare_instances(held)
 
     @endpoint
     def claim_instance(

@@ -56,10 +56,24 @@ class Records:
         return self._database.write(services.heartbeat, binary, host_names, incarnation, self._clock())
 
     def report_hosts(
-        self, reports: Sequence[Mapping[str, Any]], nodes: Mapping[str, Sequence[str]]
+        self,
+        reports: Sequence[Mapping[str, Any]],
+        nodes: Mapping[str, Sequence[str]],
+        alarms: Mapping[str, str] | None = None,
     ) -> list[dict[str, Any]]:
-        """Record inventories, each on its own: one that is refused does not hold back the others."""
+        """Record inventories, each on its own: one that is refused does not hold back the others.
+
+        :param alarms: why the agent of a host takes no builds, "" when it does
+        """
         answers = [self._report(report) for report in reports]
+        wrong = dict(alarms or {})
+        wrong.update({answer["host"]: answer["reason"] for answer in answers if not answer["accepted"]})
+        for host in self._database.read(services.alarms_to_change, wrong):
+            self._database.write(services.set_alarm, host, wrong[host], self._clock())
+            if wrong[host]:
+                LOG.error("Host %s is disabled until its inventory is good again: %s", host, wrong[host])
+            else:
+                LOG.info("Host %s is enabled again: its inventory is good", host)
         for host, names in nodes.items():
             for gone in self._database.write(hosts.remove_nodes_except, host, names, self._clock()):
                 LOG.info("Node %s:%s is no longer reported: removed", host, gone)
@@ -75,8 +89,15 @@ class Records:
         self._database.write(hosts.report, report, self._clock())
         return answer
 
-    def host_instances(self, host: str) -> list[Instance]:
-        return [instances.to_instance(row) for row in self._database.read(instances.on_host, host)]
+    def host_instances(self, host: str, uuids: Sequence[str] | None = None) -> list[Instance]:
+        """:param uuids: only these of them"""
+        only = () if uuids is None else (instances.INSTANCES.c.uuid.in_(uuids),)
+        rows = self._database.read(instances.list_where, instances.INSTANCES.c.host == host, *only)
+        return [instances.to_instance(row) for row in rows]
+
+    def compare_instances(self, held: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """By host, the instances that an agent should look at again: see :func:`fleet.db.instances.compare`."""
+        return self._database.read(instances.compare, held)
 
     def claim(
         self,

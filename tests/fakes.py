@@ -35,6 +35,7 @@ class FakeConductor:
         self.incarnations: dict[str, str] = {}
         self.reports: dict[tuple[str, str], HostReport] = {}
         self.nodes: dict[str, list[str]] = {}
+        self.alarms: dict[str, str] = {}
         self.refused_nodes: dict[str, str] = {}
         #: What ``reschedule`` and ``abort_build`` were told, by instance uuid.
         self.rescheduled: dict[str, dict[str, Any]] = {}
@@ -78,19 +79,37 @@ class FakeConductor:
         return self._serve("report_state", work)
 
     def report_hosts(
-        self, context: RequestContext, reports: list[dict[str, Any]], nodes: dict[str, list[str]]
+        self,
+        context: RequestContext,
+        reports: list[dict[str, Any]],
+        nodes: dict[str, list[str]],
+        alarms: dict[str, str],
     ) -> list[dict[str, Any]]:
         def work() -> list[dict[str, Any]]:
             self.nodes.update(nodes)
+            self.alarms.update(alarms)
             return [self._report(HostReport.from_wire(report)) for report in reports]
 
         return self._serve("report_hosts", work)
 
-    def get_host_instances(self, context: RequestContext, host: str) -> list[dict[str, Any]]:
+    def get_host_instances(
+        self, context: RequestContext, host: str, uuids: list[str] | None = None
+    ) -> list[dict[str, Any]]:
         def work() -> list[dict[str, Any]]:
-            return [row.to_wire() for row in self.rows.values() if row.host == host and row.vm_state != states.DELETED]
+            return [row.to_wire() for row in self._on_host(host) if uuids is None or row.uuid in uuids]
 
         return self._serve("get_host_instances", work)
+
+    def compare_instances(self, context: RequestContext, held: dict[str, list[str]]) -> dict[str, list[str]]:
+        def work() -> dict[str, list[str]]:
+            doubtful = {}
+            for host, uuids in held.items():
+                rows = self._on_host(host)
+                spawning = {row.uuid for row in rows if row.task_state == states.SPAWNING}
+                doubtful[host] = sorted({*uuids} ^ {row.uuid for row in rows} | spawning)
+            return doubtful
+
+        return self._serve("compare_instances", work)
 
     def claim_instance(
         self,
@@ -195,6 +214,9 @@ class FakeConductor:
         with self._lock:
             self.rows[row.uuid] = row
             return row
+
+    def _on_host(self, host: str) -> list[Instance]:
+        return [row for row in self.rows.values() if row.host == host and row.vm_state != states.DELETED]
 
     def _row(self, uuid: str) -> Instance:
         if uuid not in self.rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -77,6 +77,20 @@ def on_host(connection: sa.Connection, host: str) -> Sequence[sa.Row]:
 
 
 @failpoints.commits("conductor.take")
+def compare(connection: sa.Connection, held: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
+    """By host, the instances about which an agent may be mistaken: those that only one of the two, the ledger or the
+    agent (``held``), has there; and those that are being spawned, of which only the agent knows whether it is at them."""
+    columns = (INSTANCES.c.host, INSTANCES.c.uuid, INSTANCES.c.task_state)
+    found: dict[str, dict[str, str | None]] = {host: {} for host in held}
+    for row in connection.execute(sa.select(*columns).where(INSTANCES.c.host.in_(list(held)), _LIVE)):
+        found[row.host][row.uuid] = row.task_state
+    doubtful = {
+        host: set(uuids) ^ found[host].keys() | {uuid for uuid, task in found[host].items() if task == states.SPAWNING}
+        for host, uuids in held.items()
+    }
+    return {host: sorted(uuids) for host, uuids in doubtful.items() if uuids}
+
+
 def take(
     tx: Transaction, uuids: Sequence[str], attempt: int, step_deadline: datetime.datetime, now: datetime.datetime
 ) -> Sequence[sa.Row]:

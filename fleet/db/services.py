@@ -15,6 +15,9 @@ from fleet.db.engine import Transaction
 
 SERVICES = models.services
 COMPUTE = "fleet-compute"
+#: Begins the reason of what was disabled without an operator.
+AUTO = "AUTO: "
+REASON_LENGTH = 255
 
 
 def register(
@@ -134,6 +137,33 @@ def set_disabled(
     tx.execute(SERVICES.update().where(SERVICES.c.id == service.id).values(**values))
     tx.touch(SERVICES, service.id)
     return tx.execute(sa.select(SERVICES).where(SERVICES.c.id == service.id)).one()
+
+
+def alarms_to_change(connection: sa.Connection, alarms: Mapping[str, str]) -> list[str]:
+    """The hosts among ``alarms`` (by host, "" for none) whose agent's record shows something else."""
+    if not alarms:
+        return []
+    query = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.host.in_(list(alarms)))
+    return [row.host for row in connection.execute(query) if _with_alarm(row, alarms[row.host])]
+
+
+def set_alarm(tx: Transaction, host: str, alarm: str, now: datetime.datetime) -> None:
+    """Disable the host for as long as ``alarm`` is not ""; what an operator has disabled stays as it is."""
+    row = get(tx, host, COMPUTE, lock=True)
+    change = row and _with_alarm(row, alarm)
+    if change:
+        tx.execute(SERVICES.update().where(SERVICES.c.id == row.id).values(updated_at=now, **change))
+        tx.touch(SERVICES, row.id)
+
+
+def _with_alarm(row: sa.Row, alarm: str) -> dict[str, Any]:
+    """What there is to change; nova marks in the same way what it has disabled by itself."""
+    ours = (row.disabled_reason or "").startswith(AUTO)
+    if row.disabled and not ours:
+        return {}
+    shown = f"{AUTO}{alarm}"[:REASON_LENGTH] if alarm else None
+    changed = (bool(alarm), shown) != (row.disabled, row.disabled_reason)
+    return {"disabled": bool(alarm), "disabled_reason": shown} if changed and (alarm or ours) else {}
 
 
 def is_up(service: Any, now: datetime.datetime, down_time_s: float) -> bool:

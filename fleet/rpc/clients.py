@@ -131,12 +131,21 @@ class ConductorAPI(_API):
         return self._call(context, "report_state", binary=binary, hosts=hosts, incarnation=incarnation)
 
     def report_hosts(
-        self, context: RequestContext, reports: list[dict[str, Any]], nodes: dict[str, list[str]]
+        self,
+        context: RequestContext,
+        reports: list[dict[str, Any]],
+        nodes: dict[str, list[str]],
+        alarms: dict[str, str],
     ) -> list[dict[str, Any]]:
-        return self._call(context, "report_hosts", reports=reports, nodes=nodes)
+        return self._call(context, "report_hosts", reports=reports, nodes=nodes, alarms=alarms)
 
-    def get_host_instances(self, context: RequestContext, host: str) -> list[dict[str, Any]]:
-        return self._call(context, "get_host_instances", host=host)
+    def get_host_instances(
+        self, context: RequestContext, host: str, uuids: list[str] | None = None
+    ) -> list[dict[str, Any]]:
+        return self._call(context, "get_host_instances", host=host, uuids=uuids)
+
+    def compare_instances(self, context: RequestContext, held: dict[str, list[str]]) -> dict[str, list[str]]:
+        return self._call(context, "compare_instances", held=held)
 
     def claim_instance(
         self,

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-import uuid
+import logging
+import uuid as uuid_module
 
 import pytest
 
@@ -30,7 +31,7 @@ TAKEOVERS = [
 @pytest.mark.parametrize(("who", "identity", "silence_s", "taken"), TAKEOVERS, ids=[case[0] for case in TAKEOVERS])
 def test_who_may_take_a_host_over(conductor: Conductor, who: str, identity: str, silence_s: float, taken: bool) -> None:
     """A restart may; a second agent that was given a name in use is told who has it, and nothing of it is registered."""
-    machines = {"one": str(uuid.UUID(int=1)), "two": str(uuid.UUID(int=2))}
+    machines = {"one": str(uuid_module.UUID(int=1)), "two": str(uuid_module.UUID(int=2))}
     first = {"host": "h9", "binary": "fleet-compute", "topic": "compute", "pid": 7, "hostname": "m1"}
     conductor.records.register_services([{**first, "incarnation": "a", "identity": machines["one"]}])
     conductor.clock.advance(silence_s)
@@ -54,3 +55,51 @@ def test_an_agent_that_leaves_is_down_at_once(conductor: Conductor) -> None:
     assert ("down", "up") == (states["h1"], states["h2"])
     conductor.add_host("h1")
     assert "up" == conductor.operator.show_host("h1")["nodes"][0]["state"]
+
+
+def test_a_host_with_an_alarm_is_disabled_until_it_is_over(
+    conductor: Conductor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Operators see why; the alarm is told once, and its end enables the host."""
+    caplog.set_level(logging.INFO)
+    told = []
+    for alarm in ("memory_mb is -5", "memory_mb is -5", "", ""):
+        conductor.records.report_hosts([], {"h1": ["h1"]}, {"h1": alarm})
+        told.append(seen(conductor, "h1"))
+    off = ("disabled", "AUTO: memory_mb is -5")
+    assert [off, off, ("enabled", None), ("enabled", None)] == told
+    assert 2 == len([record for record in caplog.records if "Host h1 is" in record.getMessage()])
+
+
+def test_an_operators_word_outlasts_an_alarm(conductor: Conductor) -> None:
+    """What a person has disabled neither an alarm nor its end changes; nor does good news enable a new host."""
+    conductor.operator.update_service("h1", "fleet-compute", True, "broken fan")
+    for alarm in ("memory_mb is -5", ""):
+        conductor.records.report_hosts([], {"h1": ["h1"]}, {"h1": alarm})
+        assert ("disabled", "broken fan") == seen(conductor, "h1")
+
+
+def test_a_refused_report_is_an_alarm(conductor: Conductor) -> None:
+    """Also the conductor may find the fault."""
+    report = {"host": "h1", "node": "h1", "vcpus": 8, "memory_mb": 0, "local_gb": 100}
+    (answer,) = conductor.records.report_hosts([report], {"h1": ["h1"]}, {"h1": ""})
+    assert not answer["accepted"]
+    assert ("disabled", f"AUTO: {answer['reason']}") == seen(conductor, "h1")
+
+
+def test_the_ledger_tells_what_differs(conductor: Conductor) -> None:
+    """What only one of the two has, and what is being spawned; never what belongs to another host."""
+    there, lost, elsewhere = (conductor.place("h1") for _ in range(3))
+    for uuid in (there, lost):
+        conductor.claim(uuid, "h1")
+        conductor.finish(uuid, "h1")
+    conductor.claim(elsewhere, "h2")
+    unknown = str(uuid_module.UUID(int=7))
+    held = {"h1": [there, unknown], "h2": [elsewhere], "h3": []}
+    assert {"h1": sorted([lost, unknown]), "h2": [elsewhere]} == conductor.records.compare_instances(held)
+    assert [lost] == [each.uuid for each in conductor.records.host_instances("h1", [lost, elsewhere])]
+
+
+def seen(conductor: Conductor, host: str) -> tuple[str, str | None]:
+    (service,) = [each for each in conductor.operator.list_services() if each["host"] == host]
+    return service["status"], service["disabled_reason"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from compute_agent import recovery
+from compute_agent import comparison, recovery
 from compute_agent.build import Builder as AgentBuilder
 from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
 from compute_agent.host import Host
@@ -161,7 +161,7 @@ def start_agent(world: World, bus: Bus, hypervisor: Hypervisor, host_name: str, 
     host = Host(host_name, hypervisor, HostPolicy(ram_allocation_ratio=1.0), incarnation, superseded)
     lanes = Lanes(Executor(world, process), slots=2)
     process.endpoints = [
-        ComputeManager(host, ledger, AgentBuilder(host, ledger, Notifications(None), world.seconds), lanes)
+        ComputeManager(host, ledger, AgentBuilder(host, ledger, Notifications(None), world.seconds, _no_threads), lanes)
     ]
     reporter = Reporter(conductor, patience, [host], incarnation)
 
@@ -174,10 +174,16 @@ def start_agent(world: World, bus: Bus, hypervisor: Hypervisor, host_name: str, 
         process.serving = True  # type: ignore[attr-defined]
         _every(world, process, HEARTBEAT_S, "heartbeat", reporter.heartbeat)
         _every(world, process, REPORT_S, "report", reporter.report)
+        _every(world, process, REPORT_S, "compare", lambda: comparison.compare([(host, lanes)], ledger))
 
     world.spawn(process, "begin", begin)
     process.host = host  # type: ignore[attr-defined]
     return process
+
+
+def _no_threads(context: RequestContext, limit_s: float | None, work: Callable[[], Any]) -> Any:
+    """Here a driver that hangs is a coroutine that sleeps; the sweeper is the one to notice."""
+    return work()
 
 
 def _every(world: World, process: Process, seconds: float, name: str, work: Callable[[], object]) -> None:

@@ -7,16 +7,20 @@ import dataclasses
 import logging
 import threading
 import uuid
+from collections.abc import Callable
+from concurrent import futures
 from typing import Any
 
 from oslo_config import cfg
 
+from compute_agent import comparison
 from compute_agent import conf as agent_conf
 from compute_agent.build import Builder, BuildOrder
 from compute_agent.claims import Limits
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.host import Host
 from compute_agent.inventory import HostPolicy
+from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger, Patience
 from compute_agent.notifications import Notifications
 from compute_agent.reporter import Reporter
@@ -89,6 +93,23 @@ class Pauses(threading.Event):
         return self.is_set()
 
 
+class ThreadExecutor(futures.Executor):
+    """A thread for each job, as lanes expect it: they submit under their lock."""
+
+    def __init__(self) -> None:
+        self.started: list[threading.Thread] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> futures.Future[Any]:
+        thread = threading.Thread(target=fn, args=args, kwargs=kwargs)
+        self.started.append(thread)
+        thread.start()
+        return futures.Future()
+
+    def join(self) -> None:
+        for thread in self.started:
+            thread.join()
+
+
 @dataclasses.dataclass
 class Stand:
     """One host on the fake driver with a conductor in memory."""
@@ -101,6 +122,13 @@ class Stand:
     reporter: Reporter
     stopping: Pauses
     superseded: list[str]
+
+    def compare(self) -> int:
+        """Compare with the ledger and settle at once what differs; how many instances that was."""
+        executor = ThreadExecutor()
+        looked_at = comparison.compare([(self.host, Lanes(executor, slots=0))], self.ledger)
+        executor.join()
+        return looked_at
 
     @property
     def tracker(self) -> ResourceTracker:

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 import oslo_messaging
 import pytest
+from oslo_config import cfg
 
 from compute_agent.build import BuildOrder, failure_record
 from compute_agent.claims import Limits, Resources
 from compute_agent.drivers.fake import FakeDriver
 from fleet import errors, states
+from fleet.context import RequestContext
 from fleet.objects import Image, Instance
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST, Stand
@@ -212,13 +215,85 @@ def test_a_call_of_unknown_outcome_is_asked_again(method: str, done: bool, error
     assert [instance.uuid] == stand.driver.list_instance_uuids()
 
 
-def test_a_claim_without_any_answer_is_let_go(caplog: pytest.LogCaptureFixture) -> None:
-    """When the time for the claim is over nothing is spawned and nothing held; the sweeper does the rest."""
+@pytest.mark.parametrize("done", [pytest.param(True, id="recorded"), pytest.param(False, id="not recorded")])
+def test_a_claim_without_any_answer_is_held_until_the_ledger_is_compared(
+    done: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is spawned, but the ledger may hold the room, so that this host does, too; the comparison settles it."""
     stand = builders.a_stand()
-    stand.conductor.script("claim_instance", TIMEOUT, times=1000)
-    stand.build(placed(stand))
+    stand.conductor.script("claim_instance", TIMEOUT, times=10, done=done)
+    instance = placed(stand)
+    stand.build(instance)
     assert "finish_build" not in stand.conductor.calls
     assert any("Letting go of this build" in line for line in builders.lines(caplog, logging.WARNING))
+    assert Resources(512, 10, 1) == stand.tracker.view().used
+
+    assert 1 == stand.compare()
+    assert_nothing_left(stand)
+    assert done == (instance.uuid in stand.conductor.rescheduled)
+    assert (1 if done else 0) == stand.conductor.rows[instance.uuid].attempt - 1
+
+
+class HungDriver(FakeDriver):
+    """Its spawns end when ``gate`` opens; whether it can destroy what it is spawning is up to the test."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self.gate = threading.Event()
+        self.destroys = True
+        super().__init__(conf, pause=lambda seconds: self.gate.wait())
+
+    def destroy(self, context: RequestContext, instance_uuid: str) -> None:
+        if not self.destroys:
+            raise RuntimeError("the hypervisor is locked")
+        super().destroy(context, instance_uuid)
+
+
+def a_hung_stand() -> tuple[builders.Stand, HungDriver]:
+    conf = builders.a_conf(fake={"spawn_delay": 1.0}, reserved_host_memory_mb=0)
+    driver = HungDriver(conf)
+    return builders.a_stand(conf, driver), driver
+
+
+def test_a_spawn_that_hangs_ends_at_its_limit() -> None:
+    """The driver confirms that nothing is left: the room is free again, and the build goes to another host."""
+    stand, driver = a_hung_stand()
+    instance = placed(stand)
+    stand.build(instance, spawn_within_s=0.05)
+    failure = stand.conductor.rescheduled[instance.uuid]["failure"]
+    assert ("spawn", "SpawnTimeout") == (failure["step"], failure["code"])
+    assert 1 == stand.tracker.failed_builds
+    assert_nothing_left(stand)
+    driver.gate.set()
+
+
+def test_what_a_hung_spawn_may_hold_is_held_until_it_is_gone() -> None:
+    """The driver cannot destroy it: no other host is tried, the room stays taken and is reported as an orphan's."""
+    stand, driver = a_hung_stand()
+    driver.destroys = False
+    instance = placed(stand)
+    stand.build(instance, spawn_within_s=0.05)
+    assert "not rescheduling" in stand.conductor.aborted[instance.uuid]["failure"]["message"]
+    assert Resources(512, 10, 1) == stand.tracker.view().used
+    stand.reporter.report()
+    assert 512 == stand.conductor.reports[HOST, HOST].orphaned_memory_mb
+    assert Resources(512, 10, 1) == stand.tracker.view().used
+
+    stand.compare()
+    assert Resources(512, 10, 1) == stand.tracker.view().used
+    driver.destroys = True
+    stand.compare()
+    assert_nothing_left(stand)
+    stand.reporter.report()
+    assert 0 == stand.conductor.reports[HOST, HOST].orphaned_memory_mb
+    driver.gate.set()
+
+
+def test_an_order_whose_turn_comes_too_late_is_dropped() -> None:
+    """The conductor has given the build to somebody else by then: the ledger is not even asked."""
+    stand = builders.a_stand()
+    order = builders.an_order(placed(stand), claim_within_s=5.0)
+    stand.builder.run(builders.a_context(), order, arrived=stand.builder.clock() - 6)
+    assert [] == stand.conductor.calls
     assert_nothing_left(stand)
 
 

@@ -111,6 +111,26 @@ def test_a_refused_inventory_stops_claims_until_it_is_mended(caplog: pytest.LogC
     stand.tracker.instance_claim(builders.an_instance(), Limits())
 
 
+def test_an_inventory_that_shrinks_below_what_is_held_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """One error however often it is seen, the ledger is told why; a smaller one that still suffices is taken."""
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    driver = ShiftingDriver(conf)
+    driver.resources = dict(GOOD)
+    stand = builders.a_stand(conf, driver)
+    stand.tracker.instance_claim(builders.an_instance(flavor=builders.a_flavor(memory_mb=6000)), Limits())
+    for memory_mb in (3000, 3000):
+        driver.resources = {**GOOD, "memory_mb": memory_mb}
+        stand.reporter.report()
+    (line,) = builders.lines(caplog, logging.ERROR)
+    assert "memory_mb has shrunk from 8192 to 3000, of which 0 are reserved; instances hold 6000" in line
+    assert "has shrunk from 8192 to 3000" in stand.conductor.alarms[HOST]
+    assert {} == stand.conductor.reports
+    driver.resources = {**GOOD, "memory_mb": 4000}
+    stand.reporter.report()
+    assert 4000 == stand.conductor.reports[HOST, HOST].memory_mb
+    assert "" == stand.conductor.alarms[HOST]
+
+
 def test_a_node_without_resources_is_not_reported() -> None:
     """A driver that cannot tell is not tracked and not reported."""
     conf = builders.a_conf()

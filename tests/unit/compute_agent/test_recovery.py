@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import oslo_messaging
 import pytest
 
-from compute_agent import recovery
+from compute_agent import comparison, recovery
 from compute_agent.claims import Resources
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.drivers.guest_record import GuestRecord
+from compute_agent.lanes import Lanes
 from fleet import states
 from fleet.objects import Image, Instance
 from tests.unit.compute_agent import builders
@@ -140,3 +142,55 @@ def test_guests_survive_their_agent_when_they_are_persisted(tmp_path: Any) -> No
     second.init_host(HOST)
     assert {instance.uuid: GuestRecord.of(instance).usage()} == second.get_per_instance_usage()
     assert states.RUNNING == second.get_info(instance.uuid).state
+
+
+COMPARED = [
+    ("a guest of ours that the ledger has elsewhere", {"host": "h2"}, True, True, 0),
+    ("a claim that the ledger has not", {"host": None}, True, False, 0),
+    ("a guest of ours that nobody knows", None, False, True, 0),
+    ("an instance that is only in the ledger", {"vm_state": "active", "task_state": None}, False, False, 512),
+    ("a spawn that nobody is at", {"vm_state": "building", "task_state": "spawning"}, True, True, 0),
+    ("no difference", {"vm_state": "active", "task_state": None}, True, True, 512),
+]
+
+
+@pytest.mark.parametrize(("what", "row", "held", "guest", "used"), COMPARED, ids=[case[0] for case in COMPARED])
+def test_a_comparison_brings_host_and_ledger_together(
+    what: str, row: dict[str, Any] | None, held: bool, guest: bool, used: int
+) -> None:
+    """Whatever was lost between them; a second comparison finds nothing more to do."""
+    stand = builders.a_stand()
+    instance = builders.an_instance(**CLAIMED)
+    if row is not None:
+        stand.conductor.put(instance, **{"vm_state": "active", "task_state": None, **row})
+    if held:
+        stand.tracker.track(instance)
+    if guest:
+        with_guest(stand, instance)
+    stand.compare()
+    assert used == stand.tracker.view().used.memory_mb
+    assert (1 if used and guest else 0) == len(stand.driver.list_instance_uuids())
+    assert 0 == stand.compare()
+
+
+def test_an_instance_that_is_being_worked_on_is_not_compared() -> None:
+    """What is under way is not a difference: the work itself ends it."""
+    stand = builders.a_stand()
+    instance = builders.an_instance(**CLAIMED)
+    stand.tracker.track(instance)
+    executor = builders.ThreadExecutor()
+    lanes, gate = Lanes(executor, slots=0), threading.Event()
+    lanes.submit(instance.uuid, gate.wait)
+    assert 0 == comparison.compare([(stand.host, lanes)], stand.ledger)
+    gate.set()
+    executor.join()
+    assert 512 == stand.tracker.view().used.memory_mb
+
+
+def test_a_comparison_without_an_answer_changes_nothing() -> None:
+    """The conductor is away: the next audit tries again."""
+    stand = builders.a_stand()
+    stand.tracker.track(builders.an_instance(**CLAIMED))
+    stand.conductor.script("compare_instances", oslo_messaging.MessagingTimeout(), times=100)
+    assert 0 == stand.compare()
+    assert 512 == stand.tracker.view().used.memory_mb

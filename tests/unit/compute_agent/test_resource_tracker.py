@@ -11,6 +11,7 @@ from compute_agent.claims import Limits, NopClaim, Resources
 from compute_agent.resource_tracker import ResourceTracker
 from fleet import errors
 from tests.unit.compute_agent import builders
+from tests.unit.compute_agent.builders import HOST
 
 
 def test_a_claim_is_held_after_its_with() -> None:
@@ -120,4 +121,15 @@ def test_failed_builds_count_until_one_succeeds() -> None:
     tracker.build_ended(failed=True)
     assert 2 == tracker.failed_builds
     tracker.build_ended(failed=False)
+    assert 0 == tracker.failed_builds
+
+
+def test_failed_builds_are_forgiven_after_a_while() -> None:
+    """A host that is weighed down gets no builds by which it could show that it is well again."""
+    clock = builders.SteppingClock()
+    tracker = ResourceTracker(HOST, HOST, forgive_after_s=600, clock=clock)
+    tracker.build_ended(failed=True)
+    tracker.build_ended(failed=True)
+    assert 2 == tracker.failed_builds
+    clock.now = 601
     assert 0 == tracker.failed_builds
