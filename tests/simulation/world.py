@@ -54,6 +54,7 @@ class World:
         self._tasks: list[Task] = []
         self._timers: list[tuple[datetime.datetime, Callable[[], None]]] = []
         self._current: Task | None = None
+        self._loop = greenlet.getcurrent()
 
     # For code that runs in the world
 
@@ -100,7 +101,7 @@ class World:
             except Killed:
                 pass
 
-        self._tasks.append(Task(process, name, greenlet.greenlet(body), lambda: True, endless=endless))
+        self._tasks.append(Task(process, name, greenlet.greenlet(body, self._loop), lambda: True, endless=endless))
 
     def after(self, seconds: float, act: Callable[[], None]) -> None:
         self._timers.append((self.now + datetime.timedelta(seconds=seconds), act))
