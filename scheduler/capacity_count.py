@@ -131,7 +131,7 @@ class Survey:
     def answer(self) -> dict[str, Any]:
         """``docs/explain.md``, section capacity."""
         measured, bound = [], numpy.full(len(self.keys), math.inf)
-        for each, numbers in sorted(self.numbers, key=lambda pair: not pair[1].scales):
+        for each, numbers in sorted(self.numbers, key=lambda pair: pair[1].rank):
             fits = self.supervision.ask("Filter", each, _fits, numbers, bound, len(self.keys))
             if fits is not None:
                 measured.append(_Measured(numbers, fits))

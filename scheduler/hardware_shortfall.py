@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,8 +34,14 @@ class HardwareShortfall(Shortfall):
     known: Sequence[Hardware | None] = ()
     wanted: Wanted = dataclasses.field(default_factory=Wanted)
     lacking: Callable[[Hardware], Sequence[Lack]] = lambda hardware: ()
+    with_cells: bool = False
 
     scales = False
+
+    @property
+    def rank(self) -> int:
+        """Cells are fitted with the devices that must be near."""
+        return 2 if self.with_cells else 1
 
     def lacks(self) -> numpy.ndarray:
         """The missing parts of all that a host lacks, added up, in parts of what is asked."""
@@ -85,6 +92,7 @@ class HardwareShortfall(Shortfall):
 
 
 _NONE = Hardware()
+_PLURAL = re.compile(r"\b(device|CPU|cell|vcpu|core)s\b")
 
 
 def _described(lack: Lack, for_ever: bool) -> dict[str, Any]:
@@ -92,6 +100,8 @@ def _described(lack: Lack, for_ever: bool) -> dict[str, Any]:
     of = f"{lack.unit} of {lack.resource}" if lack.unit else lack.resource
     there = "" if lack.total is None else f" of {plain(lack.total)}"
     where = f" {lack.place}" if lack.place else ""
+    if lacks == 1 and not lack.unit:
+        of = _PLURAL.sub(r"\1", of, count=1)
     text = f"lacks {plain(lacks)} {of}{where}: free {plain(lack.free)}{there}, asked {plain(lack.asked)}"
     text = f"{text}; even when it is empty" if for_ever else text
     used = None if lack.total is None else lack.total - lack.free

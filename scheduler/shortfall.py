@@ -32,6 +32,11 @@ class Shortfall:
     #: Whether an instance twice as large would ask for twice as much, and fit where twice as much is left.
     scales = True
 
+    @property
+    def rank(self) -> int:
+        """Of resources that allow as many, the one of the lowest rank binds: the others may count it in."""
+        return 0 if self.scales else 1
+
     @classmethod
     def of(
         cls,

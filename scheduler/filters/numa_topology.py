@@ -68,7 +68,7 @@ class NUMATopologyFilter(ColumnFilter):
         asked, limit, free = _cpus(known, request.numa_topology)
         lacking = functools.partial(_lacking, request.numa_topology, request.pci_requests, threads)
         return HardwareShortfall(
-            "NUMA cells", "CPUs", asked, limit, limit - free, limit, None, known, domain.wanted(request), lacking
+            "NUMA cells", "CPUs", asked, limit, limit - free, limit, None, known, domain.wanted(request), lacking, True
         )
 
 
