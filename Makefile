@@ -13,7 +13,7 @@ BROKER ?= local
 DB ?= sqlite
 HOSTS ?= 5
 
-.PHONY: help demo up test lint format unit functional amqp simulation bench servers sample constraints clean
+.PHONY: help demo up test lint format unit functional amqp simulation chaos bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -47,6 +47,9 @@ amqp: $(STAMP) servers ## the daemons on a private RabbitMQ and PostgreSQL
 
 simulation: $(STAMP) ## ten thousand seeds of the trio in one thread; a seed that fails prints its history
 	@$(BIN)/python -m tests.simulation --seeds 10000
+
+chaos: $(STAMP) servers ## every fault there is, on real daemons; half an hour (ONLY='broker:*' SEED=7 JSON=FILE)
+	@$(BIN)/python -m tests.chaos $(if $(ONLY),--only '$(ONLY)') $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))
 
 bench: $(STAMP) ## figures as JSON lines
 	@$(BIN)/python -m tests.bench

@@ -88,24 +88,23 @@ class Trio:
         self.database_url = database_url
         self.instances_path = directory / "instances"
         self.config_file = directory / "fleet.conf"
-        self.config_file.write_text(
-            _CONFIG.format(
-                transport_url=transport_url,
-                database_url=database_url,
-                instances_path=self.instances_path,
-                default=default,
-                fake=fake,
-                conductor=conductor,
-                more=more,
-                debug=debug,
-            )
+        config = _CONFIG.format(
+            transport_url=transport_url,
+            database_url=database_url,
+            instances_path=self.instances_path,
+            default=default,
+            fake=fake,
+            conductor=conductor,
+            more=more,
+            debug=debug,
         )
+        self.config_file.write_text(config)
+        client_file = directory / "client.conf"
+        client_file.write_text(config.replace(transport_url, direct_url) if direct_url else config)
         self._commands: dict[str, list[str]] = {}
         self._processes: dict[str, subprocess.Popen] = {}
-        conf = fleet_conf.load_config(["--config-file", str(self.config_file)], prog="tests", conf=cfg.CONF)
-        self._transport = oslo_messaging.get_rpc_transport(
-            conf, url=direct_url or None, allowed_remote_exmods=transport.ALLOWED_REMOTE_EXMODS
-        )
+        conf = fleet_conf.load_config(["--config-file", str(client_file)], prog="tests", conf=cfg.CONF)
+        self._transport = transport.get_transport(conf)
         self.tasks = ComputeTaskAPI(self._transport, conf)
         self.scheduler = SchedulerAPI(self._transport, conf)
         self._host_transport = transport.get_host_transport(conf, self._transport)

@@ -6,7 +6,9 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import logging
 import pathlib
+import signal
 import sys
 import tempfile
 import time
@@ -18,6 +20,8 @@ from tests.chaos.run import Result, Scenario, clear, play
 
 def main(argv: list[str] | None = None) -> int:
     given = _parse(argv)
+    # Whoever ends us ends our servers and daemons too: they are in sessions of their own.
+    signal.signal(signal.SIGTERM, lambda *_signal: sys.exit(143))
     chosen = [each for each in scenarios.ALL if _wanted(each, given)]
     if given.list:
         for each in chosen:
@@ -43,6 +47,9 @@ def main(argv: list[str] | None = None) -> int:
 def _run(directory: pathlib.Path, chosen: list[Scenario], given: argparse.Namespace) -> list[Result]:
     results: list[Result] = []
     with world.opened(directory) as trio:
+        # Answers that come after their caller has given up are what these scenarios are about.
+        for name in ("oslo_messaging", "oslo.messaging", "amqp"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         _warm_up(trio, 60 if given.short else 200)
         baseline = figures.of_all(trio)
         for _round in range(given.repeat):

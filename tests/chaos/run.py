@@ -74,13 +74,11 @@ def play(world: World, scenario: Scenario, seed: int, baseline: Mapping[str, fig
         try:
             scenario.hurt(world, random.Random(f"{seed}/{scenario.name}"))
         except Exception as unmet:
-            verdict.note(f"the scenario itself: {type(unmet).__name__}: {unmet}")
-            traceback.print_exc()
+            verdict.note(f"the scenario itself: {_in_a_line(unmet)}")
         try:
             ended = _judge(world, verdict, written, baseline)
         except Exception as unmet:
-            verdict.note(f"the world did not come to rest: {type(unmet).__name__}: {unmet}")
-            traceback.print_exc()
+            verdict.note(f"the world did not come to rest: {_in_a_line(unmet)}")
     return Result(scenario.name, seed, time.monotonic() - began, verdict, ended, figures.of_all(world))
 
 
@@ -101,6 +99,11 @@ def _judge(
     _patiently(verdict, "I9", lambda: list(figures.queues_are_empty(world)))
     _patiently(verdict, "I9", lambda: list(figures.back_to(baseline, figures.of_all(world))))
     return ended
+
+
+def _in_a_line(failure: Exception) -> str:
+    where = traceback.extract_tb(failure.__traceback__)[-1]
+    return f"{type(failure).__name__}: {' '.join(str(failure).split())[:300]} ({where.name}, line {where.lineno})"
 
 
 _STATES = ("active", "error", "deleted", "building")

@@ -8,13 +8,27 @@ import dataclasses
 import json
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import amqp
 
-#: ``control_exchange``.
-EXCHANGE = "fleet"
+#: ``control_exchange``, and the exchange of what is sent to one host.
+EXCHANGE, HOST_EXCHANGE = "fleet", "fleet_hosts"
+_OF_BUILDS = {
+    "build_instances",
+    "select_destinations",
+    "build_and_run_instance",
+    "claim_instance",
+    "finish_build",
+    "reschedule",
+    "abort_build",
+    "terminate_instances",
+    "terminate_instance",
+    "instance_destroyed",
+}
+#: How a copy is known from what the daemons have sent themselves.
+COPY = "copy"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,11 +37,17 @@ class Sent:
 
     routing_key: str
     body: bytes
-    properties: dict[str, Any]
 
-    def envelope(self) -> dict[str, Any]:
-        """What oslo.messaging put into it."""
-        return json.loads(json.loads(self.body)["oslo.message"])
+    @classmethod
+    def of(cls, message: Any) -> Sent:
+        """What py-amqp has received."""
+        body = message.body.encode() if isinstance(message.body, str) else bytes(message.body)
+        return cls(message.delivery_info["routing_key"], body)
+
+    @property
+    def is_of_a_build(self) -> bool:
+        message = json.loads(json.loads(self.body)["oslo.message"])
+        return message.get("method") in _OF_BUILDS
 
     def renamed(self) -> Sent:
         """The same order under another id: a repetition that the receiver's memory of ids does not recognise."""
@@ -53,59 +73,73 @@ class Wire:
             with contextlib.suppress(OSError, amqp.exceptions.AMQPError):
                 connection.close()
 
-    def send(self, routing_key: str, body: bytes, **properties: Any) -> None:
-        """One message, as anybody with the password may send it."""
-        self.send_all([Sent(routing_key, body, {"content_type": "application/json", **properties})])
-
-    def send_all(self, messages: list[Sent]) -> None:
+    def send(self, messages: Iterable[Sent]) -> None:
+        """As anybody with the password may."""
         with self.channel() as channel:
             for each in messages:
-                message = amqp.Message(each.body, content_encoding="utf-8", **each.properties)
-                channel.basic_publish(message, EXCHANGE, each.routing_key)
+                _publish(channel, each)
 
     def delete_queue(self, name: str) -> None:
         with self.channel() as channel:
             channel.queue_delete(name)
 
     @contextlib.contextmanager
-    def tapped(self) -> Iterator[list[Sent]]:
-        """Every message that is routed meanwhile, answers excepted."""
+    def tapped(self, echo: int = 0) -> Iterator[list[Sent]]:
+        """Every message about builds that is routed meanwhile; each is sent again ``echo`` times at once.
+
+        Every other copy has an id of its own. Not heard: answers, requests (one that comes again is a new request), and
+        what agents tell of themselves (too much to be sent fifty times, and the same each time).
+        """
         heard: list[Sent] = []
+        echoed = 0
 
         def note(message: Any) -> None:
-            key = message.delivery_info["routing_key"]
-            properties = {name: message.properties[name] for name in ("content_type",) if name in message.properties}
-            body = message.body.encode() if isinstance(message.body, str) else bytes(message.body)
-            heard.append(Sent(key, body, properties))
+            if message.properties.get("message_id") != COPY and (sent := Sent.of(message)).is_of_a_build:
+                heard.append(sent)
 
-        with self.channel() as channel:
+        def send_again() -> None:
+            nonlocal echoed
+            fresh, echoed = heard[echoed:], len(heard)
+            for sent in fresh:
+                for number in range(echo):
+                    _publish(out, sent if number % 2 else sent.renamed())
+
+        # Two connections: what is sent while messages are being delivered would be delivered in the middle of it.
+        with self.channel() as channel, self.channel() as out:
             queue = channel.queue_declare("", exclusive=True).queue
-            channel.queue_bind(queue, EXCHANGE, "#")
+            for exchange in (EXCHANGE, HOST_EXCHANGE):
+                channel.queue_bind(queue, exchange, "#")
             channel.basic_consume(queue, callback=note, no_ack=True)
-            with _draining(channel.connection):
+            with _draining(channel.connection, send_again):
                 yield heard
 
     @contextlib.contextmanager
-    def robbed(self, *queues: str) -> Iterator[list[str]]:
-        """Of the messages in ``queues`` some are taken away and never seen again: whose turn it is to be delivered."""
-        stolen: list[str] = []
+    def robbed(self, *queues: str) -> Iterator[list[Sent]]:
+        """Of the messages in ``queues`` some never arrive: one consumer more takes its turn, and keeps what it gets."""
+        stolen: list[Sent] = []
         with self.channel() as channel:
             for queue in queues:
-                channel.basic_consume(
-                    queue, callback=lambda message: stolen.append(message.delivery_info["routing_key"]), no_ack=True
-                )
+                channel.basic_consume(queue, callback=lambda message: stolen.append(Sent.of(message)), no_ack=True)
             with _draining(channel.connection):
                 yield stolen
 
 
+def _publish(channel: Any, sent: Sent) -> None:
+    message = amqp.Message(sent.body, content_type="application/json", content_encoding="utf-8", message_id=COPY)
+    exchange = HOST_EXCHANGE if sent.routing_key.startswith("compute.") else EXCHANGE
+    channel.basic_publish(message, exchange, sent.routing_key)
+
+
 @contextlib.contextmanager
-def _draining(connection: Any) -> Iterator[None]:
+def _draining(connection: Any, then: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Deliver what comes, in a thread; ``then`` is called after each delivery."""
     stop = threading.Event()
 
     def drain() -> None:
         while not stop.is_set():
             try:
                 connection.drain_events(timeout=0.2)
+                then()
             except TimeoutError:
                 continue
             except (OSError, amqp.exceptions.AMQPError):

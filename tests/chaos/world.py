@@ -30,13 +30,14 @@ BUILD_TIMEOUT_S = 40
 _DEFAULT = f"""\
 rpc_response_timeout = 5
 long_rpc_timeout = 10
-service_down_time = 5
+service_down_time = 9
 instance_build_timeout = {BUILD_TIMEOUT_S}
 compute_driver = unruly_driver.UnrulyDriver
 update_resources_interval = 3
 claim_timeout = 5
 executor_thread_pool_size = 16
 agent_threads = 32
+scheduler_booking_timeout = 20
 scheduler_available_filters = unruly_filter.UnrulyFilter
 scheduler_default_filters = RetryFilter,AvailabilityZoneFilter,CoreFilter,RamFilter,DiskFilter,ComputeFilter,\
 ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,SpecifiedHostFilter,TightLimitsFilter,UnrulyFilter
@@ -169,7 +170,8 @@ class World:
 
     def sql(self, statement: str, **values: Any) -> None:
         """Past the proxy."""
-        with self.engine.begin() as connection:
+        writer = self.engine.execution_options(isolation_level="READ COMMITTED")
+        with writer.begin() as connection:
             connection.execute(sa.text(statement), values)
 
     # Builds

@@ -4,8 +4,15 @@
 from __future__ import annotations
 
 from tests.chaos.run import Scenario
-from tests.chaos.scenarios import kills
+from tests.chaos.scenarios import broker, contention, database, hosts, kills, messages, plugins, signals
 
 ALL: list[Scenario] = [
     *kills.SCENARIOS,
+    *signals.SCENARIOS,
+    *broker.SCENARIOS,
+    *database.SCENARIOS,
+    *messages.SCENARIOS,
+    *contention.SCENARIOS,
+    *hosts.SCENARIOS,
+    *plugins.SCENARIOS,
 ]

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The most telling faults of ``make chaos``, as a part of every test run."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.mark.timeout(400)
+def test_the_short_fault_suite(rabbitmq_url: str, postgresql_url: str) -> None:
+    """All invariants hold, whatever is done. It has servers of its own, because it kills them.
+
+    The fixtures only say whether there are servers to be had.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.chaos", "--short"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert 0 == done.returncode, done.stdout[-8000:] + done.stderr[-2000:]

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The broker goes away, comes back, falls silent, is full, or has lost a queue."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from tests.chaos.run import Scenario
+from tests.chaos.world import HOSTS, World
+
+
+def restart_idle(world: World, chance: random.Random) -> None:
+    """The broker is restarted while nothing is under way; builds follow at once."""
+    world.broker.stop()
+    world.broker.start()
+    world.boot_until_told(6)
+    world.settle()
+
+
+def kill_with_backlog(world: World, chance: random.Random) -> None:
+    """kill -9 of the broker while builds are at every step."""
+    world.unruly({"host": "*", "do": "hang", "seconds": 0.5})
+    for _request in range(6):
+        world.boot(5)
+    time.sleep(chance.uniform(0, 1))
+    world.broker.kill()
+    world.broker.start()
+    world.settle()
+
+
+def outage(world: World, chance: random.Random) -> None:
+    """No broker for a minute, with builds under way: they end in time all the same, if only in ERROR with a fault."""
+    world.unruly({"host": "*", "do": "hang", "seconds": 0.5})
+    world.boot(12)
+    world.broker.stop()
+    time.sleep(60)
+    world.broker.start()
+    world.boot_until_told(6)
+    world.settle()
+
+
+def half_open(world: World, chance: random.Random) -> None:
+    """Connections to the broker stay open and carry nothing for fifteen seconds; then all of them end."""
+    world.boot(6)
+    world.to_broker.freeze()
+    time.sleep(15)
+    world.to_broker.heal()
+    world.to_broker.cut()
+    world.boot_until_told(6)
+    world.settle()
+
+
+def frozen_a_moment(world: World, chance: random.Random) -> None:
+    """Everything that was sent arrives, eight seconds late."""
+    for _request in range(4):
+        world.boot(3)
+    time.sleep(chance.uniform(0, 0.5))
+    world.to_broker.freeze()
+    time.sleep(8)
+    world.to_broker.heal()
+    world.settle()
+
+
+def slow(world: World, chance: random.Random) -> None:
+    """Each packet takes a twentieth of a second longer."""
+    world.to_broker.slow(0.05)
+    world.boot_until_told(6)
+    world.settle()
+
+
+def memory_alarm(world: World, chance: random.Random) -> None:
+    """The broker accepts no messages for ten seconds: publishers block."""
+    world.boot(6)
+    world.broker.ctl("set_vm_memory_high_watermark", "absolute", "1")
+    time.sleep(10)
+    world.broker.ctl("set_vm_memory_high_watermark", "0.4")
+    world.boot_until_told(6)
+    world.settle()
+
+
+def queue_deleted(world: World, chance: random.Random) -> None:
+    """Somebody deletes queues under their consumers: these declare them anew."""
+    world.boot(6)
+    for queue in ("conductor", "scheduler", "compute.a1", "compute.b2"):
+        world.wire.delete_queue(queue)
+    world.boot_until_told(6)
+    world.settle()
+
+
+def agent_queue_missing(world: World, chance: random.Random) -> None:
+    """An agent is gone and so are its queues: builds go to other hosts without waiting for a timeout."""
+    world.trio.kill("agent-a")
+    for host in HOSTS[:3]:
+        world.wire.delete_queue(f"compute.{host}")
+    began = time.monotonic()
+    uuids = world.boot_until_told(6)
+    world.until(lambda: world.count("active") == len(uuids), timeout_s=40)
+    took = time.monotonic() - began
+    world.trio.restart("agent-a")
+    assert took < 10, f"builds took {took:.0f} s although the missing queues are known at once"
+
+
+SCENARIOS = [
+    Scenario("broker:restart-idle", restart_idle),
+    Scenario("broker:kill-with-backlog", kill_with_backlog, short=True),
+    Scenario("broker:outage-60s", outage),
+    Scenario("broker:half-open", half_open),
+    Scenario("broker:frozen-8s", frozen_a_moment),
+    Scenario("broker:slow", slow),
+    Scenario("broker:memory-alarm", memory_alarm),
+    Scenario("broker:queue-deleted", queue_deleted),
+    Scenario("broker:agent-queue-missing", agent_queue_missing),
+]

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's filter that raises, hangs, or takes the scheduler with it."""
+
+from __future__ import annotations
+
+import random
+
+from tests.chaos.run import Scenario
+from tests.chaos.world import World
+
+
+def raises(world: World, chance: random.Random) -> None:
+    """The request ends in ERROR with the filter's name; others are built meanwhile."""
+    _beside(world, "raise")
+    ledger = world.ledger()
+    for row in _unruly(world):
+        assert "UnrulyFilter" in ledger.faults[row["uuid"]][-1]["message"]
+
+
+def hangs(world: World, chance: random.Random) -> None:
+    """A filter hangs for a quarter of a minute; other builds end in time all the same."""
+    _beside(world, "hang 15")
+
+
+def poison(world: World, chance: random.Random) -> None:
+    """A request crashes every scheduler that decides it: it ends in ERROR by its deadline, the others are built."""
+    _beside(world, "crash")
+
+
+def _beside(world: World, order: str) -> None:
+    world.boot(2, scheduler_hints={"unruly": order})
+    uuids = [uuid for _request in range(4) for uuid in world.boot_until_told(2)]
+    world.settle()
+    by_uuid = {row["uuid"]: row for row in world.builds()}
+    built = [uuid for uuid in uuids if by_uuid[uuid]["vm_state"] == "active"]
+    assert len(built) == len(uuids), f"only {len(built)} of {len(uuids)} builds beside the bad one ended ACTIVE"
+
+
+def _unruly(world: World) -> list:
+    ledger = world.ledger()
+    return [row for row in world.builds() if "unruly" in ledger.spec(row).get("scheduler_hints", {})]
+
+
+SCENARIOS = [
+    Scenario("plugins:filter-raises", raises),
+    Scenario("plugins:filter-hangs", hangs),
+    Scenario("plugins:poison-message", poison),
+]
