@@ -71,7 +71,8 @@ def build_servers(
     return [
         server.get_keeper(host_transport, transport.host_exchange(conf), keeper_name),
         server.get_server(rpc_transport, TOPIC, conf.host, endpoints, draining=draining),
-        service.Periodic("sweeper", sweeper.sweep, conf.conductor.sweep_interval),
+        service.Periodic("deadlines", sweeper.end_overdue, conf.conductor.sweep_interval),
+        service.Periodic("sweeper", sweeper.retry_lost, conf.conductor.sweep_interval),
         _heartbeat(conf, records),
     ]
 

@@ -32,7 +32,11 @@ BATCH = 500
 
 
 class Sweeper:
-    """``sweep`` once; the service calls it every ``sweep_interval`` seconds."""
+    """The service calls ``end_overdue`` and ``retry_lost`` every ``sweep_interval`` seconds, each in its own thread.
+
+    A message cannot be sent while the broker is away, and the sender may be held up for as long: deadlines are kept by
+    the database alone.
+    """
 
     def __init__(
         self, database: Database, builder: Builder, termination: Termination, limits: Limits, clock: Clock = utcnow
@@ -45,6 +49,18 @@ class Sweeper:
 
     def sweep(self) -> int:
         """Act on every overdue step; returns how many there were."""
+        return self.end_overdue() + self.retry_lost()
+
+    def end_overdue(self) -> int:
+        """End the builds whose time is over; returns how many there were."""
+        now = self._clock()
+        overdue = self._database.read(_past_deadline, now)
+        for row in overdue:
+            self._time_out(row, now)
+        return len(overdue)
+
+    def retry_lost(self) -> int:
+        """Hand out again, try elsewhere or ask again where a step took too long; returns how many there were."""
         now = self._clock()
         overdue = self._database.read(_overdue, now)
         waiting = [row for row in overdue if self._sweep_one(row, now)]
@@ -58,8 +74,6 @@ class Sweeper:
         """Whether the build waits for a worker and is to be handed out; anything else is done here."""
         if row.task_state == states.DELETING:
             self._terminate_again(row, now)
-        elif row.deadline is not None and row.deadline <= now:
-            self._time_out(row, now)
         elif row.task_state == states.SPAWNING:
             self._give_up_host(row, f"host {row.host} did not finish spawning in {self._limits.spawn_timeout_s:.0f} s")
         else:
@@ -111,7 +125,16 @@ class Sweeper:
 
 
 def _overdue(connection: sa.Connection, now: datetime.datetime) -> list[sa.Row]:
-    return list(instances.list_where(connection, INSTANCES.c.step_deadline <= now, limit=BATCH))
+    """Steps that took too long, of builds that still have time, and of terminations."""
+    in_time = sa.or_(
+        INSTANCES.c.task_state == states.DELETING, INSTANCES.c.deadline.is_(None), INSTANCES.c.deadline > now
+    )
+    return list(instances.list_where(connection, INSTANCES.c.step_deadline <= now, in_time, limit=BATCH))
+
+
+def _past_deadline(connection: sa.Connection, now: datetime.datetime) -> list[sa.Row]:
+    building = INSTANCES.c.vm_state == states.BUILDING, INSTANCES.c.task_state.in_(states.BUILD_STEPS)
+    return list(instances.list_where(connection, *building, INSTANCES.c.deadline <= now, limit=BATCH))
 
 
 def _on_down_hosts(connection: sa.Connection, now: datetime.datetime, down_time_s: float) -> list[sa.Row]:

@@ -37,6 +37,7 @@ update_resources_interval = 3
 claim_timeout = 5
 executor_thread_pool_size = 16
 agent_threads = 32
+conn_pool_ttl = 10
 scheduler_booking_timeout = 20
 scheduler_available_filters = unruly_filter.UnrulyFilter
 scheduler_default_filters = RetryFilter,AvailabilityZoneFilter,CoreFilter,RamFilter,DiskFilter,ComputeFilter,\
@@ -170,9 +171,14 @@ class World:
 
     def sql(self, statement: str, **values: Any) -> None:
         """Past the proxy."""
-        writer = self.engine.execution_options(isolation_level="READ COMMITTED")
-        with writer.begin() as connection:
+        with self.transaction() as connection:
             connection.execute(sa.text(statement), values)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        """Open as long as the caller likes; past the proxy."""
+        with self.engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
+            yield connection
 
     # Builds
 

@@ -415,6 +415,18 @@ def test_a_build_ends_at_its_deadline(conductor: Conductor) -> None:
     assert "lost in step scheduling" in fault["message"]
 
 
+def test_deadlines_are_kept_without_a_broker(conductor: Conductor) -> None:
+    """Ending a build sends nothing, and lost steps of builds whose time is over are nobody's business any more."""
+    (uuid,) = conductor.create()
+    conductor.tasks.cast.clear()
+    conductor.clock.advance(conductor.limits.build_timeout_s)
+
+    assert 0 == conductor.sweeper.retry_lost()
+    assert 1 == conductor.sweeper.end_overdue()
+    assert ("error", None, 1, None) == conductor.state(uuid)
+    assert not conductor.tasks.cast
+
+
 def test_a_host_that_dies_while_spawning_loses_the_build(conductor: Conductor) -> None:
     """When its heartbeats stop, the attempt has failed and the next host is asked for; the claim is given back."""
     uuid = conductor.place("h1")

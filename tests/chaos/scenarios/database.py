@@ -50,7 +50,7 @@ def half_open(world: World, chance: random.Random) -> None:
 def locked(world: World, chance: random.Random) -> None:
     """Somebody holds locks on all instances and hosts for eight seconds."""
     world.boot(6)
-    with world.engine.begin() as connection:
+    with world.transaction() as connection:
         connection.execute(sa.text("SELECT 1 FROM instances FOR UPDATE"))
         connection.execute(sa.text("SELECT 1 FROM compute_nodes FOR UPDATE"))
         world.boot(6)
