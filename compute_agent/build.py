@@ -119,6 +119,7 @@ class Builder:
             self._hand_back(context, order, node, failed, self.clock() - started)
         except (errors.StaleBuild, errors.NotFound) as stale:
             LOG.info("Dropping this build: %s", stale.message)
+            self._notifications.create(context, "end", self._host.name, order.instance, stale)
         except errors.StaleIncarnation as stale:
             self._host.superseded(stale.message)
         except errors.FleetError as refused:
@@ -154,9 +155,9 @@ class Builder:
             failpoints.hit("agent.record.after")
             power_state = self._spawn(context, order, instance, tracker)
             failpoints.hit("agent.spawn.after")
-            self._finish(context, order, instance, power_state, tracker)
+            active = self._finish(context, order, instance, power_state, tracker)
             failpoints.hit("agent.finish.after")
-            return instance
+            return active
 
     def _claim(self, order: BuildOrder, tracker: ResourceTracker) -> claims.Claim:
         """What this host itself can tell: the tracker's word."""
@@ -219,9 +220,9 @@ class Builder:
         instance: Instance,
         power_state: int,
         tracker: ResourceTracker,
-    ) -> None:
+    ) -> Instance:
         try:
-            self._ledger.finish_build(context, instance.uuid, order.attempt, self._host.name, power_state)
+            return self._ledger.finish_build(context, instance.uuid, order.attempt, self._host.name, power_state)
         except errors.FleetError:
             # The row has moved on: what was spawned here belongs to nobody.
             self._clean_up(context, instance.uuid, tracker)

@@ -60,6 +60,15 @@ AGENT_OPTS = [
         "others compares the host with the database. 0 or less: only at start. Related: "
         "scheduler_tracks_instance_changes.",
     ),
+    cfg.ListOpt(
+        "compute_monitors",
+        default=[],
+        help="What is measured with each audit and reported as the metrics of every host of this process, for "
+        "MetricsFilter and MetricsWeigher. cpu: cpu.percent, cpu.user.percent, cpu.kernel.percent, cpu.idle.percent, "
+        "cpu.iowait.percent (shares, 0.0 to 1.0) and cpu.frequency (MHz). Anything else is an entry point in "
+        "fleet.compute.monitors, or the dotted path of a subclass of compute_agent.monitors.base.Monitor. Related: "
+        "[metrics] weight_setting.",
+    ),
     cfg.IntOpt(
         "driver_timeout",
         default=60,

@@ -106,8 +106,8 @@ class Ledger:
 
     def finish_build(
         self, context: RequestContext, instance_uuid: str, attempt: int, host: str, power_state: int
-    ) -> None:
-        """Asked without end: the guest runs, and only the row can say whether it may.
+    ) -> Instance:
+        """Asked without end: the guest runs, and only the row can say whether it may. Returns the instance, active.
 
         :raises errors.StaleBuild: errors.NotFound: Unanswered: (only when the agent stops)
         """
@@ -116,7 +116,9 @@ class Ledger:
             lambda: self._conductor.finish_build(context, instance_uuid, attempt, host, power_state),
             limit_s=None,
         )
-        self._told.arrived(context, Instance.from_wire(answer))
+        instance = Instance.from_wire(answer)
+        self._told.arrived(context, instance)
+        return instance
 
     def reschedule(
         self,

@@ -23,6 +23,7 @@ from compute_agent.inventory import HostPolicy
 from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger, Patience
 from compute_agent.manager import ComputeManager
+from compute_agent.monitors import Monitors
 from compute_agent.notifications import Notifications
 from compute_agent.reporter import BINARY, TOPIC, Reporter, registrations
 from fleet import conf as fleet_conf
@@ -44,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         hosts = names(conf)
         with identity.held(conf, hosts) as identities:
             load_drivers(conf, hosts)
+            Monitors.from_conf(conf)
             require_free(conf, identities, hosts)
     except (errors.ConfigError, errors.HostTaken) as wrong:
         raise SystemExit(f"{BINARY}: {wrong.message}") from None
@@ -123,7 +125,15 @@ def build_agents(
     served = [serve(name, driver) for name, driver in load_drivers(conf, hosts).items()]
     agent = Agent(
         served,
-        Reporter(conductor, patience, [entry.host for entry in served], incarnation, identities),
+        Reporter(
+            conductor,
+            patience,
+            [entry.host for entry in served],
+            incarnation,
+            identities,
+            Monitors.from_conf(conf),
+            notifications,
+        ),
         ledger,
         executor,
         stopping,

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications ``compute.instance.create.*``: nova's events with the part of nova's payload that exists here."""
+"""Notifications ``compute.instance.create.*`` and ``compute.metrics.update``: nova's events, with nova's payload."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
 
-from fleet import errors
+from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Instance
+from fleet.objects import Flavor, HostReport, Instance
 
 LOG = logging.getLogger(__name__)
 
@@ -27,41 +28,80 @@ class Notifications:
         self, context: RequestContext, suffix: str, host: str, instance: Instance, fault: Exception | None = None
     ) -> None:
         """``compute.instance.create.<suffix>``; level ERROR for the suffix ``error``, else INFO."""
+        self._emit(context, host, f"compute.instance.create.{suffix}", lambda: payload(instance, host, fault))
+
+    def metrics(self, context: RequestContext, report: HostReport) -> None:
+        """``compute.metrics.update``, where there are any."""
+        if report.metrics:
+            what = {"metrics": report.metrics, "host": report.host, "nodename": report.node, "host_ip": report.host_ip}
+            self._emit(context, report.host, "compute.metrics.update", lambda: what)
+
+    def _emit(self, context: RequestContext, host: str, event: str, said: Callable[[], dict[str, Any]]) -> None:
         if self._notifier is None:
             return
         notifier = self._notifier.prepare(publisher_id=f"compute.{host}")
-        emit = notifier.error if suffix == "error" else notifier.info
+        emit = notifier.error if event.endswith("error") else notifier.info
         try:
-            emit(context, f"compute.instance.create.{suffix}", payload(instance, host, fault))
+            emit(context, event, said())
         except Exception:
-            LOG.warning("Notification compute.instance.create.%s was not sent", suffix, exc_info=True)
+            LOG.warning("Notification %s was not sent", event, exc_info=True)
 
 
 def payload(instance: Instance, host: str, fault: Exception | None = None) -> dict[str, Any]:
-    flavor = instance.flavor
-    values: dict[str, Any] = {
+    """Nova's keys (spec/conductor-compute §4.4); None, or empty, for what there is not here."""
+    return {**_about(instance, host), **_size(instance.flavor), **_verdict(instance, fault)}
+
+
+def _about(instance: Instance, host: str) -> dict[str, Any]:
+    image = instance.image.properties
+    return {
         "tenant_id": instance.project_id,
         "user_id": instance.user_id,
         "instance_id": instance.uuid,
         "display_name": instance.name,
         "reservation_id": instance.reservation_id,
+        "hostname": instance.name,
+        "host": host,
+        "node": instance.node,
+        "availability_zone": instance.availability_zone,
+        "cell_name": "",
+        "created_at": instance.created_at,
+        "launched_at": instance.launched_at or "",
+        "terminated_at": "",
+        "deleted_at": "",
+        "image_ref_url": instance.image.id,
+        "architecture": image.get("architecture") or image.get("hw_architecture"),
+        "os_type": image.get("os_type"),
+        "kernel_id": image.get("kernel_id") or "",
+        "ramdisk_id": image.get("ramdisk_id") or "",
+        "state": instance.vm_state,
+        "state_description": instance.task_state or "",
+        "progress": "",
+        "access_ip_v4": None,
+        "access_ip_v6": None,
+        "image_meta": dict(image),
+        "metadata": dict(instance.metadata),
+    }
+
+
+def _size(flavor: Flavor) -> dict[str, Any]:
+    return {
         "instance_type": flavor.name,
+        "instance_type_id": flavor.id,
         "instance_flavor_id": flavor.flavorid,
         "memory_mb": flavor.memory_mb,
         "disk_gb": flavor.claimed_disk_gb,
         "vcpus": flavor.vcpus,
         "root_gb": flavor.root_gb,
         "ephemeral_gb": flavor.ephemeral_gb,
-        "host": host,
-        "node": instance.node,
-        "availability_zone": instance.availability_zone,
-        "state": instance.vm_state,
-        "state_description": instance.task_state or "",
-        "image_meta": dict(instance.image.properties),
-        "metadata": dict(instance.metadata),
     }
+
+
+def _verdict(instance: Instance, fault: Exception | None) -> dict[str, Any]:
     if fault is None:
-        return {**values, "message": "Success"} if instance.node else values
+        return {"message": "Success"} if instance.vm_state == states.ACTIVE else {}
     message = fault.message if isinstance(fault, errors.FleetError) else str(fault) or type(fault).__name__
     code = getattr(fault, "code", errors.FleetError.code)
-    return {**values, "exception": type(fault).__name__, "message": message[:MESSAGE_LENGTH], "code": code}
+    # A remote error's class is a copy with a suffix to its name.
+    name = type(fault).__name__.removesuffix("_Remote")
+    return {"exception": name, "message": message[:MESSAGE_LENGTH], "code": code}

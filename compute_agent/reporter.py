@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
 import types
@@ -14,6 +15,8 @@ from oslo_log import log as logging
 from compute_agent.audit import Auditor
 from compute_agent.host import Host
 from compute_agent.ledger import UNKNOWN_OUTCOME, Patience
+from compute_agent.monitors import Monitors
+from compute_agent.notifications import Notifications
 from fleet import context as fleet_context
 from fleet.objects import HostReport
 from fleet.rpc.clients import ConductorAPI
@@ -36,6 +39,8 @@ class Reporter:
         hosts: Sequence[Host],
         incarnation: str,
         identities: Mapping[str, str] = types.MappingProxyType({}),
+        monitors: Monitors | None = None,
+        notifications: Notifications | None = None,
     ) -> None:
         self._conductor = conductor
         self._patience = patience
@@ -43,6 +48,8 @@ class Reporter:
         self._auditors = {host.name: Auditor(host) for host in hosts}
         self._incarnation = incarnation
         self._identities = identities
+        self._monitors = monitors or Monitors()
+        self._notifications = notifications or Notifications()
         self._lost = False
 
     def forget(self, host: str) -> None:
@@ -93,7 +100,8 @@ class Reporter:
                 reports.extend(self._auditors[name].audit())
             except Exception:
                 LOG.exception("The audit of host %s failed; its last report stands", name)
-        return reports
+        metrics = self._monitors.collect()
+        return [dataclasses.replace(report, metrics=metrics) for report in reports] if metrics else reports
 
     def report(self) -> None:
         """Audit, and send what was found."""
@@ -116,6 +124,8 @@ class Reporter:
                 self._warn(silence)
                 return
             self._heard()
+            for report in batch:
+                self._notifications.metrics(context, report)
             for verdict in answer:
                 _hear(hosts[verdict["host"]], verdict["node"], "" if verdict["accepted"] else verdict["reason"])
 

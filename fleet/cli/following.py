@@ -59,6 +59,42 @@ def delete(
     return pending
 
 
+def drain(
+    conductor: connection.Connection,
+    host: str,
+    timeout_s: float,
+    on_change: Callable[[list[Record], int], object],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Record]:
+    """Wait until nothing is under way on a host that has just been disabled; returns what still is after ``timeout_s``.
+
+    A build that was being placed then may still arrive: where it goes is not known before it is claimed.
+
+    :param on_change: told what is under way on the host, and how many may arrive
+    """
+    building = conductor.operator("list_instances", filters={"vm_state": states.BUILDING})
+    coming = {each["uuid"]: each["attempt"] for each in building if each["task_state"] == states.PLACING}
+    deadline, pause, before = clock() + timeout_s, _SHORTEST_S, None
+    while True:
+        found = look(conductor, coming)
+        coming = {uuid: attempt for uuid, attempt in coming.items() if _is_placed(found[uuid], attempt)}
+        there = conductor.operator("list_instances", filters={"host": host})
+        under_way = [each for each in there if not ended(each) or each["task_state"]]
+        if (now := (len(under_way), len(coming))) != before:
+            on_change(under_way, len(coming))
+            before = now
+        if not (under_way or coming) or clock() >= deadline:
+            return under_way + [found[uuid] for uuid in coming]
+        sleep(min(pause, max(deadline - clock(), 0)))
+        pause = min(pause * 1.5, _LONGEST_S)
+
+
+def _is_placed(instance: Record, attempt: int) -> bool:
+    """Whether it is still being placed, by the same attempt."""
+    return instance.get("task_state") == states.PLACING and instance["attempt"] == attempt
+
+
 def follow(
     conductor: connection.Connection,
     uuids: Iterable[str],

@@ -35,6 +35,7 @@ COMMANDS = (
     ("server delete", servers.DeleteServers),
     ("host list", hosts.ListHosts),
     ("host show", hosts.ShowHost),
+    ("host drain", hosts.DrainHost),
     ("service list", services.ListServices),
     ("service enable", services.EnableService),
     ("service disable", services.DisableService),

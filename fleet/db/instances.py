@@ -34,6 +34,7 @@ _NOTHING_CLAIMED = {
 NOT_PLACED: Mapping[str, Any] = {
     **_NOTHING_CLAIMED,
     "power_state": 0,
+    "launched_at": None,
 }
 
 
@@ -76,7 +77,6 @@ def on_host(connection: sa.Connection, host: str) -> Sequence[sa.Row]:
     return list_where(connection, INSTANCES.c.host == host)
 
 
-@failpoints.commits("conductor.take")
 def compare(connection: sa.Connection, held: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
     """By host, the instances about which an agent may be mistaken: those that only one of the two, the ledger or the
     agent (``held``), has there; and those that are being spawned, of which only the agent knows whether it is at them."""
@@ -91,6 +91,7 @@ def compare(connection: sa.Connection, held: Mapping[str, Collection[str]]) -> d
     return {host: sorted(uuids) for host, uuids in doubtful.items() if uuids}
 
 
+@failpoints.commits("conductor.take")
 def take(
     tx: Transaction, uuids: Sequence[str], attempt: int, step_deadline: datetime.datetime, now: datetime.datetime
 ) -> Sequence[sa.Row]:
@@ -191,9 +192,15 @@ def to_instance(row: Any) -> Instance:
         numa_topology=row.spec.get("numa_topology"),
         pci_requests=row.spec.get("pci_requests"),
         metadata=row.spec["metadata"],
+        created_at=_plain(row.created_at),
+        launched_at=_plain(row.launched_at),
         claimed_memory_mb=row.claimed_memory_mb,
         claimed_disk_gb=row.claimed_disk_gb,
         claimed_vcpus=row.claimed_vcpus,
         claimed_numa_topology=row.claimed_numa_topology,
         claimed_pci_devices=row.claimed_pci_devices,
     )
+
+
+def _plain(moment: datetime.datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="milliseconds") + "Z"

@@ -32,6 +32,9 @@ class Instance:
     numa_topology: dict[str, Any] | None = None
     pci_requests: list[dict[str, Any]] | None = None
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
+    #: ISO 8601, UTC; None while it has not been.
+    created_at: fields.Text | None = None
+    launched_at: fields.Text | None = None
     #: What the claim holds, set when a host has claimed: memory includes the driver's overhead. The topology has the
     #: host's cells and CPUs, where ``numa_topology`` and ``pci_requests`` are what is asked for.
     claimed_memory_mb: int = 0

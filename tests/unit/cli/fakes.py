@@ -32,7 +32,9 @@ class Conductor:
         self.calls.append((method, arguments))
         if method == "list_instances":
             wanted = arguments["filters"].get("uuids", self.instances)
-            return [self.instances[each] for each in wanted if each in self.instances]
+            found = [self.instances[each] for each in wanted if each in self.instances]
+            exact = {key: value for key, value in arguments["filters"].items() if key != "uuids"}
+            return [each for each in found if all(each[key] == value for key, value in exact.items())]
         if method == "show_instance":
             return {"instance": self.instances[arguments["name"]], "faults": [FAULT], "events": []}
         if method in ("request_of", "request_for"):
@@ -60,7 +62,14 @@ class Conductor:
     def _instance(self, request: dict[str, Any]) -> dict[str, Any]:
         state = self.outcome(request)
         host = "host1" if state == states.ACTIVE else None
-        return {"uuid": str(uuid.uuid4()), "name": request["name"], "vm_state": state, "host": host, "flavor": {}}
+        return {
+            "uuid": str(uuid.uuid4()),
+            "name": request["name"],
+            "vm_state": state,
+            "task_state": None,
+            "host": host,
+            "flavor": {},
+        }
 
 
 FAULT = {

@@ -44,6 +44,17 @@ def run(root_logger: None, capsys: pytest.CaptureFixture, monkeypatch: pytest.Mo
     return run_fleet
 
 
+def test_drain_disables_the_host_with_the_reason(run) -> None:
+    """And says how many instances stay."""
+    conductor = fakes.Conductor()
+    conductor.create({"name": "web"})
+    status, printed, _ = run(conductor, "host", "drain", "host1", "--reason", "new fan")
+    assert 0 == status
+    expected = {"host": "host1", "binary": "fleet-compute", "disabled": True, "reason": "new fan"}
+    assert ("update_service", expected) == conductor.calls[0]
+    assert ["host1 is disabled: new fan", "host1 is idle; 1 instances stay on it"] == printed.splitlines()
+
+
 @pytest.mark.parametrize(
     ("outcome", "status"),
     [pytest.param(states.ACTIVE, 0, id="all active"), pytest.param(states.ERROR, 1, id="refused")],

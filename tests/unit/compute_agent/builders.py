@@ -138,7 +138,12 @@ class Stand:
         self.builder.run(a_context(), an_order(instance, **order))
 
 
-def a_stand(conf: cfg.ConfigOpts | None = None, driver: FakeDriver | None = None, audited: bool = True) -> Stand:
+def a_stand(
+    conf: cfg.ConfigOpts | None = None,
+    driver: FakeDriver | None = None,
+    audited: bool = True,
+    notifications: Notifications | None = None,
+) -> Stand:
     conf = conf or a_conf(reserved_host_memory_mb=0)
     conductor, clock = FakeConductor(), SteppingClock()
     conductor.incarnations[HOST] = INCARNATION
@@ -152,7 +157,7 @@ def a_stand(conf: cfg.ConfigOpts | None = None, driver: FakeDriver | None = None
     reporter = Reporter(conductor, patience, [host], INCARNATION)
     if audited:
         reporter.audit()
-    builder = Builder(host, ledger, Notifications())
+    builder = Builder(host, ledger, notifications or Notifications())
     return Stand(conductor, driver, host, ledger, builder, reporter, stopping, superseded)
 
 

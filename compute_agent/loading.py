@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the class that an option names: one of ours, an entry point, or a dotted path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import metadata
+from typing import TypeVar
+
+from oslo_utils import importutils
+
+from fleet import errors
+
+Base = TypeVar("Base")
+
+
+def find_class(option: str, name: str, base: type[Base], built_in: Mapping[str, type[Base]], group: str) -> type[Base]:
+    """:raises errors.ClassNotFound: naming the option, the class and the reason"""
+
+    def not_found(reason: str) -> errors.ClassNotFound:
+        return errors.ClassNotFound(option=option, class_name=name, reason=reason)
+
+    found: object = built_in.get(name)
+    if found is None and "." in name:
+        try:
+            found = importutils.import_class(name)
+        except ImportError as missing:
+            raise not_found(str(missing)) from None
+    if found is None:
+        found = next((each.load() for each in metadata.entry_points(group=group, name=name)), None)
+    if found is None:
+        known = ", ".join(built_in)
+        raise not_found(f"it is none of {known}, no entry point in {group} and no dotted path")
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise not_found(f"it is not a subclass of {base.__module__}.{base.__name__}")
+    return found

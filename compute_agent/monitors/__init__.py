@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures what hosts are like at the moment, for MetricsFilter and MetricsWeigher.
+
+``base`` is the interface, ``cpu`` reads the machine's processors; ``Monitors`` asks all that are configured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from compute_agent import loading
+from compute_agent.monitors.base import Monitor
+from compute_agent.monitors.cpu import CpuMonitor
+from fleet.clock import Clock, utcnow
+
+LOG = logging.getLogger(__name__)
+
+BUILT_IN: dict[str, type[Monitor]] = {"cpu": CpuMonitor}
+NAMESPACE = "fleet.compute.monitors"
+
+
+@dataclasses.dataclass(frozen=True)
+class Monitors:
+    """Those that ``compute_monitors`` names."""
+
+    monitors: Sequence[Monitor] = ()
+    clock: Clock = utcnow
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Monitors:
+        """:raises errors.ClassNotFound: naming what cannot be found"""
+        classes = [
+            loading.find_class("compute_monitors", name, Monitor, BUILT_IN, NAMESPACE) for name in conf.compute_monitors
+        ]
+        return cls([each(conf) for each in classes])
+
+    def collect(self) -> list[dict[str, Any]]:
+        """``name``, ``value``, ``timestamp`` (ISO 8601, UTC) and ``source`` of each metric.
+
+        A monitor that fails, or that measures what is no number, is one line in the log; the others count.
+        """
+        return [metric for monitor in self.monitors for metric in self._collect(monitor)]
+
+    def _collect(self, monitor: Monitor) -> list[dict[str, Any]]:
+        source = type(monitor).__name__
+        try:
+            values = {name: float(value) for name, value in monitor.measure().items()}
+        except Exception as failure:
+            LOG.warning("Monitor %s cannot measure: %s: %s", source, type(failure).__name__, failure)
+            return []
+        wrong = sorted(name for name, value in values.items() if not math.isfinite(value))
+        if wrong:
+            LOG.warning("Monitor %s measures what is no number: %s", source, ", ".join(wrong))
+        measured_at = self.clock().isoformat()
+        return [
+            {"name": name, "value": value, "timestamp": measured_at, "source": source}
+            for name, value in values.items()
+            if name not in wrong
+        ]

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet host drain`` disables a host and waits for what is on its way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet import states
+from fleet.cli import following
+
+
+class Looks:
+    """A conductor whose instances are, at each look, those of the next list; the last one stays."""
+
+    def __init__(self, *looks: list[dict[str, Any]]) -> None:
+        self._looks = list(looks)
+
+    def operator(self, method: str, filters: dict[str, Any]) -> list[dict[str, Any]]:
+        present = self._looks[0]
+        if "host" in filters and len(self._looks) > 1:
+            self._looks.pop(0)
+        if "uuids" in filters:
+            return [each for each in present if each["uuid"] in filters["uuids"]]
+        ((key, value),) = filters.items()
+        return [each for each in present if each[key] == value]
+
+
+class Time:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def an_instance(uuid: str, task_state: str | None, host: str | None = "h1", **values: Any) -> dict[str, Any]:
+    vm_state = states.BUILDING if task_state in states.BUILD_STEPS else states.ACTIVE
+    return {
+        "uuid": uuid,
+        "name": uuid,
+        "vm_state": vm_state,
+        "task_state": task_state,
+        "host": host,
+        "attempt": 1,
+        **values,
+    }
+
+
+def drain(*looks: list[dict[str, Any]]) -> tuple[list[str], list[tuple[int, int]]]:
+    """What is left, and what was told."""
+    told: list[tuple[int, int]] = []
+    time = Time()
+    conductor: Any = Looks(*looks)
+
+    def tell(under_way: list[dict[str, Any]], coming: int) -> None:
+        told.append((len(under_way), coming))
+
+    left = following.drain(conductor, "h1", 60, tell, time, time.sleep)
+    return [each["uuid"] for each in left], told
+
+
+def test_an_idle_host_is_drained_at_once() -> None:
+    """Active instances stay, and builds on other hosts are no concern of this one."""
+    assert ([], [(0, 0)]) == drain([an_instance("a", None), an_instance("b", states.SPAWNING, "h2")])
+
+
+def test_what_is_under_way_is_waited_for() -> None:
+    """Spawns and terminations there, and builds that were being placed when it was disabled: one of them arrives."""
+    looks = [
+        [an_instance("a", states.SPAWNING), an_instance("b", states.DELETING), an_instance("c", states.PLACING, None)],
+        [an_instance("a", None), an_instance("c", states.SPAWNING)],
+        [an_instance("a", None), an_instance("c", None)],
+    ]
+    assert ([], [(2, 1), (1, 0), (0, 0)]) == drain(*looks)
+
+
+def test_a_build_that_goes_on_at_another_attempt_is_no_longer_waited_for() -> None:
+    """The host was disabled when its next host was chosen."""
+    before = [an_instance("c", states.PLACING, None)]
+    after = [an_instance("c", states.PLACING, None, attempt=2)]
+    assert ([], [(0, 1), (0, 0)]) == drain(before, after)
+
+
+def test_what_remains_is_named() -> None:
+    """When the time is over."""
+    assert (["a"], [(1, 0)]) == drain([an_instance("a", states.SPAWNING)])

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of a build for everything that may go wrong on its host (spec/conductor-compute §4.1 and §4.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compute_agent.claims import Limits
+from compute_agent.drivers.base import SpawnFailed
+from compute_agent.drivers.fake import FakeDriver
+from compute_agent.notifications import Notifications, payload
+from fleet import errors, states
+from fleet.objects import Flavor, Image, Instance
+from tests.unit.compute_agent import builders
+from tests.unit.compute_agent.builders import HOST
+
+
+class Notifier:
+    """oslo.messaging's, as far as it is used; ``sent`` in order."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str, str, dict[str, Any]]] = []
+        self._publisher = ""
+
+    def prepare(self, publisher_id: str) -> Notifier:
+        self._publisher = publisher_id
+        return self
+
+    def info(self, _context: object, event_type: str, content: dict[str, Any]) -> None:
+        self.sent.append(("INFO", self._publisher, event_type, content))
+
+    def error(self, _context: object, event_type: str, content: dict[str, Any]) -> None:
+        self.sent.append(("ERROR", self._publisher, event_type, content))
+
+
+class Driver(FakeDriver):
+    """Its next spawn raises ``failure``."""
+
+    failure: Exception | None = None
+
+    def spawn(self, context: Any, instance: Instance, image_meta: Image) -> None:
+        super().spawn(context, instance, image_meta)
+        if self.failure is not None:
+            raise self.failure
+
+
+STALE = errors.StaleBuild(instance_uuid="u", attempt=1, reason="deleting")
+GONE = errors.NotFound(kind="Instance", name="u")
+VIOLATION = errors.GroupAffinityViolation(instance_uuid="u", host=HOST, policy="anti-affinity", group_uuid="g")
+ABORT = errors.BuildAbort(instance_uuid="u", reason="the image is broken")
+END, ERROR = ("INFO", "compute.instance.create.end"), ("ERROR", "compute.instance.create.error")
+
+#: what, where it happens, what is raised, what the ledger is told, its code, the notification, failed builds
+RESULTS: list[tuple[str, str, Exception | None, str, str, tuple[str, str], int]] = [
+    ("nothing goes wrong", "", None, "finished", "", END, 0),
+    ("the claim is refused", "full", None, "rescheduled", "ComputeResourcesUnavailable", ERROR, 0),
+    ("the node is unknown", "node", None, "rescheduled", "NotFound", ERROR, 0),
+    ("the group forbids it", "claim_instance", VIOLATION, "rescheduled", "GroupAffinityViolation", ERROR, 0),
+    ("deleted before the claim", "claim_instance", GONE, "", "", END, 0),
+    ("moved on before the claim", "claim_instance", STALE, "", "", END, 0),
+    ("the driver says what failed", "spawn", SpawnFailed("no disk"), "rescheduled", "SpawnFailed", ERROR, 1),
+    ("the driver has a bug", "spawn", RuntimeError("oops"), "rescheduled", "RuntimeError", ERROR, 1),
+    ("the driver is short of something", "spawn", errors.ComputeResourcesUnavailable(reason="hugepages"), "rescheduled",
+     "ComputeResourcesUnavailable", ERROR, 1),
+    ("no host can build it", "spawn", ABORT, "aborted", "BuildAbort", ERROR, 1),
+    ("deleted during the spawn", "finish_build", GONE, "", "", END, 0),
+    ("moved on during the spawn", "finish_build", STALE, "", "", END, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "where", "raised", "told", "code", "last", "counted"), RESULTS, ids=[case[0] for case in RESULTS]
+)
+def test_result(
+    what: str, where: str, raised: Exception | None, told: str, code: str, last: tuple[str, str], counted: int
+) -> None:
+    """The ledger is told once, the owner of the fleet by a notification, and only an active instance leaves something."""
+    conf, notifier = builders.a_conf(reserved_host_memory_mb=0), Notifier()
+    driver = Driver(conf)
+    stand = builders.a_stand(conf, driver, notifications=Notifications(notifier))  # type: ignore[arg-type]
+    instance = stand.conductor.place(builders.an_instance())
+    if where == "spawn":
+        driver.failure = raised
+    elif raised is not None:
+        stand.conductor.script(where, raised)
+    order = {"full": {"limits": Limits(memory_mb=1)}, "node": {"node": "elsewhere"}}.get(where, {})
+    stand.build(instance, **order)
+
+    results = {"rescheduled": stand.conductor.rescheduled, "aborted": stand.conductor.aborted}
+    heard = {name: each[instance.uuid]["failure"]["code"] for name, each in results.items() if instance.uuid in each}
+    assert ({told: code} if told in results else {}) == heard
+    assert (told == "finished") == (states.ACTIVE == stand.conductor.rows[instance.uuid].vm_state)
+    first, second = notifier.sent
+    assert ("INFO", f"compute.{HOST}", "compute.instance.create.start") == first[:3]
+    assert (last[0], f"compute.{HOST}", last[1]) == second[:3]
+    assert (code or type(raised).__name__ if told != "finished" else None) == second[3].get("exception")
+    assert counted == stand.tracker.failed_builds
+    held = {instance.uuid} if told == "finished" else set()
+    assert held == set(stand.driver.list_instance_uuids()) == set(stand.tracker.view().instances)
+
+
+def test_the_payload_has_novas_keys() -> None:
+    """All of spec/conductor-compute §4.4 but the addresses of networks, which there are none of."""
+    flavor = Flavor(vcpus=2, memory_mb=512, root_gb=10, ephemeral_gb=5, id=3, name="m1", flavorid="f3")
+    image = Image(id="img", properties={"architecture": "x86_64", "os_type": "linux"})
+    instance = builders.an_instance(
+        flavor=flavor, image=image, node="n1", vm_state="active", launched_at="now", metadata={"a": "b"}
+    )
+    said = payload(instance, "h1")
+    keys = (
+        "tenant_id user_id instance_id display_name reservation_id hostname instance_type instance_type_id "
+        "instance_flavor_id architecture memory_mb disk_gb vcpus root_gb ephemeral_gb host node availability_zone "
+        "cell_name created_at terminated_at deleted_at launched_at image_ref_url os_type kernel_id ramdisk_id state "
+        "state_description progress access_ip_v4 access_ip_v6 image_meta metadata message"
+    )
+    assert set(keys.split()) == said.keys()
+    expected = {"disk_gb": 15, "instance_type_id": 3, "os_type": "linux", "host": "h1", "message": "Success"}
+    assert expected == {key: said[key] for key in expected}
+
+
+def test_a_fault_is_cut_for_a_notification() -> None:
+    """Its class, its code, and a message of bounded length."""
+    said = payload(builders.an_instance(), "h1", RuntimeError("x" * 999))
+    assert ("RuntimeError", "x" * 255, 500) == (said["exception"], said["message"], said["code"])
