@@ -62,10 +62,9 @@ class Sweeper:
     def retry_lost(self) -> int:
         """Hand out again, try elsewhere or ask again where a step took too long; returns how many there were."""
         now = self._clock()
-        overdue = self._database.read(_overdue, now)
+        overdue, stranded = self._database.read(_due, now, self._limits.service_down_time_s)
         waiting = [row for row in overdue if self._sweep_one(row, now)]
         self._hand_out(waiting, now)
-        stranded = self._database.read(_on_down_hosts, now, self._limits.service_down_time_s)
         for row in stranded:
             self._give_up_host(row, f"host {row.host} stopped sending heartbeats")
         return len(overdue) + len(stranded)
@@ -124,25 +123,37 @@ class Sweeper:
         return context.about(instance_uuid=row.uuid, attempt=row.attempt, host=row.host)
 
 
-def _overdue(connection: sa.Connection, now: datetime.datetime) -> list[sa.Row]:
-    """Steps that took too long, of builds that still have time, and of terminations."""
-    in_time = sa.or_(
-        INSTANCES.c.task_state == states.DELETING, INSTANCES.c.deadline.is_(None), INSTANCES.c.deadline > now
-    )
-    return list(instances.list_where(connection, INSTANCES.c.step_deadline <= now, in_time, limit=BATCH))
-
-
 def _past_deadline(connection: sa.Connection, now: datetime.datetime) -> list[sa.Row]:
-    building = INSTANCES.c.vm_state == states.BUILDING, INSTANCES.c.task_state.in_(states.BUILD_STEPS)
-    return list(instances.list_where(connection, *building, INSTANCES.c.deadline <= now, limit=BATCH))
+    return list(connection.execute(_TIME_IS_OVER, {"now": now}).all())
 
 
-def _on_down_hosts(connection: sa.Connection, now: datetime.datetime, down_time_s: float) -> list[sa.Row]:
-    """Builds that a host is spawning which has not been heard of in time."""
-    spawning = instances.list_where(connection, INSTANCES.c.task_state == states.SPAWNING, limit=BATCH)
+def _due(connection: sa.Connection, now: datetime.datetime, down_time_s: float) -> tuple[list[sa.Row], list[sa.Row]]:
+    """Steps that took too long, and builds that a host is spawning which has not been heard of in time."""
+    rows = connection.execute(_LOOKED_AT, {"now": now}).all()
+    overdue = [row for row in rows if row.step_deadline <= now]
+    spawning = [row for row in rows if row.step_deadline > now]
     by_host = {each: services.get(connection, each, services.COMPUTE) for each in {row.host for row in spawning}}
     down = {name for name, service in by_host.items() if not service or not services.is_up(service, now, down_time_s)}
-    return [row for row in spawning if row.host in down]
+    return overdue, [row for row in spawning if row.host in down]
+
+
+_NOW = sa.bindparam("now")
+_TIME_IS_OVER = instances.live(
+    INSTANCES.c.vm_state == states.BUILDING,
+    INSTANCES.c.task_state.in_(states.BUILD_STEPS),
+    INSTANCES.c.deadline <= _NOW,
+).limit(BATCH)
+#: Builds that still have time, and terminations; the most urgent first.
+_LOOKED_AT = (
+    instances.live(
+        sa.or_(INSTANCES.c.step_deadline <= _NOW, INSTANCES.c.task_state == states.SPAWNING),
+        sa.or_(INSTANCES.c.task_state == states.DELETING, INSTANCES.c.deadline.is_(None), INSTANCES.c.deadline > _NOW),
+        INSTANCES.c.step_deadline.is_not(None),
+    )
+    .order_by(None)
+    .order_by(INSTANCES.c.step_deadline, INSTANCES.c.created_at, INSTANCES.c.launch_index)
+    .limit(2 * BATCH)
+)
 
 
 @failpoints.commits("conductor.postpone")

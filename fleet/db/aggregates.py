@@ -85,6 +85,8 @@ def list_all(connection: Transaction | sa.Connection, newer_than: int | None = N
     if newer_than is not None:
         query = query.where(AGGREGATES.c.generation > newer_than)
     rows = connection.execute(query).all()
+    if not rows:
+        return []
     keys = [row.id for row in rows]
     hosts: dict[int, list[str]] = collections.defaultdict(list)
     for row in connection.execute(sa.select(HOSTS).where(HOSTS.c.aggregate_id.in_(keys)).order_by(HOSTS.c.host)):

@@ -10,6 +10,7 @@ last lock taken, so it takes part in no deadlock.
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -27,6 +28,21 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 SQLITE_BUSY_TIMEOUT_MS = 30_000
+
+
+# Statements of every transaction, made once: to build one costs as much as to run it.
+_GENERATION = models.generations
+_TAKE_THE_WRITE_LOCK = _GENERATION.update().where(_GENERATION.c.id == 1).values(value=_GENERATION.c.value)
+_ADVANCE = _GENERATION.update().where(_GENERATION.c.id == 1).values(value=_GENERATION.c.value + 1)
+_ADVANCE_AND_TELL = _ADVANCE.returning(_GENERATION.c.value)
+_TELL = sa.select(_GENERATION.c.value).where(_GENERATION.c.id == 1)
+
+
+@functools.cache
+def _stamp_of(table: sa.Table) -> sa.Update:
+    key = table.primary_key.columns[0]
+    rows = key.in_(sa.bindparam("keys", expanding=True))
+    return table.update().where(rows).values(generation=sa.bindparam("newest"))
 
 
 class Transaction:
@@ -51,16 +67,13 @@ class Transaction:
             return
         generation = self._next_generation()
         for table, keys in self._touched.items():
-            key = table.primary_key.columns[0]
-            self.execute(table.update().where(key.in_(sorted(keys))).values(generation=generation))
+            self.execute(_stamp_of(table), {"keys": sorted(keys), "newest": generation})
 
     def _next_generation(self) -> int:
-        row = models.generations
-        advance = row.update().where(row.c.id == 1).values(value=row.c.value + 1)
         if self._connection.dialect.update_returning:
-            return self.execute(advance.returning(row.c.value)).scalar_one()
-        self.execute(advance)
-        return self.execute(sa.select(row.c.value).where(row.c.id == 1)).scalar_one()
+            return self.execute(_ADVANCE_AND_TELL).scalar_one()
+        self.execute(_ADVANCE)
+        return self.execute(_TELL).scalar_one()
 
 
 class Database:
@@ -120,8 +133,7 @@ class Database:
         with self._writer.begin() as connection:
             if connection.dialect.name == "sqlite":
                 # Take the write lock before anything is read: SQLite cannot upgrade a stale snapshot.
-                row = models.generations
-                connection.execute(row.update().where(row.c.id == 1).values(value=row.c.value))
+                connection.execute(_TAKE_THE_WRITE_LOCK)
             transaction = Transaction(connection)
             result = work(transaction, *args, **kwargs)
             transaction._stamp()

@@ -179,7 +179,10 @@ class ChangeFeed:
 
 def generation(connection: sa.Connection) -> int:
     """What the newest committed change has."""
-    return connection.execute(sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)).scalar_one()
+    return connection.execute(_GENERATION).scalar_one()
+
+
+_GENERATION = sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)
 
 
 def _changed(

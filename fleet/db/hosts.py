@@ -18,6 +18,11 @@ NODES = models.compute_nodes
 
 #: HostReport fields that are columns under another name, or not columns.
 _RENAMED = {"node": "hypervisor_hostname"}
+_LOCKED = (
+    sa.select(NODES)
+    .where(NODES.c.host == sa.bindparam("on_host"), NODES.c.hypervisor_hostname == sa.bindparam("on_node"))
+    .with_for_update()
+)
 
 
 def report(tx: Transaction, inventory: HostReport, now: datetime.datetime) -> None:
@@ -96,8 +101,7 @@ def _used(node: sa.Row | HostReport, counted: usage.Usage) -> dict[str, int]:
 
 
 def _lock(tx: Transaction, host: str, node: str) -> sa.Row | None:
-    query = sa.select(NODES).where(NODES.c.host == host, NODES.c.hypervisor_hostname == node)
-    return tx.execute(query.with_for_update()).one_or_none()
+    return tx.execute(_LOCKED, {"on_host": host, "on_node": node}).one_or_none()
 
 
 def list_all(connection: sa.Connection, host: str | None = None) -> Sequence[sa.Row]:

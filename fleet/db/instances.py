@@ -19,6 +19,7 @@ INSTANCES = models.instances
 REQUESTS = models.build_requests
 
 _JOINED = sa.select(INSTANCES, REQUESTS.c.spec, REQUESTS.c.group_uuid).join_from(INSTANCES, REQUESTS)
+_FOUND = _JOINED.where(INSTANCES.c.uuid == sa.bindparam("wanted"))
 _LIVE = sa.not_(INSTANCES.c.deleted)
 _NOTHING_CLAIMED = {
     "host": None,
@@ -50,7 +51,7 @@ def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[s
 
 def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
     """The row, deleted or not. :raises errors.NotFound:"""
-    row = connection.execute(_JOINED.where(INSTANCES.c.uuid == uuid)).one_or_none()
+    row = connection.execute(_FOUND, {"wanted": uuid}).one_or_none()
     if row is None:
         raise errors.NotFound(kind="Instance", name=uuid)
     return row
@@ -67,10 +68,14 @@ def find(connection: sa.Connection, name: str) -> sa.Row:
     return found[0]
 
 
+def live(*conditions: Any) -> sa.Select[Any]:
+    """The query for live instances, oldest first."""
+    return _JOINED.where(_LIVE, *conditions).order_by(INSTANCES.c.created_at, INSTANCES.c.launch_index)
+
+
 def list_where(connection: sa.Connection, *conditions: Any, limit: int | None = None) -> Sequence[sa.Row]:
     """Live instances, oldest first."""
-    query = _JOINED.where(_LIVE, *conditions).order_by(INSTANCES.c.created_at, INSTANCES.c.launch_index)
-    return connection.execute(query.limit(limit)).all()
+    return connection.execute(live(*conditions).limit(limit)).all()
 
 
 def on_host(connection: sa.Connection, host: str) -> Sequence[sa.Row]:

@@ -20,6 +20,12 @@ AUTO = "AUTO: "
 REASON_LENGTH = 255
 
 
+_FOUND = sa.select(SERVICES).where(
+    SERVICES.c.host == sa.bindparam("on_host"), SERVICES.c.binary == sa.bindparam("which")
+)
+_LOCKED = _FOUND.with_for_update()
+
+
 def register(
     tx: Transaction, service: Mapping[str, Any], now: datetime.datetime, down_time_s: float, enabled: bool = True
 ) -> sa.Row:
@@ -69,8 +75,7 @@ def leave(tx: Transaction, binary: str, hosts: Sequence[str], incarnation: str, 
 
 
 def get(tx: Transaction | sa.Connection, host: str, binary: str, lock: bool = False) -> sa.Row | None:
-    query = sa.select(SERVICES).where(SERVICES.c.host == host, SERVICES.c.binary == binary)
-    return tx.execute(query.with_for_update() if lock else query).one_or_none()
+    return tx.execute(_LOCKED if lock else _FOUND, {"on_host": host, "which": binary}).one_or_none()
 
 
 def heartbeat(

@@ -25,6 +25,24 @@ _IO_TASKS = frozenset(
 _COUNTED = ("num_instances", "num_vm_", "num_task_", "num_proj_", "io_workload", "workload")
 
 
+_SORT = (INSTANCES.c.vm_state, INSTANCES.c.task_state, INSTANCES.c.project_id)
+_BY_SORT = (
+    sa.select(
+        *_SORT,
+        sa.func.sum(INSTANCES.c.claimed_vcpus).label("vcpus"),
+        sa.func.sum(INSTANCES.c.claimed_memory_mb).label("memory_mb"),
+        sa.func.sum(INSTANCES.c.claimed_disk_gb).label("disk_gb"),
+        sa.func.count().label("number"),
+    )
+    .where(
+        INSTANCES.c.host == sa.bindparam("on_host"),
+        INSTANCES.c.node == sa.bindparam("on_node"),
+        sa.not_(INSTANCES.c.deleted),
+    )
+    .group_by(*_SORT)
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Usage:
     """``stats`` has nova's keys: ``num_instances``, ``num_vm_<vm_state>``, ``num_task_<task_state>``,
@@ -49,15 +67,7 @@ class Usage:
 
 
 def of_node(tx: Transaction, host: str, node: str) -> Usage:
-    columns = (INSTANCES.c.vm_state, INSTANCES.c.task_state, INSTANCES.c.project_id)
-    sums = (
-        sa.func.sum(INSTANCES.c.claimed_vcpus).label("vcpus"),
-        sa.func.sum(INSTANCES.c.claimed_memory_mb).label("memory_mb"),
-        sa.func.sum(INSTANCES.c.claimed_disk_gb).label("disk_gb"),
-        sa.func.count().label("number"),
-    )
-    here = (INSTANCES.c.host == host, INSTANCES.c.node == node, sa.not_(INSTANCES.c.deleted))
-    sorts = tx.execute(sa.select(*columns, *sums).where(*here).group_by(*columns)).all()
+    sorts = tx.execute(_BY_SORT, {"on_host": host, "on_node": node}).all()
     return Usage(
         vcpus=int(sum(sort.vcpus for sort in sorts)),
         memory_mb=int(sum(sort.memory_mb for sort in sorts)),

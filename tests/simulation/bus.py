@@ -21,7 +21,7 @@ from tests.simulation.world import Process, World
 
 CALL_TIMEOUT_S = 10.0
 #: Later than any deadline of a build.
-LATE_S = 400.0
+LATE_S = 240.0
 #: Too many to be told of.
 _QUIET = ("report_state", "report_hosts")
 API = TypeVar("API", bound=_API)

@@ -51,7 +51,7 @@ LIMITS = Limits(
     service_down_time_s=60,
 )
 MEMORY_MB = 4096
-HEARTBEAT_S, REPORT_S, SWEEP_S = 25.0, 100.0, 10.0
+HEARTBEAT_S, REPORT_S, SWEEP_S = 25.0, 100.0, 20.0
 
 
 class Notifier(FakeNotifier):
