@@ -74,6 +74,7 @@ class World:
         self.secrets = {"broker": broker.password, "database": secrets.token_hex(12), "user": secrets.token_hex(12)}
         self.points = directory / "points.json"
         self.engine = open_engine(database.url())
+        self.writer = sa.create_engine(database.url(), poolclass=sa.NullPool)
         self.name = ""
         self.trio: Trio
 
@@ -177,7 +178,7 @@ class World:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
         """Open as long as the caller likes; past the proxy."""
-        with self.engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
+        with self.writer.begin() as connection:
             yield connection
 
     # Builds

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import random
+import time
 
 from tests.chaos.run import Scenario
 from tests.chaos.world import World
+
+HANG_S = 15
 
 
 def raises(world: World, chance: random.Random) -> None:
@@ -18,8 +21,18 @@ def raises(world: World, chance: random.Random) -> None:
 
 
 def hangs(world: World, chance: random.Random) -> None:
-    """A filter hangs for a quarter of a minute; other builds end in time all the same."""
-    _beside(world, "hang 15")
+    """A filter hangs: until it is back requests are refused at once, in its name, as the policy ``fail`` says."""
+    began = time.monotonic()
+    world.boot(2, scheduler_hints={"unruly": f"hang {HANG_S}"})
+    world.boot_until_told(4)
+    world.settle()
+    took = time.monotonic() - began
+    ledger = world.ledger()
+    for row in world.builds():
+        assert row["vm_state"] == "error"
+        assert "UnrulyFilter" in ledger.faults[row["uuid"]][-1]["message"]
+    assert took < HANG_S, f"the builds waited {took:.0f} s for a filter that hung"
+    time.sleep(max(0.0, HANG_S + 2 - took))
 
 
 def poison(world: World, chance: random.Random) -> None:
