@@ -106,13 +106,16 @@ class Agent:
         self._stopping.set()
         for periodic in self._periodics:
             periodic.stop()
+        if self.ready.is_set():
+            # First, so that what is handed back now is not sent here again.
+            self._reporter.leave(idle=False)
         # A listener may take a second to notice: one after the other, many hosts would outlast any stop limit.
         with futures.ThreadPoolExecutor(min(len(self._served), STOP_THREADS), "agent-stop") as together:
             list(together.map(self._stop_serving, list(self._served)))
         # While builds go on, the conductor must not think that they are lost.
         self._left = all(entry.lanes.wait(0) for entry in self._served.values())
         if self._left:
-            self._reporter.leave()
+            self._reporter.leave(idle=True)
 
     def wait(self) -> None:
         end = time.monotonic() + self._stop_s
@@ -122,7 +125,7 @@ class Agent:
                 LOG.warning("Builds on host %s are not over after %s s", entry.host.name, self._stop_s)
         self._handing_back.shutdown(wait=True)
         if not self._left:
-            self._reporter.leave()
+            self._reporter.leave(idle=True)
         for periodic in self._periodics:
             periodic.wait()
         self._executor.shutdown(wait=False, cancel_futures=True)

@@ -23,7 +23,6 @@ from fleet.objects import Instance, fields
 
 LOG = logging.getLogger(__name__)
 
-QUEUE = "queue"
 CLAIM = "claim"
 
 
@@ -136,7 +135,8 @@ class Builder:
         context = self._about(context, order)
         stopping = AgentStopping(f"The agent of {self._host.name} stopped before it began the build")
         LOG.info("Handing back a build that is not begun: the agent stops")
-        self._tell(context, order, order.node, _Failed(QUEUE, stopping), failure_record(QUEUE, stopping, 0.0))
+        record = failure_record(states.QUEUE_STEP, stopping, 0.0)
+        self._tell(context, order, order.node, _Failed(states.QUEUE_STEP, stopping), record)
 
     def _about(self, context: RequestContext, order: BuildOrder) -> RequestContext:
         return context.about(instance_uuid=order.instance.uuid, attempt=order.attempt, host=self._host.name)

@@ -69,12 +69,12 @@ class Reporter:
         disabled = [service["host"] for service in answer if service["disabled"]]
         LOG.info("Registered %d hosts, %d of them disabled", len(services), len(disabled))
 
-    def leave(self) -> None:
-        """Say that this process serves no more: its hosts are down at once, not only when they are missed."""
+    def leave(self, idle: bool) -> None:
+        """Say that this process stops: its hosts get no builds, and are down as soon as it is ``idle``, not when missed."""
         if not self._hosts:
             return
         try:
-            self._conductor.leave(fleet_context.new_context(), BINARY, list(self._hosts), self._incarnation)
+            self._conductor.leave(fleet_context.new_context(), BINARY, list(self._hosts), self._incarnation, idle)
         except UNKNOWN_OUTCOME as silence:
             LOG.info("The conductor was not told that this agent stops (%s)", type(silence).__name__)
 

@@ -109,7 +109,7 @@ class Builder:
             LOG.debug("A late word about a failed attempt: the build has moved on")
             return
         LOG.info("Attempt %d on host %s failed in step %s: %s", attempt, host, failure.step, failure.message)
-        self._follow(context, following, attempt + 1)
+        self._follow(context, following, following.attempt)
 
     def abort(
         self, context: RequestContext, uuid: str, attempt: int, host: str, node: str | None, failure: Failure

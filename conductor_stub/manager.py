@@ -40,9 +40,14 @@ class ConductorManager:
 
     @endpoint
     def leave(
-        self, context: RequestContext, binary: fields.Name, hosts: list[fields.Name], incarnation: fields.Token
+        self,
+        context: RequestContext,
+        binary: fields.Name,
+        hosts: list[fields.Name],
+        incarnation: fields.Token,
+        idle: fields.Flag = True,
     ) -> None:
-        self._records.leave(binary, hosts, incarnation)
+        self._records.leave(binary, hosts, incarnation, idle)
 
     @endpoint
     def report_state(

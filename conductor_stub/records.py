@@ -21,6 +21,9 @@ from fleet.objects import Claimed, HostReport, Instance
 LOG = logging.getLogger(__name__)
 
 
+STOPPING = "its agent is stopping"
+
+
 class Records:
     """Each method is one transaction (or one per host of a batch), and may be repeated without harm."""
 
@@ -47,9 +50,13 @@ class Records:
         now, down_time_s = self._clock(), self._limits.service_down_time_s
         self._database.read(services.require_free, registrations, now, down_time_s)
 
-    def leave(self, binary: str, host_names: Sequence[str], incarnation: str) -> None:
-        """A process stops, and says so."""
-        self._database.write(services.leave, binary, host_names, incarnation, self._clock())
+    def leave(self, binary: str, host_names: Sequence[str], incarnation: str, idle: bool = True) -> None:
+        """A process stops, and says so. :param idle: False: not yet, but it takes no builds any more"""
+        if idle:
+            self._database.write(services.leave, binary, host_names, incarnation, self._clock())
+            return
+        for host in host_names:
+            self._database.write(services.set_alarm, host, STOPPING, self._clock(), incarnation)
 
     def report_state(self, binary: str, host_names: Sequence[str], incarnation: str) -> list[str]:
         """Heartbeat; returns the hosts that another process serves now."""

@@ -34,9 +34,10 @@ class Failure:
 
 @dataclasses.dataclass(frozen=True)
 class Next:
-    """What follows a failed attempt: ``place`` to try now, or the scheduler again, or (``error``) nothing."""
+    """What follows a failed attempt, as ``attempt``: ``place`` now, or the scheduler again, or (``error``) nothing."""
 
     row: sa.Row
+    attempt: int
     place: Place | None = None
     alternates: tuple[Place, ...] = ()
     error: Exception | None = None
@@ -114,12 +115,14 @@ def fail_attempt(
     row = instances.lock(tx, uuid)
     if not _is_at(row, attempt, (states.PLACING, states.SPAWNING)) or row.host not in (None, host):
         return None
+    if failure.step == states.QUEUE_STEP:
+        return _take_back(tx, row, host, failure, limits, request_id, now)
     _record(tx, uuid, attempt, host, node, failure, request_id, now)
     tried = history.failed_attempts(tx, uuid)
     if attempt >= limits.max_attempts or not _may_retry(row, limits):
         error = _last_word(row, failure, tried, limits)
         end_in_error(tx, row, error, host, request_id, now, failure.counts)
-        return Next(row, error=error)
+        return Next(row, attempt, error=error)
     places = _usable(tx, alternates, tried, limits, now)
     step, allowed_s = (
         (states.PLACING, limits.placing_timeout_s) if places else (states.SCHEDULING, limits.retry_interval_s)
@@ -130,7 +133,7 @@ def fail_attempt(
         "step_deadline": step_deadline(now, allowed_s, row.deadline),
     }
     instances.leave_host(tx, row, values, now, failure.counts)
-    return Next(row, places[0], places[1:]) if places else Next(row)
+    return Next(row, attempt + 1, places[0], places[1:]) if places else Next(row, attempt + 1)
 
 
 @failpoints.commits("conductor.abort")
@@ -152,6 +155,37 @@ def abort_build(
     aborted = errors.BuildAbort(instance_uuid=uuid, reason=failure.message)
     end_in_error(tx, row, aborted, host, request_id, now, failure.counts)
     return True
+
+
+def _take_back(
+    tx: Transaction,
+    row: sa.Row,
+    host: str,
+    failure: Failure,
+    limits: Limits,
+    request_id: str | None,
+    now: datetime.datetime,
+) -> Next | None:
+    """A stopping agent has not begun it: nothing was tried, and no attempt is spent; the scheduler chooses anew."""
+    values = {
+        "task_state": states.SCHEDULING,
+        "step_deadline": step_deadline(now, limits.retry_interval_s, row.deadline),
+    }
+    if not instances.move(tx, row.uuid, attempt=row.attempt, steps=(states.PLACING,), values=values, now=now):
+        return None
+    history.add_event(
+        tx,
+        row.uuid,
+        "hand-back",
+        now=now,
+        attempt=row.attempt,
+        host=host,
+        result=failure.code,
+        message=failure.message,
+        step=failure.step,
+        request_id=request_id,
+    )
+    return Next(row, row.attempt)
 
 
 def _record(

@@ -33,6 +33,8 @@ PLACING: Final = "placing"
 SPAWNING: Final = "spawning"
 DELETING: Final = "deleting"
 
+#: What an order that a stopping agent has not begun names as its step.
+QUEUE_STEP: Final = "queue"
 #: What an attempt that failed in its driver names as its step.
 SPAWN_STEP: Final = "spawn"
 

@@ -67,7 +67,9 @@ class FakeConductor:
     def require_free(self, context: RequestContext, services: list[dict[str, Any]]) -> None:
         self._serve("require_free", lambda: None)
 
-    def leave(self, context: RequestContext, binary: str, hosts: list[str], incarnation: str) -> None:
+    def leave(
+        self, context: RequestContext, binary: str, hosts: list[str], incarnation: str, idle: bool = True
+    ) -> None:
         self._serve("leave", lambda: None)
 
     def report_state(

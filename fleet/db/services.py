@@ -152,10 +152,15 @@ def alarms_to_change(connection: sa.Connection, alarms: Mapping[str, str]) -> li
     return [row.host for row in connection.execute(query) if _with_alarm(row, alarms[row.host])]
 
 
-def set_alarm(tx: Transaction, host: str, alarm: str, now: datetime.datetime) -> None:
-    """Disable the host for as long as ``alarm`` is not ""; what an operator has disabled stays as it is."""
+def set_alarm(tx: Transaction, host: str, alarm: str, now: datetime.datetime, incarnation: str | None = None) -> None:
+    """Disable the host for as long as ``alarm`` is not ""; what an operator has disabled stays as it is.
+
+    :param incarnation: only if this life serves the host
+    """
     row = get(tx, host, COMPUTE, lock=True)
-    change = row and _with_alarm(row, alarm)
+    if row is None or incarnation not in (None, row.incarnation):
+        return
+    change = _with_alarm(row, alarm)
     if change:
         tx.execute(SERVICES.update().where(SERVICES.c.id == row.id).values(updated_at=now, **change))
         tx.touch(SERVICES, row.id)

@@ -114,9 +114,12 @@ class ConductorAPI(_API):
         """:raises errors.HostTaken: one of these hosts is another agent's"""
         self._sure_call(context, "require_free", services=services)
 
-    def leave(self, context: RequestContext, binary: str, hosts: list[str], incarnation: str) -> None:
-        """Said by a process that stops, which has no time to wait for long."""
-        self._sure_call(context, "leave", LEAVE_TIMEOUT_S, binary=binary, hosts=hosts, incarnation=incarnation)
+    def leave(
+        self, context: RequestContext, binary: str, hosts: list[str], incarnation: str, idle: bool = True
+    ) -> None:
+        """Said by a process that stops, which has no time to wait for long. :param idle: whether it ends now"""
+        said = {"binary": binary, "hosts": hosts, "incarnation": incarnation, "idle": idle}
+        self._sure_call(context, "leave", LEAVE_TIMEOUT_S, **said)
 
     def _sure_call(self, context: RequestContext, method: str, timeout_s: int | None = None, **arguments: Any) -> Any:
         sure = self._client.prepare(transport_options=MANDATORY, timeout=timeout_s or self._conf.rpc_response_timeout)

@@ -159,7 +159,6 @@ FAILURES = [
     ("its driver failed", "spawn", "SpawnFailed", 1),
     ("it was too full", "claim", "ComputeResourcesUnavailable", 0),
     ("the group forbids it", "claim", "GroupAffinityViolation", 0),
-    ("its agent stopped", "queue", "AgentStopping", 0),
     ("its agent was restarted", "agent-restart", "AgentRestarted", 0),
 ]
 
@@ -229,6 +228,23 @@ def test_each_step_of_a_build_is_an_event(conductor: Conductor) -> None:
         ("terminate", 2, "h2", None, "success"),
         ("delete", 0, "h2", None, "success"),
     ] == [(each["event"], each["attempt"], each["host"], each["step"], each["result"]) for each in events]
+
+
+def test_a_build_that_a_stopping_agent_has_not_begun_spends_no_attempt(conductor: Conductor) -> None:
+    """However often: it waits for the scheduler again at once, at the same attempt; a late word about it is ignored."""
+    stopped = Failure(step="queue", code="AgentStopping", message="The agent of h1 stopped")
+    uuid = conductor.place("h1", "h2")
+    for _agent in range(4):
+        conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", stopped, alternates("h2"))
+        conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", stopped, alternates("h2"))
+        assert ("building", "scheduling", 1, None) == conductor.state(uuid)
+        conductor.scheduler.answers.append([("h3", ())])
+        conductor.work()
+    conductor.claim(uuid, "h3")
+    conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", stopped, alternates("h2"))
+    assert ("building", "spawning", 1, "h3") == conductor.state(uuid)
+    events = [each["event"] for each in conductor.operator.show_instance(uuid)["events"]]
+    assert ["create", *["hand-back"] * 4, "claim"] == events
 
 
 def test_a_forced_host_is_not_retried(conductor: Conductor) -> None:

@@ -57,6 +57,19 @@ def test_an_agent_that_leaves_is_down_at_once(conductor: Conductor) -> None:
     assert "up" == conductor.operator.show_host("h1")["nodes"][0]["state"]
 
 
+def test_an_agent_that_stops_gets_no_builds_and_is_up_until_it_is_idle(conductor: Conductor) -> None:
+    """The builds that it has begun are its own until then; an earlier life has no say; the next report enables it."""
+    conductor.records.leave("fleet-compute", ["h2"], "an earlier life", idle=False)
+    conductor.records.leave("fleet-compute", ["h1"], INCARNATION, idle=False)
+    assert [("disabled", "AUTO: its agent is stopping"), ("enabled", None)] == [
+        seen(conductor, "h1"),
+        seen(conductor, "h2"),
+    ]
+    assert "up" == conductor.operator.show_host("h1")["nodes"][0]["state"]
+    conductor.records.report_hosts([], {"h1": ["h1"]}, {"h1": ""})
+    assert ("enabled", None) == seen(conductor, "h1")
+
+
 def test_a_host_with_an_alarm_is_disabled_until_it_is_over(
     conductor: Conductor, caplog: pytest.LogCaptureFixture
 ) -> None:
