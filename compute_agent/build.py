@@ -28,8 +28,6 @@ CLAIM = "claim"
 
 #: Of the time that the conductor gives a spawn: this host is to be the one who says that it took too long.
 SPAWN_SHARE = 0.9
-#: How long a driver may take to destroy what it was spawning, if the configuration does not say.
-DESTROY_LIMIT_S = 60.0
 
 _Seconds = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
@@ -88,14 +86,12 @@ class Builder:
         notifications: Notifications,
         clock: Callable[[], float] = time.monotonic,
         within: deadline.Within = deadline.within,
-        destroy_limit_s: float = DESTROY_LIMIT_S,
     ) -> None:
         self._host = host
         self._ledger = ledger
         self._notifications = notifications
         self.clock = clock
         self._within = within
-        self._destroy_limit_s = destroy_limit_s
 
     def run(self, context: RequestContext, order: BuildOrder, arrived: float | None = None) -> None:
         """Never raises for what a build may meet; the ledger or its sweeper knows how the build goes on.
@@ -236,14 +232,9 @@ class Builder:
         :param hangs: the driver may still be at the spawn: then only what it says about a destroy counts
         :raises _Failed: the guest may be there; no other host may have the instance
         """
-        driver = self._host.driver
-
-        def destroy() -> None:
-            if hangs or instance_uuid in driver.list_instance_uuids():
-                driver.destroy(context, instance_uuid)
-
         try:
-            self._within(context, self._destroy_limit_s, destroy)
+            if hangs or instance_uuid in self._host.driver.list_instance_uuids():
+                self._host.destroy(context, instance_uuid)
         except Exception as failure:
             LOG.exception("Cannot clean up after a failed build; what it holds stays counted as an orphan")
             tracker.orphan(instance_uuid)

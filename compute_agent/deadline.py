@@ -26,9 +26,11 @@ class Within(Protocol):
 def within(context: RequestContext, limit_s: float | None, work: Callable[[], Result]) -> Result:
     """What ``work`` returns or raises. It runs in a thread of its own, which is left to itself after ``limit_s``.
 
-    :param limit_s: None: as long as it takes
+    :param limit_s: None: as long as it takes, and then here
     :raises Overrun: it is not over
     """
+    if limit_s is None:
+        return work()
     outcome: futures.Future[Result] = futures.Future()
 
     def run() -> None:
@@ -43,5 +45,5 @@ def within(context: RequestContext, limit_s: float | None, work: Callable[[], Re
     threading.Thread(target=run, name="driver", daemon=True).start()
     futures.wait([outcome], limit_s)
     if not outcome.done():
-        raise Overrun(f"it is not over after {limit_s:.0f} s")
+        raise Overrun(f"it is not over after {limit_s:g} s")
     return outcome.result()

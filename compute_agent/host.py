@@ -6,10 +6,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
+from compute_agent import deadline
 from compute_agent.drivers.base import ComputeDriver
 from compute_agent.inventory import HostPolicy
 from compute_agent.resource_tracker import ResourceTracker
 from fleet import errors
+from fleet.context import RequestContext
 
 #: Told with the host's name and a sentence when another process has taken the host over.
 Superseded = Callable[[str, str], None]
@@ -57,6 +59,10 @@ class Host:
     def tracked(self) -> frozenset[str]:
         """Instances that hold something on any node."""
         return frozenset().union(*(tracker.view().instances for tracker in self.trackers()))
+
+    def destroy(self, context: RequestContext, instance_uuid: str) -> None:
+        """Have the driver destroy a guest. :raises deadline.Overrun: it does not end; and what the driver raises"""
+        deadline.within(context, self.policy.driver_timeout_s, lambda: self.driver.destroy(context, instance_uuid))
 
     def release(self, instance_uuid: str) -> None:
         for tracker in self.trackers():

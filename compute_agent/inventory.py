@@ -32,6 +32,8 @@ class HostPolicy:
     packs_numa_cells: bool = False
     #: Seconds after which a node's failed builds are forgotten.
     forgive_after_s: float = 600.0
+    #: Seconds that a driver may take to destroy a guest; None: as long as it takes.
+    driver_timeout_s: float | None = None
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> HostPolicy:
@@ -50,6 +52,7 @@ class HostPolicy:
             host_ip=conf.my_ip,
             packs_numa_cells=packing,
             forgive_after_s=conf.failed_builds_expiry,
+            driver_timeout_s=conf.driver_timeout,
             **ratios,
         )
 

@@ -118,7 +118,7 @@ def build_agents(
     def serve(name: str, driver: ComputeDriver) -> ServedHost:
         host = Host(name, driver, policy, incarnation, superseded)
         lanes = Lanes(executor, conf.max_concurrent_builds)
-        builder = Builder(host, ledger, notifications, destroy_limit_s=conf.driver_timeout)
+        builder = Builder(host, ledger, notifications)
         manager = ComputeManager(host, ledger, builder, lanes)
         return ServedHost(host, server.get_server(host_transport, TOPIC, name, [manager], exchange), lanes)
 

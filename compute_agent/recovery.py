@@ -130,7 +130,7 @@ def _track(host: Host, instance: Instance, has_guest: bool) -> None:
 
 def _destroy(context: RequestContext, host: Host, instance_uuid: str) -> bool:
     try:
-        host.driver.destroy(context, instance_uuid)
+        host.destroy(context, instance_uuid)
     except Exception:
         LOG.exception("Cannot destroy guest %s on %s; it is counted as it is", instance_uuid, host.name)
         return False

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from oslo_log import log as logging
 
+from compute_agent import deadline
 from compute_agent.host import Host
 from compute_agent.ledger import Ledger, Unanswered
-from fleet import failpoints
+from fleet import errors, failpoints
 from fleet.context import RequestContext
 
 LOG = logging.getLogger(__name__)
@@ -20,8 +21,13 @@ def terminate(context: RequestContext, host: Host, ledger: Ledger, instance_uuid
     """
     context = context.about(instance_uuid=instance_uuid, host=host.name)
     failpoints.hit("agent.destroy.before")
-    if instance_uuid in host.driver.list_instance_uuids():
-        host.driver.destroy(context, instance_uuid)
+    try:
+        if instance_uuid in host.driver.list_instance_uuids():
+            host.destroy(context, instance_uuid)
+    except Exception as failure:
+        expected = isinstance(failure, deadline.Overrun | errors.FleetError)
+        LOG.warning("Cannot destroy the guest; the conductor will ask again: %s", failure, exc_info=not expected)
+        return
     host.release(instance_uuid)
     failpoints.hit("agent.destroy.after")
     try:

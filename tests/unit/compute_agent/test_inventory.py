@@ -61,10 +61,12 @@ def test_json_is_as_good_as_a_structure() -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        pytest.param({}, HostPolicy(Resources(512, 0, 0), 16.0, 1.5, 1.0, "127.0.0.1"), id="defaults"),
+        pytest.param(
+            {}, HostPolicy(Resources(512, 0, 0), 16.0, 1.5, 1.0, "127.0.0.1", driver_timeout_s=60), id="defaults"
+        ),
         pytest.param(
             {"reserved_host_disk_mb": 1025, "reserved_host_cpus": 2, "reserved_host_memory_mb": 0},
-            HostPolicy(Resources(0, 2, 2), host_ip="127.0.0.1"),
+            HostPolicy(Resources(0, 2, 2), host_ip="127.0.0.1", driver_timeout_s=60),
             id="reserved disk is rounded up",
         ),
         pytest.param(
@@ -74,7 +76,7 @@ def test_json_is_as_good_as_a_structure() -> None:
                 "disk_allocation_ratio": 2.0,
                 "my_ip": "10.0.0.1",
             },
-            HostPolicy(Resources(memory_mb=512), 4.0, 1.0, 2.0, "10.0.0.1"),
+            HostPolicy(Resources(memory_mb=512), 4.0, 1.0, 2.0, "10.0.0.1", driver_timeout_s=60),
             id="ratios of this host",
         ),
     ],

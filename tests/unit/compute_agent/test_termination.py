@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of one instance on one host."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+
+import pytest
+
+from compute_agent import termination
+from compute_agent.claims import Resources
+from compute_agent.drivers.fake import FakeDriver
+from fleet import states
+from fleet.context import RequestContext
+from fleet.objects import Instance
+from tests.unit.compute_agent import builders
+
+
+class Driver(FakeDriver):
+    """Its destroys fail or hang, as the test wants, and then work."""
+
+    failure: Exception | None = None
+    gate: threading.Event | None = None
+
+    def destroy(self, context: RequestContext, instance_uuid: str) -> None:
+        if self.gate is not None:
+            self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
+        super().destroy(context, instance_uuid)
+
+
+def a_stand_with_an_instance() -> tuple[builders.Stand, Driver, Instance]:
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    driver = Driver(conf)
+    stand = builders.a_stand(conf, driver)
+    stand.host.policy = dataclasses.replace(stand.host.policy, driver_timeout_s=0.05)
+    instance = stand.conductor.place(builders.an_instance())
+    stand.build(instance)
+    stand.conductor.put(stand.conductor.rows[instance.uuid], task_state=states.DELETING)
+    return stand, driver, instance
+
+
+def terminate(stand: builders.Stand, instance: Instance) -> None:
+    termination.terminate(builders.a_context(), stand.host, stand.ledger, instance.uuid)
+
+
+def test_a_termination_may_be_repeated() -> None:
+    """The second one finds nothing to do, and says so again: the first answer may have been lost."""
+    stand, _driver, instance = a_stand_with_an_instance()
+    for _time in range(2):
+        terminate(stand, instance)
+    assert states.DELETED == stand.conductor.rows[instance.uuid].vm_state
+    assert [] == stand.driver.list_instance_uuids()
+    assert Resources() == stand.tracker.view().used
+    assert 2 == stand.conductor.calls.count("instance_destroyed")
+
+
+@pytest.mark.parametrize("hangs", [pytest.param(True, id="hangs"), pytest.param(False, id="fails")])
+def test_a_driver_that_cannot_destroy_keeps_the_room(hangs: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """The row stays deleting and the room held, until the conductor asks again and it works."""
+    stand, driver, instance = a_stand_with_an_instance()
+    gate = driver.gate = threading.Event() if hangs else None
+    driver.failure = RuntimeError("locked")
+    terminate(stand, instance)
+    assert states.DELETING == stand.conductor.rows[instance.uuid].task_state
+    assert Resources(512, 10, 1) == stand.tracker.view().used
+    why = "it is not over after 0.05 s" if hangs else "locked"
+    assert [f"Cannot destroy the guest; the conductor will ask again: {why}"] == builders.lines(caplog, logging.WARNING)
+    driver.gate, driver.failure = None, None
+    if gate is not None:
+        gate.set()
+    terminate(stand, instance)
+    assert states.DELETED == stand.conductor.rows[instance.uuid].vm_state
+    assert Resources() == stand.tracker.view().used
