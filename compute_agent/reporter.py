@@ -112,9 +112,9 @@ class Reporter:
         context = fleet_context.new_context()
         hosts = self._hosts
         mine = [report for report in reports if report.host in hosts]
-        silent = hosts.keys() - {report.host for report in mine}
-        silent_with_alarm = [name for name in sorted(silent) if hosts[name].alarm()]
-        for batch, names in [*_with_names(batches(mine)), *([((), silent_with_alarm)] if silent_with_alarm else [])]:
+        # Those without an inventory say so, too: an alarm, or that what disabled them before is over.
+        silent = sorted(hosts.keys() - {report.host for report in mine})
+        for batch, names in [*_with_names(batches(mine)), *([([], silent)] if silent else [])]:
             # A node that is not reported but still there (refused, not tracked) keeps its record.
             nodes = {host: [tracker.node for tracker in hosts[host].trackers()] for host in names}
             alarms = {host: hosts[host].alarm() for host in names}

@@ -134,11 +134,11 @@ def test_an_inventory_that_shrinks_below_what_is_held_is_refused(caplog: pytest.
 
 
 def test_a_node_without_resources_is_not_reported() -> None:
-    """A driver that cannot tell is not tracked and not reported."""
+    """A driver that cannot tell is not tracked and not reported; the host has no alarm all the same."""
     conf = builders.a_conf()
     stand = builders.a_stand(conf, ShiftingDriver(conf))
     stand.reporter.report()
-    assert {} == stand.conductor.reports
+    assert ({}, {HOST: ""}) == (stand.conductor.reports, stand.conductor.alarms)
 
 
 def test_orphans_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
