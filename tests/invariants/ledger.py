@@ -22,9 +22,14 @@ RESOURCES = {
 }
 
 
+#: What was deleted longer ago was judged often enough.
+REMEMBERED_S = 300
+_RECENT = "SELECT uuid FROM instances WHERE NOT deleted OR deleted_at > :since"
+
+
 @dataclasses.dataclass(frozen=True)
 class Ledger:
-    """``instances`` include deleted ones; ``events`` and ``faults`` are by instance, ``members`` by group."""
+    """``instances`` include lately deleted ones; ``events`` and ``faults`` are by instance, ``members`` by group."""
 
     read_at: datetime.datetime
     nodes: Sequence[Row]
@@ -38,22 +43,31 @@ class Ledger:
     @classmethod
     def read(cls, engine: sa.Engine) -> Ledger:
         """Everything as of one moment. :raises sqlalchemy.exc.SQLAlchemyError: the database is away"""
+        now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+        since = {"since": now - datetime.timedelta(seconds=REMEMBERED_S)}
         with engine.connect() as connection:
 
-            def rows(query: str) -> list[Row]:
-                return [dict(row) for row in connection.execute(sa.text(query)).mappings()]
+            def rows(query: str, **values: object) -> list[Row]:
+                return [dict(row) for row in connection.execute(sa.text(query), values).mappings()]
 
+            instances = rows(
+                f"SELECT * FROM instances WHERE uuid IN ({_RECENT}) ORDER BY created_at, launch_index", **since
+            )
+            used = "SELECT reservation_id FROM instances WHERE NOT deleted OR deleted_at > :since"
+            requests = rows(f"SELECT * FROM build_requests WHERE reservation_id IN ({used})", **since)
+            of_recent = f"WHERE instance_uuid IN ({_RECENT})"
+            members = rows(f"SELECT * FROM instance_group_members {of_recent}", **since)
             return cls(
-                read_at=datetime.datetime.now(datetime.UTC).replace(tzinfo=None),
+                read_at=now,
                 nodes=rows("SELECT * FROM compute_nodes WHERE NOT deleted ORDER BY host"),
-                instances=rows("SELECT * FROM instances ORDER BY created_at, launch_index"),
-                requests={row["reservation_id"]: row for row in rows("SELECT * FROM build_requests")},
-                events=_by("instance_uuid", rows("SELECT * FROM instance_events ORDER BY id")),
-                faults=_by("instance_uuid", rows("SELECT * FROM instance_faults ORDER BY id")),
+                instances=instances,
+                requests={row["reservation_id"]: row for row in requests},
+                events=_by("instance_uuid", rows(f"SELECT * FROM instance_events {of_recent} ORDER BY id", **since)),
+                faults=_by("instance_uuid", rows(f"SELECT * FROM instance_faults {of_recent} ORDER BY id", **since)),
                 groups={row["uuid"]: row for row in rows("SELECT * FROM instance_groups")},
                 members={
                     group: [row["instance_uuid"] for row in of_group]
-                    for group, of_group in _by("group_uuid", rows("SELECT * FROM instance_group_members")).items()
+                    for group, of_group in _by("group_uuid", members).items()
                 },
             )
 

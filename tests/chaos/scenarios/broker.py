@@ -95,7 +95,7 @@ def agent_queue_missing(world: World, chance: random.Random) -> None:
     world.trio.kill("agent-a")
     began = time.monotonic()
     uuids = world.boot_until_told(6)
-    world.until(lambda: not world.ledger().unsettled, timeout_s=40)
+    world.until(lambda: not world.unsettled(), timeout_s=40)
     took = time.monotonic() - began
     world.trio.restart("agent-a")
     ledger = world.ledger()

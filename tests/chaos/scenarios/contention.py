@@ -13,23 +13,26 @@ from tests.chaos.world import HOSTS, World
 SCHEDULERS = 8
 SLOTS = 100
 WANTED = 1000
+_MORE_TIME = "UPDATE instances SET deadline = deadline + interval '120 seconds' WHERE vm_state = 'building'"
 #: 500 GB a host: twenty fit on each of five hosts.
 LARGE = {"vcpus": 1, "memory_mb": 64, "root_gb": 25}
 
 
 def last_slots(world: World, chance: random.Random) -> None:
-    """Eight schedulers, a thousand parallel builds, a hundred slots: exactly a hundred ACTIVE, CAPACITY for the rest."""
+    """Eight schedulers, a thousand parallel builds, a hundred slots: a hundred ACTIVE, the rest too late for one."""
     for number in range(2, SCHEDULERS + 1):
         world.start(f"scheduler-{number}", "fleet-scheduler")
     with futures.ThreadPoolExecutor(16) as clients:
         list(clients.map(lambda _n: world.boot(5, flavor=LARGE, ignore_hosts=["b3"]), range(WANTED // 10)))
+        world.sql(_MORE_TIME)
         list(clients.map(lambda _n: world.boot(1, flavor=LARGE, ignore_hosts=["b3"]), range(WANTED // 2)))
-    world.sql("UPDATE instances SET deadline = deadline + interval '120 seconds' WHERE vm_state = 'building'")
+    world.sql(_MORE_TIME)
     world.settle(150)
     states = collections.Counter(row["vm_state"] for row in world.builds())
     reasons = _reasons(world)
     assert states["active"] == SLOTS, f"{dict(states)}: {dict(reasons)}"
-    assert set(reasons) == {"CAPACITY"}, dict(reasons)
+    # RACE_LOST: was refused by three hosts in turn, because another scheduler had given the slot away.
+    assert set(reasons) <= {"CAPACITY", "RACE_LOST"}, dict(reasons)
 
 
 def frozen_cache(world: World, chance: random.Random) -> None:
