@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,6 +57,25 @@ class Builder:
         if not rows:
             LOG.debug("Nothing left to place of %d builds at attempt %d", len(uuids), attempt)
             return
+        for alike in self._alike(rows, attempt):
+            self._place(context, alike, attempt)
+
+    def _alike(self, rows: Sequence[sa.Row], attempt: int) -> list[list[sa.Row]]:
+        """Those that may be asked for together: after a first attempt each has hosts that it was tried on in vain."""
+        if attempt == 1:
+            return [list(rows)]
+        alike: dict[frozenset[tuple[str, str]], list[sa.Row]] = collections.defaultdict(list)
+
+        def read(connection: sa.Connection) -> None:
+            alike.clear()
+            for row in rows:
+                tried = history.failed_attempts(connection, row.uuid)
+                alike[frozenset((each.host, each.node) for each in tried)].append(row)
+
+        self._database.read(read)
+        return list(alike.values())
+
+    def _place(self, context: RequestContext, rows: Sequence[sa.Row], attempt: int) -> None:
         context = _context_of(context, rows[0], attempt)
         properties = self._filter_properties(rows, attempt)
         answer = self._ask(context, rows, properties)

@@ -406,6 +406,23 @@ def test_a_lost_message_is_found_by_the_sweeper(conductor: Conductor, what: str,
     assert conductor.finish(uuid, "h1").vm_state == "active"
 
 
+def test_each_build_avoids_the_hosts_it_was_tried_on(conductor: Conductor) -> None:
+    """Builds of one request that failed on different hosts are handed out together, and asked for one by one."""
+    conductor.scheduler.answers.append([("h1", ()), ("h2", ())])
+    first, second = conductor.create(count=2)
+    conductor.work()
+    refuse(conductor, first, "h1", 1)
+    refuse(conductor, second, "h2", 1)
+    conductor.tasks.cast.clear()
+    conductor.clock.advance(conductor.limits.retry_interval_s)
+    conductor.sweeper.sweep()
+    conductor.scheduler.answers.extend([[("h2", ())], [("h1", ())]])
+    conductor.work()
+
+    asked = [properties["retry"]["hosts"] for _spec, properties in conductor.scheduler.requests[1:]]
+    assert [[["h1", "h1"]], [["h2", "h2"]]] == asked
+
+
 def test_duplicates_are_placed_once(conductor: Conductor) -> None:
     """Fifty copies of one message lead to one question to the scheduler and one cast."""
     conductor.scheduler.answers.append([("h1", ())])
