@@ -35,18 +35,19 @@ def test_no_limit_is_not_written():
 @pytest.mark.parametrize(
     ("service", "expected"),
     [
-        ({"disabled": False, "last_seen_up": utcnow()}, True),
-        ({"disabled": False, "last_seen_up": utcnow().isoformat()}, True),
-        ({"disabled": False, "updated_at": utcnow()}, True),
-        ({"disabled": True, "last_seen_up": utcnow()}, False),
-        ({"last_seen_up": utcnow(), "forced_down": True}, False),
-        ({"last_seen_up": factories.NOW}, False),
-        ({}, False),
+        (lambda now: {"disabled": False, "last_seen_up": now}, True),
+        (lambda now: {"disabled": False, "last_seen_up": now.isoformat()}, True),
+        (lambda now: {"disabled": False, "updated_at": now}, True),
+        (lambda now: {"disabled": True, "last_seen_up": now}, False),
+        (lambda now: {"last_seen_up": now, "forced_down": True}, False),
+        (lambda now: {"last_seen_up": factories.NOW}, False),
+        (lambda now: {}, False),
     ],
 )
 def test_compute(service, expected):
     """The service record is a dict in nova's form, its times by the wall clock."""
-    assert expected == filters.ComputeFilter(60).host_passes(HostState("host1", "node1", service=service), {})
+    host = HostState("host1", "node1", service=service(utcnow()))
+    assert expected == filters.ComputeFilter(60).host_passes(host, {})
 
 
 def test_aggregates_and_instances_of_any_class():
