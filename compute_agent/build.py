@@ -20,6 +20,7 @@ from compute_agent.resource_tracker import ResourceTracker
 from fleet import errors, failpoints, states
 from fleet.context import RequestContext
 from fleet.objects import Instance, fields
+from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -161,8 +162,10 @@ class Builder:
         try:
             claim = tracker.instance_claim(order.instance, order.limits, overhead.get("memory_mb", 0))
         except errors.ComputeResourcesUnavailable as full:
+            metrics.CLAIMS.labels("refused").inc()
             LOG.info("Claim refused on node %s: %s", tracker.node, full.reason)
             raise _Failed(CLAIM, full) from None
+        metrics.CLAIMS.labels("held").inc()
         LOG.info("Claim successful on node %s: %s", tracker.node, claim.resources)
         return claim
 
@@ -198,8 +201,10 @@ class Builder:
 
         try:
             failpoints.hit("agent.spawn.before")
-            return self._within(context, limit_s, spawn)
+            with metrics.SPAWN_SECONDS.time():
+                power_state = self._within(context, limit_s, spawn)
         except Exception as failed:
+            metrics.SPAWNS.labels("failed").inc()
             failure: Exception = failed
             if isinstance(failed, deadline.Overrun):
                 failure = SpawnTimeout(f"The driver of {self._host.name} did not end the spawn: {failed}")
@@ -208,6 +213,8 @@ class Builder:
             tracker.build_ended(failed=True)
             self._clean_up(context, instance.uuid, tracker, hangs=isinstance(failed, deadline.Overrun))
             raise _Failed(states.SPAWN_STEP, failure, final=isinstance(failure, errors.BuildAbort)) from None
+        metrics.SPAWNS.labels("done").inc()
+        return power_state
 
     def _finish(
         self,

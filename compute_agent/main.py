@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
 import threading
@@ -31,16 +32,14 @@ from fleet import context, errors, service
 from fleet.rpc import server
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, SchedulerAPI
+from fleet.telemetry import probes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The daemon ``fleet-compute``."""
-    conf = fleet_conf.load_config(
-        sys.argv[1:] if argv is None else argv,
-        prog=BINARY,
-        description="Serves one or more hosts: claims, spawns and reports.",
-        register=[agent_conf.register_opts],
-    )
+    argv = sys.argv[1:] if argv is None else argv
+    register = [agent_conf.register_opts]
+    conf = fleet_conf.load_config(argv, BINARY, "Serves one or more hosts: claims, spawns and reports.", register)
     try:
         hosts = names(conf)
         with identity.held(conf, hosts) as identities:
@@ -49,7 +48,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             require_free(conf, identities, hosts)
     except (errors.ConfigError, errors.HostTaken) as wrong:
         raise SystemExit(f"{BINARY}: {wrong.message}") from None
-    return service.launch(conf, BINARY, lambda: servers(conf, rpc_transport.get_transport(conf)))
+
+    def build(number: int) -> list[service.Server]:
+        transport = rpc_transport.get_transport(conf)
+        through = {probes.BROKER: _through_broker(conf, transport, hosts[0])}
+        return [*servers(conf, transport), *probes.servers(conf, number, through)]
+
+    return service.launch(conf, BINARY, build, check=functools.partial(fleet_conf.check_files, argv, register))
+
+
+def _through_broker(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, host: str) -> probes.Probe:
+    """Through the queue of one of the hosts: all are served by the same threads."""
+    host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
+    return probes.through_broker(conf, host_transport, TOPIC, host, exchange)
 
 
 def require_free(conf: cfg.ConfigOpts, identities: identity.Identities, hosts: Sequence[str]) -> None:

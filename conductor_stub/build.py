@@ -14,13 +14,14 @@ from oslo_log import log as logging
 from conductor_stub import faults, request_spec, transitions
 from conductor_stub.limits import Limits, step_deadline
 from conductor_stub.transitions import Failure, Next
-from fleet import errors, failpoints
+from fleet import errors, failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import groups, history, instances
 from fleet.db.engine import Database
 from fleet.objects import Place, Selection
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
+from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -128,6 +129,8 @@ class Builder:
         if following is None:
             LOG.debug("A late word about a failed attempt: the build has moved on")
             return
+        if following.error is None:
+            metrics.RETRIES.labels(failure.step, failure.code).inc()
         LOG.info("Attempt %d on host %s failed in step %s: %s", attempt, host, failure.step, failure.message)
         self._follow(context, following, following.attempt)
 
@@ -140,6 +143,7 @@ class Builder:
             transitions.abort_build, uuid, attempt, host, node, failure, context.request_id, self._clock()
         )
         if aborted:
+            metrics.BUILDS_ENDED.labels(states.ERROR, failure.code).inc()
             LOG.warning("Build aborted in step %s: %s", failure.step, failure.message)
 
     def _follow(self, context: RequestContext, following: Next, attempt: int) -> None:
@@ -242,6 +246,8 @@ class Builder:
         name, _code, message, details = faults.describe(error)
         for row in rows:
             context = context.about(instance_uuid=row.uuid, attempt=row.attempt)
+            metrics.BUILDS_ENDED.labels(states.ERROR, details["reason_code"]).inc()
+            metrics.BUILD_SECONDS.observe((self._clock() - row.created_at).total_seconds())
             LOG.warning("Setting instance to ERROR state: %s: %s: %s", details["reason_code"], name, message)
             payload = {
                 "instance_id": row.uuid,

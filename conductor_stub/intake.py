@@ -22,6 +22,7 @@ from fleet.db.engine import Database, Transaction
 from fleet.hardware import constraints
 from fleet.hardware.aliases import Aliases, requested_devices
 from fleet.objects import BuildRequest, Flavor, Image, Zone
+from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class Intake:
         self._database.write(_insert, stored, rows, stored["group_uuid"], context.request_id, stored["created_at"])
         uuids = [row["uuid"] for row in rows]
         flavor_name = rows[0]["flavor_name"] or "(inline)"
+        metrics.BUILDS_ACCEPTED.inc(len(uuids))
         LOG.info("Accepted %d instances of flavor %s as %s", len(uuids), flavor_name, reservation_id)
         self._builder.hand_out(context, uuids, FIRST_ATTEMPT)
         return {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import sys
@@ -30,6 +31,7 @@ from fleet.db.engine import Database
 from fleet.hardware.aliases import parse_aliases
 from fleet.rpc import server, transport
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
+from fleet.telemetry import probes
 
 BINARY = "fleet-conductor"
 TOPIC = "conductor"
@@ -89,13 +91,10 @@ def _heartbeat(conf: cfg.ConfigOpts, records: Records) -> service.Periodic:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    register = [conductor_conf.register_opts]
     try:
-        conf = fleet_conf.load_config(
-            sys.argv[1:] if argv is None else argv,
-            prog=BINARY,
-            description="Accepts build requests and drives each to an end.",
-            register=[conductor_conf.register_opts],
-        )
+        conf = fleet_conf.load_config(argv, BINARY, "Accepts build requests and drives each to an end.", register)
         # A bad alias must stop the daemon here, not its workers one after the other.
         parse_aliases(conf.pci.alias)
         with Database(conf).disposed() as database:
@@ -103,12 +102,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except errors.FleetError as refusal:
         print(f"{BINARY}: {refusal.message}", file=sys.stderr)
         return 1
-    return service.launch(
-        conf,
-        BINARY,
-        lambda: build_servers(conf, transport.get_transport(conf)),
-        workers=conf.conductor.workers,
-    )
+
+    def build(number: int) -> list[service.Server]:
+        rpc_transport, database = transport.get_transport(conf), Database(conf)
+        through = {
+            probes.BROKER: probes.through_broker(conf, rpc_transport, TOPIC, conf.host),
+            probes.DATABASE: probes.through_database(database),
+        }
+        return [*build_servers(conf, rpc_transport, database), *probes.servers(conf, number, through)]
+
+    check = functools.partial(fleet_conf.check_files, argv, register)
+    return service.launch(conf, BINARY, build, conf.conductor.workers, check)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from fleet.context import RequestContext
 from fleet.db import groups, history, hosts, instances, services
 from fleet.db.engine import Database, Transaction
 from fleet.objects import Claimed, HostReport, Instance
+from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -138,6 +139,8 @@ class Records:
         """``spawning → active``. :raises errors.StaleBuild: errors.NotFound:"""
         row = self._database.write(_finish, uuid, attempt, host, power_state, context.request_id, self._clock())
         context.about(instance_uuid=uuid, attempt=attempt, host=host)
+        metrics.BUILDS_ENDED.labels(row.vm_state, "").inc()
+        metrics.BUILD_SECONDS.observe((self._clock() - row.created_at).total_seconds())
         LOG.info("Instance is ACTIVE")
         return instances.to_instance(row)
 

@@ -23,6 +23,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext, new_context
 from fleet.db import instances, services
 from fleet.db.engine import Database, Transaction
+from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class Sweeper:
         """End the builds whose time is over; returns how many there were."""
         now = self._clock()
         overdue = self._database.read(_past_deadline, now)
+        self._database.read(_count, now)
         for row in overdue:
             self._time_out(row, now)
         return len(overdue)
@@ -65,6 +67,7 @@ class Sweeper:
         overdue, stranded = self._database.read(_due, now, self._limits.service_down_time_s)
         waiting = [row for row in overdue if self._sweep_one(row, now)]
         self._hand_out(waiting, now)
+        metrics.SWEEPER_ACTIONS.labels("give up the host").inc(len(stranded))
         for row in stranded:
             self._give_up_host(row, f"host {row.host} stopped sending heartbeats")
         return len(overdue) + len(stranded)
@@ -88,6 +91,7 @@ class Sweeper:
         for (reservation_id, attempt), group in itertools.groupby(sorted(rows, key=request), request):
             retry_at = step_deadline(now, self._limits.retry_interval_s)
             mine = [row for row in group if self._database.write(_postpone, row, retry_at, now)]
+            metrics.SWEEPER_ACTIONS.labels("hand out again").inc(len(mine))
             if not mine:
                 continue
             context = self._context(mine[0])
@@ -108,11 +112,14 @@ class Sweeper:
         place = f"host {row.host}" if row.host else "no host"
         error = faults.BuildTimeout(timeout_s=f"{self._limits.build_timeout_s:.0f}", step=row.task_state, place=place)
         if self._database.write(_end_overdue, row.uuid, error, context.request_id, now):
+            metrics.SWEEPER_ACTIONS.labels("end overdue").inc()
+            metrics.BUILDS_ENDED.labels(states.ERROR, error.reason_code.value).inc()
             LOG.warning("Setting instance to ERROR state: %s: %s", error.reason_code.value, error)
 
     def _terminate_again(self, row: sa.Row, now: datetime.datetime) -> None:
         retry_at = step_deadline(now, self._limits.retry_interval_s)
         if self._database.write(_postpone_deletion, row, retry_at, now):
+            metrics.SWEEPER_ACTIONS.labels("ask again to delete").inc()
             self._termination.send(self._context(row), row.uuid, row.host)
 
     def _context(self, row: sa.Row) -> RequestContext:
@@ -121,6 +128,15 @@ class Sweeper:
         if row.request_id:
             context.request_id = row.request_id
         return context.about(instance_uuid=row.uuid, attempt=row.attempt, host=row.host)
+
+
+def _count(connection: sa.Connection, now: datetime.datetime) -> None:
+    """Show how many builds there are in each step, and how long the oldest has been under way."""
+    found = {row.task_state: row for row in connection.execute(_UNDER_WAY)}
+    for step in states.BUILD_STEPS:
+        metrics.BACKLOG.labels(step).set(found[step].number if step in found else 0)
+    oldest = min((row.oldest for row in found.values()), default=now)
+    metrics.OLDEST_BUILD.set(max((now - oldest).total_seconds(), 0.0))
 
 
 def _past_deadline(connection: sa.Connection, now: datetime.datetime) -> list[sa.Row]:
@@ -137,6 +153,17 @@ def _due(connection: sa.Connection, now: datetime.datetime, down_time_s: float) 
     return overdue, [row for row in spawning if row.host in down]
 
 
+_UNDER_WAY = (
+    sa.select(
+        INSTANCES.c.task_state, sa.func.count().label("number"), sa.func.min(INSTANCES.c.created_at).label("oldest")
+    )
+    .where(
+        sa.not_(INSTANCES.c.deleted),
+        INSTANCES.c.vm_state == states.BUILDING,
+        INSTANCES.c.task_state.in_(states.BUILD_STEPS),
+    )
+    .group_by(INSTANCES.c.task_state)
+)
 _NOW = sa.bindparam("now")
 _TIME_IS_OVER = instances.live(
     INSTANCES.c.vm_state == states.BUILDING,

@@ -14,6 +14,7 @@ from oslo_log import log as logging
 
 from fleet import errors, failpoints
 from fleet.hardware import conf as hardware_conf
+from fleet.telemetry import conf as telemetry_conf
 
 DEFAULT_CONFIG_FILE = "/etc/fleet/fleet.conf"
 #: Where the command line tools look when no --config-file is given: an environment variable, then the default.
@@ -87,11 +88,12 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(COMMON_OPTS)
     hardware_conf.register_opts(conf)
     failpoints.register_opts(conf)
+    telemetry_conf.register_opts(conf)
 
 
 def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
     """For oslo-config-generator."""
-    return [("DEFAULT", COMMON_OPTS), *hardware_conf.list_opts(), *failpoints.list_opts()]
+    return [("DEFAULT", COMMON_OPTS), *hardware_conf.list_opts(), *failpoints.list_opts(), *telemetry_conf.list_opts()]
 
 
 def load_config(
@@ -137,6 +139,19 @@ def load_config(
     except errors.ConfigError as wrong:
         raise SystemExit(f"{prog}: {wrong.message}") from None
     return conf
+
+
+def check_files(argv: Sequence[str], register: Sequence = ()) -> None:
+    """Whether the configuration files that ``argv`` names can be read now, and all of our options with them.
+
+    :raises cfg.Error: SystemExit:
+    """
+    conf = cfg.ConfigOpts()
+    logging.register_options(conf)
+    for register_opts_of in (register_opts, *register):
+        register_opts_of(conf)
+    conf(list(argv), project="fleet", default_config_files=_default_config_files())
+    _read_all(conf)
 
 
 def _read_all(conf: cfg.ConfigOpts) -> None:

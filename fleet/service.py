@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Daemon life: start, serve, heartbeat, bounded stop. One worker process is one ``Service``."""
+"""Daemon life: start, serve, heartbeat, reload, bounded stop. One worker process is one :class:`Worker`."""
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import threading
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Protocol
 
+import cotyledon
 from oslo_config import cfg
 from oslo_log import log as logging
-from oslo_service import opts as oslo_service_opts
-from oslo_service import service as oslo_service
+from oslo_reports import guru_meditation_report
+from oslo_reports import opts as report_opts
 
 LOG = logging.getLogger(__name__)
 
 #: Longer than stop_timeout by this, a process that cannot end by itself is killed.
 KILL_MARGIN_S = 5
+#: Raises if the configuration files cannot be used.
+Check = Callable[[], object]
 
 
 class Server(Protocol):
@@ -67,43 +72,97 @@ class Periodic:
             delay = self._interval_s
 
 
-class FleetService(oslo_service.Service):
-    """Runs ``servers`` that ``build`` returns; ``build`` is called in the worker process, after the fork."""
+class Worker(cotyledon.Service):
+    """One worker process: what ``build`` returns, made after the fork.
 
-    def __init__(self, name: str, build: Callable[[], Sequence[Server]]) -> None:
-        super().__init__()
-        self._name = name
+    :param build: given the number of this worker among those of the daemon, from 0
+    :param check: raises if the configuration files cannot be used; called before they are read anew
+    """
+
+    name = "fleet"
+
+    def __init__(
+        self, worker_id: int, conf: cfg.ConfigOpts, daemon: str, build: Callable[[int], Sequence[Server]], check: Check
+    ) -> None:
+        super().__init__(worker_id)
+        self._conf = conf
+        self._number = worker_id
+        self._daemon = daemon
         self._build = build
+        self._check = check
         self._servers: list[Server] = []
-        self._stopped = threading.Event()
+        _report_on_signal(conf)
 
-    def start(self) -> None:
-        LOG.info("Starting %s", self._name)
-        self._servers = list(self._build())
+    def run(self) -> None:
+        LOG.info("Starting %s", self._daemon)
+        self._servers = list(self._build(self._number))
         for server in self._servers:
             server.start()
-        LOG.info("%s is ready", self._name)
+        LOG.info("%s is ready", self._daemon)
 
-    def stop(self, graceful: bool = True) -> None:
-        LOG.info("Stopping %s", self._name)
+    def terminate(self) -> None:
+        LOG.info("Stopping %s", self._daemon)
         for server in self._servers:
             server.stop()
         # Side by side: an idle executor takes up to a second to notice, each server's in turn.
         with futures.ThreadPoolExecutor(max(len(self._servers), 1)) as waiters:
             list(waiters.map(lambda server: server.wait(), self._servers))
-        self._stopped.set()
-        super().stop(graceful)
 
-    def wait(self) -> None:
-        self._stopped.wait()
+    def reload(self) -> None:
+        """SIGHUP: options that are marked mutable take their new values; nothing is restarted."""
+        reread(self._conf, self._check)
 
 
-def launch(conf: cfg.ConfigOpts, name: str, build: Callable[[], Sequence[Server]], workers: int = 1) -> int:
+def reread(conf: cfg.ConfigOpts, check: Check) -> None:
+    """Read the configuration files again; oslo.config logs what has changed, and names what needs a restart.
+
+    Files that cannot be used are refused whole.
+    """
+    try:
+        check()
+    except (cfg.Error, SystemExit) as bad:
+        LOG.error("SIGHUP: the configuration is refused, and all options stay as they were: %s", bad)
+        return
+    changed = conf.mutate_config_files()
+    LOG.info("SIGHUP: configuration files read again, %d options changed", len(changed))
+
+
+def _report_on_signal(conf: cfg.ConfigOpts) -> None:
+    """SIGUSR2 prints a Guru Meditation Report: threads with their stacks, configuration without secrets."""
+    report_opts.set_defaults(conf)
+    guru_meditation_report.TextGuruMeditation.setup_autorun(_Version(), conf=conf)
+
+
+class _Version:
+    """What the report wants to know of the program."""
+
+    def product_string(self) -> str:
+        return "fleet"
+
+    def vendor_string(self) -> str:
+        return "fleet"
+
+    def version_string_with_package(self) -> str:
+        return importlib.metadata.version("fleet")
+
+
+def launch(
+    conf: cfg.ConfigOpts,
+    name: str,
+    build: Callable[[int], Sequence[Server]],
+    workers: int = 1,
+    check: Check = lambda: None,
+) -> int:
     """Run the daemon until it is told to stop, and then ends within ``stop_timeout``; returns its exit status."""
-    oslo_service_opts.register_service_opts(conf)
-    conf.set_default("graceful_shutdown_timeout", conf.stop_timeout + KILL_MARGIN_S)
-    launcher = oslo_service.launch(conf, FleetService(name, build), workers=workers, restart_method="mutate")
-    return launcher.wait() or 0
+    manager = cotyledon.ServiceManager(graceful_shutdown_timeout=conf.stop_timeout + KILL_MARGIN_S)
+    manager.add(Worker, workers, args=(conf, name, build, check))
+    # Workers that are started later are copies of this process: it must know what they know.
+    manager.register_hooks(on_reload=functools.partial(reread, conf, check))
+    try:
+        manager.run()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    return 0
 
 
 def new_incarnation() -> str:

@@ -58,6 +58,7 @@ DRIVER_OPTS = [
 FAILURE_OPTS = [
     cfg.StrOpt(
         "scheduler_filter_error_policy",
+        mutable=True,
         default="fail",
         choices=[
             ("fail", "The request is refused with an error that names the filter or weigher and what it did."),
@@ -69,6 +70,7 @@ FAILURE_OPTS = [
     ),
     cfg.FloatOpt(
         "scheduler_slow_filter_threshold",
+        mutable=True,
         default=250.0,
         min=0,
         help="Milliseconds that a filter or weigher may take over all hosts of a request before a WARNING names it. "
@@ -76,6 +78,7 @@ FAILURE_OPTS = [
     ),
     cfg.FloatOpt(
         "scheduler_plugin_timeout",
+        mutable=True,
         default=10.0,
         min=0,
         help="Seconds that a filter or weigher of your own may take over all hosts of a request. The log names one that "

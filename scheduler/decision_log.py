@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One line at info for each decision: what became of the request, the counts, and of a refusal the code."""
+"""One line at info for each decision, and its numbers: what became of the request, the counts, and of a refusal the code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
 
 from fleet import errors
 from fleet.objects import RequestSpec, Selection
+from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 _HOSTS_NAMED = 5
 
 
 def placed(request: RequestSpec, selections: Sequence[Selection], took_s: float) -> None:
+    _count("placed", "", took_s, selections[0].decision)
     hosts = list(dict.fromkeys(selection.host for selection in selections))
     more = f" and {len(hosts) - _HOSTS_NAMED} more" if len(hosts) > _HOSTS_NAMED else ""
     record = selections[0].decision
@@ -32,6 +34,7 @@ def placed(request: RequestSpec, selections: Sequence[Selection], took_s: float)
 
 
 def refused(request: RequestSpec, refusal: errors.NoValidHost, took_s: float) -> None:
+    _count("refused", refusal.reason_code.value, took_s, refusal.details)
     LOG.info(
         "No valid host for %d instance(s), first %s: %s: %s %d placed before, in %.1f ms (%s)",
         request.num_instances,
@@ -46,6 +49,7 @@ def refused(request: RequestSpec, refusal: errors.NoValidHost, took_s: float) ->
 
 def failed(request: RequestSpec, failure: errors.FleetError, took_s: float) -> None:
     """No decision was made: the request, a plugin or the state of the hosts did not allow one."""
+    _count("failed", failure.reason_code.value, took_s, {})
     LOG.info(
         "Could not decide on %d instance(s), first %s: %s: %s (%s) in %.1f ms",
         request.num_instances,
@@ -55,6 +59,14 @@ def failed(request: RequestSpec, failure: errors.FleetError, took_s: float) -> N
         type(failure).__name__,
         took_s * 1000,
     )
+
+
+def _count(result: str, reason: str, took_s: float, record: Mapping[str, Any]) -> None:
+    metrics.DECISIONS.labels(result, reason).inc()
+    metrics.DECISION_SECONDS.observe(took_s)
+    for each in record.get("filters", ()):
+        if each["start"] > each["end"]:
+            metrics.FILTER_REJECTIONS.labels(each["name"]).inc(each["start"] - each["end"])
 
 
 def _history(record: dict[str, Any]) -> str:

@@ -6,15 +6,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from oslo_config import cfg
+from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from fleet import errors, failpoints
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection
+from fleet.telemetry import metrics
 from scheduler import capacity_count, decision, domain, loading
 from scheduler.candidates import Candidates
 from scheduler.driver import Notifier, Scheduler
@@ -24,6 +26,8 @@ from scheduler.outcome import Decision, StateAge
 from scheduler.plugin_watch import PluginWatch, Supervision
 from scheduler.scheduler_options import SchedulerOptions
 from scheduler.shapes import Shapes
+
+LOG = logging.getLogger(__name__)
 
 
 def load_pipeline(conf: cfg.ConfigOpts) -> decision.Pipeline:
@@ -43,16 +47,31 @@ def load_pipeline(conf: cfg.ConfigOpts) -> decision.Pipeline:
     )
 
 
+class _Tools(NamedTuple):
+    """What decides, and what it remembers (looked at under the host manager's lock only)."""
+
+    pipeline: decision.Pipeline
+    shapes: Shapes
+
+
 class FilterScheduler(Scheduler):
     """All instances of a request are placed, or none."""
 
     def __init__(self, conf: cfg.ConfigOpts, host_manager: HostManager, notifier: Notifier) -> None:
         super().__init__(conf, host_manager, notifier)
-        self._pipeline = load_pipeline(conf)
+        self._tools = _Tools(load_pipeline(conf), Shapes())
         self._options = SchedulerOptions(conf.scheduler_json_config_location)
         self._chance = random.Random()
-        #: Looked at under the host manager's lock only.
-        self._shapes = Shapes()
+        conf.register_mutate_hook(lambda _conf, changed: self._reload(changed))
+
+    def _reload(self, changed: Mapping[Any, Any]) -> None:
+        """Filters and weighers with the options that have just been read; the former ones, if these cannot be used."""
+        if not changed:
+            return
+        try:
+            self._tools = _Tools(load_pipeline(self.conf), Shapes())
+        except errors.FleetError as refusal:
+            LOG.error("The former filters and weighers stay in use: %s", refusal.message)
 
     def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
         payload = {"request_spec": dict(request.request_spec)}
@@ -60,9 +79,12 @@ class FilterScheduler(Scheduler):
         self._update_host_states()
         failpoints.hit("scheduler.decide.before")
         named = _named(request)
-        supervision = self._prepare(named)
-        made = self.host_manager.decide(self._decision(context, named, supervision), named.instance_uuids)
+        tools = self._tools
+        supervision = self._prepare(tools, named)
+        made = self.host_manager.decide(self._decision(tools, context, named, supervision), named.instance_uuids)
         failpoints.hit("scheduler.decide.after")
+        for each in tools.pipeline.filters:
+            metrics.FILTER_SECONDS.labels(type(each).__name__).inc(supervision.took_s.get(each, 0.0))
         if not made.complete:
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
         self.notifier.info(context, "scheduler.select_destinations.end", payload)
@@ -71,8 +93,9 @@ class FilterScheduler(Scheduler):
     def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
         self._update_host_states()
         named = _named(request)
-        supervision = self._prepare(named)
-        decide = self._decision(context, named, supervision, log=False, best=best)
+        tools = self._tools
+        supervision = self._prepare(tools, named)
+        decide = self._decision(tools, context, named, supervision, log=False, best=best)
 
         def work(hosts: Candidates, state: StateAge) -> Decision:
             return dataclasses.replace(decide(hosts), state=state)
@@ -81,12 +104,13 @@ class FilterScheduler(Scheduler):
 
     def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
         self._update_host_states()
-        supervision = self._prepare(request)
-        properties = decision.plugin_properties(self._pipeline, request, context, self._options.get())
+        tools = self._tools
+        supervision = self._prepare(tools, request)
+        properties = decision.plugin_properties(tools.pipeline, request, context, self._options.get())
         zone = self.conf.default_availability_zone
 
         def work(hosts: Candidates, state: StateAge) -> tuple[capacity_count.Survey, StateAge]:
-            survey = capacity_count.survey(self._pipeline, hosts, request, properties, group_by, zone, supervision)
+            survey = capacity_count.survey(tools.pipeline, hosts, request, properties, group_by, zone, supervision)
             return survey, state
 
         survey, state = self.host_manager.consider(work)
@@ -95,26 +119,32 @@ class FilterScheduler(Scheduler):
     def _update_host_states(self) -> None:
         self.host_manager.refresh()
 
-    def _prepare(self, request: RequestSpec) -> Supervision:
+    def _prepare(self, tools: _Tools, request: RequestSpec) -> Supervision:
         """Before the lock is taken. A plugin that fails here is left out of all that follows for this request."""
-        supervision = self._pipeline.watch.begin()
-        for each in self._pipeline.filters:
+        supervision = tools.pipeline.watch.begin()
+        for each in tools.pipeline.filters:
             supervision.ask("Filter", each, each.prepare, request, self.host_manager.node_names)
         return supervision
 
     def _decision(
-        self, context: RequestContext, request: RequestSpec, supervision: Supervision, log: bool = True, best: int = 0
+        self,
+        tools: _Tools,
+        context: RequestContext,
+        request: RequestSpec,
+        supervision: Supervision,
+        log: bool = True,
+        best: int = 0,
     ) -> Callable[[Candidates], Decision]:
         return functools.partial(
             decision.decide,
-            self._pipeline,
+            tools.pipeline,
             request=request,
             chance=self._chance,
             context=context,
             config_options=self._options.get(),
             supervision=supervision,
             log=log,
-            shapes=self._shapes,
+            shapes=tools.shapes,
             best=best,
         )
 

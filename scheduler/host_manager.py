@@ -26,6 +26,7 @@ from oslo_log import log as logging
 from fleet import errors, failpoints
 from fleet.clock import Clock, utcnow
 from fleet.objects import Holding
+from fleet.telemetry import metrics
 from scheduler.candidates import Candidates
 from scheduler.domain import epoch_s
 from scheduler.filters.compute import is_up
@@ -115,6 +116,8 @@ class HostManager:
                 self._cache.apply(since, news=False)
                 self._follow_liveness()
                 counts = self._cache.counts()
+        for kind, count in counts.items():
+            metrics.CACHE_SIZE.labels(kind).set(count)
         LOG.debug("Compared with the whole database at generation %s: %s", since.generation, counts)
 
     def compare_host(self, host: str) -> None:
@@ -198,14 +201,18 @@ class HostManager:
             changes = self._feed.read(self._cache.generation)
         except Exception as failure:
             # Whatever the database or its driver raises: what is known may still do.
+            metrics.CACHE_READ_FAILURES.inc()
             self._newest_ended = number
             self._problem = f"{type(failure).__name__}: {str(failure).strip().splitlines()[0] if str(failure) else ''}"
             return
         with self._lock:
+            metrics.CACHE_LAG.set(changes.generation - self._cache.generation)
             self._cache.apply(changes)
             self._read_at = begun_at
             self._follow_liveness()
         self._newest_applied = self._newest_ended = number
+        metrics.CACHE_GENERATION.set(changes.generation)
+        metrics.CACHE_READ_AT.set(begun_at)
         if self._problem:
             LOG.info("The state of the hosts can be read again")
         self._problem = ""

@@ -19,6 +19,7 @@ from fleet.db.feed import ChangeFeed
 from fleet.rpc import server
 from fleet.rpc.clients import ConductorAPI
 from fleet.rpc.transport import get_notifier, get_transport
+from fleet.telemetry import probes
 from scheduler import conf as scheduler_conf
 from scheduler import loading
 from scheduler.driver import Notifier, Scheduler
@@ -65,12 +66,9 @@ def servers(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    conf = fleet.conf.load_config(
-        sys.argv[1:] if argv is None else argv,
-        prog=BINARY,
-        description="Chooses hosts for instances.",
-        register=[scheduler_conf.register_opts],
-    )
+    argv = sys.argv[1:] if argv is None else argv
+    register = [scheduler_conf.register_opts]
+    conf = fleet.conf.load_config(argv, BINARY, "Chooses hosts for instances.", register)
     try:
         # In the parent, before any worker: what cannot work must end the program, and not a worker again and again.
         load_pipeline(conf)
@@ -80,7 +78,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except errors.FleetError as refusal:
         print(f"{BINARY}: {refusal.message}", file=sys.stderr)
         return 1
-    return service.launch(conf, BINARY, lambda: servers(conf, get_transport(conf)), workers=conf.scheduler_workers)
+
+    def build(number: int) -> list[service.Server]:
+        transport, database = get_transport(conf), Database(conf)
+        through = {
+            probes.BROKER: probes.through_broker(conf, transport, TOPIC, conf.host),
+            probes.DATABASE: probes.through_database(database),
+        }
+        return [*servers(conf, transport, database), *probes.servers(conf, number, through)]
+
+    check = functools.partial(fleet.conf.check_files, argv, register)
+    return service.launch(conf, BINARY, build, conf.scheduler_workers, check)
 
 
 if __name__ == "__main__":

@@ -162,6 +162,8 @@ class Supervision:
         self._watch = watch
         self._skipped: set[int] = set()
         self._remarks: dict[str, str] = {}
+        #: How long each plugin has taken for this request, in seconds.
+        self.took_s: dict[object, float] = {}
 
     @property
     def remarks(self) -> list[str]:
@@ -184,9 +186,10 @@ class Supervision:
         except Exception as failure:
             self._failed(kind, plugin, failure)
             return None
-        took_ms = (watch.clock() - started) * 1000
-        if took_ms > watch.slow_ms:
-            self._slow(kind, plugin, took_ms)
+        took_s = watch.clock() - started
+        self.took_s[plugin] = self.took_s.get(plugin, 0.0) + took_s
+        if took_s * 1000 > watch.slow_ms:
+            self._slow(kind, plugin, took_s * 1000)
         return answer
 
     def explained(self, plugin: object, question: Callable[..., Answer], *about: Any) -> Answer | None:

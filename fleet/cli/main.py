@@ -24,7 +24,6 @@ from fleet.cli import (
     replay,
     servers,
     services,
-    timeline,
 )
 
 COMMANDS = (
@@ -34,7 +33,6 @@ COMMANDS = (
     ("server list", servers.ListServers),
     ("server show", servers.ShowServer),
     ("server delete", servers.DeleteServers),
-    ("trace", timeline.Trace),
     ("host list", hosts.ListHosts),
     ("host show", hosts.ShowHost),
     ("host drain", hosts.DrainHost),

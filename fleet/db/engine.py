@@ -23,6 +23,7 @@ from oslo_db.sqlalchemy import engines
 
 from fleet import failpoints
 from fleet.db import models
+from fleet.telemetry import metrics
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -130,6 +131,13 @@ class Database:
             return self._retry(self._write_once)(work, *args, **kwargs)
 
     def _write_once(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+        try:
+            return self._commit(work, *args, **kwargs)
+        except db_exception.DBError as failure:
+            metrics.DATABASE_RETRIES.labels(type(failure).__name__).inc()
+            raise
+
+    def _commit(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         with self._writer.begin() as connection:
             if connection.dialect.name == "sqlite":
                 # Take the write lock before anything is read: SQLite cannot upgrade a stale snapshot.

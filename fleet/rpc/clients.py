@@ -11,6 +11,7 @@ from oslo_config import cfg
 from fleet.context import RequestContext
 from fleet.rpc import serializer
 from fleet.rpc import transport as rpc_transport
+from fleet.telemetry import metrics
 
 #: Fail at once when no queue takes the message (a host whose agent is gone).
 MANDATORY = oslo_messaging.TransportOptions(at_least_once=True)
@@ -35,10 +36,19 @@ class _API:
         return None
 
     def _call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
-        return self._client.call(context, method, **kwargs)
+        return _counted(self._client, context, method, **kwargs)
 
     def _cast(self, context: RequestContext, method: str, **kwargs: Any) -> None:
         self._client.cast(context, method, **kwargs)
+
+
+def _counted(client: Any, context: RequestContext, method: str, **kwargs: Any) -> Any:
+    """A call, counted if it is not answered in time."""
+    try:
+        return client.call(context, method, **kwargs)
+    except oslo_messaging.MessagingTimeout:
+        metrics.RPC_TIMEOUTS.labels(method).inc()
+        raise
 
 
 class SchedulerAPI(_API):
@@ -54,8 +64,12 @@ class SchedulerAPI(_API):
         long_call = self._client.prepare(
             timeout=self._conf.long_rpc_timeout, call_monitor_timeout=self._conf.rpc_response_timeout
         )
-        return long_call.call(
-            context, "select_destinations", request_spec=request_spec, filter_properties=filter_properties
+        return _counted(
+            long_call,
+            context,
+            "select_destinations",
+            request_spec=request_spec,
+            filter_properties=filter_properties,
         )
 
     def explain(

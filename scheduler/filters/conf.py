@@ -143,6 +143,10 @@ TRUSTED_OPTS = [
     ),
 ]
 
+# SIGHUP makes the filters and weighers anew, with all of these.
+for _option in (*FILTER_OPTS, *TRUSTED_OPTS):
+    _option.mutable = True
+
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     return [("DEFAULT", FILTER_OPTS), (TRUSTED_GROUP, TRUSTED_OPTS)]

@@ -147,6 +147,10 @@ METRICS_OPTS = [
     ),
 ]
 
+# SIGHUP makes the filters and weighers anew, with all of these.
+for _option in (*WEIGHT_OPTS, *METRICS_OPTS):
+    _option.mutable = True
+
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     return [("DEFAULT", WEIGHT_OPTS), (METRICS_GROUP, METRICS_OPTS)]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -24,13 +25,35 @@ def ledger_url(postgresql_url: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def trio(tmp_path_factory: pytest.TempPathFactory, rabbitmq_url: str, ledger_url: str) -> Iterator[Trio]:
+def health_port() -> int:
+    """The first of four free ports in a row: two conductor workers, the scheduler, the first agent."""
+    for first in range(21000, 30000, 4):
+        try:
+            for port in range(first, first + 4):
+                socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return first
+    raise AssertionError("no free ports")
+
+
+@pytest.fixture(scope="session")
+def trio(
+    tmp_path_factory: pytest.TempPathFactory, rabbitmq_url: str, ledger_url: str, health_port: int
+) -> Iterator[Trio]:
     directory = tmp_path_factory.mktemp("trio")
+
+    def health(number: int) -> tuple[str, str]:
+        """A file of its own for a daemon's own port."""
+        path = directory / f"health-{number}.conf"
+        path.write_text(f"[health]\nport = {health_port + number}\nround_trip_interval = 2\n")
+        return "--config-file", str(path)
+
     with running(Trio(directory, rabbitmq_url, ledger_url, fake="spawn_delay = 0.5\n")) as trio:
         trio.manage("db", "sync")
-        trio.start("conductor", "fleet-conductor")
-        trio.start("scheduler", "fleet-scheduler")
-        trio.start("agent-a", "fleet-compute", "--hosts", "a[1-3]")
+        trio.start("conductor", "fleet-conductor", *health(0))
+        trio.start("scheduler", "fleet-scheduler", *health(2))
+        trio.start("agent-a", "fleet-compute", "--hosts", "a[1-3]", *health(3))
         trio.start("agent-b", "fleet-compute", "--hosts", "b[1-3]")
         trio.wait_for_hosts(HOSTS)
         trio.wait_for_service("fleet-scheduler")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every number that the daemons show under ``/metrics``; each is counted where the thing happens.
+
+Labels have few values: names of filters and methods, reason codes, steps. Nothing is labelled by host or instance.
+"""
+
+from __future__ import annotations
+
+import prometheus_client as prometheus
+
+#: From a small fleet's decision to a call that waits for the database; seconds.
+_DECISION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+#: From an embedded trio's build to the deadline; seconds.
+_BUILD_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+
+# The scheduler
+DECISIONS = prometheus.Counter(
+    "fleet_scheduler_decisions",
+    "Requests answered, by result (placed, refused, failed) and reason",
+    ["result", "reason"],
+)
+DECISION_SECONDS = prometheus.Histogram(
+    "fleet_scheduler_decision_seconds",
+    "From a request's arrival to its answer, waiting for the newest host states included",
+    buckets=_DECISION_BUCKETS,
+)
+FILTER_SECONDS = prometheus.Counter("fleet_scheduler_filter_seconds", "Time spent in each filter", ["filter"])
+FILTER_REJECTIONS = prometheus.Counter(
+    "fleet_scheduler_filter_rejections", "Hosts that a filter was the first to drop", ["filter"]
+)
+CACHE_READ_AT = prometheus.Gauge(
+    "fleet_scheduler_cache_read_timestamp_seconds", "When the host states were last read from the database"
+)
+CACHE_GENERATION = prometheus.Gauge("fleet_scheduler_cache_generation", "The newest change that is known")
+CACHE_LAG = prometheus.Gauge(
+    "fleet_scheduler_cache_generation_lag", "How many changes the newest reading brought that were not known before it"
+)
+CACHE_READ_FAILURES = prometheus.Counter("fleet_scheduler_cache_read_failures", "Readings of the database that failed")
+CACHE_SIZE = prometheus.Gauge("fleet_scheduler_cache_entries", "What is known and booked", ["kind"])
+
+# The conductor
+BUILDS_ACCEPTED = prometheus.Counter("fleet_conductor_builds_accepted", "Instances that were accepted")
+BUILDS_ENDED = prometheus.Counter(
+    "fleet_conductor_builds_ended", "Builds that came to an end, by vm_state and reason", ["state", "reason"]
+)
+BUILD_SECONDS = prometheus.Histogram(
+    "fleet_conductor_build_seconds", "Age of a build when it ended", buckets=_BUILD_BUCKETS
+)
+RETRIES = prometheus.Counter(
+    "fleet_conductor_retries",
+    "Attempts that failed and were followed by another, by step and reason",
+    ["step", "reason"],
+)
+BACKLOG = prometheus.Gauge("fleet_conductor_builds", "Builds under way, by task_state, when last looked at", ["step"])
+OLDEST_BUILD = prometheus.Gauge(
+    "fleet_conductor_oldest_build_seconds", "Age of the oldest build under way, when last looked at"
+)
+SWEEPER_ACTIONS = prometheus.Counter(
+    "fleet_conductor_sweeper_actions", "What the sweeper did about steps that took too long", ["action"]
+)
+
+# The agent
+CLAIMS = prometheus.Counter("fleet_compute_claims", "Claims tested, by result (held, refused)", ["result"])
+SPAWNS = prometheus.Counter("fleet_compute_spawns", "Spawns by result (done, failed)", ["result"])
+SPAWN_SECONDS = prometheus.Histogram(
+    "fleet_compute_spawn_seconds", "Time in the driver's spawn", buckets=_BUILD_BUCKETS
+)
+
+# All of them
+RPC_TIMEOUTS = prometheus.Counter("fleet_rpc_timeouts", "Calls that were not answered in time", ["method"])
+DATABASE_RETRIES = prometheus.Counter(
+    "fleet_database_failures", "Transactions that failed and may be tried again, by error", ["error"]
+)
+ROUND_TRIP_SECONDS = prometheus.Gauge(
+    "fleet_round_trip_seconds", "Duration of the newest round trip through the part", ["part"]
+)
+ROUND_TRIP_FAILURES = prometheus.Counter("fleet_round_trip_failures", "Round trips that failed", ["part"])
+READY = prometheus.Gauge("fleet_ready", "1 while all round trips succeed")

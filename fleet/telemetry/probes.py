@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The round trips of a daemon, and the two servers that make and show them."""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Mapping
+
+import oslo_messaging
+import sqlalchemy as sa
+from kombu import Connection
+from oslo_config import cfg
+
+from fleet.context import new_context
+from fleet.db.engine import Database
+from fleet.rpc import serializer
+from fleet.service import Server
+from fleet.telemetry.health import HealthServer
+from fleet.telemetry.watchdog import Probe, Watchdog
+
+BROKER = "broker"
+DATABASE = "database"
+#: For a broker to answer a handshake.
+CONNECT_TIMEOUT_S = 5
+
+
+def servers(conf: cfg.ConfigOpts, number: int, probes: Mapping[str, Probe]) -> list[Server]:
+    """The watchdog of worker ``number``, and its health page if a port is configured."""
+    options = conf.health
+    watchdog = Watchdog(
+        probes,
+        options.round_trip_interval,
+        options.round_trip_limit,
+        options.stuck_limit,
+        reachable=functools.partial(broker_reachable, conf),
+    )
+    if not options.port:
+        return [watchdog]
+    return [watchdog, HealthServer(watchdog, str(options.bind_host), options.port + number)]
+
+
+def through_broker(
+    conf: cfg.ConfigOpts,
+    transport: oslo_messaging.RPCTransport,
+    topic: str,
+    server: str,
+    exchange: str | None = None,
+) -> Probe:
+    """A ``ping`` to this daemon's own queue and back."""
+    target = oslo_messaging.Target(exchange=exchange, topic=topic, namespace="baseapi", version="1.1")
+    client = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.ContextSerializer())
+    to_myself = client.prepare(server=server, timeout=conf.health.round_trip_limit)
+
+    def ping() -> None:
+        said = uuid.uuid4().hex
+        answer = to_myself.call(new_context(), "ping", arg=said)
+        if answer.get("arg") != said:
+            raise RuntimeError(f"the answer to a ping was {answer!r:.80}")
+
+    return ping
+
+
+def through_database(database: Database) -> Probe:
+    """A query, without trying again."""
+    return functools.partial(
+        database.read_once, lambda connection: connection.execute(sa.text("SELECT 1")).scalar_one()
+    )
+
+
+def broker_reachable(conf: cfg.ConfigOpts) -> bool:
+    """Whether any of the broker's nodes answers a handshake; true where there is no broker."""
+    url = oslo_messaging.TransportURL.parse(conf)
+    if url.transport not in ("rabbit", "amqp"):
+        return True
+    for host in url.hosts:
+        given = {"hostname": host.hostname, "port": host.port or 5672, "userid": host.username}
+        connection = Connection(
+            **given,
+            password=host.password,
+            virtual_host=url.virtual_host or "/",
+            connect_timeout=CONNECT_TIMEOUT_S,
+            ssl=_ssl(conf),
+        )
+        try:
+            connection.connect()
+        except (*connection.connection_errors, OSError):
+            continue
+        finally:
+            connection.release()
+        return True
+    return False
+
+
+def _ssl(conf: cfg.ConfigOpts) -> bool | dict[str, str]:
+    """As oslo.messaging is told to: only whether it works matters here."""
+    if "oslo_messaging_rabbit" not in conf or not conf.oslo_messaging_rabbit.ssl:
+        return False
+    ca = conf.oslo_messaging_rabbit.ssl_ca_file
+    return {"ca_certs": ca} if ca else True

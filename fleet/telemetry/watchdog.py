@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Round trips through what the daemon needs, and an end to a daemon that is stuck."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sdnotify
+from oslo_log import log as logging
+
+from fleet.telemetry import metrics
+
+LOG = logging.getLogger(__name__)
+
+#: Exit status of a stuck daemon: EX_SOFTWARE of sysexits.h.
+EXIT_STUCK = 70
+Probe = Callable[[], object]
+
+
+@dataclasses.dataclass
+class Part:
+    """What is known of one thing that the daemon needs. Times are of the monotonic clock, in seconds."""
+
+    probe: Probe
+    begun_at: float | None = None
+    failing_since: float | None = None
+    ended_at: float | None = None
+    took_s: float = 0.0
+    problem: str = "no round trip yet"
+
+    def to_json(self, now: float) -> dict[str, Any]:
+        age = None if self.ended_at is None else round(now - self.ended_at, 1)
+        return {"ready": not self.problem, "problem": self.problem, "took_s": round(self.took_s, 4), "age_s": age}
+
+
+class Watchdog:
+    """Runs each probe in a thread of its own, every ``interval_s``; watches that they come to an end.
+
+    A probe raises if the part does not work. One that has not come back for ``limit_s`` makes the daemon not ready. If
+    none has succeeded for ``stuck_s``, it is this daemon or what it needs: when ``reachable`` says that what it needs
+    is there, the daemon is stuck, and ``exit_`` is called. To start again would not help against a broker that is away.
+    """
+
+    def __init__(
+        self,
+        probes: Mapping[str, Probe],
+        interval_s: float,
+        limit_s: float,
+        stuck_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        exit_: Callable[[int], object] = os._exit,
+        reachable: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._parts = {name: Part(probe) for name, probe in probes.items()}
+        self._interval_s = interval_s
+        self._limit_s = limit_s
+        self._stuck_s = stuck_s
+        self._clock = clock
+        self._exit = exit_
+        self._reachable = reachable
+        self._started_at = clock()
+        self._stopping = threading.Event()
+        self._systemd = sdnotify.SystemdNotifier()
+        self._said: dict[str, str] = {}
+
+    def start(self) -> None:
+        for name, part in self._parts.items():
+            work = threading.Thread(target=self._go_round, args=(name, part), name=f"round trip {name}", daemon=True)
+            work.start()
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def wait(self) -> None:
+        """A round trip may be waiting for a broker that is away: nobody waits for it."""
+
+    # What others ask
+
+    @property
+    def ready(self) -> bool:
+        return not any(self._problem(part) for part in self._parts.values())
+
+    @property
+    def live(self) -> bool:
+        return not self._stuck()
+
+    def detail(self) -> dict[str, Any]:
+        """For people and programs: each part with its newest round trip."""
+        now = self._clock()
+        parts = {name: part.to_json(now) | {"problem": self._problem(part)} for name, part in self._parts.items()}
+        return {"ready": self.ready, "live": self.live, "parts": parts, "up_s": round(now - self._started_at, 1)}
+
+    # One look, and one round
+
+    def look(self) -> None:
+        """Tell systemd and the log how it stands; end the process if it is stuck."""
+        ready = self.ready
+        metrics.READY.set(1 if ready else 0)
+        for name, part in self._parts.items():
+            self._tell(name, self._problem(part))
+        stuck = self._stuck()
+        if stuck and self._reachable():
+            said = "No round trip through the %s has succeeded for %.0f s, though it can be reached: stuck, exiting"
+            LOG.critical(said, stuck, self._stuck_s)
+            self._exit(EXIT_STUCK)
+        else:
+            state = "ready" if ready else "not ready: " + "; ".join(self._said.values())
+            self._systemd.notify(f"WATCHDOG=1\nSTATUS={state}")
+
+    def go_round(self, name: str) -> None:
+        """One round trip through one part."""
+        part = self._parts[name]
+        part.begun_at = began = self._clock()
+        try:
+            part.probe()
+            problem = ""
+        except Exception as failure:
+            # Whatever a driver of a broker or database raises: it says that the part does not work.
+            problem = f"{type(failure).__name__}: {failure}".strip().splitlines()[0][:200]
+            metrics.ROUND_TRIP_FAILURES.labels(name).inc()
+        part.ended_at = self._clock()
+        part.failing_since = (part.failing_since or began) if problem else None
+        part.took_s = part.ended_at - began
+        part.begun_at = None
+        part.problem = problem
+        metrics.ROUND_TRIP_SECONDS.labels(name).set(part.took_s)
+
+    def _go_round(self, name: str, part: Part) -> None:
+        while not self._stopping.is_set():
+            self.go_round(name)
+            self._stopping.wait(self._interval_s)
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(min(self._interval_s, 5.0)):
+            self.look()
+
+    def _tell(self, name: str, problem: str) -> None:
+        """One line when a part fails, and one when it works again."""
+        before = self._said.get(name, "")
+        if problem and not before:
+            LOG.warning("Not ready: %s: %s", name, problem)
+        elif before and not problem:
+            LOG.info("%s can be reached again", name)
+        if problem:
+            self._said[name] = f"{name}: {problem}"
+        else:
+            self._said.pop(name, None)
+
+    def _problem(self, part: Part) -> str:
+        if part.begun_at is not None and self._clock() - part.begun_at > self._limit_s:
+            return f"a round trip has not ended for {self._clock() - part.begun_at:.0f} s"
+        return part.problem
+
+    def _stuck(self) -> str:
+        """The parts through which nothing has gone for too long."""
+        if not self._stuck_s:
+            return ""
+        since = {name: part.failing_since or part.begun_at for name, part in self._parts.items()}
+        now = self._clock()
+        return ", ".join(name for name, begun in since.items() if begun is not None and now - begun > self._stuck_s)

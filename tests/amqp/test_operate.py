@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator sees of running daemons: health, metrics, reload, a report on demand."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+import requests
+import sqlalchemy as sa
+
+from tests.amqp.daemons import Trio, eventually
+
+
+@pytest.fixture
+def operated(trio: Trio, health_port: int) -> tuple[Trio, int]:
+    """The conductor's two workers have the first two ports, then the scheduler, then the first agent."""
+    return trio, health_port
+
+
+def page(port: int, path: str) -> requests.Response:
+    return requests.get(f"http://127.0.0.1:{port}{path}", timeout=5)
+
+
+def test_every_worker_is_ready(operated: tuple[Trio, int]) -> None:
+    """Each has been through the broker, and the database where it has one."""
+    _trio, first = operated
+    for port in range(first, first + 4):
+        eventually(lambda port=port: page(port, "/healthz/ready").status_code == 200, retry_on=requests.ConnectionError)
+    parts = [sorted(page(port, "/healthz").json()["parts"]) for port in range(first, first + 4)]
+    assert [["broker", "database"], ["broker", "database"], ["broker", "database"], ["broker"]] == parts
+
+
+def worker(first: int) -> float:
+    """When the scheduler's worker was started, which tells it from another."""
+    return number(page(first + 2, "/metrics").text, "process_start_time_seconds")
+
+
+def number(text: str, name: str) -> float:
+    """Of one line of a metrics page; 0 if it is not there yet."""
+    return sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name + " "))
+
+
+def test_numbers_tell_of_a_build(operated: tuple[Trio, int]) -> None:
+    """One placed, one refused for its size: the decisions, the filter that said no, the end of the build."""
+    trio, first = operated
+    names = [
+        'fleet_scheduler_decisions_total{reason="",result="placed"}',
+        'fleet_scheduler_decisions_total{reason="NEVER_FITS",result="refused"}',
+        'fleet_scheduler_filter_rejections_total{filter="RamFilter"}',
+        'fleet_conductor_builds_ended_total{reason="",state="active"}',
+        'fleet_conductor_builds_ended_total{reason="NEVER_FITS",state="error"}',
+    ]
+
+    def numbers() -> list[float]:
+        text = "".join(page(port, "/metrics").text for port in range(first, first + 4))
+        return [number(text, name) for name in names]
+
+    before = numbers()
+    trio.wait_for(trio.boot(), "active")
+    trio.wait_for(trio.boot(flavor={"vcpus": 1, "memory_mb": 10_000_000}), "error")
+    assert [1, 1, 6, 1, 1] == [after - then for after, then in zip(numbers(), before, strict=True)]
+
+
+def test_a_hangup_changes_the_weights_in_place(operated: tuple[Trio, int]) -> None:
+    """The option is logged old and new, the next decision uses it, and no process is restarted."""
+    trio, first = operated
+    config, pid = trio.config_file.read_text(), worker(first)
+    trio.config_file.write_text(config.replace("[DEFAULT]\n", "[DEFAULT]\nram_weight_multiplier = -2.5\n", 1))
+    trio.signal("scheduler", signal.SIGHUP)
+    said = "Option DEFAULT.ram_weight_multiplier changed from [None] to [-2.5]"
+    eventually(lambda: said in trio.log("scheduler"))
+    trio.config_file.write_text(config)
+    explained = trio.cli("explain", "--flavor", "vcpus=1,memory_mb=512", "-f", "json")
+    assert '"multiplier": -2.5' in explained.stdout, explained.stderr + explained.stdout
+    assert pid == worker(first)
+
+
+def test_a_bad_file_is_refused_and_the_daemon_goes_on(operated: tuple[Trio, int]) -> None:
+    """An ERROR that names the value; builds go on with what was in use."""
+    trio, first = operated
+    good, pid = trio.config_file.read_text(), worker(first)
+    trio.config_file.write_text(good.replace("[DEFAULT]\n", "[DEFAULT]\nscheduler_host_subset_size = many\n", 1))
+    trio.signal("scheduler", signal.SIGHUP)
+    eventually(lambda: "SIGHUP: the configuration is refused" in trio.log("scheduler"))
+    trio.config_file.write_text(good)
+    trio.wait_for(trio.boot(), "active")
+    assert pid == worker(first)
+
+
+def test_a_report_on_demand_hides_secrets(operated: tuple[Trio, int]) -> None:
+    """SIGUSR2 prints threads and configuration to the log; the database's password is not in it."""
+    trio, _first = operated
+    trio.signal("scheduler", signal.SIGUSR2)
+    report = eventually(lambda: trio.log("scheduler") if "Guru Meditation" in trio.log("scheduler") else "")
+    password = sa.make_url(trio.database_url).password
+    assert "Thread" in report
+    assert password is None or password not in report

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The health page over HTTP."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+
+from fleet.telemetry import metrics
+from fleet.telemetry.health import HealthServer
+from fleet.telemetry.watchdog import Watchdog
+
+
+class Broker:
+    broken = False
+
+    def __call__(self) -> None:
+        if self.broken:
+            raise ConnectionError("away")
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[Broker, Watchdog, str]]:
+    broker = Broker()
+    watch = Watchdog({"broker": broker}, 10, 30, 0)
+    server = HealthServer(watch, "127.0.0.1", 0)
+    server.start()
+    yield broker, watch, f"http://127.0.0.1:{server.port}"
+    server.stop()
+
+
+@pytest.mark.parametrize(
+    ("path", "broken", "expected"),
+    [
+        ("/healthz/live", False, 200),
+        ("/healthz/live", True, 200),
+        ("/healthz/ready", False, 200),
+        ("/healthz/ready", True, 503),
+        ("/healthz", True, 503),
+        ("/healthz/detail?verbose", False, 200),
+        ("/metrics", True, 200),
+        ("/", False, 404),
+    ],
+)
+def test_status(served: tuple[Broker, Watchdog, str], path: str, broken: bool, expected: int) -> None:
+    """Ready fails with the broker, live does not: to start again would not bring the broker back."""
+    broker, watch, url = served
+    broker.broken = broken
+    watch.go_round("broker")
+    assert expected == requests.get(url + path, timeout=5).status_code
+
+
+def test_detail_names_what_is_wrong(served: tuple[Broker, Watchdog, str]) -> None:
+    """The part, and what was said."""
+    broker, watch, url = served
+    broker.broken = True
+    watch.go_round("broker")
+    said = requests.get(url + "/healthz", timeout=5).json()
+    assert (False, "ConnectionError: away") == (said["ready"], said["parts"]["broker"]["problem"])
+
+
+def test_metrics_are_prometheus_text(served: tuple[Broker, Watchdog, str]) -> None:
+    """What was counted is shown, under its full name."""
+    metrics.CLAIMS.labels("held").inc(0)
+    text = requests.get(served[2] + "/metrics", timeout=5).text
+    assert 'fleet_compute_claims_total{result="held"}' in text
+    assert "process_resident_memory_bytes" in text
+
+
+def test_a_taken_port_costs_the_page_only(caplog: Any) -> None:
+    """One ERROR that names the option and the port; the daemon goes on."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, caplog.at_level(logging.ERROR):
+        port = taken.getsockname()[1]
+        server = HealthServer(Watchdog({}, 10, 30, 0), "127.0.0.1", port)
+        server.start()
+        server.stop()
+    assert [f"[health] port {port} cannot be opened: Address already in use. There is no health page"] == [
+        record.getMessage() for record in caplog.records
+    ]

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ready while round trips succeed; stuck, and gone, when none has for too long though it could."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fleet.telemetry.watchdog import EXIT_STUCK, Watchdog
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Broker:
+    """A part that can be broken."""
+
+    broken = False
+    trips = 0
+
+    def __call__(self) -> None:
+        self.trips += 1
+        if self.broken:
+            raise ConnectionError("the broker is away")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def watchdog(
+    clock: Clock, probe: Callable[[], object], reachable: bool = True, stuck_s: float = 300
+) -> tuple[Watchdog, list[int]]:
+    exits: list[int] = []
+    made = Watchdog({"broker": probe}, 10, 30, stuck_s, clock=clock, exit_=exits.append, reachable=lambda: reachable)
+    return made, exits
+
+
+def test_ready_follows_the_round_trips(clock: Clock) -> None:
+    """Not ready before the first, ready after it, not while the newest has failed, and ready again."""
+    broker = Broker()
+    watch, _exits = watchdog(clock, broker)
+    seen = [watch.ready]
+    for broken in (False, True, False):
+        broker.broken = broken
+        watch.go_round("broker")
+        seen.append(watch.ready)
+    assert [False, True, False, True] == seen
+
+
+def test_a_round_trip_that_does_not_end_is_a_failure(clock: Clock) -> None:
+    """After the limit, and not before, the daemon is not ready; the detail says for how long."""
+    hold, begun = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        hold.wait(10)
+
+    watch, _exits = watchdog(clock, Broker())
+    watch.go_round("broker")
+    watch._parts["broker"].probe = hang
+    thread = threading.Thread(target=watch.go_round, args=("broker",))
+    thread.start()
+    assert begun.wait(10)
+    clock.now += 29
+    assert watch.ready
+    clock.now += 2
+    assert not watch.ready
+    assert "a round trip has not ended for 31 s" == watch.detail()["parts"]["broker"]["problem"]
+    hold.set()
+    thread.join(10)
+
+
+@pytest.mark.parametrize(
+    ("failing_s", "reachable", "stuck_s", "expected"),
+    [
+        pytest.param(299, True, 300, [], id="not for long enough"),
+        pytest.param(301, True, 300, [EXIT_STUCK], id="too long, though the broker answers"),
+        pytest.param(301, False, 300, [], id="the broker is away: to start again would not help"),
+        pytest.param(9999, True, 0, [], id="switched off"),
+    ],
+)
+def test_a_stuck_daemon_exits(clock: Clock, failing_s: int, reachable: bool, stuck_s: int, expected: list[int]) -> None:
+    """Only if what it needs is there, and its own round trips fail all the same."""
+    broker = Broker()
+    broker.broken = True
+    watch, exits = watchdog(clock, broker, reachable, stuck_s)
+    watch.go_round("broker")
+    clock.now += failing_s
+    watch.go_round("broker")
+    watch.look()
+    assert expected == exits
+
+
+def test_one_success_is_enough(clock: Clock) -> None:
+    """Time counts from the first failure after a success."""
+    broker = Broker()
+    watch, exits = watchdog(clock, broker)
+    for broken in (True, False, True):
+        broker.broken = broken
+        watch.go_round("broker")
+        clock.now += 200
+    watch.look()
+    assert [] == exits
+
+
+def test_one_line_when_it_fails_and_one_when_it_works_again(clock: Clock, caplog: Any) -> None:
+    """However often it is looked at meanwhile."""
+    broker = Broker()
+    watch, _exits = watchdog(clock, broker)
+    with caplog.at_level(logging.INFO):
+        for broken in (False, True, True, True, False, False):
+            broker.broken = broken
+            watch.go_round("broker")
+            watch.look()
+    assert [
+        ("WARNING", "Not ready: broker: ConnectionError: the broker is away"),
+        ("INFO", "broker can be reached again"),
+    ] == [(record.levelname, record.getMessage()) for record in caplog.records]
