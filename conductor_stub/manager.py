@@ -186,6 +186,10 @@ class OperatorManager:
         return self._api.show_instance(name)
 
     @endpoint
+    def trace(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        return self._api.trace(name)
+
+    @endpoint
     def request_of(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         return self._dry_run.request_of(name)
 

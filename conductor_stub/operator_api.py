@@ -19,6 +19,9 @@ from fleet.objects import Aggregate, Flavor
 
 INSTANCES = instances.INSTANCES
 _FILTERS = {"name", "host", "vm_state", "project_id", "reservation_id", "uuids"}
+#: Events that one answer holds: more would not be read, and a message should stay small.
+TRACE_LENGTH = 5000
+_TRACED = ("uuid", "name", "vm_state", "task_state", "attempt", "host", "updated_at", "step_deadline", "deadline")
 _HOST_VIEW = [
     "vcpus",
     "vcpus_used",
@@ -76,6 +79,14 @@ class OperatorAPI:
             }
 
         return self._database.read(read)
+
+    def trace(self, name: str) -> dict[str, Any]:
+        """What happened to an instance, or to all of a reservation or of a request id: ``instances``, and ``events``
+        oldest first, at most TRACE_LENGTH.
+
+        :raises errors.NotFound: errors.Conflict: several instances have that name
+        """
+        return self._database.read(_trace, name)
 
     # Hosts and services
 
@@ -164,6 +175,24 @@ class OperatorAPI:
         return self._database.read(lambda connection: _group_view(connection, groups.find(connection, name)))
 
 
+def _trace(connection: sa.Connection, name: str) -> dict[str, Any]:
+    asked: tuple[dict[str, str], ...] = ({"reservation_id": name}, {"request_id": name})
+    try:
+        asked = ({"uuid": instances.find(connection, name).uuid},)
+    except errors.NotFound:
+        pass
+    lines = next(filter(None, (history.timeline(connection, limit=TRACE_LENGTH, **each) for each in asked)), [])
+    if not lines:
+        raise errors.NotFound(kind="Instance, reservation or request", name=name)
+    columns = [INSTANCES.c[column] for column in _TRACED]
+    mine = INSTANCES.c.uuid.in_({line["instance_uuid"] for line in lines})
+    rows = connection.execute(sa.select(*columns).where(mine).order_by(INSTANCES.c.created_at, INSTANCES.c.name)).all()
+    return {
+        "instances": [{column: _plain(value) for column, value in row._mapping.items()} for row in rows],
+        "events": [{**_view_of(line), "instance_uuid": line["instance_uuid"]} for line in lines],
+    }
+
+
 def _condition(name: str, value: Any) -> Any:
     return INSTANCES.c.uuid.in_(value) if name == "uuids" else INSTANCES.c[name] == value
 
@@ -173,7 +202,11 @@ def _plain(value: Any) -> Any:
 
 
 def _view(row: sa.Row) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in row._mapping.items() if name not in ("id", "instance_uuid")}
+    return _view_of(row._mapping)
+
+
+def _view_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in values.items() if name not in ("id", "instance_uuid")}
 
 
 def _instance_view(row: sa.Row) -> dict[str, Any]:

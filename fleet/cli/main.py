@@ -24,6 +24,7 @@ from fleet.cli import (
     replay,
     servers,
     services,
+    timeline,
 )
 
 COMMANDS = (
@@ -33,6 +34,7 @@ COMMANDS = (
     ("server list", servers.ListServers),
     ("server show", servers.ShowServer),
     ("server delete", servers.DeleteServers),
+    ("trace", timeline.Trace),
     ("host list", hosts.ListHosts),
     ("host show", hosts.ShowHost),
     ("host drain", hosts.DrainHost),

@@ -96,3 +96,27 @@ def failed_attempts(connection: Transaction | sa.Connection, uuid: str) -> Seque
         EVENTS.c.instance_uuid == uuid, EVENTS.c.event == ATTEMPT, EVENTS.c.result != SUCCESS
     )
     return connection.execute(query.order_by(EVENTS.c.id)).all()
+
+
+def timeline(connection: sa.Connection, *, limit: int, **of: str) -> list[dict[str, Any]]:
+    """Events and faults of several instances, oldest first, each with ``instance_uuid``; a fault is the event ``fault``.
+
+    :param limit: how many at most
+    :param of: one of ``uuid``, ``reservation_id`` (all that became of the instances) and ``request_id`` (what was done
+        under this request, which for a deletion is not the one that asked for the build)
+    """
+    ((column, value),) = of.items()
+    found = [
+        dict(row._mapping) for table in (EVENTS, FAULTS) for row in _lines(connection, table, column, value, limit)
+    ]
+    for line in found:
+        if "event" not in line:
+            line.update(event="fault", result=line["error"])
+    return sorted(found, key=lambda line: (line["created_at"], line["event"] == "fault", line["id"]))[:limit]
+
+
+def _lines(connection: sa.Connection, table: sa.Table, column: str, value: str, limit: int) -> Sequence[sa.Row]:
+    instances = models.instances
+    whose = table.c.request_id if column == "request_id" else instances.c[column]
+    query = sa.select(table).join(instances, instances.c.uuid == table.c.instance_uuid).where(whose == value)
+    return connection.execute(query.order_by(table.c.id).limit(limit)).all()

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet trace``: a build's way through the daemons, as the ledger tells it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conductor_stub.transitions import Failure
+from fleet import errors
+from fleet.cli import timeline
+from fleet.db.engine import Database
+from fleet.objects import Place
+from tests.functional.conductor import Conductor, context
+
+
+@pytest.fixture
+def conductor(database: Database) -> Conductor:
+    conductor = Conductor(database)
+    for host in ("h1", "h2"):
+        conductor.add_host(host)
+    return conductor
+
+
+def rescheduled(conductor: Conductor) -> str:
+    """A build that h1 refused after 2 s and that h2 has finished 3 s later."""
+    uuid = conductor.place("h1", "h2", name="web")
+    conductor.clock.advance(2)
+    refused = Failure("claim", "ClaimRefused", "no memory", 0.5)
+    conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", refused, [Place("h2", "h2", {})])
+    conductor.claim(uuid, "h2", attempt=2)
+    conductor.clock.advance(3)
+    conductor.finish(uuid, "h2", attempt=2)
+    return uuid
+
+
+def told(conductor: Conductor, name: str, *columns: str) -> list[tuple[Any, ...]]:
+    return [tuple(line[column] for column in columns) for line in timeline.lines(conductor.operator.trace(name))]
+
+
+def test_a_server_that_was_tried_twice(conductor: Conductor) -> None:
+    """Every step has its daemon, its host, its attempt, its outcome and the time since the request."""
+    rescheduled(conductor)
+    assert [
+        (0.0, "fleet-conductor", None, "create", None, None, "success"),
+        (2.0, "fleet-compute", "h1", "attempt", 1, "claim", "ClaimRefused"),
+        (2.0, "fleet-compute", "h2", "claim", 2, None, "success"),
+        (5.0, "fleet-compute", "h2", "attempt", 2, None, "success"),
+    ] == told(conductor, "web", "since_s", "daemon", "host", "event", "attempt", "step", "outcome")
+
+
+def test_a_request_has_all_its_instances(conductor: Conductor) -> None:
+    """Whether it is named by its request id or by its reservation."""
+    first, second = conductor.create(name="many", count=2)
+    conductor.create(name="other")
+    instance = conductor.operator.show_instance(first)["instance"]
+    expected = [("many-1", "create"), ("many-2", "create"), ("many-1", "now"), ("many-2", "now")]
+    for name in (instance["request_id"], instance["reservation_id"]):
+        assert expected == told(conductor, name, "server", "event")
+
+
+def test_a_deleted_server_is_found_by_its_uuid(conductor: Conductor) -> None:
+    """And its trace says when it went; the request that deleted it has this one step only."""
+    uuid = rescheduled(conductor)
+    conductor.clock.advance(1)
+    asked = context()
+    conductor.termination.terminate(asked, [uuid])
+    conductor.records.destroyed(asked, uuid, "h2")
+    assert [(6.0, "terminate"), (6.0, "delete")] == told(conductor, uuid, "since_s", "event")[-2:]
+    assert [(0.0, "terminate"), (0.0, "delete")] == told(conductor, asked.request_id, "since_s", "event")
+
+
+def test_a_failed_build_ends_with_its_fault(conductor: Conductor) -> None:
+    """After the step that led to it."""
+    conductor.scheduler.answers.append(errors.NoValidHost(reason="Full."))
+    (uuid,) = conductor.create()
+    conductor.work()
+    assert [
+        ("fleet-scheduler", "schedule", "NoValidHost"),
+        ("fleet-conductor", "fault", "NoValidHost"),
+    ] == told(conductor, uuid, "daemon", "event", "outcome")[1:]
+
+
+def test_what_is_under_way_says_until_when(conductor: Conductor) -> None:
+    """The last line is the step that the build is in, when it is looked at again, and when it is given up."""
+    uuid = conductor.place("h1")
+    ((event, step, message),) = told(conductor, uuid, "event", "step", "message")[-1:]
+    assert ("now", "placing") == (event, step)
+    row = conductor.operator.trace(uuid)["instances"][0]
+    assert f"looked at again at {row['step_deadline']}; given up at {row['deadline']}" == message
+
+
+def test_what_nobody_has_heard_of(conductor: Conductor) -> None:
+    """It is named, and what it might have been."""
+    with pytest.raises(errors.NotFound, match="Instance, reservation or request nowhere"):
+        conductor.operator.trace("nowhere")
