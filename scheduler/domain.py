@@ -115,15 +115,16 @@ def ceilings(known: Mapping[str, float]) -> dict[str, float]:
     the largest instance can have. They are the same until the node's inventory changes, so they are not found out anew
     for every request.
     """
+    limit = capacity.limit
     ram, disk = known["total_usable_ram_mb"], known["total_usable_disk_gb"] * capacity.MB_PER_GB
     reserved_ram, reserved_disk = known["reserved_ram_mb"], known["reserved_disk_mb"]
     vcpus, reserved_vcpus = known["vcpus_total"], known["reserved_vcpus"]
     return {
-        "ram_headroom_mb": capacity.limit(ram, reserved_ram, known["ram_allocation_ratio"]) - ram,
+        "ram_headroom_mb": limit(ram, reserved_ram, known["ram_allocation_ratio"]) - ram,
         "ram_most_mb": ram - reserved_ram,
-        "disk_headroom_mb": capacity.limit(disk, reserved_disk, known["disk_allocation_ratio"]) - disk,
+        "disk_headroom_mb": limit(disk, reserved_disk, known["disk_allocation_ratio"]) - disk,
         "disk_most_mb": disk - reserved_disk,
-        "vcpu_limit": capacity.limit(vcpus, reserved_vcpus, known["cpu_allocation_ratio"]),
+        "vcpu_limit": limit(vcpus, reserved_vcpus, known["cpu_allocation_ratio"]),
         "vcpu_most": vcpus - reserved_vcpus,
     }
 
@@ -150,7 +151,8 @@ def numbers(node: Any) -> dict[str, float]:
         "hypervisor_version": node.hypervisor_version or 0,
         "updated": epoch_s(node.updated_at),
     }
-    return {**known, **ceilings(known)}
+    known.update(ceilings(known))
+    return known
 
 
 def hardware_numbers(known: Hardware | None) -> dict[str, float]:

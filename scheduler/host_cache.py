@@ -239,7 +239,8 @@ class HostCache:
         new = key not in self._table
         row = self._table.add(key)
         rare = domain.rare(node)
-        values = {**domain.numbers(node), **domain.hardware_numbers(rare[HARDWARE])}
+        values = domain.numbers(node)
+        values.update(domain.hardware_numbers(rare[HARDWARE]))
         for name, amount in self._ledger.totals(key).items():
             values[name] += amount
         self._table.write(row, values)
@@ -303,8 +304,10 @@ class HostCache:
 
         :param up: for every row of the table
         """
-        before = numpy.pad(self._up, (0, len(up) - len(self._up)))
-        self._table.touch(numpy.flatnonzero(before != up))
+        if len(up) > len(self._up):
+            self._up = numpy.pad(self._up, (0, len(up) - len(self._up)))
+        if not numpy.array_equal(self._up, up):
+            self._table.touch(numpy.flatnonzero(self._up != up))
         self._up = up
 
     # -- instances --------------------------------------------------------------------------------------------------

@@ -124,8 +124,9 @@ class HostTable:
                 self._arrays[name] = numbers[self._arrays[name]]
 
     def write(self, row: int, values: Mapping[str, Any]) -> None:
+        arrays = self._arrays
         for name, value in values.items():
-            self._arrays[name][row] = value
+            arrays[name][row] = value
         self._touch(row)
 
     def note(self, row: int, name: str, value: float) -> None:
@@ -138,20 +139,24 @@ class HostTable:
         self._touch(row)
 
     def share(self, row: int, name: str, value: Hashable) -> None:
-        self._arrays[name][row] = self.interned[name].number(value)
-        self._touch(row)
+        number, numbers = self.interned[name].number(value), self._arrays[name]
+        if numbers[row] != number:
+            numbers[row] = number
+            self._touch(row)
 
     def write_object(self, row: int, name: str, value: Any) -> None:
-        self._arrays[name][row] = value
-        self._touch(row)
+        values = self._arrays[name]
+        if values[row] != value:
+            values[row] = value
+            self._touch(row)
 
     def write_rare(self, row: int, name: str, value: Any) -> None:
         """Keep ``value`` for this row only; an empty one takes no room."""
         values = self.rare.setdefault(name, {})
         if value:
             values[row] = value
-        else:
-            values.pop(row, None)
+        elif values.pop(row, None) is None:
+            return  # there was none before
         self._touch(row)
 
     def touch(self, rows: numpy.ndarray) -> None:
