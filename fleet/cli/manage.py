@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage``: brings the database to the schema of this release, and says where it stands."""
+"""``fleet-manage``: the database's schema, what is kept in it, and whether it agrees with itself."""
 
 from __future__ import annotations
 
@@ -8,64 +8,45 @@ import importlib.metadata
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import sqlalchemy as sa
-from cliff import app, command, commandmanager
+from cliff import app, commandmanager
 from oslo_config import cfg
-from oslo_db import exception as db_exception
 
-from fleet import errors
-from fleet.cli import application, connection
+from fleet.cli import application, retention
+from fleet.cli.database_command import DatabaseCommand
 from fleet.db import migration
 from fleet.db.engine import Database
 
 
-class _DatabaseCommand(command.Command):
-    """Opens the database that the configuration names, and tells its failures in a line."""
-
-    app: Any
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        try:
-            with Database(self.app.conf).disposed() as database:
-                self.act(database)
-        except errors.FleetError as refusal:
-            raise connection.CommandFailed(refusal.message) from None
-        except (db_exception.DBError, sa.exc.SQLAlchemyError) as unusable:
-            first_line = str(unusable).strip().splitlines()[0]
-            raise connection.CommandFailed(f"the database cannot be used: {first_line}") from None
-
-    def act(self, database: Database) -> None:
-        raise NotImplementedError
-
-    def say(self, line: str) -> None:
-        print(line, file=self.app.stdout)
-
-
-class Sync(_DatabaseCommand):
+class Sync(DatabaseCommand):
     """Create the tables, or upgrade them to this release."""
 
-    def act(self, database: Database) -> None:
+    def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
         self.say(f"The database is at version {migration.sync(database)}.")
 
 
-class Version(_DatabaseCommand):
+class Version(DatabaseCommand):
     """Print the version that the database is at."""
 
-    def act(self, database: Database) -> None:
+    def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
         self.say(migration.version(database) or "none")
 
 
-class Check(_DatabaseCommand):
+class Check(DatabaseCommand):
     """Exit with status 1, saying what to do, unless the database is at the version that this release needs."""
 
-    def act(self, database: Database) -> None:
+    def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
         migration.check(database)
         self.say(f"The database is at version {migration.latest()}, as this release needs.")
 
 
-COMMANDS: tuple[tuple[str, Callable], ...] = (("db sync", Sync), ("db version", Version), ("db check", Check))
+COMMANDS: tuple[tuple[str, Callable], ...] = (
+    ("db sync", Sync),
+    ("db version", Version),
+    ("db check", Check),
+    ("db archive", retention.Archive),
+    ("db purge", retention.Purge),
+)
 
 
 class ManageApp(app.App):

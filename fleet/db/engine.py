@@ -84,6 +84,7 @@ class Database:
         options = conf.database
         self._engine = engines.create_engine(
             options.connection or "sqlite://",
+            mysql_sql_mode=options.mysql_sql_mode,
             connection_recycle_time=options.connection_recycle_time,
             max_pool_size=options.max_pool_size,
             max_overflow=options.max_overflow,

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands of ``fleet-manage`` share: the database, and its failures in a line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import sqlalchemy as sa
+from cliff import command
+from oslo_db import exception as db_exception
+
+from fleet import errors
+from fleet.cli import connection
+from fleet.db.engine import Database
+
+
+class DatabaseCommand(command.Command):
+    """Opens the database that the configuration names."""
+
+    app: Any
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        try:
+            with Database(self.app.conf).disposed() as database:
+                return self.act(database, parsed_args) or 0
+        except errors.FleetError as refusal:
+            raise connection.CommandFailed(refusal.message) from None
+        except (db_exception.DBError, sa.exc.SQLAlchemyError) as unusable:
+            raise connection.CommandFailed(f"the database cannot be used: {first_line(unusable)}") from None
+
+    def act(self, database: Database, parsed_args: argparse.Namespace) -> int | None:
+        """The exit status; None is 0."""
+        raise NotImplementedError
+
+    def say(self, line: str) -> None:
+        print(line, file=self.app.stdout, flush=True)
+
+
+def first_line(error: Exception) -> str:
+    """What went wrong, without the statement and the link that follow."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet-manage db archive`` and ``db purge``: deleted instances leave the database, to a file or for good."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+from typing import Any, TextIO
+
+from fleet.cli import command, connection
+from fleet.cli.database_command import DatabaseCommand
+from fleet.clock import Clock, utcnow
+from fleet.db import migration, retention
+from fleet.db.engine import Database
+
+#: Exit status: there are more that are old enough, and --max-rows was reached.
+MORE = 3
+#: Instances of one transaction: short enough that builds do not wait for it.
+BATCH = 100
+_MOST_DAYS = 36500
+
+
+class Purge(DatabaseCommand):
+    """Remove instances that were deleted long ago, with their events, faults and requests.
+
+    Exit status: 0 nothing old enough is left; 1 it failed; 2 wrong arguments; 3 --max-rows was reached, and there are more.
+    """
+
+    done = "purged"
+    clock: Clock = staticmethod(utcnow)
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        age = parser.add_mutually_exclusive_group(required=True)
+        age.add_argument(
+            "--before", type=moment, metavar="DATE", help="Those deleted before this, UTC: 2026-03-01 [08:00[:00]]."
+        )
+        age.add_argument("--days", type=days, metavar="N", help="Those deleted more than N days ago.")
+        age.add_argument("--all", action="store_true", help="All that were deleted more than an hour ago.")
+        parser.add_argument(
+            "--max-rows",
+            type=command.positive,
+            default=1000,
+            metavar="N",
+            help="Instances to remove at most. Default: 1000.",
+        )
+        parser.add_argument("--until-complete", action="store_true", help="Go on until nothing old enough is left.")
+        parser.add_argument("--dry-run", action="store_true", help="Only say how many there are.")
+        return parser
+
+    def act(self, database: Database, parsed_args: argparse.Namespace) -> int:
+        migration.check(database)
+        now = self.clock()
+        asked = parsed_args.before if parsed_args.days is None else now - parsed_args.days
+        before = retention.cutoff(now, asked)
+        found = database.read(retention.count, before)
+        self.say(f"{found} instances were deleted before {before:%Y-%m-%d %H:%M:%S} UTC.")
+        if parsed_args.dry_run:
+            return 0
+        wanted = found if parsed_args.until_complete else min(found, parsed_args.max_rows)
+        gone = self.take(database, before, wanted)
+        left = database.read(retention.count, before)
+        self.say(f"{gone} instances {self.done}, {left} left.")
+        return MORE if left else 0
+
+    def take(self, database: Database, before: datetime.datetime, wanted: int) -> int:
+        """Remove ``wanted`` instances, a batch after the other; returns how many."""
+        gone = 0
+        while gone < wanted:
+            uuids = database.read(retention.find, before, min(BATCH, wanted - gone))
+            if not uuids:
+                break
+            self.keep(database, uuids)
+            gone += database.write(retention.remove, uuids)
+            if gone < wanted:
+                self.say(f"{gone} of {wanted} {self.done}")
+        return gone
+
+    def keep(self, database: Database, uuids: list[str]) -> None:
+        """Called with each batch before it is removed."""
+
+
+class Archive(Purge):
+    """As purge, but write each instance to a file first: one JSON object a line, with its events, faults and request.
+
+    The lines are appended, and are on the disk before the rows leave the database: a crash in between leaves a line
+    that the next run writes again.
+    """
+
+    done = "archived"
+    _file: TextIO
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("file", metavar="FILE", help="Appended to; made if it is not there.")
+        return parser
+
+    def act(self, database: Database, parsed_args: argparse.Namespace) -> int:
+        if parsed_args.dry_run:
+            return super().act(database, parsed_args)
+        try:
+            with open(parsed_args.file, "a", encoding="utf-8") as self._file:
+                return super().act(database, parsed_args)
+        except OSError as unwritable:
+            raise connection.CommandFailed(f"{parsed_args.file}: {unwritable.strerror or unwritable}") from None
+
+    def keep(self, database: Database, uuids: list[str]) -> None:
+        for record in database.read(retention.read, uuids):
+            self._file.write(_line(record))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def _line(record: dict[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":"), sort_keys=True) + "\n"
+
+
+def days(text: str) -> datetime.timedelta:
+    """An argparse type: a number of days, within a hundred years."""
+    number = command.natural(text)
+    if number > _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"{text} days are more than {_MOST_DAYS}")
+    return datetime.timedelta(days=number)
+
+
+def moment(text: str) -> datetime.datetime:
+    """An argparse type: a date, or a date and a time, of UTC unless it names another zone."""
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a date such as 2026-03-01 or 2026-03-01T08:00") from None
+    return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)

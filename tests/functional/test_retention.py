@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet-manage db archive`` and ``db purge``: what was deleted long ago leaves the database, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+import sqlalchemy as sa
+
+from fleet.db import models, retention
+from fleet.db.engine import Database
+from tests.functional.conductor import Conductor, context
+from tests.functional.manage import Manage
+
+DAY_S = 86400
+
+
+@pytest.fixture
+def conductor(database: Database) -> Conductor:
+    conductor = Conductor(database)
+    conductor.add_host("h1")
+    return conductor
+
+
+@pytest.fixture
+def manage(database: Database, tmp_path: pathlib.Path) -> Manage:
+    return Manage(database, tmp_path)
+
+
+def delete(conductor: Conductor, *uuids: str) -> None:
+    conductor.termination.terminate(context(), list(uuids))
+
+
+def rows(database: Database) -> dict[str, int]:
+    """How many rows each table of the instances has."""
+    tables = (models.build_requests, models.instances, models.instance_events, models.instance_group_members)
+
+    def read(connection: sa.Connection) -> dict[str, int]:
+        counts = {each.name: sa.select(sa.func.count()).select_from(each) for each in tables}
+        return {name: connection.execute(query).scalar_one() for name, query in counts.items()}
+
+    return database.read(read)
+
+
+def uuids(database: Database) -> set[str]:
+    return set(database.read(lambda connection: connection.execute(sa.select(models.instances.c.uuid)).scalars().all()))
+
+
+def test_purge_takes_the_old_and_leaves_the_rest(conductor: Conductor, database: Database, manage: Manage) -> None:
+    """What lives stays, what was deleted later stays, and a request stays while one of its instances does."""
+    conductor.operator.create_group("g", "anti-affinity", 1, None)
+    old, sibling = conductor.create(count=2, group="g")
+    delete(conductor, old)
+    conductor.clock.advance(2 * DAY_S)
+    late = conductor.create()[0]
+    delete(conductor, late)
+    date = f"{conductor.clock():%Y-%m-%d}"
+    assert (0, "1 instances purged, 0 left.") == last(manage("db", "purge", "--before", date))
+    assert {sibling, late} == uuids(database)
+    expected = {"build_requests": 2, "instances": 2, "instance_events": 3, "instance_group_members": 1}
+    assert expected == rows(database)
+    delete(conductor, sibling)
+    assert (0, "2 instances purged, 0 left.") == last(manage("db", "purge", "--all"))
+    assert dict.fromkeys(expected, 0) == rows(database)
+
+
+def test_purge_goes_in_portions(conductor: Conductor, database: Database, manage: Manage, monkeypatch) -> None:
+    """--max-rows bounds one run, whose status says that there are more; --until-complete goes on."""
+    monkeypatch.setattr("fleet.cli.retention.BATCH", 2)
+    delete(conductor, *conductor.create(count=8))
+    assert (0, "8 instances were deleted before") == first(manage("db", "purge", "--all", "--dry-run"))
+    status, lines = manage("db", "purge", "--all", "--max-rows", "3")
+    assert (3, ["2 of 3 purged", "3 instances purged, 5 left."]) == (status, lines[1:])
+    status, lines = manage("db", "purge", "--all", "--max-rows", "1", "--until-complete")
+    assert (0, ["2 of 5 purged", "4 of 5 purged", "5 instances purged, 0 left."]) == (status, lines[1:])
+    assert (0, "0 instances purged, 0 left.") == last(manage("db", "purge", "--all"))
+
+
+def test_archive_writes_all_that_it_takes(
+    conductor: Conductor, database: Database, manage: Manage, tmp_path: pathlib.Path
+) -> None:
+    """One line an instance with its request, events and faults; a second run appends."""
+    target = tmp_path / "old.jsonl"
+    for name in ("one", "two"):
+        uuid = conductor.place("h1", name=name)
+        conductor.claim(uuid, "h1")
+        delete(conductor, uuid)
+        conductor.records.destroyed(context(), uuid, "h1")
+        assert (0, "1 instances archived, 0 left.") == last(manage("db", "archive", "--all", str(target)))
+    first_, second = [json.loads(line) for line in target.read_text().splitlines()]
+    assert ("one", "two") == (first_["instance"]["name"], second["instance"]["name"])
+    assert ["create", "claim", "terminate", "delete"] == [each["event"] for each in first_["instance_events"]]
+    assert first_["instance"]["reservation_id"] == first_["build_request"]["reservation_id"]
+    assert [] == first_["instance_faults"]
+    assert set() == uuids(database)
+
+
+def test_archive_that_cannot_write_takes_nothing(conductor: Conductor, database: Database, manage: Manage) -> None:
+    """And says why in a line."""
+    delete(conductor, *conductor.create())
+    status, lines = manage("db", "archive", "--all", "/proc/none/file")
+    assert (1, ["/proc/none/file: No such file or directory"]) == (status, lines)
+    assert 1 == len(uuids(database))
+
+
+BAD_ARGUMENTS = [
+    ("no age", [], "one of the arguments --before --days --all is required"),
+    ("two ages", ["--all", "--days", "1"], "not allowed with argument"),
+    ("no date", ["--before", "yesterday"], "'yesterday' is not a date such as 2026-03-01"),
+    ("an eternity", ["--days", "99999999"], "99999999 days are more than 36500"),
+    ("no portion", ["--all", "--max-rows", "0"], "'0' is not a whole number from 1"),
+]
+
+
+@pytest.mark.parametrize(("what", "argv", "complaint"), BAD_ARGUMENTS, ids=[case[0] for case in BAD_ARGUMENTS])
+def test_wrong_arguments(database: Database, manage: Manage, what: str, argv: list[str], complaint: str) -> None:
+    """The status is 2, and the argument is named."""
+    status, lines = manage("db", "purge", *argv)
+    assert 2 == status
+    assert complaint in lines[-1]
+
+
+def test_the_young_stay(conductor: Conductor) -> None:
+    """Whatever is asked for: schedulers learn of a deletion from the row."""
+    now = conductor.clock()
+    assert now - retention.YOUNGEST == retention.cutoff(now) == retention.cutoff(now, now)
+    asked = now - 2 * retention.YOUNGEST
+    assert asked == retention.cutoff(now, asked)
+
+
+def last(ran: tuple[int, list[str]]) -> tuple[int, str]:
+    return ran[0], ran[1][-1]
+
+
+def first(ran: tuple[int, list[str]]) -> tuple[int, str]:
+    return ran[0], ran[1][0][: len("8 instances were deleted before")]
