@@ -13,7 +13,7 @@ BROKER ?= local
 DB ?= sqlite
 HOSTS ?= 5
 
-.PHONY: help demo up test lint format unit functional amqp simulation chaos bench servers sample constraints clean
+.PHONY: help demo up test lint format unit functional amqp simulation chaos docs bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -53,6 +53,12 @@ chaos: $(STAMP) servers ## every fault there is, on real daemons; half an hour (
 
 bench: $(STAMP) ## figures as JSON lines
 	@$(BIN)/python -m tests.bench
+
+docs: $(STAMP) ## the manual and the man pages, in docs/_build; a warning is an error
+	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@$(BIN)/python -m sphinx -q -W --keep-going -b man docs docs/_build/man
+	@echo "docs/_build/html/index.html, and man pages in docs/_build/man"
 
 servers: $(STAMP) ## install the servers that the tests start for themselves (root or sudo; otherwise says what is skipped)
 	@.ci/install-servers $(BIN)/bindep

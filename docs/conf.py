@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How Sphinx builds the manual and the man pages: ``make docs``."""
+
+import importlib.metadata
+from typing import Any
+
+from fleet.cli import main, manage
+
+project = "fleet"
+author = "the fleet developers"
+copyright = f"2026, {author}"  # Sphinx's name
+release = version = importlib.metadata.version("fleet")
+
+extensions = [
+    "myst_parser",
+    "oslo_config.sphinxext",  # the option reference, from the options' own help
+    "reno.sphinxext",  # the release notes
+]
+html_theme = "alabaster"
+html_theme_options = {
+    "description": "A placement service for private clouds",
+    "fixed_sidebar": True,
+    "page_width": "72em",
+}
+html_static_path = ["_static"]
+exclude_patterns = ["_build"]
+# Headings are link targets, down to the third level.
+myst_heading_anchors = 3
+# Transcripts of a shell mix commands and output.
+suppress_warnings = ["misc.highlighting_failure"]
+
+man_pages = [
+    ("man/fleet", "fleet", "boot and watch instances, and run the fleet", author, 1),
+    ("man/fleet-manage", "fleet-manage", "look after fleet's database", author, 8),
+    ("man/fleet-conductor", "fleet-conductor", "accepts build requests and drives each to an end", author, 8),
+    ("man/fleet-scheduler", "fleet-scheduler", "chooses hosts for instances", author, 8),
+    ("man/fleet-compute", "fleet-compute", "serves hosts: claims, spawns and reports", author, 8),
+]
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", _add_commands)
+
+
+def _add_commands(_app: Any, document: str, source: list[str]) -> None:
+    """Each command's own help, behind what the page says."""
+    if document != "cli":
+        return
+    for program, commands in (("fleet", main.COMMANDS), ("fleet-manage", manage.COMMANDS)):
+        source[0] += f"\n{program}\n{'=' * len(program)}\n"
+        for name, command in commands:
+            title = f"{program} {name}"
+            text = command(None, None).get_parser(title).format_help().replace("\n", "\n   ")
+            source[0] += f"\n{title}\n{'-' * len(title)}\n\n.. code-block:: text\n\n   {text.rstrip()}\n"
