@@ -20,7 +20,8 @@ class Manage:
 
     def __init__(self, database: Database, directory: pathlib.Path) -> None:
         self._config = directory / "fleet.conf"
-        self.configure(database.engine.url.render_as_string(hide_password=False))
+        self.url = database.engine.url.render_as_string(hide_password=False)
+        self.configure(self.url)
 
     def configure(self, url: str, *lines: str) -> None:
         """:param lines: of the configuration file, more than the database"""

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a conductor could start with a configuration (``fleet-manage upgrade check``, ``fleet doctor``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+from conductor_stub import conf as conductor_conf
+from fleet import findings
+from fleet.hardware.aliases import parse_aliases
+
+
+def check(files: Sequence[str]) -> list[findings.Finding]:
+    """:param files: configuration files"""
+    return [findings.of_service("fleet-conductor", files, conductor_conf.register_opts, _try_out)]
+
+
+def _try_out(conf: cfg.ConfigOpts) -> str:
+    return f"its options are good; {len(parse_aliases(conf.pci.alias))} PCI aliases"

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What commands that check share: a line per finding, and an exit status that says the worst."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from typing import Any
+
+from cliff import lister
+from oslo_config import cfg
+
+from fleet import findings, option_check
+from fleet.findings import Finding, Level
+
+COLUMNS = ("check", "result", "found", "fix")
+#: (configuration files) -> findings: whether a service could start. ``fleet`` imports none of them.
+SERVICE_CHECKS = "fleet.checks"
+
+
+class FindingLister(lister.Lister):
+    """Exit status: 0 all is well; 1 warnings; 2 at least one failure."""
+
+    app: Any
+    _worst = Level.OK
+
+    def find(self, parsed_args: argparse.Namespace) -> list[Finding]:
+        raise NotImplementedError
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        found = self.find(parsed_args)
+        self._worst = findings.worst(found)
+        return COLUMNS, [(each.check, each.level.name, each.found, each.fix) for each in found]
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        super().run(parsed_args)
+        return int(self._worst)
+
+
+def of_configuration(conf: cfg.ConfigOpts, with_database: bool = True) -> list[Finding]:
+    """Options, and whether each service that is installed here could start with them."""
+    files = config_files(conf)
+    found = option_check.check(files) + option_check.contradictions(conf, with_database)
+    return found + list(_of_services(files))
+
+
+def _of_services(files: Sequence[str]) -> Iterator[Finding]:
+    entries = sorted(metadata.entry_points(group=SERVICE_CHECKS), key=lambda entry: entry.name)
+    if not entries:
+        yield findings.doubtful("services", "no service is installed here", "Install the package again.")
+    for entry in entries:
+        yield from entry.load()(files)
+
+
+def config_files(conf: cfg.ConfigOpts) -> list[str]:
+    """Those that ``conf`` was read from, in the order in which they count."""
+    in_directories = [sorted(str(file) for file in pathlib.Path(each).glob("*.conf")) for each in conf.config_dir or []]
+    return list(conf.config_file or []) + [file for files in in_directories for file in files]

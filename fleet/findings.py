@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a check finds: good, doubtful or bad, in words, and what to do about it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterable, Sequence
+
+from oslo_config import cfg
+
+from fleet import conf as fleet_conf
+from fleet import errors
+
+
+class Level(enum.IntEnum):
+    """The worst of several is what they are together; its number is the exit status, as of nova-status."""
+
+    OK = 0
+    WARN = 1
+    FAIL = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """``check`` names what was looked at. ``fix`` is for an operator, and empty when all is well."""
+
+    check: str
+    level: Level
+    found: str
+    fix: str = ""
+
+
+def good(check: str, found: str) -> Finding:
+    return Finding(check, Level.OK, found)
+
+
+def doubtful(check: str, found: str, fix: str = "") -> Finding:
+    return Finding(check, Level.WARN, found, fix)
+
+
+def bad(check: str, found: str, fix: str = "") -> Finding:
+    return Finding(check, Level.FAIL, found, fix)
+
+
+def worst(findings: Iterable[Finding]) -> Level:
+    return max((each.level for each in findings), default=Level.OK)
+
+
+def of_service(
+    check: str,
+    files: Sequence[str],
+    register: Callable[[cfg.ConfigOpts], None],
+    try_out: Callable[[cfg.ConfigOpts], str],
+) -> Finding:
+    """Whether a service could start with the configuration ``files``.
+
+    :param register: declares its options
+    :param try_out: does what the service does first, and says what it has found
+    """
+    argv = [part for file in files for part in ("--config-file", file)]
+    conf = cfg.ConfigOpts()
+    try:
+        fleet_conf.load_config(argv, check, register=[register], conf=conf, setup_logging=False)
+        return good(check, try_out(conf))
+    except (SystemExit, errors.FleetError) as refusal:
+        found = str(refusal).removeprefix(f"{check}: ")
+    except Exception as broken:
+        # A plugin may raise anything.
+        found = f"{type(broken).__name__}: {broken}"
+    return bad(check, found, "The daemon will not start like this: correct the option.")

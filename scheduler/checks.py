@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a scheduler could start with a configuration (``fleet-manage upgrade check``, ``fleet doctor``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+from fleet import findings
+from scheduler import conf as scheduler_conf
+from scheduler import loading
+from scheduler.filter_scheduler import load_pipeline
+
+
+def check(files: Sequence[str]) -> list[findings.Finding]:
+    """:param files: configuration files"""
+    return [findings.of_service("fleet-scheduler", files, scheduler_conf.register_opts, _try_out)]
+
+
+def _try_out(conf: cfg.ConfigOpts) -> str:
+    pipeline = load_pipeline(conf)
+    driver = loading.load_driver_class(conf).__name__
+    return f"{driver} loads with {len(pipeline.filters)} filters and {len(pipeline.weighers)} weighers"

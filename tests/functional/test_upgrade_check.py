@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet-manage upgrade check``: whether this release may be started."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+import sqlalchemy as sa
+
+from fleet.clock import seconds, utcnow
+from fleet.db.engine import Database
+from tests.functional.conductor import Conductor
+from tests.functional.manage import Manage
+
+BUS = "[DEFAULT]\ntransport_url = fake://\n"
+
+
+@pytest.fixture
+def manage(database: Database, tmp_path: pathlib.Path) -> Manage:
+    return Manage(database, tmp_path)
+
+
+def found(manage: Manage, *lines: str) -> tuple[int, dict[str, tuple[str, str]]]:
+    """Exit status; what each check has found."""
+    manage.configure(manage.url, BUS, *lines)
+    status, printed = manage("upgrade", "check", "-f", "json")
+    rows = json.loads("\n".join(line for line in printed if not line.startswith("Deprecated")))
+    return status, {row["check"]: (row["result"], row["found"]) for row in rows}
+
+
+def test_all_is_well(database: Database, manage: Manage) -> None:
+    """Status 0; schema, options and the three services were looked at."""
+    status, checks = found(manage)
+    assert (0, {"OK"}) == (status, {result for result, _ in checks.values()})
+    assert {"schema", "services", "options", "fleet-conductor", "fleet-scheduler", "fleet-compute"} == checks.keys()
+
+
+def test_a_schema_of_another_release(database: Database, manage: Manage) -> None:
+    """Status 2, and what to do."""
+
+    def set_version(value: str) -> None:
+        with database.engine.begin() as connection:
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = :value"), {"value": value})
+
+    with database.engine.connect() as connection:
+        before = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one()
+    set_version("0001")
+    try:
+        status, checks = found(manage)
+    finally:
+        set_version(before)
+    assert 2 == status
+    assert ("FAIL", f"the database is at 0001, this release needs {before}") == checks["schema"]
+
+
+SERVICES = [
+    ("a filter that is not there", ["scheduler_default_filters = NoFilter"], 2, "fleet-scheduler", "FAIL", "NoFilter"),
+    ("a driver that is not there", ["compute_driver = hyper"], 2, "fleet-compute", "FAIL", "it is none of fake, local"),
+    ("no number", ["[conductor]", "workers = many"], 2, "fleet-conductor", "FAIL", "workers"),
+    ("an older name", ["[scheduler]", "max_attempts = 2"], 1, "options", "WARN", "[scheduler] max_attempts"),
+]
+
+
+@pytest.mark.parametrize(
+    ("what", "lines", "status", "check", "result", "text"), SERVICES, ids=[case[0] for case in SERVICES]
+)
+def test_configuration(
+    database: Database, manage: Manage, what: str, lines: list[str], status: int, check: str, result: str, text: str
+) -> None:
+    """What a daemon would not start with is a failure of that daemon; an older name is a warning."""
+    ended, checks = found(manage, *lines)
+    assert status == ended
+    assert result == checks[check][0]
+    assert text in checks[check][1]
+
+
+def test_services_that_are_down(database: Database, manage: Manage) -> None:
+    """A warning with their names."""
+    conductor = Conductor(database)
+    conductor.clock.now = utcnow() - seconds(90)
+    conductor.add_host("h1")
+    conductor.clock.now = utcnow()
+    conductor.add_host("h2")
+    status, checks = found(manage)
+    assert 1 == status
+    assert ("WARN", "1 of 2 services are down: fleet-compute on h1") == checks["services"]
+
+
+def test_no_database(manage: Manage) -> None:
+    """A failure in a line, and soon."""
+    manage.url = "postgresql+psycopg2://nobody@127.0.0.1:1/nothing"
+    status, checks = found(manage)
+    assert (2, "FAIL") == (status, checks["database"][0])

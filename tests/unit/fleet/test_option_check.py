@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Misspelt, older and contradicting options are named, with what to write instead."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from oslo_config import cfg
+
+from fleet import conf as fleet_conf
+from fleet import findings, option_check
+from fleet.findings import Level
+
+KNOWN = option_check.known()
+
+FILES = [
+    ("nothing wrong", "[DEFAULT]\nscheduler_max_attempts = 4\n", Level.OK, "all options are known and current", ""),
+    ("of a library", "[oslo_messaging_rabbit]\nrabbit_quorum_queue = true\n", Level.OK, "all options are known", ""),
+    ("with dashes", "[DEFAULT]\nreport-interval = 4\n", Level.OK, "all options are known and current", ""),
+    (
+        "misspelt",
+        "[DEFAULT]\nmax_attempt = 4\n",
+        Level.WARN,
+        "there is no such option",
+        "scheduler_max_attempts meant?",
+    ),
+    ("unlike any", "[DEFAULT]\nqqqq = 4\n", Level.WARN, "no such option", "It has no effect: remove it."),
+    ("an older name", "[scheduler]\nmax_attempts = 4\n", Level.WARN, "older", "[DEFAULT] scheduler_max_attempts"),
+    ("no such section", "[mine]\nname = 4\n", Level.WARN, "[mine] name: there is no such section", "a plugin of yours"),
+    ("no configuration", "what is this\n", Level.FAIL, "fleet.conf", "Correct the file."),
+]
+
+
+@pytest.mark.parametrize(("what", "text", "level", "found", "fix"), FILES, ids=[case[0] for case in FILES])
+def test_a_file(what: str, text: str, level: Level, found: str, fix: str, tmp_path: pathlib.Path) -> None:
+    """One finding for what is wrong, one good one if nothing is."""
+    file = tmp_path / "fleet.conf"
+    file.write_text(text)
+    (finding,) = option_check.check([str(file)], KNOWN)
+    assert level == finding.level
+    assert found in finding.found
+    assert fix in finding.fix
+
+
+CONTRADICTIONS = [
+    ("good", "", "sqlite://", "fake://", []),
+    ("no database", "", "", "fake://", ["connection is not set"]),
+    ("a file behind a broker", "", "sqlite:////f", "rabbit://h/", ["SQLite file"]),
+    ("no broker named", "", "postgresql://h/d", None, ["transport_url is not set"]),
+    ("heartbeats too rare", "service_down_time = 5\n", "sqlite://", "fake://", ["25 s is used instead"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("what", "more", "database", "bus", "expected"), CONTRADICTIONS, ids=[case[0] for case in CONTRADICTIONS]
+)
+def test_contradictions(
+    what: str, more: str, database: str, bus: str | None, expected: list[str], tmp_path: pathlib.Path
+) -> None:
+    """Options that do not fit together."""
+    named = f"transport_url = {bus}\n" if bus else ""
+    file = tmp_path / "fleet.conf"
+    file.write_text(f"[DEFAULT]\n{named}{more}[database]\nconnection = {database}\n")
+    conf = cfg.ConfigOpts()
+    fleet_conf.load_config(["--config-file", str(file)], "fleet", conf=conf, setup_logging=False)
+    found = option_check.contradictions(conf)
+    assert len(expected) == len(found)
+    assert all(part in finding.found for part, finding in zip(expected, found, strict=True))
+
+
+def test_the_worst_counts() -> None:
+    """Several findings are together what the worst of them is, and nothing is good."""
+    good, doubtful, bad = findings.good("a", ""), findings.doubtful("b", ""), findings.bad("c", "")
+    assert Level.FAIL == findings.worst([doubtful, bad, good])
+    assert Level.WARN == findings.worst([good, doubtful])
+    assert Level.OK == findings.worst([])
