@@ -16,6 +16,8 @@ from fleet.telemetry import metrics
 #: Fail at once when no queue takes the message (a host whose agent is gone).
 MANDATORY = oslo_messaging.TransportOptions(at_least_once=True)
 LEAVE_TIMEOUT_S = 3
+#: A conductor that lives needs so long to answer a heartbeat when it has much to do.
+HEARTBEAT_TIMEOUT_S = 2
 
 
 class _API:
@@ -145,7 +147,10 @@ class ConductorAPI(_API):
     def report_state(
         self, context: RequestContext, binary: str, hosts: list[str], incarnation: str
     ) -> dict[str, list[str]]:
-        return self._call(context, "report_state", binary=binary, hosts=hosts, incarnation=incarnation)
+        """Waits no longer than until the next one is due: who waits for a dead conductor's answer falls silent itself."""
+        due_s = max(self._conf.report_interval, HEARTBEAT_TIMEOUT_S)
+        prompt = self._client.prepare(timeout=min(due_s, self._conf.rpc_response_timeout))
+        return _counted(prompt, context, "report_state", binary=binary, hosts=hosts, incarnation=incarnation)
 
     def report_hosts(
         self,

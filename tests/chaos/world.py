@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import pathlib
 import secrets
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +19,7 @@ import oslo_messaging
 import sqlalchemy as sa
 
 from fleet.cli import private_servers
+from fleet.clock import utcnow
 from fleet.context import new_context
 from tests.amqp.daemons import Trio, eventually
 from tests.chaos import proxy
@@ -108,10 +111,18 @@ class World:
             self.to_database.stop()
 
     def wait_until_up(self) -> None:
-        self.trio.wait_for_hosts(len(HOSTS))
-        self.trio.wait_for_service("fleet-scheduler")
-        # A row says up for a while after its process died: ask the processes themselves.
-        eventually(lambda: set(self.views()) == set(HOSTS), timeout_s=60)
+        """Until all have been heard of since now: a row says up for a while after its process has died or lost its way."""
+        began = utcnow()
+        self.until(lambda: not self._silent_since(began), timeout_s=60)
+        # Heard of is not all: orders must come through, too.
+        self.until(lambda: set(self.views()) == set(HOSTS), timeout_s=60)
+
+    def _silent_since(self, moment: datetime.datetime) -> set[tuple[str, str]]:
+        """Hosts and daemons, as (binary, name), without a heartbeat since then."""
+        here = socket.gethostname()
+        expected = {("fleet-conductor", here), ("fleet-scheduler", here), *(("fleet-compute", host) for host in HOSTS)}
+        heard = self._rows('SELECT "binary", host FROM services WHERE last_seen_up > :moment', moment=moment)
+        return expected - {(row["binary"], row["host"]) for row in heard}
 
     def heal(self) -> None:
         """Undo every fault, and start what is not running. Nothing that runs is restarted."""
@@ -226,7 +237,7 @@ class World:
         """Whatever is on its way to an end."""
         return self._rows(f"{_LIVE} AND (vm_state = 'building' OR task_state IS NOT NULL)")
 
-    def _rows(self, query: str, **values: str) -> list[Row]:
+    def _rows(self, query: str, **values: Any) -> list[Row]:
         """Asked many times a second, so no whole ledger is read for it."""
         with self.engine.connect() as connection:
             return [dict(row) for row in connection.execute(sa.text(query), values).mappings()]
