@@ -78,6 +78,7 @@ class Shapes:
     def keep(self, shape: Hashable | None, standing: Standing) -> None:
         if shape is None:
             return
+        standing.let_go()
         self._kept[shape] = standing
         most = max(LEAST, MOST_BYTES // max(standing.nbytes, 1))
         while len(self._kept) > most:

@@ -118,6 +118,10 @@ class Standing:
         """How the scores of these rows come about: for each, a line per weigher that counted."""
         return self._weighing.table(inquiry.questions(), self.alive(hosts), rows)
 
+    def let_go(self) -> None:
+        """The request is over: what it changed of the table for itself is not kept with what lasts."""
+        self._alive = self._later = None
+
     # -- before the first instance ----------------------------------------------------------------------------------
 
     def bring_up(self, inquiry: Inquiry, hosts: Candidates, allowed: numpy.ndarray) -> None:

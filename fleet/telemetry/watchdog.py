@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import sdnotify
 from oslo_log import log as logging
 
-from fleet.telemetry import metrics
+from fleet.telemetry import metrics, systemd
 
 LOG = logging.getLogger(__name__)
 
@@ -65,7 +64,6 @@ class Watchdog:
         self._reachable = reachable
         self._started_at = clock()
         self._stopping = threading.Event()
-        self._systemd = sdnotify.SystemdNotifier()
         self._said: dict[str, str] = {}
 
     def start(self) -> None:
@@ -111,7 +109,7 @@ class Watchdog:
             self._exit(EXIT_STUCK)
         else:
             state = "ready" if ready else "not ready: " + "; ".join(self._said.values())
-            self._systemd.notify(f"WATCHDOG=1\nSTATUS={state}")
+            systemd.notify(f"WATCHDOG=1\nSTATUS={state}")
 
     def go_round(self, name: str) -> None:
         """One round trip through one part."""

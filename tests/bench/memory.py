@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import multiprocessing
 import pathlib
+import random
 from multiprocessing.connection import Connection
 
 import psutil
 
+from scheduler.decision import decide
 from scheduler.host_manager import HostManager
+from scheduler.shapes import Shapes
 from tests import factories
 from tests.bench import figures, fleets
+from tests.bench.decision import default_pipeline
 from tests.clock import FakeClock
 
 SIZES = (10_000, 100_000)
@@ -42,10 +47,20 @@ def _measure(hosts: int, answer: Connection) -> None:
     manager = HostManager(_Paged(hosts), _Paged(hosts), clock=FakeClock(factories.NOW))
     for _page in range(hosts // _Paged.PAGE):
         manager.refresh()
+    _decide(manager)
     gc.collect()
     assert manager.counts()["nodes"] == hosts
     after = psutil.Process().memory_info().rss
     answer.send((before, after, _peak()))
+
+
+def _decide(manager: HostManager) -> None:
+    """Requests of several shapes: what is remembered of them counts, too."""
+    pipeline, shapes = default_pipeline(), Shapes()
+    for number in range(12):
+        asked = factories.request({"memory_mb": 1024 * (1 + number % 4)})
+        work = functools.partial(decide, pipeline, request=asked, chance=random.Random(1), shapes=shapes)
+        manager.decide(work, asked.instance_uuids)
 
 
 def _peak() -> int:

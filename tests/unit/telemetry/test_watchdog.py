@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import logging
+import pathlib
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -126,3 +128,29 @@ def test_one_line_when_it_fails_and_one_when_it_works_again(clock: Clock, caplog
         ("WARNING", "Not ready: broker: ConnectionError: the broker is away"),
         ("INFO", "broker can be reached again"),
     ] == [(record.levelname, record.getMessage()) for record in caplog.records]
+
+
+def test_systemd_is_told(clock: Clock, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the daemon lives, and what is wrong with it; a stuck one says nothing more."""
+    broker = Broker()
+    watch, _exits = watchdog(clock, broker)
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(path)
+        systemd.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", path)
+        told = []
+        for broken in (False, True):
+            broker.broken = broken
+            watch.go_round("broker")
+            watch.look()
+            told.append(systemd.recv(1024).decode())
+        clock.now += 301
+        watch.look()
+        systemd.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            systemd.recv(1024)
+    assert [
+        "WATCHDOG=1\nSTATUS=ready",
+        "WATCHDOG=1\nSTATUS=not ready: broker: ConnectionError: the broker is away",
+    ] == told

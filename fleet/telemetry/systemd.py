@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells systemd how the daemon is (sd_notify(3)); does nothing where systemd did not start it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+
+
+def notify(state: str) -> None:
+    """:param state: lines such as ``WATCHDOG=1``"""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    if address.startswith("@"):  # an abstract socket
+        address = "\0" + address[1:]
+    # A manager that does not listen is no reason to fail.
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+        sender.sendto(state.encode(), address)
