@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,13 +23,8 @@ class DatabaseCommand(command.Command):
     app: Any
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        try:
-            with Database(self.app.conf).disposed() as database:
-                return self.act(database, parsed_args) or 0
-        except errors.FleetError as refusal:
-            raise connection.CommandFailed(refusal.message) from None
-        except (db_exception.DBError, sa.exc.SQLAlchemyError) as unusable:
-            raise connection.CommandFailed(f"the database cannot be used: {first_line(unusable)}") from None
+        with plain_failures(), Database(self.app.conf).disposed() as database:
+            return self.act(database, parsed_args) or 0
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> int | None:
         """The exit status; None is 0."""
@@ -35,6 +32,17 @@ class DatabaseCommand(command.Command):
 
     def say(self, line: str) -> None:
         print(line, file=self.app.stdout, flush=True)
+
+
+@contextlib.contextmanager
+def plain_failures() -> Iterator[None]:
+    """Turn refusals, and a database that cannot be used, into one line for the user."""
+    try:
+        yield
+    except errors.FleetError as refusal:
+        raise connection.CommandFailed(refusal.message) from None
+    except (db_exception.DBError, sa.exc.SQLAlchemyError) as unusable:
+        raise connection.CommandFailed(f"the database cannot be used: {first_line(unusable)}") from None
 
 
 def first_line(error: Exception) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from cliff import app, commandmanager
 from oslo_config import cfg
 
-from fleet.cli import application, retention, upgrade_check
+from fleet.cli import application, audit, retention, upgrade_check
 from fleet.cli.database_command import DatabaseCommand
 from fleet.db import migration
 from fleet.db.engine import Database
@@ -46,6 +46,7 @@ COMMANDS: tuple[tuple[str, Callable], ...] = (
     ("db check", Check),
     ("db archive", retention.Archive),
     ("db purge", retention.Purge),
+    ("audit", audit.Audit),
     ("upgrade check", upgrade_check.UpgradeCheck),
 )
 

@@ -15,7 +15,9 @@ from fleet.objects import numa, pci
 INSTANCES = models.instances
 
 
-def columns(tx: Transaction, host: str, node: str, numa_topology: Any, pci_device_pools: Any) -> dict[str, Any]:
+def columns(
+    tx: Transaction | sa.Connection, host: str, node: str, numa_topology: Any, pci_device_pools: Any
+) -> dict[str, Any]:
     """The node's columns: its cells with what is used of them, all its pools, and (``pci_stats``) what is left of them.
 
     :param numa_topology: its cells; what they show as used does not matter
@@ -37,7 +39,7 @@ def columns(tx: Transaction, host: str, node: str, numa_topology: Any, pci_devic
     }
 
 
-def _held(tx: Transaction, host: str, node: str) -> list[sa.Row]:
+def _held(tx: Transaction | sa.Connection, host: str, node: str) -> list[sa.Row]:
     topology, devices = INSTANCES.c.claimed_numa_topology, INSTANCES.c.claimed_pci_devices
     here = (INSTANCES.c.host == host, INSTANCES.c.node == node, sa.not_(INSTANCES.c.deleted))
     holds = sa.or_(topology.is_not(None), devices.is_not(None))

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
@@ -84,7 +86,22 @@ def refresh_usage(tx: Transaction, host: str, node: str, now: datetime.datetime,
     tx.touch(NODES, found.id)
 
 
-def _used(node: sa.Row | HostReport, counted: usage.Usage) -> dict[str, int]:
+def miscounted(connection: sa.Connection, row: sa.Row) -> dict[str, tuple[Any, Any]]:
+    """The columns of a node's ``row`` that do not say what instances hold: (what it says, what they hold)."""
+    host, node = row.host, row.hypervisor_hostname
+    due = _used(row, usage.of_node(connection, host, node))
+    due.update(hardware.columns(connection, host, node, row.numa_topology, row.pci_device_pools))
+    # As the database gives it back: without tuples, and keys are text.
+    due = json.loads(json.dumps(due))
+    # An older release may have left out what a newer one writes as nothing.
+    return {
+        name: (said, amount)
+        for name, amount in due.items()
+        if (said := getattr(row, name)) != amount and (said or amount)
+    }
+
+
+def _used(node: sa.Row | HostReport, counted: usage.Usage) -> dict[str, Any]:
     """The columns that follow from the inventory of ``node`` and what instances hold of it."""
     memory_mb_used = node.reserved_memory_mb + node.orphaned_memory_mb + counted.memory_mb
     local_gb_used = node.reserved_disk_gb + counted.disk_gb

@@ -66,7 +66,7 @@ class Usage:
         return self.stats["workload"]
 
 
-def of_node(tx: Transaction, host: str, node: str) -> Usage:
+def of_node(tx: Transaction | sa.Connection, host: str, node: str) -> Usage:
     sorts = tx.execute(_BY_SORT, {"on_host": host, "on_node": node}).all()
     return Usage(
         vcpus=int(sum(sort.vcpus for sort in sorts)),

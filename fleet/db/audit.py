@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the ledger agrees with itself, and how to put right what follows from something else in it.
+
+What is healed is counted or written anew under the lock that its writers take, so an audit may run beside them. What
+needs a decision (an instance whose host is gone) is only named.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet import states
+from fleet.clock import seconds
+from fleet.db import history, hosts, models, services
+from fleet.db.engine import Transaction
+
+INSTANCES = models.instances
+FAULTS = models.instance_faults
+SERVICES = models.services
+
+#: Seconds that a step may be overdue before somebody should have acted on it: several rounds of a sweeper.
+GRACE_S = 120
+NO_FAULT = "FaultNotRecorded"
+
+#: (transaction, now): puts it right.
+Heal = Callable[[Transaction, datetime.datetime], object]
+
+
+@dataclasses.dataclass(frozen=True)
+class Inconsistency:
+    """``name`` is a node's or an instance's. ``heal`` is None where an operator must decide, as ``fix`` says."""
+
+    kind: str
+    name: str
+    found: str
+    fix: str
+    heal: Heal | None = None
+
+
+def find(connection: sa.Connection, now: datetime.datetime) -> list[Inconsistency]:
+    """Everything that is wrong in one snapshot."""
+    checks = (_usage(connection), _faults(connection), _claims(connection), _placed(connection), _late(connection, now))
+    return [each for check in checks for each in check]
+
+
+def _usage(connection: sa.Connection) -> Iterator[Inconsistency]:
+    for row in hosts.list_all(connection):
+        wrong = hosts.miscounted(connection, row)
+        if wrong:
+            yield Inconsistency(
+                "usage",
+                f"{row.host}:{row.hypervisor_hostname}",
+                ", ".join(_difference(name, *values) for name, values in sorted(wrong.items())),
+                "its usage is summed afresh",
+                _recount(row.host, row.hypervisor_hostname),
+            )
+
+
+def _difference(name: str, said: Any, held: Any) -> str:
+    """Numbers are shown; cells and devices would fill the screen."""
+    return f"{name} says {said}, held are {held}" if isinstance(held, int) else f"{name} is not what is held"
+
+
+def _recount(host: str, node: str) -> Heal:
+    return lambda tx, now: hosts.refresh_usage(tx, host, node, now)
+
+
+def _faults(connection: sa.Connection) -> Iterator[Inconsistency]:
+    for row in connection.execute(_columns(_IN_ERROR, _WITHOUT_FAULT)):
+        found = "it is in ERROR, and no fault says why"
+        yield Inconsistency("fault", _named(row), found, "a fault says that it was lost", _add_fault(row.uuid))
+
+
+def _add_fault(uuid: str) -> Heal:
+    def add(tx: Transaction, now: datetime.datetime) -> None:
+        query = sa.select(INSTANCES).where(INSTANCES.c.uuid == uuid, _IN_ERROR, _WITHOUT_FAULT)
+        row = tx.execute(query.with_for_update()).one_or_none()
+        if row is not None:
+            message = "Why this instance is in ERROR was not recorded; found by an audit."
+            whose = {"host": row.host, "request_id": row.request_id}
+            history.add_fault(tx, uuid, error=NO_FAULT, code=500, message=message, details=None, now=now, **whose)
+
+    return add
+
+
+def _claims(connection: sa.Connection) -> Iterator[Inconsistency]:
+    """What is held nowhere is in nobody's sum, and would come back with the next host."""
+    for row in connection.execute(_columns(_NO_HOST, _HOLDING)):
+        yield Inconsistency(
+            "claim", _named(row), "it holds something, and is on no host", "it holds nothing", _drop_claim(row.uuid)
+        )
+    for row in connection.execute(_columns(_NO_HOST, INSTANCES.c.vm_state == states.ACTIVE)):
+        yield Inconsistency("claim", _named(row), "it is ACTIVE, and on no host", "delete it")
+
+
+def _drop_claim(uuid: str) -> Heal:
+    def drop(tx: Transaction, now: datetime.datetime) -> None:
+        where = (INSTANCES.c.uuid == uuid, _LIVE, _NO_HOST)
+        tx.execute(INSTANCES.update().where(*where).values(updated_at=now, **_NOTHING))
+        tx.touch(INSTANCES, uuid)
+
+    return drop
+
+
+def _placed(connection: sa.Connection) -> Iterator[Inconsistency]:
+    agent = sa.select(SERVICES.c.id).where(
+        SERVICES.c.host == INSTANCES.c.host, SERVICES.c.binary == services.COMPUTE, sa.not_(SERVICES.c.deleted)
+    )
+    nodes = models.compute_nodes
+    node = sa.select(nodes.c.id).where(
+        nodes.c.host == INSTANCES.c.host,
+        nodes.c.hypervisor_hostname == INSTANCES.c.node,
+        sa.not_(nodes.c.deleted),
+    )
+    for what, there in (("service", agent), ("node", node)):
+        for row in connection.execute(_columns(INSTANCES.c.host.is_not(None), sa.not_(there.exists()))):
+            place = row.host if what == "service" else f"{row.host}:{row.node}"
+            found = f"it is on {place}, of which there is no {what}"
+            yield Inconsistency("host", _named(row), found, "start the host's agent again, or delete the instance")
+
+
+def _late(connection: sa.Connection, now: datetime.datetime) -> Iterator[Inconsistency]:
+    limit = now - seconds(GRACE_S)
+    building = sa.and_(INSTANCES.c.vm_state == states.BUILDING, INSTANCES.c.deadline < limit)
+    stepping = sa.and_(INSTANCES.c.task_state.is_not(None), INSTANCES.c.step_deadline < limit)
+    for row in connection.execute(_columns(sa.or_(building, stepping))):
+        due = min(filter(None, (row.deadline if row.vm_state == states.BUILDING else None, row.step_deadline)))
+        late_s = (now - due).total_seconds()
+        found = f"{row.task_state or row.vm_state} is overdue by {late_s:.0f} s"
+        yield Inconsistency("step", _named(row), found, "no conductor sweeps: start one, or read its log")
+
+
+_LIVE = sa.not_(INSTANCES.c.deleted)
+_NO_HOST = INSTANCES.c.host.is_(None)
+_IN_ERROR = INSTANCES.c.vm_state == states.ERROR
+_WITHOUT_FAULT = sa.not_(sa.select(FAULTS.c.id).where(FAULTS.c.instance_uuid == INSTANCES.c.uuid).exists())
+_NOTHING = {
+    "node": None,
+    "claimed_vcpus": 0,
+    "claimed_memory_mb": 0,
+    "claimed_disk_gb": 0,
+    "claimed_numa_topology": None,
+    "claimed_pci_devices": None,
+}
+_HOLDING = sa.or_(
+    INSTANCES.c.claimed_vcpus > 0,
+    INSTANCES.c.claimed_memory_mb > 0,
+    INSTANCES.c.claimed_disk_gb > 0,
+    INSTANCES.c.claimed_numa_topology.is_not(None),
+    INSTANCES.c.claimed_pci_devices.is_not(None),
+)
+
+
+def _columns(*where: Any) -> sa.Select[Any]:
+    """Live instances, in the order of their uuids."""
+    names = ("uuid", "name", "host", "node", "vm_state", "task_state", "deadline", "step_deadline")
+    columns = [INSTANCES.c[name] for name in names]
+    return sa.select(*columns).where(_LIVE, *where).order_by(INSTANCES.c.uuid)
+
+
+def _named(row: sa.Row) -> str:
+    return f"{row.name} ({row.uuid})"

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet-manage audit``: a ledger that does not agree with itself is found out, and healed where it needs no decision."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.clock import utcnow
+from fleet.db import models
+from fleet.db.engine import Database
+from tests.functional.conductor import Conductor
+from tests.functional.manage import Manage
+
+INSTANCES, NODES, SERVICES = models.instances, models.compute_nodes, models.services
+
+
+@pytest.fixture
+def manage(database: Database, tmp_path: pathlib.Path) -> Manage:
+    return Manage(database, tmp_path)
+
+
+@pytest.fixture
+def conductor(database: Database) -> Conductor:
+    """One instance is active on h1, one has failed, and one waits for its host."""
+    conductor = Conductor(database)
+    # The audit reads the real clock.
+    conductor.clock.now = utcnow()
+    conductor.add_host("h1")
+    uuid = conductor.place("h1", name="web")
+    conductor.claim(uuid, "h1")
+    conductor.finish(uuid, "h1")
+    conductor.scheduler.answers.append(errors.NoValidHost(reason="Full."))
+    conductor.create(name="huge")
+    conductor.work()
+    conductor.place("h1", name="new")
+    return conductor
+
+
+def break_it(database: Database, table: sa.Table, **values: Any) -> None:
+    """Behind everybody's back; ``where_NAME`` chooses the rows."""
+    where = [table.c[name[6:]] == value for name, value in values.items() if name.startswith("where_")]
+    change = {name: value for name, value in values.items() if not name.startswith("where_")}
+    with database.engine.begin() as connection:
+        connection.execute(table.update().where(*where).values(**change))
+
+
+def found(manage: Manage, *argv: str) -> tuple[int, list[tuple[str, str, str, str]]]:
+    """Exit status; kind, instance's or node's name, what was found and what became of it."""
+    status, printed = manage("audit", "-f", "json", *argv)
+    rows = json.loads("\n".join(printed))
+    return status, [(row["kind"], row["name"].split(" ")[0], row["found"], row["state"]) for row in rows]
+
+
+def test_a_ledger_that_agrees(conductor: Conductor, manage: Manage) -> None:
+    """Status 0, and nothing to say, whatever its instances are at."""
+    assert (0, []) == found(manage)
+    assert (0, []) == found(manage, "--heal")
+
+
+def test_usage_is_summed_afresh(conductor: Conductor, database: Database, manage: Manage) -> None:
+    """The node's columns that do not say what instances hold are named; healing makes them, and tells the schedulers."""
+    break_it(database, NODES, memory_mb_used=7, running_vms=5)
+    before = database.read(lambda connection: connection.execute(sa.select(NODES.c.generation)).scalar_one())
+    text = "memory_mb_used says 7, held are 1024, running_vms says 5, held are 1"
+    assert (4, [("usage", "h1:h1", text, "left")]) == found(manage)
+    assert (3, [("usage", "h1:h1", text, "healed")]) == found(manage, "--heal")
+    assert (0, []) == found(manage)
+    assert 1024 == conductor.memory_used("h1")
+    after = database.read(lambda connection: connection.execute(sa.select(NODES.c.generation)).scalar_one())
+    assert after > before
+
+
+def test_cells_and_devices_are_counted_too(conductor: Conductor, database: Database, manage: Manage) -> None:
+    """What is left of a node's devices is compared with what instances hold."""
+    pool = {"count": 1, "vendor_id": "8086", "product_id": "10ed", "numa_node": 0}
+    break_it(database, NODES, pci_stats=[pool])
+    assert (3, [("usage", "h1:h1", "pci_stats is not what is held", "healed")]) == found(manage, "--heal")
+    assert (0, []) == found(manage)
+
+
+def test_a_lost_fault_is_said_to_be_lost(conductor: Conductor, database: Database, manage: Manage) -> None:
+    """An instance in ERROR always has a fault."""
+    with database.engine.begin() as connection:
+        connection.execute(models.instance_faults.delete())
+    expected = ("fault", "huge", "it is in ERROR, and no fault says why")
+    assert (4, [(*expected, "left")]) == found(manage)
+    assert (3, [(*expected, "healed")]) == found(manage, "--heal")
+    (fault,) = conductor.faults("huge")
+    assert ("FaultNotRecorded", 500) == (fault["error"], fault["code"])
+
+
+def test_a_claim_on_no_host_is_dropped(conductor: Conductor, database: Database, manage: Manage) -> None:
+    """It would be counted again with the next host."""
+    break_it(database, INSTANCES, where_name="new", claimed_memory_mb=4)
+    text = "it holds something, and is on no host"
+    assert (3, [("claim", "new", text, "healed")]) == found(manage, "--heal")
+    assert (0, []) == found(manage)
+
+
+DECISIONS = [
+    ("no agent", SERVICES, {"deleted": True}, ["host web it is on h1, of which there is no service"]),
+    ("no node", NODES, {"deleted": True}, ["host web it is on h1:h1, of which there is no node"]),
+]
+
+
+@pytest.mark.parametrize(("what", "table", "values", "expected"), DECISIONS, ids=[case[0] for case in DECISIONS])
+def test_what_an_operator_must_decide(
+    conductor: Conductor,
+    database: Database,
+    manage: Manage,
+    what: str,
+    table: sa.Table,
+    values: dict[str, Any],
+    expected: list[str],
+) -> None:
+    """It is named, and left as it is."""
+    break_it(database, table, **values)
+    status, rows = found(manage, "--heal")
+    assert 4 == status
+    assert expected == [" ".join(row[:3]) for row in rows]
+    assert {"left"} == {row[3] for row in rows}
+
+
+def test_steps_that_nobody_sweeps(conductor: Conductor, database: Database, manage: Manage) -> None:
+    """A step that is overdue for long says that no conductor is at work."""
+    conductor.clock.advance(-900)
+    (uuid,) = conductor.create(name="late")
+    status, ((kind, name, text, state),) = found(manage, "--heal")
+    assert (4, "step", "late", "left") == (status, kind, name, state)
+    assert text.startswith("scheduling is overdue by 8")
+
+
+def test_several_faults_at_once(conductor: Conductor, database: Database, manage: Manage) -> None:
+    """What can be healed is, and the status says that something is left."""
+    break_it(database, NODES, vcpus_used=7)
+    break_it(database, SERVICES, deleted=True)
+    status, rows = found(manage, "--heal")
+    assert (4, {("usage", "healed"), ("host", "left")}) == (status, {(kind, state) for kind, _, _, state in rows})
