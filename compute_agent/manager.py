@@ -16,6 +16,7 @@ from compute_agent.host import Host
 from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger
 from fleet import errors, failpoints
+from fleet.clock import utcnow
 from fleet.context import RequestContext
 from fleet.objects import fields
 from fleet.rpc.server import endpoint
@@ -58,7 +59,10 @@ class ComputeManager:
 
     @endpoint
     def describe_host(self, context: RequestContext) -> dict[str, Any]:
-        """What this agent holds: per node the totals, what is used and by whom; and the guests that its driver runs."""
+        """What this agent holds: per node the totals, what is used and by whom; and the guests that its driver runs.
+
+        ``now`` is its clock: operators compare it with the conductor's.
+        """
         nodes = []
         for tracker in self._host.trackers():
             view = tracker.view()
@@ -66,6 +70,7 @@ class ComputeManager:
             nodes.append({"node": tracker.node, **amounts, "instances": sorted(view.instances)})
         return {
             "host": self._host.name,
+            "now": utcnow().isoformat(),
             "nodes": nodes,
             "guests": sorted(self._host.driver.list_instance_uuids()),
         }

@@ -17,6 +17,7 @@ from conductor_stub import conf as conductor_conf
 from conductor_stub.announcements import Announcements
 from conductor_stub.build import Builder
 from conductor_stub.dry_run import DryRun
+from conductor_stub.examination import Examination
 from conductor_stub.intake import Intake
 from conductor_stub.limits import Limits
 from conductor_stub.manager import ComputeTaskManager, ConductorManager, OperatorManager
@@ -66,6 +67,7 @@ def build_servers(
             OperatorAPI(database, conf.service_down_time),
             DryRun(database, intake, builder),
             Announcements(database, scheduler),
+            Examination(database, conf.host),
         ),
     ]
     sweeper = Sweeper(database, builder, termination, limits)

@@ -11,6 +11,7 @@ import oslo_messaging
 from conductor_stub.announcements import Announcements
 from conductor_stub.build import Builder
 from conductor_stub.dry_run import DryRun
+from conductor_stub.examination import Examination
 from conductor_stub.intake import Intake
 from conductor_stub.operator_api import OperatorAPI
 from conductor_stub.records import Records
@@ -170,8 +171,11 @@ class OperatorManager:
 
     target = oslo_messaging.Target(namespace="operator", version="1.0")
 
-    def __init__(self, api: OperatorAPI, dry_run: DryRun, announcements: Announcements) -> None:
+    def __init__(
+        self, api: OperatorAPI, dry_run: DryRun, announcements: Announcements, examination: Examination
+    ) -> None:
         self._api = api
+        self._examination = examination
         self._dry_run = dry_run
         self._announcements = announcements
 
@@ -188,6 +192,10 @@ class OperatorManager:
     @endpoint
     def trace(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         return self._api.trace(name)
+
+    @endpoint
+    def examine(self, context: RequestContext) -> dict[str, Any]:
+        return self._examination.examine()
 
     @endpoint
     def request_of(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:

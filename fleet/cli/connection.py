@@ -6,14 +6,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
 
 from fleet import context, errors
-from fleet.rpc import clients, transport
+from fleet.rpc import broker, clients, transport
 
 #: Ports of brokers whose URL names none.
 _DEFAULT_PORT = 5672
@@ -24,7 +24,7 @@ class CommandFailed(Exception):
     """What went wrong, in one line for the user."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class _Opened:
     """A transport, and what is called over it."""
 
@@ -32,6 +32,8 @@ class _Opened:
     operator: clients.OperatorAPI
     tasks: clients.ComputeTaskAPI
     scheduler: clients.SchedulerAPI
+    #: Made when an agent is asked first: few commands do.
+    hosts: clients.ComputeAPI | None = None
 
 
 class Connection:
@@ -60,6 +62,24 @@ class Connection:
         """How much more of it would fit. :param asked: as for :meth:`explain`"""
         with self._scheduler_failures():
             return self._open().scheduler.capacity(context.new_context(), **asked, group_by=group_by)
+
+    def ping(self, topic: str) -> None:
+        """Wait for an answer of anybody who serves ``topic``."""
+        clients.BaseAPI(self._open().bus, self._conf, topic).ping(context.new_context(), topic)
+
+    def describe_host(self, host: str) -> dict[str, Any]:
+        """Ask an agent. :raises oslo_messaging.MessageUndeliverable: nobody serves ``host``"""
+        opened = self._open()
+        if opened.hosts is None:
+            opened.hosts = clients.ComputeAPI(transport.get_host_transport(self._conf, opened.bus), self._conf)
+        return opened.hosts.describe_host(context.new_context(), host)
+
+    def depths(self, queues: Iterable[str]) -> dict[str, broker.Depth | None] | None:
+        """How long these queues are; None where there is no broker. :raises broker.BrokerAway:"""
+        if not broker.is_there(self._conf):
+            return None
+        with broker.connected(self._conf) as connection:
+            return broker.depths(connection, queues)
 
     @contextlib.contextmanager
     def _scheduler_failures(self) -> Iterator[None]:

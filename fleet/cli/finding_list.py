@@ -12,7 +12,7 @@ from typing import Any
 from cliff import lister
 from oslo_config import cfg
 
-from fleet import findings, option_check
+from fleet import findings
 from fleet.findings import Finding, Level
 
 COLUMNS = ("check", "result", "found", "fix")
@@ -39,11 +39,9 @@ class FindingLister(lister.Lister):
         return int(self._worst)
 
 
-def of_configuration(conf: cfg.ConfigOpts, with_database: bool = True) -> list[Finding]:
-    """Options, and whether each service that is installed here could start with them."""
-    files = config_files(conf)
-    found = option_check.check(files) + option_check.contradictions(conf, with_database)
-    return found + list(_of_services(files))
+def of_services(files: Sequence[str]) -> list[Finding]:
+    """Whether each service that is installed here could start with ``files``."""
+    return list(_of_services(files))
 
 
 def _of_services(files: Sequence[str]) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from fleet.cli import (
     boot,
     capacity,
     connection,
+    doctor,
     explain,
     flavors,
     groups,
@@ -50,6 +51,7 @@ COMMANDS = (
     ("aggregate set", aggregates.SetMetadata),
     ("group list", groups.ListGroups),
     ("group create", groups.CreateGroup),
+    ("doctor", doctor.Doctor),
     ("replay", replay.Replay),
 )
 
@@ -67,7 +69,7 @@ class FleetApp(app.App):
         super().__init__(
             "Boot instances and run the fleet.", importlib.metadata.version("fleet"), manager, deferred_help=True
         )
-        self._conf = conf
+        self.conf = conf
         self.connection = connection.Connection(conf)
 
     def build_option_parser(self, description, version, argparse_kwargs=None):
@@ -78,7 +80,7 @@ class FleetApp(app.App):
         application.quieten(self.options.verbose_level)
 
     def initialize_app(self, argv: list[str]) -> None:
-        application.load(self.options.config_file, self.NAME, self._conf)
+        application.load(self.options.config_file, self.NAME, self.conf)
 
     def clean_up(self, cmd, result, err) -> None:
         self.connection.close()

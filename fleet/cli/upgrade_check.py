@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import exception as db_exception
 
-from fleet import errors, findings
+from fleet import errors, findings, option_check
 from fleet.cli import finding_list
 from fleet.cli.database_command import first_line
 from fleet.clock import utcnow
@@ -29,7 +29,9 @@ class UpgradeCheck(finding_list.FindingLister):
 
     def find(self, parsed_args: argparse.Namespace) -> list[Finding]:
         conf = self.app.conf
-        return of_database(conf) + finding_list.of_configuration(conf)
+        files = finding_list.config_files(conf)
+        options = option_check.check(files) + option_check.contradictions(conf)
+        return of_database(conf) + options + finding_list.of_services(files)
 
 
 def of_database(conf: cfg.ConfigOpts) -> list[Finding]:

@@ -266,6 +266,20 @@ class OperatorAPI(_API):
         return self._call(context, method, **kwargs)
 
 
+class BaseAPI(_API):
+    """Whether anybody serves a topic."""
+
+    namespace = "baseapi"
+    version = "1.1"
+
+    def __init__(self, transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts, topic: str) -> None:
+        self.topic = topic
+        super().__init__(transport, conf)
+
+    def ping(self, context: RequestContext, arg: object) -> dict[str, Any]:
+        return self._call(context, "ping", arg=arg)
+
+
 class ComputeAPI(_API):
     """Casts to one host's agent, mandatory: no queue means ``oslo_messaging.MessageUndeliverable`` at once.
 

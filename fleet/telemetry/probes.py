@@ -9,20 +9,17 @@ from collections.abc import Mapping
 
 import oslo_messaging
 import sqlalchemy as sa
-from kombu import Connection
 from oslo_config import cfg
 
 from fleet.context import new_context
 from fleet.db.engine import Database
-from fleet.rpc import serializer
+from fleet.rpc import broker, serializer
 from fleet.service import Server
 from fleet.telemetry.health import HealthServer
 from fleet.telemetry.watchdog import Probe, Watchdog
 
 BROKER = "broker"
 DATABASE = "database"
-#: For a broker to answer a handshake.
-CONNECT_TIMEOUT_S = 5
 
 
 def servers(conf: cfg.ConfigOpts, number: int, probes: Mapping[str, Probe]) -> list[Server]:
@@ -70,31 +67,10 @@ def through_database(database: Database) -> Probe:
 
 def broker_reachable(conf: cfg.ConfigOpts) -> bool:
     """Whether any of the broker's nodes answers a handshake; true where there is no broker."""
-    url = oslo_messaging.TransportURL.parse(conf)
-    if url.transport not in ("rabbit", "amqp"):
+    if not broker.is_there(conf):
         return True
-    for host in url.hosts:
-        given = {"hostname": host.hostname, "port": host.port or 5672, "userid": host.username}
-        connection = Connection(
-            **given,
-            password=host.password,
-            virtual_host=url.virtual_host or "/",
-            connect_timeout=CONNECT_TIMEOUT_S,
-            ssl=_ssl(conf),
-        )
-        try:
-            connection.connect()
-        except (*connection.connection_errors, OSError):
-            continue
-        finally:
-            connection.release()
-        return True
-    return False
-
-
-def _ssl(conf: cfg.ConfigOpts) -> bool | dict[str, str]:
-    """As oslo.messaging is told to: only whether it works matters here."""
-    if "oslo_messaging_rabbit" not in conf or not conf.oslo_messaging_rabbit.ssl:
+    try:
+        with broker.connected(conf):
+            return True
+    except broker.BrokerAway:
         return False
-    ca = conf.oslo_messaging_rabbit.ssl_ca_file
-    return {"ca_certs": ca} if ca else True

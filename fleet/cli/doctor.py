@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet doctor``: is everything there, and in good condition? Each line says what was found, and what to do."""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Sequence
+
+from fleet import findings, option_check
+from fleet.cli import command, examination, finding_list
+from fleet.findings import Finding
+
+
+class Doctor(finding_list.FindingLister):
+    """Examine broker, database, daemons, clocks, queues and options, and say what to do about what is wrong.
+
+    Exit status: 0 all is well; 1 warnings; 2 at least one failure.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--hosts",
+            type=command.natural,
+            default=20,
+            metavar="N",
+            help="How many agents to ask, chosen by chance, for their clock and the length of their queue. Default: 20.",
+        )
+        parser.add_argument(
+            "--timeout", type=command.positive, default=5, metavar="SECONDS", help="For each answer. Default: 5."
+        )
+        return parser
+
+    def find(self, parsed_args: argparse.Namespace) -> list[Finding]:
+        conf, conductor = self.app.conf, self.app.connection
+        found = option_check.check(finding_list.config_files(conf))
+        found += option_check.contradictions(conf, with_database=False)
+        broker = examination.broker(conductor)
+        if findings.worst(broker) == findings.Level.FAIL:
+            return found + broker
+        with conductor.impatient(parsed_args.timeout):
+            return found + broker + examination.daemons(conductor, _sample(parsed_args.hosts))
+
+
+def _sample(most: int) -> examination.Sample:
+    def chosen(hosts: Sequence[str]) -> list[str]:
+        return sorted(random.sample(list(hosts), min(most, len(hosts))))
+
+    return chosen

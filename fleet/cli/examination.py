@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``fleet doctor`` asks of the broker and the daemons, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import oslo_messaging
+
+from fleet import errors, findings
+from fleet.cli.command import Record
+from fleet.cli.connection import Connection
+from fleet.clock import Clock, utcnow
+from fleet.findings import Finding
+from fleet.rpc.broker import BrokerAway, Depth
+
+#: Hosts that are up -> those to ask.
+Sample = Callable[[Sequence[str]], list[str]]
+
+#: More messages than this wait for daemons that do not keep up.
+LONG_QUEUE = 100
+LONG_HOST_QUEUE = 20
+#: A query that takes longer slows every build.
+SLOW_S = 0.25
+#: Clocks that differ by less are in step.
+SKEW_S = 1.0
+_NAMED = 5
+_TOPICS = ("conductor", "scheduler")
+
+
+def broker(conductor: Connection) -> list[Finding]:
+    """Whether it lets us in, and how long the queues of conductors and schedulers are."""
+    try:
+        depths = conductor.depths(_TOPICS)
+    except BrokerAway as away:
+        return [findings.bad("broker", str(away), "Start the broker, or correct transport_url (host, user, password).")]
+    if depths is None:
+        return [findings.good("broker", "there is none: messages are passed on this machine")]
+    return [findings.good("broker", "it lets us in"), *(_queue(name, depth) for name, depth in depths.items())]
+
+
+def _queue(topic: str, depth: Depth | None) -> Finding:
+    daemon = f"fleet-{topic}"
+    if depth is None or not depth.consumers:
+        waiting = f"{depth.messages} messages wait, and " if depth and depth.messages else ""
+        # A warning only: the ping that follows tells whether somebody answers.
+        return findings.doubtful("queues", f"{topic}: {waiting}nobody takes messages", f"Start {daemon}.")
+    found = f"{topic}: {depth.messages} messages wait, {depth.consumers} consumers"
+    if depth.messages > LONG_QUEUE:
+        return findings.doubtful("queues", found, f"Start more of {daemon}, or look in its log for what is slow.")
+    return findings.good("queues", found)
+
+
+def daemons(conductor: Connection, sample: Sample, clock: Clock = utcnow) -> list[Finding]:
+    """Everything that a conductor, a scheduler and agents must answer."""
+    found = [_ping(conductor, topic) for topic in _TOPICS]
+    if found[0].level:
+        return found
+    asked_at = clock()
+    answer = _asked(lambda: conductor.operator("examine"))
+    offset_s = _offset_s(answer, asked_at, clock()) if isinstance(answer, dict) else 0.0
+    if not isinstance(answer, dict):
+        fix = "Read the conductor's log: most likely its database is away."
+        return [*found, findings.bad("database", f"the conductor cannot look into it: {answer}", fix)]
+    services = conductor.operator("list_services")
+    up = [each["host"] for each in services if each["binary"] == "fleet-compute" and each["state"] == "up"]
+    found += [*_database(answer), *_ledger(answer), *_services(services)]
+    return [*found, *_agents(conductor, sample(up), len(up), offset_s, clock)]
+
+
+def _ping(conductor: Connection, topic: str) -> Finding:
+    began = time.monotonic()
+    failure = _asked(lambda: conductor.ping(topic))
+    if failure is None:
+        return findings.good(topic, f"it has answered after {(time.monotonic() - began) * 1000:.0f} ms")
+    return findings.bad(topic, f"nobody answers: {failure}", f"Start fleet-{topic}, or read its log.")
+
+
+def _asked(ask: Callable[[], Any]) -> Any:
+    """The answer, or why there is none, in words."""
+    try:
+        return ask()
+    except errors.FleetError as refusal:
+        return refusal.message
+    except oslo_messaging.RemoteError as broken:
+        return f"{broken.exc_type}: {str(broken.value).splitlines()[0] if broken.value else ''}"
+    except oslo_messaging.MessageUndeliverable:
+        return "it has no queue on the broker"
+    except oslo_messaging.MessagingException as lost:
+        return "no answer in time" if isinstance(lost, oslo_messaging.MessagingTimeout) else str(lost)
+
+
+def _database(answer: Record) -> Iterator[Finding]:
+    said = answer["database"]
+    found = f"{said['engine']} answers the conductor on {answer['host']} after {said['took_s'] * 1000:.1f} ms"
+    if said["took_s"] > SLOW_S:
+        yield findings.doubtful("database", found, "Look at the database's load and its network.")
+    else:
+        yield findings.good("database", found)
+    if said["version"] != said["expected"]:
+        text = f"the database is at {said['version']}, the conductor needs {said['expected']}"
+        yield findings.bad("schema", text, "Run 'fleet-manage db sync', and restart the daemons.")
+    else:
+        yield findings.good("schema", f"the database is at version {said['version']}")
+
+
+def _ledger(answer: Record) -> Iterator[Finding]:
+    if answer["overdue"]:
+        fix = "No conductor sweeps: read their logs; see 'fleet-manage audit'."
+        yield findings.bad("builds", f"{answer['overdue']} steps are overdue, and nobody has acted on them", fix)
+    else:
+        yield findings.good("builds", "no step is overdue")
+    if answer["orphans"]:
+        each = [f"{one['host']}:{one['node']} ({one['memory_mb']} MB)" for one in answer["orphans"]]
+        fix = "Look at the guests on these hosts ('Orphan' in the agent's log); remove those that nobody needs."
+        yield findings.doubtful("orphans", f"guests that the ledger does not know run on {_few(each)}", fix)
+    else:
+        yield findings.good("orphans", "no host runs a guest that the ledger does not know")
+    if answer["ahead"]:
+        text = f"by the clock of {answer['host']} these were heard of in the future: {_few(answer['ahead'])}"
+        yield findings.bad("clocks", text, "Conductors' clocks differ: run a time service on them all.")
+
+
+def _services(services: Sequence[Record]) -> Iterator[Finding]:
+    down = [f"{each['binary']} on {each['host']}" for each in services if each["state"] != "up"]
+    sick = [
+        f"{each['host']} ({each['disabled_reason']})"
+        for each in services
+        if (each["disabled_reason"] or "").startswith("AUTO: ")
+    ]
+    if down:
+        fix = "Start them, or see 'fleet service list'; instances on a host that is down for good can be deleted."
+        yield findings.doubtful("services", f"{len(down)} of {len(services)} are down: {_few(down)}", fix)
+    if sick:
+        fix = "Correct what the reason names: the agent enables its host again by itself."
+        yield findings.doubtful("services", f"hosts that take no builds: {_few(sick)}", fix)
+    if not down and not sick:
+        yield findings.good("services", f"all {len(services)} are up")
+
+
+def _agents(
+    conductor: Connection, hosts: Sequence[str], up: int, conductor_offset_s: float, clock: Clock
+) -> Iterator[Finding]:
+    """The clocks and queues of ``hosts``, out of ``up``."""
+    if not hosts:
+        return
+    asked = f"{len(hosts)} of {up} agents asked"
+    silent, skewed = [], []
+    for host in hosts:
+        began = clock()
+        answer = _asked(lambda host=host: conductor.describe_host(host))  # type: ignore[misc]
+        if not isinstance(answer, dict):
+            silent.append(f"{host} ({answer})")
+            continue
+        skew_s = _offset_s(answer, began, clock()) - conductor_offset_s
+        if abs(skew_s) > SKEW_S:
+            skewed.append(f"{host} by {skew_s:+.1f} s")
+    if silent:
+        fix = "Its heartbeats arrive, its orders do not: read the agent's log, restart it."
+        yield findings.bad("agents", f"no answer from {_few(silent)}", fix)
+    else:
+        yield findings.good("agents", f"{asked}, all answer")
+    if skewed:
+        fix = "Run a time service there: times in that host's log are wrong by as much."
+        yield findings.doubtful("clocks", f"not in step with the conductor: {_few(skewed)}", fix)
+    else:
+        yield findings.good("clocks", f"{asked}, all within {SKEW_S:.0f} s of the conductor")
+    yield from _host_queues(conductor, hosts)
+
+
+def _host_queues(conductor: Connection, hosts: Sequence[str]) -> Iterator[Finding]:
+    try:
+        depths = conductor.depths([f"compute.{host}" for host in hosts])
+    except BrokerAway as away:
+        yield findings.doubtful("queues", f"those of the agents cannot be looked at: {away}")
+        return
+    long = [
+        f"{name} ({depth.messages})"
+        for name, depth in (depths or {}).items()
+        if depth and depth.messages > LONG_HOST_QUEUE
+    ]
+    if long:
+        yield findings.doubtful("queues", f"orders wait in {_few(long)}", "Read that agent's log: it does not keep up.")
+
+
+def _offset_s(answer: Record, asked_at: datetime.datetime, answered_at: datetime.datetime) -> float:
+    """How far the clock of who has answered is ahead of ours."""
+    theirs = datetime.datetime.fromisoformat(answer["now"]) if answer.get("now") else answered_at
+    return (theirs - asked_at).total_seconds() - (answered_at - asked_at).total_seconds() / 2
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The broker itself, past oslo.messaging: whether it lets us in, and how long its queues are."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+import oslo_messaging
+from kombu import Connection
+from oslo_config import cfg
+
+#: For a broker to answer a handshake.
+CONNECT_TIMEOUT_S = 5
+DEFAULT_PORT = 5672
+
+
+class BrokerAway(Exception):
+    """No node of the broker has let us in; says why, node by node."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Depth:
+    """Of one queue: messages that nobody has taken yet, and who takes them."""
+
+    messages: int
+    consumers: int
+
+
+def is_there(conf: cfg.ConfigOpts) -> bool:
+    """Whether there is a broker at all: other transports have none."""
+    return oslo_messaging.TransportURL.parse(conf).transport in ("rabbit", "amqp")
+
+
+@contextlib.contextmanager
+def connected(conf: cfg.ConfigOpts) -> Iterator[Connection]:
+    """A connection to the first node that lets us in. :raises BrokerAway:"""
+    url = oslo_messaging.TransportURL.parse(conf)
+    refusals = []
+    for host in url.hosts or [oslo_messaging.TransportHost(hostname="localhost", username="guest", password="guest")]:
+        connection = Connection(
+            hostname=host.hostname,
+            port=host.port or DEFAULT_PORT,
+            userid=host.username,
+            password=host.password,
+            virtual_host=url.virtual_host or "/",
+            connect_timeout=CONNECT_TIMEOUT_S,
+            ssl=_ssl(conf),
+        )
+        with connection:
+            try:
+                connection.connect()
+            except (*connection.connection_errors, *connection.channel_errors, OSError) as refused:
+                refusals.append(f"{host.hostname}:{host.port or DEFAULT_PORT} ({_reason(refused)})")
+            else:
+                yield connection
+                return
+    raise BrokerAway("; ".join(refusals))
+
+
+def depths(connection: Connection, queues: Iterable[str]) -> dict[str, Depth | None]:
+    """By name; None for a queue that does not exist. Nothing is declared or consumed, and no management plugin is asked.
+
+    :raises BrokerAway: the broker does not let us look
+    """
+    return {name: _depth(connection, name) for name in queues}
+
+
+def _depth(connection: Connection, name: str) -> Depth | None:
+    # The broker closes the channel of whoever names a queue that does not exist.
+    channel = connection.channel()
+    try:
+        found = channel.queue_declare(name, passive=True)
+        return Depth(found.message_count, found.consumer_count)
+    except connection.channel_errors as refused:
+        if getattr(refused, "reply_code", None) == 404:
+            return None
+        raise BrokerAway(f"queue {name} ({_reason(refused)})") from None
+    finally:
+        with contextlib.suppress(*connection.connection_errors, *connection.channel_errors):
+            channel.close()
+
+
+def _reason(refused: BaseException) -> str:
+    return str(getattr(refused, "reply_text", "") or getattr(refused, "strerror", "") or refused)
+
+
+def _ssl(conf: cfg.ConfigOpts) -> bool | dict[str, str]:
+    """As oslo.messaging is told to: only whether it works matters here."""
+    if "oslo_messaging_rabbit" not in conf or not conf.oslo_messaging_rabbit.ssl:
+        return False
+    ca = conf.oslo_messaging_rabbit.ssl_ca_file
+    return {"ca_certs": ca} if ca else True

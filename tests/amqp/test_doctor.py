@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet doctor`` on running daemons."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+from tests.amqp.daemons import Trio, eventually
+
+
+def found(trio: Trio, *arguments: str) -> tuple[int, dict[str, list[str]]]:
+    """Exit status, and the results of each check."""
+    ran = trio.cli("doctor", "-f", "json", *arguments)
+    results: dict[str, list[str]] = {}
+    for row in json.loads(ran.stdout):
+        results.setdefault(row["check"], []).append(f"{row['result']} {row['found']}")
+    return ran.returncode, results
+
+
+def test_a_trio_in_good_condition(trio: Trio) -> None:
+    """All agents are asked, their clocks agree, and the queues are those of the broker."""
+    status, results = found(trio)
+    assert 0 == status, results
+    assert ["OK 6 of 6 agents asked, all answer"] == results["agents"]
+    assert ["OK 6 of 6 agents asked, all within 1 s of the conductor"] == results["clocks"]
+    assert ["OK it lets us in"] == results["broker"]
+    assert ["OK conductor: 0 messages wait, 2 consumers", "OK scheduler: 0 messages wait, 1 consumers"] == results[
+        "queues"
+    ]
+
+
+def test_a_scheduler_that_hangs(trio: Trio) -> None:
+    """It has a queue, and does not answer."""
+    trio.signal("scheduler", signal.SIGSTOP)
+    try:
+        status, results = found(trio, "--timeout", "1", "--hosts", "0")
+    finally:
+        trio.signal("scheduler", signal.SIGCONT)
+    assert 2 == status, results
+    assert ["FAIL nobody answers: no answer in time"] == results["scheduler"]
+    eventually(lambda: found(trio, "--hosts", "0")[0] == 0)

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a conductor says of the fleet's condition."""
+
+from __future__ import annotations
+
+from conductor_stub.examination import Examination
+from fleet.db import migration
+from fleet.db.engine import Database
+from tests.functional.conductor import INCARNATION, Conductor
+
+
+def test_the_conductor_looks(database: Database) -> None:
+    """Orphans as the agents report them, steps that nobody has swept, services heard of later than now, the schema."""
+    conductor = Conductor(database)
+    conductor.add_host("h1")
+    examination = Examination(database, "c1", conductor.clock)
+    found = examination.examine()
+    assert ([], 0, []) == (found["orphans"], found["overdue"], found["ahead"])
+    assert ("c1", conductor.clock().isoformat()) == (found["host"], found["now"])
+    assert (migration.latest(), migration.latest()) == (found["database"]["version"], found["database"]["expected"])
+    report = {"host": "h1", "node": "h1", "vcpus": 8, "memory_mb": 8000, "local_gb": 100, "orphaned_memory_mb": 64}
+    conductor.records.report_hosts([report], {"h1": ["h1"]})
+    conductor.create()
+    conductor.clock.advance(300)
+    assert 1 == examination.examine()["overdue"]
+    conductor.records.report_state("fleet-compute", ["h1"], INCARNATION)
+    conductor.clock.advance(-10)
+    found = examination.examine()
+    assert [{"host": "h1", "node": "h1", "memory_mb": 64}] == found["orphans"]
+    assert ["fleet-compute on h1"] == found["ahead"]

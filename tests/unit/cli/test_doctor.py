@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``fleet doctor`` makes of the answers it gets."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable
+from typing import Any
+
+import oslo_messaging
+import pytest
+
+from fleet.cli import examination
+from fleet.findings import Finding, Level
+from fleet.rpc.broker import BrokerAway, Depth
+
+NOW = datetime.datetime(2026, 1, 1, 12)
+
+
+def answer_of_conductor(**changed: Any) -> dict[str, Any]:
+    database = {"engine": "postgresql", "took_s": 0.001, "version": "7", "expected": "7", **changed.pop("database", {})}
+    return {
+        "host": "c1",
+        "now": NOW.isoformat(),
+        "database": database,
+        "orphans": [],
+        "overdue": 0,
+        "ahead": [],
+        **changed,
+    }
+
+
+def a_service(host: str = "h1", state: str = "up", reason: str | None = None) -> dict[str, Any]:
+    return {"host": host, "binary": "fleet-compute", "state": state, "disabled_reason": reason}
+
+
+@dataclasses.dataclass
+class Fleet:
+    """A fleet in good condition, with one agent; with the calls of ``Connection``. An exception is raised, not given."""
+
+    examine: Any = dataclasses.field(default_factory=answer_of_conductor)
+    services: list[dict[str, Any]] = dataclasses.field(default_factory=lambda: [a_service()])
+    agent: Any = dataclasses.field(default_factory=lambda: {"now": NOW.isoformat()})
+    silent: tuple[str, ...] = ()
+    queues: Any = dataclasses.field(default_factory=dict)
+
+    def ping(self, topic: str) -> None:
+        if topic in self.silent:
+            raise oslo_messaging.MessagingTimeout("…")
+
+    def operator(self, method: str) -> Any:
+        return _given({"examine": self.examine, "list_services": self.services}[method])
+
+    def describe_host(self, host: str) -> Any:
+        return _given(self.agent)
+
+    def depths(self, queues: Iterable[str]) -> dict[str, Depth | None]:
+        return {name: self.queues.get(name, Depth(0, 1)) for name in queues} if _given(self.queues) is not None else {}
+
+
+def _given(answer: Any) -> Any:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def of_daemons(fleet: Fleet) -> list[Finding]:
+    return examination.daemons(fleet, list, clock=lambda: NOW)  # type: ignore[arg-type]
+
+
+def test_a_fleet_in_good_condition() -> None:
+    """Every line is good."""
+    found = examination.broker(Fleet()) + of_daemons(Fleet())  # type: ignore[arg-type]
+    assert {Level.OK} == {each.level for each in found}
+    checks = {"broker", "queues", "conductor", "scheduler", "database", "schema", "builds", "orphans", "services"}
+    assert checks | {"agents", "clocks"} == {each.check for each in found}
+
+
+BAD = [
+    ("no conductor", Fleet(silent=("conductor",)), Level.FAIL, "conductor", "nobody answers: no answer in time"),
+    ("no scheduler", Fleet(silent=("scheduler",)), Level.FAIL, "scheduler", "nobody answers: no answer in time"),
+    (
+        "a database that is away",
+        Fleet(examine=oslo_messaging.RemoteError("DBError", "gone\nmore")),
+        Level.FAIL,
+        "database",
+        "the conductor cannot look into it: DBError: gone",
+    ),
+    (
+        "a slow database",
+        Fleet(examine=answer_of_conductor(database={"took_s": 0.5})),
+        Level.WARN,
+        "database",
+        "postgresql answers the conductor on c1 after 500.0 ms",
+    ),
+    (
+        "an old schema",
+        Fleet(examine=answer_of_conductor(database={"version": "6"})),
+        Level.FAIL,
+        "schema",
+        "the database is at 6, the conductor needs 7",
+    ),
+    (
+        "nobody sweeps",
+        Fleet(examine=answer_of_conductor(overdue=3)),
+        Level.FAIL,
+        "builds",
+        "3 steps are overdue, and nobody has acted on them",
+    ),
+    (
+        "orphans",
+        Fleet(examine=answer_of_conductor(orphans=[{"host": "h1", "node": "n", "memory_mb": 64}])),
+        Level.WARN,
+        "orphans",
+        "guests that the ledger does not know run on h1:n (64 MB)",
+    ),
+    (
+        "two conductors' clocks",
+        Fleet(examine=answer_of_conductor(ahead=["fleet-compute on h1"])),
+        Level.FAIL,
+        "clocks",
+        "by the clock of c1 these were heard of in the future: fleet-compute on h1",
+    ),
+    (
+        "hosts that are down",
+        Fleet(services=[a_service(f"h{number}", "down") for number in range(7)]),
+        Level.WARN,
+        "services",
+        "7 of 7 are down: " + ", ".join(f"fleet-compute on h{number}" for number in range(5)) + " and 2 more",
+    ),
+    (
+        "a host that takes no builds",
+        Fleet(services=[a_service(reason="AUTO: no disk")]),
+        Level.WARN,
+        "services",
+        "hosts that take no builds: h1 (AUTO: no disk)",
+    ),
+    (
+        "an agent's clock",
+        Fleet(agent={"now": (NOW - datetime.timedelta(seconds=90)).isoformat()}),
+        Level.WARN,
+        "clocks",
+        "not in step with the conductor: h1 by -90.0 s",
+    ),
+    (
+        "an agent without a queue",
+        Fleet(agent=oslo_messaging.MessageUndeliverable(None, None, None, None)),
+        Level.FAIL,
+        "agents",
+        "no answer from h1 (it has no queue on the broker)",
+    ),
+    (
+        "orders that wait",
+        Fleet(queues={"compute.h1": Depth(40, 1)}),
+        Level.WARN,
+        "queues",
+        "orders wait in compute.h1 (40)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "fleet", "level", "check", "text"), BAD, ids=[case[0] for case in BAD])
+def test_what_is_wrong(what: str, fleet: Fleet, level: Level, check: str, text: str) -> None:
+    """It is the one line that is not good, and says what to do."""
+    (found,) = [each for each in of_daemons(fleet) if each.level]
+    assert (level, check, text) == (found.level, found.check, found.found)
+    assert found.fix
+
+
+QUEUES = [
+    ("no broker", Fleet(queues=BrokerAway("h:1 (refused)")), Level.FAIL, "h:1 (refused)"),
+    ("nobody listens", Fleet(queues={"scheduler": None}), Level.WARN, "scheduler: nobody takes messages"),
+    (
+        "nobody listens, and messages wait",
+        Fleet(queues={"conductor": Depth(9, 0)}),
+        Level.WARN,
+        "conductor: 9 messages wait, and nobody takes messages",
+    ),
+    (
+        "too few",
+        Fleet(queues={"conductor": Depth(900, 2)}),
+        Level.WARN,
+        "conductor: 900 messages wait, 2 consumers",
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "fleet", "level", "text"), QUEUES, ids=[case[0] for case in QUEUES])
+def test_the_broker(what: str, fleet: Fleet, level: Level, text: str) -> None:
+    """One that lets nobody in is a failure; queues that grow, or that nobody serves, are a warning."""
+    (found,) = [each for each in examination.broker(fleet) if each.level]  # type: ignore[arg-type]
+    assert (level, text) == (found.level, found.found)
+    assert found.fix
+
+
+def test_a_clock_is_compared_with_the_conductors_not_with_ours() -> None:
+    """Where the command runs, the clock may be wrong."""
+    theirs = (NOW + datetime.timedelta(hours=1)).isoformat()
+    fleet = Fleet(examine=answer_of_conductor(now=theirs), agent={"now": theirs})
+    assert {Level.OK} == {each.level for each in of_daemons(fleet)}
