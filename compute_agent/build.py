@@ -105,7 +105,7 @@ class Builder:
         if arrived is not None and order.claim_within_s is not None and started - arrived > order.claim_within_s:
             LOG.info("Dropping this build: its turn comes %.1f s after the order, too late", started - arrived)
             return
-        LOG.info("Starting instance on node %s (deadline %s)", order.node or "-", order.deadline or "-")
+        LOG.debug("Starting instance on node %s (deadline %s)", order.node or "-", order.deadline or "-")
         self._notifications.create(context, "start", self._host.name, order.instance)
         try:
             tracker = self._tracker(order)
@@ -124,7 +124,8 @@ class Builder:
             LOG.warning("Letting go of this build, the conductor will find it: %s", unanswered)
         else:
             tracker.build_ended(failed=False)
-            LOG.info("Instance is active on node %s after %.2f s", instance.node, self.clock() - started)
+            took_s, held = self.clock() - started, claims.Resources.claimed_by(instance)
+            LOG.info("Instance is active on node %s after %.2f s: %s", instance.node, took_s, held)
             self._notifications.create(context, "end", self._host.name, instance)
 
     def decline(self, context: RequestContext, order: BuildOrder) -> None:
@@ -163,10 +164,10 @@ class Builder:
             claim = tracker.instance_claim(order.instance, order.limits, overhead.get("memory_mb", 0))
         except errors.ComputeResourcesUnavailable as full:
             metrics.CLAIMS.labels("refused").inc()
-            LOG.info("Claim refused on node %s: %s", tracker.node, full.reason)
+            LOG.debug("Claim refused on node %s: %s", tracker.node, full.reason)
             raise _Failed(CLAIM, full) from None
         metrics.CLAIMS.labels("held").inc()
-        LOG.info("Claim successful on node %s: %s", tracker.node, claim.resources)
+        LOG.debug("Claim successful on node %s: %s", tracker.node, claim.resources)
         return claim
 
     def _record(

@@ -59,7 +59,7 @@ class Intake:
         uuids = [row["uuid"] for row in rows]
         flavor_name = rows[0]["flavor_name"] or "(inline)"
         metrics.BUILDS_ACCEPTED.inc(len(uuids))
-        LOG.info("Accepted %d instances of flavor %s as %s", len(uuids), flavor_name, reservation_id)
+        LOG.debug("Accepted %d instances of flavor %s as %s", len(uuids), flavor_name, reservation_id)
         self._builder.hand_out(context, uuids, FIRST_ATTEMPT)
         return {
             "reservation_id": reservation_id,

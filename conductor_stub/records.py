@@ -137,12 +137,29 @@ class Records:
 
     def finish(self, context: RequestContext, uuid: str, attempt: int, host: str, power_state: int) -> Instance:
         """``spawning → active``. :raises errors.StaleBuild: errors.NotFound:"""
-        row = self._database.write(_finish, uuid, attempt, host, power_state, context.request_id, self._clock())
-        context.about(instance_uuid=uuid, attempt=attempt, host=host)
-        metrics.BUILDS_ENDED.labels(row.vm_state, "").inc()
-        metrics.BUILD_SECONDS.observe((self._clock() - row.created_at).total_seconds())
-        LOG.info("Instance is ACTIVE")
+        now = self._clock()
+        row = self._database.write(_finish, uuid, attempt, host, power_state, context.request_id, now)
+        if row.launched_at == now:
+            # Otherwise it was said before: an agent that has lost the answer asks again.
+            self._tell_active(context.about(instance_uuid=uuid, attempt=attempt, host=host), row)
         return instances.to_instance(row)
+
+    @staticmethod
+    def _tell_active(_context: RequestContext, row: Any) -> None:
+        """The conductor's one line of a build that has succeeded (docs/operate.md)."""
+        took_s = (row.launched_at - row.created_at).total_seconds()
+        metrics.BUILDS_ENDED.labels(row.vm_state, "").inc()
+        metrics.BUILD_SECONDS.observe(took_s)
+        flavor = row.flavor_name or "(inline)"
+        LOG.info(
+            "Instance is ACTIVE on node %s, %.2f s after it was accepted in %s: name %s, flavor %s, project %s",
+            row.node,
+            took_s,
+            row.reservation_id,
+            row.name,
+            flavor,
+            row.project_id or "-",
+        )
 
     def destroyed(self, context: RequestContext, uuid: str, host: str) -> None:
         """The host has destroyed the guest of an instance that was to go."""
