@@ -17,6 +17,7 @@ from compute_agent.host import Host
 from compute_agent.instance_info import InstanceInfo
 from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger, Unanswered
+from compute_agent.move_ledger import MoveLedger
 from compute_agent.reporter import Reporter
 from fleet import context as fleet_context
 from fleet import errors
@@ -75,12 +76,14 @@ class Agent:
         chance: random.Random,
         released: Callable[[], object] = lambda: None,
         told: InstanceInfo | None = None,
+        moves: MoveLedger | None = None,
     ) -> None:
         """``released``: called when the process serves no host any more."""
         self.ready = threading.Event()
         self._served = {entry.host.name: entry for entry in served}
         self._reporter = reporter
         self._ledger = ledger
+        self._moves = moves
         self._executor = executor
         self._stopping = stopping
         self._stop_s = intervals.stop_s
@@ -156,7 +159,7 @@ class Agent:
     def _begin_once(self) -> None:
         self._reporter.register()
         for entry in self._served.values():
-            recovery.recover(fleet_context.new_context(), entry.host, self._ledger)
+            recovery.recover(fleet_context.new_context(), entry.host, self._ledger, self._moves)
         reports = self._reporter.audit()
         # Queues before reports: once a host is known it may be chosen, and an order without a queue fails.
         for name in self._served:
@@ -175,7 +178,7 @@ class Agent:
     def _audit(self) -> None:
         self._reporter.report()
         comparison.compare(
-            [(entry.host, entry.lanes) for entry in self._served.values() if entry.serving], self._ledger
+            [(entry.host, entry.lanes) for entry in self._served.values() if entry.serving], self._ledger, self._moves
         )
 
     def _serve(self, name: str) -> None:

@@ -49,6 +49,10 @@ class Resources:
         """What the ledger says that a claimed instance holds."""
         return cls(instance.claimed_memory_mb, instance.claimed_disk_gb, instance.claimed_vcpus)
 
+    @classmethod
+    def of_claim(cls, claimed: Claimed) -> Resources:
+        return cls(claimed.memory_mb, claimed.disk_gb, claimed.vcpus)
+
     def __add__(self, other: Resources) -> Resources:
         return Resources(self.memory_mb + other.memory_mb, self.disk_gb + other.disk_gb, self.vcpus + other.vcpus)
 
@@ -205,6 +209,10 @@ class Claim:
 
     def __str__(self) -> str:
         return f"[Claim: {self.resources.memory_mb} MB memory, {self.resources.disk_gb} GB disk]"
+
+
+class MoveClaim(Claim):
+    """What the destination holds for an instance that is to come, beside what it may hold for it already."""
 
 
 class NopClaim(Claim):

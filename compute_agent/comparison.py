@@ -16,6 +16,7 @@ from compute_agent import recovery
 from compute_agent.host import Host
 from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger, Unanswered
+from compute_agent.move_ledger import MoveLedger
 from fleet import errors
 from fleet.context import RequestContext, new_context
 
@@ -25,7 +26,7 @@ LOG = logging.getLogger(__name__)
 HOSTS_A_CALL = 200
 
 
-def compare(hosts: Sequence[tuple[Host, Lanes]], ledger: Ledger) -> int:
+def compare(hosts: Sequence[tuple[Host, Lanes]], ledger: Ledger, moves: MoveLedger | None = None) -> int:
     """Of all ``hosts``; returns how many instances are looked at again."""
     context = new_context()
     looked_at = 0
@@ -37,8 +38,9 @@ def compare(hosts: Sequence[tuple[Host, Lanes]], ledger: Ledger) -> int:
         except Unanswered as unanswered:
             LOG.info("Not compared with the ledger: %s", unanswered)
             return looked_at
-        for name, uuids in doubtful.items():
-            looked_at += sum(_look_again(context, *by_name[name], ledger, uuid) for uuid in uuids)
+        for name, (host, lanes) in by_name.items():
+            uuids = sorted({*doubtful.get(name, ()), *recovery.switched_off(host)})
+            looked_at += sum(_look_again(context, host, lanes, ledger, moves, uuid) for uuid in uuids)
     return looked_at
 
 
@@ -46,16 +48,18 @@ def _instances(host: Host) -> set[str]:
     return {*host.tracked(), *recovery.own_guests(host.driver.get_per_instance_usage())}
 
 
-def _look_again(context: RequestContext, host: Host, lanes: Lanes, ledger: Ledger, uuid: str) -> bool:
+def _look_again(
+    context: RequestContext, host: Host, lanes: Lanes, ledger: Ledger, moves: MoveLedger | None, uuid: str
+) -> bool:
     """Whether; an instance that is being worked on is settled by that work."""
     if lanes.busy(uuid):
         return False
-    return lanes.submit(uuid, functools.partial(_settle, context, host, ledger, uuid))
+    return lanes.submit(uuid, functools.partial(_settle, context, host, ledger, moves, uuid))
 
 
-def _settle(context: RequestContext, host: Host, ledger: Ledger, uuid: str) -> None:
+def _settle(context: RequestContext, host: Host, ledger: Ledger, moves: MoveLedger | None, uuid: str) -> None:
     try:
-        recovery.settle(context, host, ledger, uuid)
+        recovery.settle(context, host, ledger, uuid, moves)
     except (Unanswered, errors.FleetError) as unsettled:
         LOG.info("Instance %s stays as it is until the next comparison: %s", uuid, unsettled)
 

@@ -10,7 +10,7 @@ from typing import Self
 
 from fleet.hardware import pools, usage
 from fleet.hardware.node import Hardware, Held, Wanted
-from fleet.objects import Instance, numa, pci
+from fleet.objects import Claimed, Instance, numa, pci
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +25,11 @@ class Holding:
         """What the ledger says that a claimed instance holds."""
         topology = numa.InstanceTopology.from_wire(instance.claimed_numa_topology, "instance.claimed_numa_topology")
         return cls(topology, pci.devices_from_wire(instance.claimed_pci_devices, "instance.claimed_pci_devices"))
+
+    @classmethod
+    def of_claim(cls, claimed: Claimed) -> Self:
+        """What the ledger says that a move holds."""
+        return cls(numa.InstanceTopology.from_wire(claimed.numa_topology), pci.devices_from_wire(claimed.pci_devices))
 
 
 NOTHING = Holding()

@@ -12,6 +12,7 @@ from compute_agent.inventory import HostPolicy
 from compute_agent.resource_tracker import ResourceTracker
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.objects import Instance, Migration
 
 #: Told with the host's name and a sentence when another process has taken the host over.
 Superseded = Callable[[str, str], None]
@@ -63,6 +64,21 @@ class Host:
     def destroy(self, context: RequestContext, instance_uuid: str) -> None:
         """Have the driver destroy a guest. :raises deadline.Overrun: it does not end; and what the driver raises"""
         deadline.within(context, self.policy.driver_timeout_s, lambda: self.driver.destroy(context, instance_uuid))
+
+    def count(self, uuid: str, instance: Instance | None, migration: Migration | None = None) -> None:
+        """Hold for an instance, on every node, what the ledger says.
+
+        :param instance: as the ledger has it; None, or one on another host, holds nothing here
+        :param migration: its move, which may hold something here, too
+        """
+        for tracker in self.trackers():
+            is_here = instance is not None and (instance.host, instance.node) == (self.name, tracker.node)
+            moving = migration.claim_on(self.name, tracker.node) if migration else None
+            tracker.count(uuid, instance if is_here else None, moving)
+
+    def drop_move_claim(self, instance_uuid: str) -> None:
+        for tracker in self.trackers():
+            tracker.drop_move_claim(instance_uuid)
 
     def release(self, instance_uuid: str) -> None:
         for tracker in self.trackers():

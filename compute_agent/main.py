@@ -25,13 +25,15 @@ from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger, Patience
 from compute_agent.manager import ComputeManager
 from compute_agent.monitors import Monitors
+from compute_agent.move import Mover
+from compute_agent.move_ledger import MoveLedger
 from compute_agent.notifications import Notifications
 from compute_agent.reporter import BINARY, TOPIC, Reporter, registrations
 from fleet import conf as fleet_conf
 from fleet import context, errors, service
 from fleet.rpc import server
 from fleet.rpc import transport as rpc_transport
-from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, SchedulerAPI
+from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
 from fleet.telemetry import probes
 
 
@@ -119,6 +121,7 @@ def build_agents(
     host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
     told = InstanceInfo(SchedulerAPI(transport, conf) if conf.scheduler_tracks_instance_changes else None)
     ledger = Ledger(conductor, ComputeTaskAPI(transport, conf), patience, conf.claim_timeout, told)
+    moves = MoveLedger(MigrationAPI(transport, conf), patience, conf.claim_timeout)
     notifications = Notifications(notifier or rpc_transport.get_notifier(conf, publisher_id=TOPIC))
     executor = futures.ThreadPoolExecutor(conf.agent_threads, thread_name_prefix="build")
     policy = HostPolicy.from_conf(conf)
@@ -130,7 +133,7 @@ def build_agents(
         host = Host(name, driver, policy, incarnation, superseded)
         lanes = Lanes(executor, conf.max_concurrent_builds)
         builder = Builder(host, ledger, notifications)
-        manager = ComputeManager(host, ledger, builder, lanes)
+        manager = ComputeManager(host, ledger, builder, Mover(host, moves), lanes)
         return ServedHost(host, server.get_server(host_transport, TOPIC, name, [manager], exchange), lanes)
 
     served = [serve(name, driver) for name, driver in load_drivers(conf, hosts).items()]
@@ -157,6 +160,7 @@ def build_agents(
         random.Random(),
         identities.release,
         told,
+        moves,
     )
     return agent
 

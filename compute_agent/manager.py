@@ -15,6 +15,7 @@ from compute_agent.build import Builder, BuildOrder
 from compute_agent.host import Host
 from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger
+from compute_agent.move import Mover
 from fleet import errors, failpoints
 from fleet.clock import utcnow
 from fleet.context import RequestContext
@@ -29,10 +30,11 @@ class ComputeManager:
 
     target = oslo_messaging.Target(version="1.0")
 
-    def __init__(self, host: Host, ledger: Ledger, builder: Builder, lanes: Lanes) -> None:
+    def __init__(self, host: Host, ledger: Ledger, builder: Builder, mover: Mover, lanes: Lanes) -> None:
         self._host = host
         self._ledger = ledger
         self._builder = builder
+        self._mover = mover
         self._lanes = lanes
 
     def build_and_run_instance(self, context: RequestContext, **build: Any) -> None:
@@ -56,6 +58,15 @@ class ComputeManager:
             return
         self._lanes.cancel(uuid)
         self._lanes.submit(uuid, functools.partial(termination.terminate, context, self._host, self._ledger, uuid))
+
+    def advance_migration(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
+        """A move of the instance waits for this host: the record says for what."""
+        try:
+            uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")  # type: ignore[arg-type]
+        except errors.InvalidInput as invalid:
+            LOG.error("Dropping an order to go on with a move: %s", invalid.message)
+            return
+        self._lanes.submit(uuid, functools.partial(self._mover.run, context, uuid), takes_slot=True)
 
     @endpoint
     def describe_host(self, context: RequestContext) -> dict[str, Any]:

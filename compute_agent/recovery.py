@@ -7,7 +7,9 @@ Nobody is at work on the instance meanwhile.
 |----------------------|-------------------------------------------|-----------------------------------------------|
 | building, spawning   | the agent died, or got no answer          | guest destroyed, build handed back            |
 | deleting             | the agent died before or while destroying | guest destroyed, ledger told                  |
-| anything else, here  | it lives here                             | tracked                                       |
+| anything else, here  | it lives here                             | tracked; switched on, if a move is over that  |
+|                      |                                           | had switched it off                           |
+| a move to or from    | the conductor asks again for what is left | what it and the instance hold here is counted |
 | nothing, guest ours  | its build went elsewhere meanwhile        | guest destroyed (fenced)                      |
 | nothing, guest alien | an orphan                                 | nothing: the audit counts and reports it      |
 """
@@ -22,9 +24,10 @@ from oslo_log import log as logging
 from compute_agent.build import failure_record
 from compute_agent.host import Host
 from compute_agent.ledger import Ledger, Unanswered
+from compute_agent.move_ledger import MoveLedger
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Instance
+from fleet.objects import Instance, Migration
 
 LOG = logging.getLogger(__name__)
 
@@ -35,33 +38,39 @@ class AgentRestarted(Exception):
     """Why a build that this host had claimed is handed back."""
 
 
-def recover(context: RequestContext, host: Host, ledger: Ledger) -> None:
+def recover(context: RequestContext, host: Host, ledger: Ledger, moves: MoveLedger | None = None) -> None:
     """Before the host takes any work: nothing here races with a build.
 
     :raises ledger.Unanswered: only when the agent is told to stop
     """
     host.set_nodes(host.driver.get_available_nodes(refresh=True))
     instances = {instance.uuid: instance for instance in ledger.get_host_instances(context, host.name)}
+    moving = moves.of_host(context, host.name) if moves else {}
     guests = host.driver.get_per_instance_usage()
-    for uuid in own_guests(guests) - instances.keys():
-        _fence(context, host, uuid, has_guest=True)
-    for instance in instances.values():
-        _recover_instance(context, host, ledger, instance, instance.uuid in guests)
+    for uuid in own_guests(guests) - instances.keys() - moving.keys():
+        _fence(context, host, ledger, uuid, has_guest=True)
+    for uuid, migration in moving.items():
+        _recover_move(context, host, ledger, migration, uuid in guests)
+    for uuid in instances.keys() - moving.keys():
+        _recover_instance(context, host, ledger, instances[uuid], guests.get(uuid))
     LOG.info("Host %s has %d instances in the ledger and had %d guests", host.name, len(instances), len(guests))
 
 
-def settle(context: RequestContext, host: Host, ledger: Ledger, uuid: str) -> None:
+def settle(context: RequestContext, host: Host, ledger: Ledger, uuid: str, moves: MoveLedger | None = None) -> None:
     """Of one instance, found different by a comparison and looked at again; in its lane, so that nobody is at it.
 
     :raises ledger.Unanswered:
     """
     context = context.about(instance_uuid=uuid, host=host.name)
-    instance = ledger.find_instance(context, host.name, uuid)
+    migration = moves.find(context, host.name, uuid) if moves else None
+    instance = None if migration else ledger.find_instance(context, host.name, uuid)
     guests = host.driver.get_per_instance_usage()
-    if instance is not None:
-        _recover_instance(context, host, ledger, instance, uuid in guests)
+    if migration is not None:
+        _recover_move(context, host, ledger, migration, uuid in guests)
+    elif instance is not None:
+        _recover_instance(context, host, ledger, instance, guests.get(uuid))
     elif uuid in host.tracked() or uuid in own_guests(guests):
-        _fence(context, host, uuid, uuid in guests)
+        _fence(context, host, ledger, uuid, uuid in guests)
 
 
 def own_guests(guests: Mapping[str, Mapping[str, Any]]) -> set[str]:
@@ -69,16 +78,45 @@ def own_guests(guests: Mapping[str, Mapping[str, Any]]) -> set[str]:
     return {uuid for uuid, usage in guests.items() if usage.get("attempt") is not None}
 
 
-def _fence(context: RequestContext, host: Host, uuid: str, has_guest: bool) -> None:
+def switched_off(host: Host) -> set[str]:
+    """Guests that are off for a move; it may have ended without this host."""
+    return {uuid for uuid, usage in host.driver.get_per_instance_usage().items() if usage.get("switched_off")}
+
+
+def _fence(context: RequestContext, host: Host, ledger: Ledger, uuid: str, has_guest: bool) -> None:
     """The ledger does not have it here. :param has_guest: one of ours"""
     LOG.warning("Giving back what %s holds on %s, where the ledger does not have it", uuid, host.name)
     if has_guest and not _destroy(context, host, uuid):
         host.orphan(uuid)
         return
     host.release(uuid)
+    if has_guest:
+        _tell_gone(context, host, ledger, uuid)
 
 
-def _recover_instance(context: RequestContext, host: Host, ledger: Ledger, instance: Instance, has_guest: bool) -> None:
+def _tell_gone(context: RequestContext, host: Host, ledger: Ledger, uuid: str) -> None:
+    """It is to be deleted, or it was evacuated from here and its record waits for the end of the guest that it left."""
+    try:
+        ledger.instance_destroyed(context, uuid, host.name)
+    except (Unanswered, errors.FleetError) as unheard:
+        LOG.info("The conductor was not told that a guest is gone: %s", unheard)
+
+
+def _recover_move(context: RequestContext, host: Host, ledger: Ledger, migration: Migration, has_guest: bool) -> None:
+    """What this host has to do for it, the conductor asks for again."""
+    instance = migration.instance
+    about = context.about(instance_uuid=instance.uuid, attempt=migration.attempt, host=host.name)
+    host.count(instance.uuid, instance, migration)
+    if instance.task_state != states.DELETING or (has_guest and not _destroy(about, host, instance.uuid)):
+        return
+    host.release(instance.uuid)
+    _tell_gone(about, host, ledger, instance.uuid)
+
+
+def _recover_instance(
+    context: RequestContext, host: Host, ledger: Ledger, instance: Instance, guest: Mapping[str, Any] | None
+) -> None:
+    has_guest = guest is not None
     about = context.about(instance_uuid=instance.uuid, attempt=instance.attempt, host=host.name)
     try:
         if instance.task_state == states.DELETING:
@@ -87,6 +125,8 @@ def _recover_instance(context: RequestContext, host: Host, ledger: Ledger, insta
             _hand_back(about, host, ledger, instance, has_guest)
         else:
             _track(host, instance, has_guest)
+            if guest is not None and guest.get("switched_off") and instance.task_state is None:
+                _switch_on(about, host, instance)
     except (errors.StaleBuild, errors.NotFound) as stale:
         LOG.info("Nothing to recover: %s", stale.message)
     except Unanswered as unanswered:
@@ -116,6 +156,15 @@ def _hand_back(context: RequestContext, host: Host, ledger: Ledger, instance: In
     host.release(instance.uuid)
     restarted = AgentRestarted(f"The agent of {host.name} was restarted, or cut off, while the instance was spawning")
     ledger.reschedule(context, *where, failure_record(AGENT_RESTART, restarted, 0.0), [])
+
+
+def _switch_on(context: RequestContext, host: Host, instance: Instance) -> None:
+    """A move that had switched it off has ended without this host."""
+    LOG.warning("Starting guest %s again: the move that had switched it off is over", instance.uuid)
+    try:
+        host.driver.finish_revert_migration(context, instance)
+    except Exception:
+        LOG.exception("Cannot start guest %s on %s", instance.uuid, host.name)
 
 
 def _track(host: Host, instance: Instance, has_guest: bool) -> None:

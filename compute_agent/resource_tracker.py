@@ -16,7 +16,7 @@ from compute_agent.claims import Resources
 from compute_agent.hardware import NOTHING, Holding, Stock, wanted_by
 from fleet import errors
 from fleet.hardware.node import Hardware
-from fleet.objects import HostReport, Instance, numa, pci
+from fleet.objects import Claimed, HostReport, Instance, numa, pci
 
 LOG = logging.getLogger(__name__)
 
@@ -50,6 +50,10 @@ class ResourceTracker:
         instance_claim ──▶ held ──▶ release (destroyed, or the claim aborted) ◀──┐
         track (from the ledger) ──▲ └──▶ orphan (a clean-up failed) ──────────────┘
 
+    A move holds apart from its instance, which may be here, too::
+
+        resize_claim, rebuild_claim ──▶ held for a move ──▶ drop_move_claim, or count (where the instance is by then)
+
     The tracker is *disabled* until an inventory is there (claims hold nothing), and *suspended* while the last
     inventory was refused, by the audit or by the ledger (claims are refused).
     """
@@ -71,6 +75,8 @@ class ResourceTracker:
         self._packing = packing
         self._lock = threading.Lock()
         self._held: dict[str, _Held] = {}
+        #: What moves hold here, by instance.
+        self._moves: dict[str, _Held] = {}
         self._stock = Stock()
         self._report: HostReport | None = None
         self._suspended = ""
@@ -86,10 +92,31 @@ class ResourceTracker:
         :raises errors.ComputeResourcesUnavailable: nothing is held
         :raises errors.StaleBuild: the instance holds something already: this is a repeated message
         """
+        return self._claim(self._held, claims.Claim, instance, limits, overhead_memory_mb)
+
+    def resize_claim(self, instance: Instance, limits: claims.Limits, overhead_memory_mb: int = 0) -> claims.Claim:
+        """:meth:`instance_claim` for the flavor that an instance is to have, which may be here with the present one.
+
+        :raises errors.ComputeResourcesUnavailable: errors.StaleBuild:
+        """
+        return self._claim(self._moves, claims.MoveClaim, instance, limits, overhead_memory_mb)
+
+    def rebuild_claim(self, instance: Instance, limits: claims.Limits, overhead_memory_mb: int = 0) -> claims.Claim:
+        """:meth:`instance_claim` for an instance whose host is down. :raises: as :meth:`resize_claim`"""
+        return self._claim(self._moves, claims.MoveClaim, instance, limits, overhead_memory_mb)
+
+    def _claim(
+        self,
+        into: dict[str, _Held],
+        kind: type[claims.Claim],
+        instance: Instance,
+        limits: claims.Limits,
+        overhead_memory_mb: int,
+    ) -> claims.Claim:
         requested = Resources.of_flavor(instance.flavor, overhead_memory_mb)
         wanted = wanted_by(instance)
         with self._lock:
-            if instance.uuid in self._held:
+            if instance.uuid in into:
                 raise errors.StaleBuild(
                     instance_uuid=instance.uuid, attempt=instance.attempt, reason="it holds resources here already"
                 )
@@ -110,24 +137,44 @@ class ResourceTracker:
             claims.require_room(request)
             # Most instances want none of it: then there is nothing to fit.
             hardware = self._stock.take(request.fit, self._holdings()) if wanted and request.fit else NOTHING
-            held = self._held[instance.uuid] = _Held(requested, hardware)
-        return claims.Claim(requested, functools.partial(self._release_held, instance.uuid, held), hardware)
+            held = into[instance.uuid] = _Held(requested, hardware)
+        return kind(requested, functools.partial(self._release_held, into, instance.uuid, held), hardware)
 
     def track(self, instance: Instance) -> None:
-        """Count an instance that the ledger says is here."""
+        """Count an instance that the ledger says is here, and is not being moved."""
+        self.count(instance.uuid, instance, None)
+
+    def count(self, uuid: str, instance: Instance | None, moving: Claimed | None) -> None:
+        """Hold for an instance what the ledger says, and nothing else.
+
+        :param instance: if it is here
+        :param moving: what a move of it holds here
+        """
+        here = instance and _Held(Resources.claimed_by(instance), Holding.of(instance))
+        coming = moving and _Held(Resources.of_claim(moving), Holding.of_claim(moving))
         with self._lock:
-            self._held[instance.uuid] = _Held(Resources.claimed_by(instance), Holding.of(instance))
+            for holdings, held in ((self._held, here), (self._moves, coming)):
+                if held is not None:
+                    holdings[uuid] = held
+                else:
+                    holdings.pop(uuid, None)
 
     def release(self, instance_uuid: str) -> None:
-        """Give back what the instance holds; one that holds nothing is no error."""
+        """Give back all that is held for the instance; one that holds nothing is no error."""
         with self._lock:
             self._held.pop(instance_uuid, None)
+            self._moves.pop(instance_uuid, None)
 
-    def _release_held(self, instance_uuid: str, held: _Held) -> None:
+    def drop_move_claim(self, instance_uuid: str) -> None:
+        """Give back what a move of the instance holds; that it holds nothing is no error."""
+        with self._lock:
+            self._moves.pop(instance_uuid, None)
+
+    def _release_held(self, holdings: dict[str, _Held], instance_uuid: str, held: _Held) -> None:
         """Only what this very claim put there: the instance may have been released and claimed anew."""
         with self._lock:
-            if self._held.get(instance_uuid) is held:
-                del self._held[instance_uuid]
+            if holdings.get(instance_uuid) is held:
+                del holdings[instance_uuid]
 
     def orphan(self, instance_uuid: str) -> None:
         """The instance's build is over, but its guest may be there: it holds what it held until it is destroyed."""
@@ -180,16 +227,19 @@ class ResourceTracker:
     def view(self) -> View:
         with self._lock:
             total = _total(self._report) if self._report else Resources()
-            return View(total, self._used(), frozenset(self._held), self._hardware())
+            return View(total, self._used(), frozenset(self._held | self._moves), self._hardware())
 
     def _holdings(self) -> list[Holding]:
-        return [held.hardware for held in self._held.values()]
+        return [held.hardware for held in self._all_held()]
 
     def _hardware(self) -> Hardware:
         return self._stock.left(self._holdings())
 
     def _held_resources(self) -> Resources:
-        return sum((held.resources for held in self._held.values()), Resources())
+        return sum((held.resources for held in self._all_held()), Resources())
+
+    def _all_held(self) -> list[_Held]:
+        return [*self._held.values(), *self._moves.values()]
 
     def _used(self) -> Resources:
         used = self._held_resources()

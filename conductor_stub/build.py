@@ -171,7 +171,7 @@ class Builder:
 
     def _filter_properties(self, rows: Sequence[sa.Row], attempt: int) -> dict[str, Any]:
         row = rows[0]
-        properties = request_spec.build_filter_properties(row.spec)
+        properties = request_spec.build_filter_properties(instances.spec_of(row))
 
         def read(connection: sa.Connection) -> None:
             tried = (

@@ -16,6 +16,12 @@ OPTS = [
         help="Availability zone of requests that name none. Unset: any zone.",
     ),
     cfg.BoolOpt(
+        "allow_resize_to_same_host",
+        default=False,
+        help="Whether a resize may leave the instance on its host, with the new flavor. The host then holds both sizes "
+        "until the resize is confirmed or reverted. If not, the host is left out when a place is looked for.",
+    ),
+    cfg.BoolOpt(
         "enable_new_services",
         default=True,
         help="Whether the host of an agent that registers for the first time takes builds at once. If not, enable it "
@@ -50,6 +56,13 @@ CONDUCTOR_OPTS = [
         min=1,
         help="Seconds that a host may take to spawn an instance after its claim, while its agent lives. After that "
         "the attempt counts as failed and the next host is tried.",
+    ),
+    cfg.IntOpt(
+        "move_timeout",
+        default=600,
+        min=1,
+        help="Seconds from acceptance within which a resize (until it waits for its confirmation) or an evacuation must "
+        "have succeeded. One that has not is undone: the instance stays where it was, with the flavor that it had.",
     ),
     cfg.IntOpt(
         "retry_interval",

@@ -69,7 +69,7 @@ class Intake:
     def plan(self, context: RequestContext, request: BuildRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The build request and its instances as they would be written. :raises: as :meth:`accept`"""
         flavor, group_uuid = self._database.read(_resolve, request)
-        _check_image(request.image, flavor)
+        check_image(request.image, flavor)
         now = self._clock()
         reservation_id = f"r-{uuidutils.generate_uuid(dashed=False)[:16]}"
         stored = self._stored_request(context, request, flavor, group_uuid, reservation_id, now)
@@ -91,7 +91,7 @@ class Intake:
         spec = dataclasses.replace(request, flavor=flavor, availability_zone=zone, scheduler_hints=hints)
         return {
             "reservation_id": reservation_id,
-            "spec": {**spec.to_wire(), **_hardware(flavor, request.image, self._aliases)},
+            "spec": {**spec.to_wire(), **requested_hardware(flavor, request.image, self._aliases)},
             "group_uuid": group_uuid,
             "request_id": context.request_id,
             "created_at": now,
@@ -163,7 +163,7 @@ def _name(request: BuildRequest, uuid: str, index: int) -> str:
     return request.name if request.num_instances == 1 else f"{request.name[:250]}-{index + 1}"
 
 
-def _hardware(flavor: Flavor, image: Image, aliases: Aliases) -> dict[str, Any]:
+def requested_hardware(flavor: Flavor, image: Image, aliases: Aliases) -> dict[str, Any]:
     """The topology and the devices that each instance asks for. :raises errors.InvalidInput: they contradict"""
     topology = constraints.requested_topology(flavor, image)
     devices = requested_devices(flavor, image, aliases)
@@ -173,14 +173,14 @@ def _hardware(flavor: Flavor, image: Image, aliases: Aliases) -> dict[str, Any]:
     }
 
 
-def _check_image(image: Image, flavor: Flavor) -> None:
+def check_image(image: Image, flavor: Flavor, field: str = "request.flavor") -> None:
     """:raises errors.InvalidInput: the flavor is too small for the image, or the image cannot be used"""
     if image.status != "active":
         raise errors.InvalidInput(field="request.image.status", reason=f"is {image.status!r}, must be 'active'")
     if flavor.memory_mb < image.min_ram:
         reason = f"is {flavor.memory_mb}, the image needs {image.min_ram} MB"
-        raise errors.InvalidInput(field="request.flavor.memory_mb", reason=reason)
+        raise errors.InvalidInput(field=f"{field}.memory_mb", reason=reason)
     if 0 < flavor.root_gb < image.min_disk:
         raise errors.InvalidInput(
-            field="request.flavor.root_gb", reason=f"is {flavor.root_gb}, the image needs {image.min_disk} GB"
+            field=f"{field}.root_gb", reason=f"is {flavor.root_gb}, the image needs {image.min_disk} GB"
         )

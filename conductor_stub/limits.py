@@ -19,6 +19,7 @@ class Limits:
     build_timeout_s: float = 600
     placing_timeout_s: float = 30
     spawn_timeout_s: float = 300
+    move_timeout_s: float = 600
     retry_interval_s: float = 3
     service_down_time_s: float = 60
 
@@ -29,6 +30,7 @@ class Limits:
             build_timeout_s=conf.instance_build_timeout,
             placing_timeout_s=conf.conductor.placing_timeout,
             spawn_timeout_s=conf.conductor.spawn_timeout,
+            move_timeout_s=conf.conductor.move_timeout,
             retry_interval_s=conf.conductor.retry_interval,
             service_down_time_s=conf.service_down_time,
         )

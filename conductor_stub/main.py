@@ -21,6 +21,10 @@ from conductor_stub.examination import Examination
 from conductor_stub.intake import Intake
 from conductor_stub.limits import Limits
 from conductor_stub.manager import ComputeTaskManager, ConductorManager, OperatorManager
+from conductor_stub.moves.manager import MigrationManager, OperatorMoves
+from conductor_stub.moves.mover import Mover
+from conductor_stub.moves.placing import Placer
+from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operator_api import OperatorAPI
 from conductor_stub.records import Records
 from conductor_stub.sweeper import Sweeper
@@ -31,7 +35,7 @@ from fleet.db import migration
 from fleet.db.engine import Database
 from fleet.hardware.aliases import parse_aliases
 from fleet.rpc import server, transport
-from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
+from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, MigrationAPI, SchedulerAPI
 from fleet.telemetry import probes
 
 BINARY = "fleet-conductor"
@@ -59,7 +63,11 @@ def build_servers(
     )
     termination = Termination(database, compute, limits)
     records = Records(database, limits, conf.enable_new_services)
-    intake = Intake(database, builder, limits, conf.default_schedule_zone, aliases=parse_aliases(conf.pci.alias))
+    aliases = parse_aliases(conf.pci.alias)
+    intake = Intake(database, builder, limits, conf.default_schedule_zone, aliases=aliases)
+    migrations = MigrationAPI(rpc_transport, conf)
+    placer = Placer(database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host)
+    mover = Mover(database, placer, limits, aliases)
     endpoints = [
         ConductorManager(records),
         ComputeTaskManager(intake, builder, termination, draining),
@@ -69,7 +77,10 @@ def build_servers(
             Announcements(database, scheduler),
             Examination(database, conf.host),
         ),
+        OperatorMoves(mover),
+        MigrationManager(mover),
     ]
+    move_sweeper = MoveSweeper(database, placer, limits)
     sweeper = Sweeper(database, builder, termination, limits)
     keeper_name = f"{conf.host}-{os.getpid()}"
     return [
@@ -77,6 +88,7 @@ def build_servers(
         server.get_server(rpc_transport, TOPIC, conf.host, endpoints, draining=draining),
         service.Periodic("deadlines", sweeper.end_overdue, conf.conductor.sweep_interval),
         service.Periodic("sweeper", sweeper.retry_lost, conf.conductor.sweep_interval),
+        service.Periodic("moves", move_sweeper.sweep, conf.conductor.sweep_interval),
         _heartbeat(conf, records),
     ]
 

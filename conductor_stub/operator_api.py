@@ -11,9 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_utils import uuidutils
 
+from conductor_stub.moves import mover
 from fleet import errors
 from fleet.clock import Clock, utcnow
-from fleet.db import aggregates, flavors, groups, history, hosts, instances, services
+from fleet.db import aggregates, flavors, groups, history, hosts, instances, moves, services
 from fleet.db.engine import Database
 from fleet.objects import Aggregate, Flavor
 
@@ -76,6 +77,7 @@ class OperatorAPI:
                 "instance": _instance_view(row),
                 "faults": [_view(fault) for fault in history.faults(connection, row.uuid)],
                 "events": [_view(event) for event in history.events(connection, row.uuid)],
+                "migration": self._last_migration(connection, row.uuid),
             }
 
         return self._database.read(read)
@@ -87,6 +89,11 @@ class OperatorAPI:
         :raises errors.NotFound: errors.Conflict: several instances have that name
         """
         return self._database.read(_trace, name)
+
+    @staticmethod
+    def _last_migration(connection: sa.Connection, uuid: str) -> dict[str, Any] | None:
+        found = moves.list_all(connection, moves.MIGRATIONS.c.instance_uuid == uuid)
+        return mover.view(found[0]) if found else None
 
     # Hosts and services
 
@@ -225,7 +232,7 @@ def _group_view(connection: sa.Connection, row: sa.Row) -> dict[str, Any]:
         "name": row.name,
         "policy": row.policy,
         "max_server_per_host": row.max_server_per_host,
-        "members": [member.uuid for member in members],
+        "members": list(dict.fromkeys(member.uuid for member in members)),
         "hosts": sorted({member.host for member in members if member.host}),
     }
 

@@ -215,7 +215,9 @@ def _finish(
     now: datetime.datetime,
 ) -> Any:
     row = instances.lock(tx, uuid)
-    if (row.vm_state, row.task_state, row.attempt, row.host) == (states.ACTIVE, None, attempt, host):
+    was_done = (row.vm_state, row.attempt, row.host) == (states.ACTIVE, attempt, host)
+    # A move may have begun before the answer was heard; the guest that this build made is the one that it needs.
+    if was_done and row.task_state != states.DELETING:
         return row
     values = {
         "vm_state": states.ACTIVE,

@@ -77,7 +77,7 @@ def setup_instance_group(
         group_updated=group.policy in _POLICIES_THAT_NEED_HOSTS,
         group_hosts=sorted(others),
         group_policies=[group.policy],
-        group_members=[row.uuid for row in members],
+        group_members=list(dict.fromkeys(row.uuid for row in members)),
         group_uuid=group.uuid,
         group_max_server_per_host=group.max_server_per_host,
     )

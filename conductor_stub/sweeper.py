@@ -120,7 +120,7 @@ class Sweeper:
         retry_at = step_deadline(now, self._limits.retry_interval_s)
         if self._database.write(_postpone_deletion, row, retry_at, now):
             metrics.SWEEPER_ACTIONS.labels("ask again to delete").inc()
-            self._termination.send(self._context(row), row.uuid, row.host)
+            self._termination.send(self._context(row), row.uuid)
 
     def _context(self, row: sa.Row) -> RequestContext:
         """The request that asked for the build: its lines go on under its id."""

@@ -17,6 +17,7 @@
 
 Every move names the state and the attempt it expects; a late or repeated message finds the row moved on and does
 nothing. ``step_deadline`` is when the sweeper may act on the present step, ``deadline`` when the whole build must end.
+An active instance may be moved to another host or flavor: ``fleet.move_states``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from typing import Final
 
 BUILDING: Final = "building"
 ACTIVE: Final = "active"
+#: Moved to another flavor, and not yet confirmed.
+RESIZED: Final = "resized"
 ERROR: Final = "error"
 DELETED: Final = "deleted"
 
@@ -32,6 +35,15 @@ SCHEDULING: Final = "scheduling"
 PLACING: Final = "placing"
 SPAWNING: Final = "spawning"
 DELETING: Final = "deleting"
+
+# Tasks of an instance that is being moved.
+RESIZE_PREP: Final = "resize_prep"
+RESIZE_MIGRATING: Final = "resize_migrating"
+RESIZE_FINISH: Final = "resize_finish"
+RESIZE_CONFIRMING: Final = "resize_confirming"
+RESIZE_REVERTING: Final = "resize_reverting"
+REBUILDING: Final = "rebuilding"
+REBUILD_SPAWNING: Final = "rebuild_spawning"
 
 #: What an order that a stopping agent has not begun names as its step.
 QUEUE_STEP: Final = "queue"
@@ -42,6 +54,8 @@ SPAWN_STEP: Final = "spawn"
 BUILD_STEPS: Final = (SCHEDULING, PLACING, SPAWNING)
 #: Steps in which no host holds anything for the instance.
 UNCLAIMED_STEPS: Final = (SCHEDULING, PLACING)
+#: Tasks of a move that a destination has claimed, while the instance is still on the source.
+CLAIMED_MOVES: Final = (RESIZE_MIGRATING, RESIZE_FINISH, RESIZE_REVERTING, REBUILD_SPAWNING)
 
 #: nova's power state codes.
 NOSTATE: Final = 0

@@ -29,6 +29,11 @@ _NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 _NO_HINT: Mapping[str, str] = types.MappingProxyType({})
 
 
+def _is_moving_on(instance: Any) -> bool:
+    moving = instance.task_state in states.CLAIMED_MOVES
+    return moving or (instance.vm_state == states.ACTIVE and instance.task_state is None)
+
+
 class HostCache:
     """Applies changes and bookings. An amount is in the columns exactly as long as it is in the ledger."""
 
@@ -341,13 +346,16 @@ class HostCache:
         """Whether the row knows better than the booking, if there is one.
 
         A row without a host says that the build was given back, if it is news; else it may be older than the pick.
+        One on the host that it is to be moved from says so, too, when its destination has claimed or the move is over.
         """
         booking = self._ledger.get(instance.uuid)
         if booking is None or instance.deleted or instance.vm_state in (states.ERROR, states.DELETED):
             return True
         if instance.host is None:
             return news
-        return instance.host == booking.key[0] or instance.host != booking.came_from
+        if instance.host == booking.key[0] or instance.host != booking.came_from:
+            return True
+        return news and _is_moving_on(instance)
 
     # -- aggregates -------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from fleet import states
+from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.objects import Flavor, Image, Instance
 
@@ -75,6 +75,34 @@ class ComputeDriver:
         """End the guest and free what it has. A guest that does not exist is a success, with a warning."""
         raise NotImplementedError
 
+    # Moves (docs/move-instances.md). A driver that leaves these out runs guests that cannot be resized; an evacuated
+    # guest is spawned anew.
+
+    def migrate_disk_and_power_off(
+        self, context: RequestContext, instance: Instance, dest: str, flavor: Flavor
+    ) -> None:
+        """Switch the guest off, keep all that is needed to start it again, and have its disk where ``dest`` finds it.
+
+        A guest that is off already is a success. ``dest`` may be this host. An exception leaves the move undone.
+        :raises errors.NotFound: there is no such guest
+        """
+        raise errors.NotSupported(what="A resize", driver=type(self).__name__)
+
+    def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+        """Leave the guest running with ``instance``'s flavor on ``instance.node``; or raise, and leave it as it was:
+        not there, or off where it has come from this host. May be repeated: a guest that runs is a success."""
+        raise errors.NotSupported(what="A resize", driver=type(self).__name__)
+
+    def confirm_migration(self, context: RequestContext, instance_uuid: str) -> None:
+        """The guest runs on another host, for good: forget what was kept. May be repeated."""
+        self.destroy(context, instance_uuid)
+
+    def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
+        """Start again, with ``instance``'s flavor, what was switched off; a guest that runs is a success.
+
+        Without it: nothing was switched off, so that nothing is to be done.
+        """
+
     def list_instance_uuids(self) -> list[str]:
         """All guests on all nodes, running or not."""
         return list(self.get_per_instance_usage())
@@ -88,7 +116,8 @@ class ComputeDriver:
         return {"memory_mb": 0}
 
     def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
-        """For each guest's uuid: ``uuid``, ``memory_mb``, ``node``; and ``attempt`` if this driver spawned it.
+        """For each guest's uuid: ``uuid``, ``memory_mb``, ``node``; ``attempt`` if this driver spawned it; and
+        ``switched_off`` if it was, for a move.
 
         A guest without ``attempt`` is somebody else's: it is counted and reported, never destroyed.
         """

@@ -20,7 +20,7 @@ from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Image, Instance
+from fleet.objects import Flavor, Image, Instance
 
 LOG = logging.getLogger(__name__)
 
@@ -94,6 +94,31 @@ class FakeDriver(ComputeDriver):
         with self._lock:
             if not self._forget(instance_uuid):
                 LOG.warning("Nothing to destroy: instance %s is not on %s", instance_uuid, self._host)
+
+    def migrate_disk_and_power_off(
+        self, context: RequestContext, instance: Instance, dest: str, flavor: Flavor
+    ) -> None:
+        with self._lock:
+            record = self._guests.get(instance.uuid)
+            if record is None:
+                raise errors.NotFound(kind="Guest", name=instance.uuid)
+            self._keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
+
+    def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+        if self._options.spawn_delay:
+            self._pause(self._options.spawn_delay)
+        if self._fails(instance):
+            raise SpawnFailed(f"The fake hypervisor on {self._host} failed to start a guest, as configured")
+        self._run(instance)
+
+    def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
+        if instance.uuid not in self.list_instance_uuids():
+            raise errors.NotFound(kind="Guest", name=instance.uuid)
+        self._run(instance)
+
+    def _run(self, instance: Instance) -> None:
+        with self._lock:
+            self._keep(dataclasses.replace(GuestRecord.of(instance), power_state=states.RUNNING))
 
     def get_info(self, instance_uuid: str) -> GuestInfo:
         with self._lock:

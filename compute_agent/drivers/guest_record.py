@@ -42,7 +42,8 @@ class GuestRecord:
 
     def usage(self) -> dict[str, Any]:
         """This guest's part of ``get_per_instance_usage``."""
-        return {"uuid": self.uuid, "memory_mb": self.memory_mb, "node": self.node, "attempt": self.attempt}
+        usage = {"uuid": self.uuid, "memory_mb": self.memory_mb, "node": self.node, "attempt": self.attempt}
+        return {**usage, "switched_off": True} if self.power_state == states.SHUTDOWN else usage
 
 
 def read(path: pathlib.Path) -> GuestRecord | None:

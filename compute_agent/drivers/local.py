@@ -31,7 +31,7 @@ from compute_agent.guest import state_file
 from compute_agent.guest.process import Identity
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Image, Instance
+from fleet.objects import Flavor, Image, Instance
 
 LOG = logging.getLogger(__name__)
 
@@ -105,10 +105,61 @@ class LocalDriver(ComputeDriver):
             LOG.warning("Nothing to destroy: instance %s is not on this machine", instance_uuid)
             return
         self._end(doomed)
+        self._reap_supervisor(instance_uuid)
+
+    def _reap_supervisor(self, instance_uuid: str) -> None:
         with self._lock:
             handle = self._started.pop(instance_uuid, None)
         if handle is not None:
             _reap(handle, self._options.destroy_timeout)
+
+    def migrate_disk_and_power_off(
+        self, context: RequestContext, instance: Instance, dest: str, flavor: Flavor
+    ) -> None:
+        """The guest's directory stays as it is; nothing of it is carried to another machine."""
+        order = state_file.read(self._directory(instance.uuid) / supervisor.ORDER_FILE)
+        if order is None:
+            raise errors.NotFound(kind="Guest", name=instance.uuid)
+        self._switch_off(instance.uuid, order)
+
+    def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+        before = state_file.read(self._directory(instance.uuid) / supervisor.ORDER_FILE)
+        if before is None:
+            self.spawn(context, instance, image_meta)
+            return
+        try:
+            self._start_again(instance)
+        except BaseException:
+            self._switch_off(instance.uuid, before)
+            raise
+
+    def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
+        if state_file.read(self._directory(instance.uuid) / supervisor.ORDER_FILE) is None:
+            raise errors.NotFound(kind="Guest", name=instance.uuid)
+        self._start_again(instance)
+
+    def _switch_off(self, instance_uuid: str, order: dict[str, Any]) -> None:
+        """Noted before it is done: a half-done one is found, and is done again or undone."""
+        directory = self._directory(instance_uuid)
+        state_file.write(directory / supervisor.ORDER_FILE, {**order, "power_state": states.SHUTDOWN})
+        self._halt(instance_uuid)
+
+    def _halt(self, instance_uuid: str) -> None:
+        directory = self._directory(instance_uuid)
+        self._stop(directory)
+        (directory / supervisor.STATE_FILE).unlink(missing_ok=True)
+        self._reap_supervisor(instance_uuid)
+
+    def _start_again(self, instance: Instance) -> None:
+        """In its directory, with the order that ``instance`` says."""
+        order = self._order(instance)
+        directory = self._directory(instance.uuid)
+        same = state_file.read(directory / supervisor.ORDER_FILE) == order
+        if same and self.get_info(instance.uuid).state == states.RUNNING:
+            return
+        self._halt(instance.uuid)
+        state_file.write(directory / supervisor.ORDER_FILE, order)
+        self._start(directory, instance.uuid)
 
     def get_info(self, instance_uuid: str) -> GuestInfo:
         record = guest_record.read(self._directory(instance_uuid) / supervisor.ORDER_FILE)
@@ -117,6 +168,8 @@ class LocalDriver(ComputeDriver):
         state = state_file.read(self._directory(instance_uuid) / supervisor.STATE_FILE) or {}
         child = Identity.from_dict(state.get("child"))
         memory_kb = record.memory_mb * 1024
+        if record.power_state == states.SHUTDOWN:
+            return GuestInfo(state=states.SHUTDOWN, max_mem_kb=memory_kb, num_cpu=record.vcpus)
         if child is None or not child.alive():
             return GuestInfo(state=states.CRASHED, max_mem_kb=memory_kb, num_cpu=record.vcpus)
         try:
@@ -186,14 +239,18 @@ class LocalDriver(ComputeDriver):
 
     def _end(self, doomed: pathlib.Path) -> None:
         """End the processes of a renamed directory, then remove it; may be repeated after a crash."""
-        state = state_file.read(doomed / supervisor.STATE_FILE) or {}
+        self._stop(doomed)
+        shutil.rmtree(doomed)
+
+    def _stop(self, directory: pathlib.Path) -> None:
+        """End the processes of a guest."""
+        state = state_file.read(directory / supervisor.STATE_FILE) or {}
         head, child = Identity.from_dict(state.get("supervisor")), Identity.from_dict(state.get("child"))
         if head is not None and head.send(signal.SIGTERM) and not head.wait(2 * self._options.destroy_timeout + 1):
             head.send(signal.SIGKILL)
         if child is not None:
             child.kill_group()
             child.wait(self._options.destroy_timeout)
-        shutil.rmtree(doomed)
 
 
 def _reap(handle: subprocess.Popen[bytes], timeout_s: float) -> None:

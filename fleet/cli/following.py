@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fleet import states
+from fleet import move_states, states
 from fleet.cli import connection
 from fleet.cli.command import Record
 
@@ -86,6 +86,25 @@ def drain(
             before = now
         if not (under_way or coming) or clock() >= deadline:
             return under_way + [found[uuid] for uuid in coming]
+        sleep(min(pause, max(deadline - clock(), 0)))
+        pause = min(pause * 1.5, _LONGEST_S)
+
+
+def moves(
+    conductor: connection.Connection,
+    uuids: Iterable[str],
+    timeout_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> tuple[list[Record], list[Record]]:
+    """Wait until these moves are under way no more; returns those that are not, and those that are after ``timeout_s``."""
+    wanted = list(uuids)
+    deadline, pause = clock() + timeout_s, _SHORTEST_S
+    while True:
+        found = conductor.operator("list_migrations", filters={"uuids": wanted})
+        late = [each for each in found if each["status"] in move_states.UNDER_WAY]
+        if not late or clock() >= deadline:
+            return [each for each in found if each not in late], late
         sleep(min(pause, max(deadline - clock(), 0)))
         pause = min(pause * 1.5, _LONGEST_S)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fleet.cli import command, connection, faults, following
+from fleet.cli import command, connection, faults, following, moves
 
 COLUMNS = ("uuid", "name", "status", "task", "host", "node", "flavor", "attempt", "created_at")
 
@@ -59,6 +59,7 @@ class ShowServer(command.ShowOne):
             **{name: flavor.get(name) for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")},
             **{name: instance.get(name) for name in _DETAILS},
             **hardware(instance),
+            **moves.shown(found.get("migration")),
         }
         names, rows = command.table(tuple(fields), [fields])
         return (*names, "faults", "attempts"), (

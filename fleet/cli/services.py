@@ -51,3 +51,16 @@ def _service_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentPars
     parser.add_argument("host")
     parser.add_argument("binary", nargs="?", default="fleet-compute", help="Default: %(default)s.")
     return parser
+
+
+class ForceDown(command.Command):
+    """Say that a host is dead, before its silence does: its instances may then be evacuated."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("host")
+        parser.add_argument("--unset", action="store_true", help="It lives: go by its heartbeats again.")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.conductor.operator("force_down", host=parsed_args.host, forced=not parsed_args.unset)

@@ -94,7 +94,9 @@ def _claims(connection: sa.Connection) -> Iterator[Inconsistency]:
         yield Inconsistency(
             "claim", _named(row), "it holds something, and is on no host", "it holds nothing", _drop_claim(row.uuid)
         )
-    for row in connection.execute(_columns(_NO_HOST, INSTANCES.c.vm_state == states.ACTIVE)):
+    for row in connection.execute(
+        _columns(_NO_HOST, INSTANCES.c.vm_state == states.ACTIVE, INSTANCES.c.task_state.is_(None))
+    ):
         yield Inconsistency("claim", _named(row), "it is ACTIVE, and on no host", "delete it")
 
 

@@ -17,6 +17,7 @@ from fleet.objects import instance_group
 GROUPS = models.instance_groups
 MEMBERS = models.instance_group_members
 INSTANCES = models.instances
+MIGRATIONS = models.migrations
 
 
 def create(
@@ -58,13 +59,17 @@ def add_members(tx: Transaction, group_uuid: str, instance_uuids: Sequence[str])
 
 
 def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequence[sa.Row]:
-    """Live members: uuid and host (None while not claimed)."""
-    query = (
-        sa.select(INSTANCES.c.uuid, INSTANCES.c.host)
+    """Live members: uuid and host (None while not claimed). One that is being moved counts on both hosts, so that
+    neither is sold before the move has ended."""
+    live = (MEMBERS.c.group_uuid == group_uuid, sa.not_(INSTANCES.c.deleted))
+    placed = sa.select(INSTANCES.c.uuid, INSTANCES.c.host).join(MEMBERS, MEMBERS.c.instance_uuid == INSTANCES.c.uuid)
+    moving = (
+        sa.select(INSTANCES.c.uuid, MIGRATIONS.c.held_host)
         .join(MEMBERS, MEMBERS.c.instance_uuid == INSTANCES.c.uuid)
-        .where(MEMBERS.c.group_uuid == group_uuid, sa.not_(INSTANCES.c.deleted))
+        .join(MIGRATIONS, MIGRATIONS.c.instance_uuid == INSTANCES.c.uuid)
     )
-    return connection.execute(query).all()
+    held = moving.where(*live, MIGRATIONS.c.held_host.is_not(None))
+    return connection.execute(placed.where(*live).union(held)).all()
 
 
 def check_policy(tx: Transaction, group_uuid: str, instance_uuid: str, host: str) -> None:
@@ -75,9 +80,12 @@ def check_policy(tx: Transaction, group_uuid: str, instance_uuid: str, host: str
     group = tx.execute(sa.select(GROUPS).where(GROUPS.c.uuid == group_uuid).with_for_update()).one_or_none()
     if group is None:
         return
-    others = [row.host for row in members(tx, group_uuid) if row.host is not None and row.uuid != instance_uuid]
+    placed = [row for row in members(tx, group_uuid) if row.host is not None and row.uuid != instance_uuid]
+    others = [row.host for row in placed]
     crowded = group.policy == instance_group.ANTI_AFFINITY and others.count(host) >= group.max_server_per_host
-    apart = group.policy == instance_group.AFFINITY and others and host not in others
+    # Nobody knows yet where one that is being moved will end: nobody can join it there.
+    moving = len(placed) > len({row.uuid for row in placed})
+    apart = group.policy == instance_group.AFFINITY and others and (moving or host not in others)
     if crowded or apart:
         raise errors.GroupAffinityViolation(
             instance_uuid=instance_uuid, host=host, policy=group.policy, group_uuid=group_uuid

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node's instances hold of its NUMA cells and PCI devices, as its row shows it."""
+"""What instances, and moves to and from it, hold of a node's NUMA cells and PCI devices, as its row shows it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fleet.hardware import pools, usage
 from fleet.objects import numa, pci
 
 INSTANCES = models.instances
+MIGRATIONS = models.migrations
 
 
 def columns(
@@ -40,7 +41,11 @@ def columns(
 
 
 def _held(tx: Transaction | sa.Connection, host: str, node: str) -> list[sa.Row]:
-    topology, devices = INSTANCES.c.claimed_numa_topology, INSTANCES.c.claimed_pci_devices
     here = (INSTANCES.c.host == host, INSTANCES.c.node == node, sa.not_(INSTANCES.c.deleted))
-    holds = sa.or_(topology.is_not(None), devices.is_not(None))
-    return list(tx.execute(sa.select(topology, devices).where(*here, holds)))
+    moving = (MIGRATIONS.c.held_host == host, MIGRATIONS.c.held_node == node)
+    return list(tx.execute(_holding(INSTANCES, *here).union_all(_holding(MIGRATIONS, *moving))))
+
+
+def _holding(table: sa.Table, *where: Any) -> sa.Select:
+    topology, devices = table.c.claimed_numa_topology, table.c.claimed_pci_devices
+    return sa.select(topology, devices).where(*where, sa.or_(topology.is_not(None), devices.is_not(None)))

@@ -61,7 +61,7 @@ def remove_nodes_except(tx: Transaction, host: str, nodes: Iterable[str], now: d
 
 
 def refresh_usage(tx: Transaction, host: str, node: str, now: datetime.datetime, built: bool | None = None) -> None:
-    """Set the node's usage to what it reserves plus what the instances on it hold.
+    """Set the node's usage to what it reserves plus what instances, and moves, hold of it.
 
     The node's row is locked first, so that of two claims the later one sees the earlier.
 
@@ -84,6 +84,12 @@ def refresh_usage(tx: Transaction, host: str, node: str, now: datetime.datetime,
         )
     )
     tx.touch(NODES, found.id)
+
+
+def refresh_usages(tx: Transaction, places: Iterable[tuple[str | None, str | None]], now: datetime.datetime) -> None:
+    """:func:`refresh_usage` of each (host, node), in an order that no two transactions can contradict."""
+    for host, node in sorted({(host, node) for host, node in places if host is not None and node is not None}):
+        refresh_usage(tx, host, node, now)
 
 
 def miscounted(connection: sa.Connection, row: sa.Row) -> dict[str, tuple[Any, Any]]:

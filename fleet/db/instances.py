@@ -16,6 +16,7 @@ from fleet.db.engine import Transaction
 from fleet.objects import Flavor, Image, Instance
 
 INSTANCES = models.instances
+MIGRATIONS = models.migrations
 REQUESTS = models.build_requests
 
 _JOINED = sa.select(INSTANCES, REQUESTS.c.spec, REQUESTS.c.group_uuid).join_from(INSTANCES, REQUESTS)
@@ -36,6 +37,7 @@ NOT_PLACED: Mapping[str, Any] = {
     **_NOTHING_CLAIMED,
     "power_state": 0,
     "launched_at": None,
+    "resized_spec": None,
 }
 
 
@@ -84,11 +86,15 @@ def on_host(connection: sa.Connection, host: str) -> Sequence[sa.Row]:
 
 def compare(connection: sa.Connection, held: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
     """By host, the instances about which an agent may be mistaken: those that only one of the two, the ledger or the
-    agent (``held``), has there; and those that are being spawned, of which only the agent knows whether it is at them."""
+    agent (``held``), has there, be it for a move; and those that are being spawned, of which only the agent knows
+    whether it is at them."""
     columns = (INSTANCES.c.host, INSTANCES.c.uuid, INSTANCES.c.task_state)
     found: dict[str, dict[str, str | None]] = {host: {} for host in held}
     for row in connection.execute(sa.select(*columns).where(INSTANCES.c.host.in_(list(held)), _LIVE)):
         found[row.host][row.uuid] = row.task_state
+    moving = sa.select(MIGRATIONS.c.held_host, MIGRATIONS.c.instance_uuid)
+    for host, uuid in connection.execute(moving.where(MIGRATIONS.c.held_host.in_(list(held)))):
+        found[host].setdefault(uuid, None)
     doubtful = {
         host: set(uuids) ^ found[host].keys() | {uuid for uuid, task in found[host].items() if task == states.SPAWNING}
         for host, uuids in held.items()
@@ -176,16 +182,22 @@ def stale(row: sa.Row, attempt: int) -> errors.StaleBuild:
     return errors.StaleBuild(instance_uuid=row.uuid, attempt=attempt, reason=state)
 
 
+def spec_of(row: Any) -> dict[str, Any]:
+    """What was asked for, as a resize has changed it since."""
+    return {**row.spec, **(row.resized_spec or {})}
+
+
 def to_instance(row: Any) -> Instance:
     """The value that travels. ``row`` is of this module's queries, or :func:`moved` from one."""
+    spec = spec_of(row)
     return Instance(
         uuid=row.uuid,
-        flavor=Flavor(**row.spec["flavor"]),
+        flavor=Flavor(**spec["flavor"]),
         name=row.name,
         project_id=row.project_id,
         user_id=row.user_id,
         reservation_id=row.reservation_id,
-        image=Image(**row.spec["image"]),
+        image=Image(**spec["image"]),
         vm_state=row.vm_state,
         task_state=row.task_state,
         power_state=row.power_state,
@@ -194,9 +206,9 @@ def to_instance(row: Any) -> Instance:
         node=row.node,
         availability_zone=row.availability_zone,
         # Requests that were stored by an earlier release have neither.
-        numa_topology=row.spec.get("numa_topology"),
-        pci_requests=row.spec.get("pci_requests"),
-        metadata=row.spec["metadata"],
+        numa_topology=spec.get("numa_topology"),
+        pci_requests=spec.get("pci_requests"),
+        metadata=spec["metadata"],
         created_at=_plain(row.created_at),
         launched_at=_plain(row.launched_at),
         claimed_memory_mb=row.claimed_memory_mb,

@@ -157,12 +157,49 @@ instances = sa.Table(
     _number("claimed_disk_gb"),
     sa.Column("claimed_numa_topology", HeldJSON),
     sa.Column("claimed_pci_devices", HeldJSON),
+    #: What a resize has changed of the request's spec: flavor, numa_topology, pci_requests.
+    sa.Column("resized_spec", HeldJSON),
     sa.Column("request_id", NAME),
     sa.Column("launched_at", Timestamp),
     sa.Column("terminated_at", Timestamp),
     *_tracked(),
     sa.Index(None, "host", "node"),
     sa.Index(None, "vm_state", "task_state"),
+)
+
+#: Moves of instances: ``fleet.move_states``. Held is what the record claims, on ``held_host``, beside the instance.
+migrations = sa.Table(
+    "migrations",
+    METADATA,
+    sa.Column("uuid", UUID, primary_key=True),
+    sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), nullable=False, index=True),
+    sa.Column("migration_type", sa.String(32), nullable=False),
+    sa.Column("status", sa.String(32), nullable=False, index=True),
+    _number("attempt"),
+    sa.Column("source_compute", NAME, nullable=False),
+    sa.Column("source_node", NAME, nullable=False),
+    sa.Column("dest_compute", NAME),
+    sa.Column("dest_node", NAME),
+    #: What the spec says of the flavor, before and after: flavor, numa_topology, pci_requests.
+    sa.Column("old_spec", sa.JSON, nullable=False),
+    sa.Column("new_spec", sa.JSON, nullable=False),
+    #: The scheduler's answer: limits of the destination, and alternates; and (tried) hosts and nodes that said no.
+    sa.Column("plan", sa.JSON, nullable=False),
+    sa.Column("held_host", NAME),
+    sa.Column("held_node", NAME),
+    _number("claimed_vcpus"),
+    _number("claimed_memory_mb"),
+    _number("claimed_disk_gb"),
+    sa.Column("claimed_numa_topology", HeldJSON),
+    sa.Column("claimed_pci_devices", HeldJSON),
+    #: Why it ended, or is being undone, without having been asked to: error, message, details.
+    sa.Column("failure", HeldJSON),
+    sa.Column("deadline", Timestamp),
+    sa.Column("step_deadline", Timestamp),
+    sa.Column("request_id", NAME),
+    sa.Column("created_at", Timestamp, nullable=False),
+    sa.Column("updated_at", Timestamp),
+    sa.Index(None, "held_host", "held_node"),
 )
 
 instance_faults = sa.Table(

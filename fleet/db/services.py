@@ -144,6 +144,16 @@ def set_disabled(
     return tx.execute(sa.select(SERVICES).where(SERVICES.c.id == service.id)).one()
 
 
+def force_down(tx: Transaction, host: str, binary: str, forced: bool, now: datetime.datetime) -> sa.Row:
+    """Count the service as down whatever is heard of it, or no longer. :raises errors.NotFound: no such service"""
+    service = get(tx, host, binary, lock=True)
+    if service is None:
+        raise errors.NotFound(kind="Service", name=f"{binary} on {host}")
+    tx.execute(SERVICES.update().where(SERVICES.c.id == service.id).values(forced_down=forced, updated_at=now))
+    tx.touch(SERVICES, service.id)
+    return tx.execute(sa.select(SERVICES).where(SERVICES.c.id == service.id)).one()
+
+
 def alarms_to_change(connection: sa.Connection, alarms: Mapping[str, str]) -> list[str]:
     """The hosts among ``alarms`` (by host, "" for none) whose agent's record shows something else."""
     if not alarms:

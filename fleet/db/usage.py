@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the instances on a node hold of it and how many of each sort there are (spec/conductor-compute §6.2)."""
+"""What is held of a node, by the instances on it and by moves to and from it, and how many instances of each sort there
+are (spec/conductor-compute §6.2, §6.3)."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +16,7 @@ from fleet.db import models
 from fleet.db.engine import Transaction
 
 INSTANCES = models.instances
+MIGRATIONS = models.migrations
 
 #: Tasks besides building that keep a host's disks busy.
 _IO_TASKS = frozenset(
@@ -26,20 +28,27 @@ _COUNTED = ("num_instances", "num_vm_", "num_task_", "num_proj_", "io_workload",
 
 
 _SORT = (INSTANCES.c.vm_state, INSTANCES.c.task_state, INSTANCES.c.project_id)
+_HOST, _NODE = sa.bindparam("on_host"), sa.bindparam("on_node")
+
+
+def _sums(table: sa.Table) -> list[sa.Label]:
+    return [sa.func.sum(table.c[f"claimed_{name}"]).label(name) for name in ("vcpus", "memory_mb", "disk_gb")]
+
+
+#: One row a sort of instances; and one, of no instance, for what moves hold besides.
 _BY_SORT = (
-    sa.select(
-        *_SORT,
-        sa.func.sum(INSTANCES.c.claimed_vcpus).label("vcpus"),
-        sa.func.sum(INSTANCES.c.claimed_memory_mb).label("memory_mb"),
-        sa.func.sum(INSTANCES.c.claimed_disk_gb).label("disk_gb"),
-        sa.func.count().label("number"),
-    )
-    .where(
-        INSTANCES.c.host == sa.bindparam("on_host"),
-        INSTANCES.c.node == sa.bindparam("on_node"),
-        sa.not_(INSTANCES.c.deleted),
-    )
+    sa.select(*_SORT, *_sums(INSTANCES), sa.func.count().label("number"))
+    .where(INSTANCES.c.host == _HOST, INSTANCES.c.node == _NODE, sa.not_(INSTANCES.c.deleted))
     .group_by(*_SORT)
+    .union_all(
+        sa.select(
+            *(sa.literal_column("''").label(column.name) for column in _SORT),
+            *_sums(MIGRATIONS),
+            sa.literal_column("0").label("number"),
+        )
+        .where(MIGRATIONS.c.held_host == _HOST, MIGRATIONS.c.held_node == _NODE)
+        .having(sa.func.count() > 0)
+    )
 )
 
 
@@ -72,11 +81,11 @@ def of_node(tx: Transaction | sa.Connection, host: str, node: str) -> Usage:
         vcpus=int(sum(sort.vcpus for sort in sorts)),
         memory_mb=int(sum(sort.memory_mb for sort in sorts)),
         disk_gb=int(sum(sort.disk_gb for sort in sorts)),
-        stats=_stats(sorts),
+        stats=_stats([sort for sort in sorts if sort.number]),
     )
 
 
-def _stats(sorts: list[sa.Row]) -> dict[str, int]:
+def _stats(sorts: Sequence[sa.Row]) -> dict[str, int]:
     stats: collections.Counter[str] = collections.Counter(num_instances=0, io_workload=0, workload=0)
     for sort in sorts:
         stats["num_instances"] += sort.number

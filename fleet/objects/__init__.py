@@ -14,6 +14,7 @@ from fleet.objects.host_report import HostReport
 from fleet.objects.image import Image
 from fleet.objects.instance import Instance
 from fleet.objects.instance_group import InstanceGroup
+from fleet.objects.migration import Migration, Sizing
 from fleet.objects.request_spec import RequestSpec
 from fleet.objects.selection import Place, Selection
 from fleet.objects.zone import Zone
@@ -28,8 +29,10 @@ __all__ = [
     "Image",
     "Instance",
     "InstanceGroup",
+    "Migration",
     "Place",
     "RequestSpec",
     "Selection",
+    "Sizing",
     "Zone",
 ]

@@ -41,7 +41,7 @@ class BuildRequest:
     def from_wire(cls, data: object, field: str = "request") -> BuildRequest:
         """:raises errors.InvalidInput: naming the field"""
         request = fields.parse(cls, data, field)
-        request = dataclasses.replace(request, flavor=_parse_flavor(request.flavor, f"{field}.flavor"))
+        request = dataclasses.replace(request, flavor=parse_flavor(request.flavor, f"{field}.flavor"))
         low = request.min_count or request.count or 1
         high = request.max_count or request.count or low
         if low > high:
@@ -63,7 +63,7 @@ class BuildRequest:
         return self.group or self.scheduler_hints.get("group") or ""
 
 
-def _parse_flavor(flavor: object, field: str) -> str | Flavor:
+def parse_flavor(flavor: object, field: str) -> str | Flavor:
     """A name or inline sizes; a union type would name pydantic's branches in the error."""
     return fields.parse(fields.Name, flavor, field) if isinstance(flavor, str) else Flavor.from_wire(flavor, field)
 

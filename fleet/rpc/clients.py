@@ -256,6 +256,60 @@ class ComputeTaskAPI(_API):
         self._call(context, "terminate_instances", instance_uuids=instance_uuids)
 
 
+class MigrationAPI(_API):
+    """Moves, as conductors and agents tell each other of them."""
+
+    topic = "conductor"
+    namespace = "migration"
+
+    def place_migration(self, context: RequestContext, migration_uuid: str, attempt: int) -> None:
+        self._cast(context, "place_migration", migration_uuid=migration_uuid, attempt=attempt)
+
+    def get_host_migrations(
+        self, context: RequestContext, host: str, instance_uuids: list[str] | None = None
+    ) -> list[dict[str, Any]]:
+        return self._call(context, "get_host_migrations", host=host, instance_uuids=instance_uuids)
+
+    def claim_migration(
+        self,
+        context: RequestContext,
+        migration_uuid: str,
+        attempt: int,
+        host: str,
+        node: str,
+        incarnation: str,
+        claim: dict[str, Any],
+    ) -> dict[str, Any]:
+        return self._call(
+            context,
+            "claim_migration",
+            migration_uuid=migration_uuid,
+            attempt=attempt,
+            host=host,
+            node=node,
+            incarnation=incarnation,
+            claim=claim,
+        )
+
+    def migration_done(
+        self, context: RequestContext, migration_uuid: str, attempt: int, host: str, status: str
+    ) -> dict[str, Any]:
+        arguments = {"migration_uuid": migration_uuid, "attempt": attempt, "host": host, "status": status}
+        return self._call(context, "migration_done", **arguments)
+
+    def migration_failed(
+        self,
+        context: RequestContext,
+        migration_uuid: str,
+        attempt: int,
+        host: str,
+        status: str,
+        failure: dict[str, Any],
+    ) -> dict[str, Any]:
+        arguments = {"migration_uuid": migration_uuid, "attempt": attempt, "host": host, "status": status}
+        return self._call(context, "migration_failed", failure=failure, **arguments)
+
+
 class OperatorAPI(_API):
     """Everything that the ``fleet`` command shows and sets; see the contract for methods and arguments."""
 
@@ -298,6 +352,10 @@ class ComputeAPI(_API):
 
     def terminate_instance(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         self._to(host).cast(context, "terminate_instance", instance_uuid=instance_uuid)
+
+    def advance_migration(self, context: RequestContext, host: str, instance_uuid: str) -> None:
+        """There is something to do for a move of the instance: the record says what."""
+        self._to(host).cast(context, "advance_migration", instance_uuid=instance_uuid)
 
     def describe_host(self, context: RequestContext, host: str) -> dict[str, Any]:
         """What the agent itself holds and runs. :raises oslo_messaging.MessageUndeliverable: nobody serves the host"""

@@ -8,6 +8,9 @@ from typing import Any
 from conductor_stub.build import Builder
 from conductor_stub.intake import Intake
 from conductor_stub.limits import Limits
+from conductor_stub.moves.mover import Mover
+from conductor_stub.moves.placing import Placer
+from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operator_api import OperatorAPI
 from conductor_stub.records import Records
 from conductor_stub.sweeper import Sweeper
@@ -17,13 +20,15 @@ from fleet.db.engine import Database
 from fleet.hardware.aliases import Aliases
 from fleet.objects import BuildRequest, Claimed, Instance
 from tests.clock import FakeClock
-from tests.functional.trio_fakes import FakeCompute, FakeNotifier, FakeScheduler, FakeTasks
+from tests.functional.trio_fakes import FakeCompute, FakeMoveTasks, FakeNotifier, FakeScheduler, FakeTasks
 
 INCARNATION = "life-one"
 
 
 class Conductor:
-    def __init__(self, database: Database, limits: Limits | None = None, aliases: Aliases | None = None) -> None:
+    def __init__(
+        self, database: Database, limits: Limits | None = None, aliases: Aliases | None = None, same_host: bool = False
+    ) -> None:
         self.database = database
         self.clock = FakeClock()
         self.limits = limits or Limits()
@@ -46,6 +51,18 @@ class Conductor:
         self.termination = Termination(database, self.compute, self.limits, self.clock)  # type: ignore[arg-type]
         self.records = Records(database, self.limits, clock=self.clock)
         self.sweeper = Sweeper(database, self.builder, self.termination, self.limits, self.clock)
+        self.moves = FakeMoveTasks()
+        placer = Placer(
+            database,
+            self.scheduler,  # type: ignore[arg-type]
+            self.compute,  # type: ignore[arg-type]
+            self.moves,  # type: ignore[arg-type]
+            self.limits,
+            same_host,
+            self.clock,
+        )
+        self.mover = Mover(database, placer, self.limits, aliases or {}, self.clock)
+        self.move_sweeper = MoveSweeper(database, placer, self.limits, self.clock)
         self.operator = OperatorAPI(database, self.limits.service_down_time_s, clock=self.clock)
 
     def add_host(self, host: str, memory_mb: int = 8000) -> None:

@@ -43,6 +43,7 @@ class FakeCompute:
     def __init__(self) -> None:
         self.builds: list[tuple[str, dict[str, Any]]] = []
         self.terminations: list[tuple[str, str]] = []
+        self.moves: list[tuple[str, str]] = []
         self.without_queue: set[str] = set()
 
     def build_and_run_instance(self, context: RequestContext, host: str, **build: Any) -> None:
@@ -52,6 +53,10 @@ class FakeCompute:
     def terminate_instance(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         self._check(host)
         self.terminations.append((host, instance_uuid))
+
+    def advance_migration(self, context: RequestContext, host: str, instance_uuid: str) -> None:
+        self._check(host)
+        self.moves.append((host, instance_uuid))
 
     def _check(self, host: str) -> None:
         if host in self.without_queue:
@@ -68,6 +73,23 @@ class FakeTasks:
         self.cast.append((context, instance_uuids, attempt))
 
     def deliver(self, work: Callable[[RequestContext, list[str], int], None]) -> int:
+        delivered = 0
+        while self.cast:
+            work(*self.cast.popleft())
+            delivered += 1
+        return delivered
+
+
+class FakeMoveTasks:
+    """The same for moves."""
+
+    def __init__(self) -> None:
+        self.cast: collections.deque[tuple[RequestContext, str, int]] = collections.deque()
+
+    def place_migration(self, context: RequestContext, migration_uuid: str, attempt: int) -> None:
+        self.cast.append((context, migration_uuid, attempt))
+
+    def deliver(self, work: Callable[[RequestContext, str, int], None]) -> int:
         delivered = 0
         while self.cast:
             work(*self.cast.popleft())

@@ -39,6 +39,7 @@ class Ledger:
     faults: Mapping[str, Sequence[Row]]
     groups: Mapping[str, Row]
     members: Mapping[str, Sequence[str]]
+    migrations: Sequence[Row] = ()
 
     @classmethod
     def read(cls, engine: sa.Engine) -> Ledger:
@@ -64,6 +65,7 @@ class Ledger:
                 requests={row["reservation_id"]: row for row in requests},
                 events=_by("instance_uuid", rows(f"SELECT * FROM instance_events {of_recent} ORDER BY id", **since)),
                 faults=_by("instance_uuid", rows(f"SELECT * FROM instance_faults {of_recent} ORDER BY id", **since)),
+                migrations=rows(f"SELECT * FROM migrations {of_recent} ORDER BY created_at", **since),
                 groups={row["uuid"]: row for row in rows("SELECT * FROM instance_groups")},
                 members={
                     group: [row["instance_uuid"] for row in of_group]
@@ -83,6 +85,11 @@ class Ledger:
     def on(self, node: Row) -> list[Row]:
         where = (node["host"], node["hypervisor_hostname"])
         return [row for row in self.instances if (row["host"], row["node"]) == where]
+
+    def held_on(self, node: Row) -> list[Row]:
+        """What moves hold there, beside the instances."""
+        where = (node["host"], node["hypervisor_hostname"])
+        return [row for row in self.migrations if (row["held_host"], row["held_node"]) == where]
 
     def spec(self, instance: Row) -> dict[str, Any]:
         """What the client asked for."""

@@ -19,6 +19,15 @@ _STATES = {
     ("building", "placing"),
     ("building", "spawning"),
     ("active", None),
+    ("active", "resize_prep"),
+    ("active", "resize_migrating"),
+    ("active", "resize_finish"),
+    ("active", "resize_reverting"),
+    ("active", "rebuilding"),
+    ("active", "rebuild_spawning"),
+    ("resized", None),
+    ("resized", "resize_confirming"),
+    ("resized", "resize_reverting"),
     ("error", None),
     ("deleted", None),
 }
@@ -28,7 +37,8 @@ def nothing_is_overcommitted(ledger: Ledger) -> Iterator[str]:
     """I1: claims are at most (total − reserved) × ratio."""
     for node in ledger.nodes:
         for resource, (total, used, reserved, ratio, claimed) in RESOURCES.items():
-            claims = max(node[used] - node[reserved], sum(row[claimed] for row in ledger.on(node)))
+            holders = [*ledger.on(node), *ledger.held_on(node)]
+            claims = max(node[used] - node[reserved], sum(row[claimed] for row in holders))
             most = (node[total] - node[reserved]) * node[ratio]
             if claims > most:
                 yield f"{node['host']}: claims of {resource} are {claims}, at most {most:.0f} are allowed"
@@ -62,16 +72,21 @@ def no_claim_without_a_live_instance(ledger: Ledger) -> Iterator[str]:
     """I4: what is deleted, in ERROR or not yet placed holds nothing."""
     for row in ledger.instances:
         holds = row["host"] is not None or any(row[claimed] for *_node, claimed in RESOURCES.values())
-        may_hold = not row["deleted"] and (row["vm_state"] == "active" or row["task_state"] in ("spawning", "deleting"))
+        settled = row["vm_state"] in ("active", "resized")
+        may_hold = not row["deleted"] and (settled or row["task_state"] in ("spawning", "deleting"))
         if holds and not may_hold:
             yield f"{row['uuid']} is {row['vm_state']}/{row['task_state']} and holds something on {row['host']}"
+    live = {row["uuid"] for row in ledger.live}
+    for move in ledger.migrations:
+        if move["held_host"] is not None and move["instance_uuid"] not in live:
+            yield f"the {move['migration_type']} of {move['instance_uuid']} holds something on {move['held_host']}"
 
 
 def usage_is_the_sum(ledger: Ledger) -> Iterator[str]:
-    """I5, the ledger's part: what a node has used is what it reserves and what its instances claim."""
+    """I5, the ledger's part: what a node has used is what it reserves and what its instances, and moves, claim."""
     for node in ledger.nodes:
         for resource, (_total, used, reserved, _ratio, claimed) in RESOURCES.items():
-            expected = node[reserved] + sum(row[claimed] for row in ledger.on(node))
+            expected = node[reserved] + sum(row[claimed] for row in [*ledger.on(node), *ledger.held_on(node)])
             if resource == "memory_mb":
                 expected += node["orphaned_memory_mb"]
             if node[used] != expected:

@@ -26,6 +26,8 @@ def guests_are_where_the_ledger_says(ledger: Ledger, guests: Guests) -> Iterator
     """I2: a guest on the host that its instance is on, and on no other."""
     for host in sorted({node["host"] for node in ledger.nodes} | set(guests)):
         mine = {row["uuid"] for row in ledger.live if row["host"] == host}
+        # The source of a resize keeps its guest, switched off, until it is confirmed.
+        mine |= {row["instance_uuid"] for row in ledger.migrations if row["held_host"] == host}
         there = set(guests.get(host, ()))
         for uuid in sorted(there - mine):
             yield f"{host}: the driver runs {uuid}, which the ledger has not there"

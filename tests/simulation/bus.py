@@ -169,7 +169,7 @@ class Sender:
 
 
 class _Timeouts:
-    rpc_response_timeout = long_rpc_timeout = CALL_TIMEOUT_S
+    rpc_response_timeout = long_rpc_timeout = report_interval = CALL_TIMEOUT_S
 
 
 def _copied(error: BaseException | None) -> Exception:

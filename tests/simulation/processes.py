@@ -18,21 +18,27 @@ from compute_agent.inventory import HostPolicy
 from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger, Patience
 from compute_agent.manager import ComputeManager
+from compute_agent.move import Mover as AgentMover
+from compute_agent.move_ledger import MoveLedger
 from compute_agent.notifications import Notifications
 from compute_agent.reporter import Reporter
 from conductor_stub.build import Builder
 from conductor_stub.intake import Intake
 from conductor_stub.limits import Limits
 from conductor_stub.manager import ComputeTaskManager, ConductorManager
+from conductor_stub.moves.manager import MigrationManager, OperatorMoves
+from conductor_stub.moves.mover import Mover
+from conductor_stub.moves.placing import Placer
+from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.records import Records
 from conductor_stub.sweeper import Sweeper
 from conductor_stub.termination import Termination
 from fleet import conf as fleet_conf
-from fleet import states
+from fleet import errors, states
 from fleet.context import RequestContext, new_context
 from fleet.db.feed import ChangeFeed
-from fleet.objects import Image, Instance
-from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, SchedulerAPI
+from fleet.objects import Flavor, Image, Instance
+from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
 from scheduler import conf as scheduler_conf
 from scheduler.filter_scheduler import FilterScheduler
 from scheduler.host_manager import HostManager
@@ -47,6 +53,7 @@ LIMITS = Limits(
     build_timeout_s=200,
     placing_timeout_s=30,
     spawn_timeout_s=60,
+    move_timeout_s=150,
     retry_interval_s=3,
     service_down_time_s=60,
 )
@@ -75,7 +82,9 @@ class Hypervisor(ComputeDriver):
         return {"vcpus": 8, "memory_mb": MEMORY_MB, "local_gb": 100, "numa_topology": None}
 
     def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
-        self.spawned[instance.uuid, instance.attempt] += 1
+        if instance.task_state == states.SPAWNING:
+            # An evacuated instance may be spawned again where its build once was.
+            self.spawned[instance.uuid, instance.attempt] += 1
         guest = {"uuid": instance.uuid, "memory_mb": instance.flavor.memory_mb, "node": self._host}
         self.guests[instance.uuid] = {**guest, "attempt": instance.attempt}
         hangs = self._world.happens(0.03)
@@ -83,6 +92,34 @@ class Hypervisor(ComputeDriver):
         if self._world.happens(0.1):
             del self.guests[instance.uuid]
             raise SpawnFailed("the hypervisor said no")
+
+    def migrate_disk_and_power_off(
+        self, context: RequestContext, instance: Instance, dest: str, flavor: Flavor
+    ) -> None:
+        self._work()
+        if instance.uuid not in self.guests:
+            raise errors.NotFound(kind="Guest", name=instance.uuid)
+        self.guests[instance.uuid]["switched_off"] = True
+
+    def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+        self._work()
+        self._run(instance)
+
+    def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
+        self._work()
+        if instance.uuid not in self.guests:
+            raise errors.NotFound(kind="Guest", name=instance.uuid)
+        self._run(instance)
+
+    def _work(self) -> None:
+        hangs = self._world.happens(0.03)
+        self._world.sleep(200.0 if hangs else self._world.chance.choice([0.0, 0.5, 3.0]))
+        if self._world.happens(0.1):
+            raise SpawnFailed("the hypervisor said no")
+
+    def _run(self, instance: Instance) -> None:
+        guest = {"uuid": instance.uuid, "memory_mb": instance.flavor.memory_mb, "node": self._host}
+        self.guests[instance.uuid] = {**guest, "attempt": instance.attempt}
 
     def destroy(self, context: RequestContext, instance_uuid: str) -> None:
         self._world.pause()
@@ -127,8 +164,25 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
     termination = Termination(database, compute, LIMITS, world.clock)
     records = Records(database, LIMITS, clock=world.clock)
     intake = Intake(database, builder, LIMITS, None, world.clock)
-    process.endpoints = [ConductorManager(records), ComputeTaskManager(intake, builder, termination)]
+    placer = Placer(
+        database,
+        bus.client(SchedulerAPI),
+        compute,
+        bus.client(MigrationAPI),
+        LIMITS,
+        same_host=True,
+        clock=world.clock,
+    )
+    mover = Mover(database, placer, LIMITS, clock=world.clock)
+    process.endpoints = [
+        ConductorManager(records),
+        ComputeTaskManager(intake, builder, termination),
+        OperatorMoves(mover),
+        MigrationManager(mover),
+    ]
     bus.serve(process, ["conductor"])
+    move_sweeper = MoveSweeper(database, placer, LIMITS, world.clock)
+    _every(world, process, SWEEP_S, "moves", move_sweeper.sweep)
     sweeper = Sweeper(database, builder, termination, LIMITS, world.clock)
     _every(world, process, SWEEP_S, "sweep", sweeper.sweep)
     return process
@@ -153,6 +207,7 @@ def start_agent(world: World, bus: Bus, hypervisor: Hypervisor, host_name: str, 
     patience = Patience(Pauses(world), world.seconds)  # type: ignore[arg-type]
     conductor = bus.client(ConductorAPI)
     ledger = Ledger(conductor, bus.client(ComputeTaskAPI), patience, claim_timeout_s=20)
+    moves = MoveLedger(bus.client(MigrationAPI), patience, limit_s=20)
 
     def superseded(_name: str, reason: str) -> None:
         world.log("%s was superseded: %s", incarnation, reason)
@@ -161,20 +216,26 @@ def start_agent(world: World, bus: Bus, hypervisor: Hypervisor, host_name: str, 
     host = Host(host_name, hypervisor, HostPolicy(ram_allocation_ratio=1.0), incarnation, superseded)
     lanes = Lanes(Executor(world, process), slots=2)
     process.endpoints = [
-        ComputeManager(host, ledger, AgentBuilder(host, ledger, Notifications(None), world.seconds, _no_threads), lanes)
+        ComputeManager(
+            host,
+            ledger,
+            AgentBuilder(host, ledger, Notifications(None), world.seconds, _no_threads),
+            AgentMover(host, moves, world.seconds, _no_threads),
+            lanes,
+        )
     ]
     reporter = Reporter(conductor, patience, [host], incarnation)
 
     def begin() -> None:
         reporter.register()
-        recovery.recover(new_context(), host, ledger)
+        recovery.recover(new_context(), host, ledger, moves)
         reports = reporter.audit()
         bus.serve(process, [f"compute.{host_name}"])
         reporter.send(reports)
         process.serving = True  # type: ignore[attr-defined]
         _every(world, process, HEARTBEAT_S, "heartbeat", reporter.heartbeat)
         _every(world, process, REPORT_S, "report", reporter.report)
-        _every(world, process, REPORT_S, "compare", lambda: comparison.compare([(host, lanes)], ledger))
+        _every(world, process, REPORT_S, "compare", lambda: comparison.compare([(host, lanes)], ledger, moves))
 
     world.spawn(process, "begin", begin)
     process.host = host  # type: ignore[attr-defined]

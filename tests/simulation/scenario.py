@@ -13,10 +13,11 @@ import oslo_messaging
 import sqlalchemy as sa
 from oslo_utils import uuidutils
 
+from compute_agent.host import Host
 from fleet import errors, states
 from fleet.context import new_context
-from fleet.db import groups, models
-from fleet.rpc.clients import ComputeTaskAPI
+from fleet.db import groups, models, services
+from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI
 from tests.simulation import invariants, processes
 from tests.simulation.bus import Bus
 from tests.simulation.database import SimulatedDatabase
@@ -35,7 +36,12 @@ _UNSETTLED = (
     .select_from(_INSTANCES)
     .where(sa.not_(_INSTANCES.c.deleted), _INSTANCES.c.task_state.is_not(None))
 )
-_PLACED = sa.select(_INSTANCES.c.uuid, _INSTANCES.c.host).where(sa.not_(_INSTANCES.c.deleted), _INSTANCES.c.host != "")
+_MIGRATIONS = models.migrations
+_PLACED = (
+    sa.select(_INSTANCES.c.uuid, _INSTANCES.c.host)
+    .where(sa.not_(_INSTANCES.c.deleted), _INSTANCES.c.host != "")
+    .union(sa.select(_MIGRATIONS.c.instance_uuid, _MIGRATIONS.c.held_host).where(_MIGRATIONS.c.held_host != ""))
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +70,7 @@ class Scenario:
         self._lives: collections.Counter[str] = collections.Counter()
         self._client = Process("client")
         self._calm_until = 0.0
+        self._forced: set[str] = set()
 
     def play(self) -> Verdict:
         """The same seed plays the same: names are drawn from it too."""
@@ -97,10 +104,18 @@ class Scenario:
             if world.happens(self._death):
                 self._die(world.chance.choice(sorted(self._processes)))
             if steps % 100 == 0:
-                wrong = invariants.at_any_moment(self._database, self._hypervisors)
+                wrong = invariants.at_any_moment(self._database, self._hypervisors, self._served())
                 if wrong:
                     return steps, wrong
         return steps, []
+
+    def _served(self) -> dict[str, Host]:
+        served = {name: self._processes[name] for name in HOSTS}
+        return {
+            name: process.host  # type: ignore[attr-defined]
+            for name, process in served.items()
+            if process.alive and getattr(process, "serving", False)
+        }
 
     def _healed(self, steps: int) -> bool:
         """Whether nothing is left that could still change anything."""
@@ -144,6 +159,8 @@ class Scenario:
         self._calm_until = self._world.seconds() + processes.HEARTBEAT_S
         self._world.log("calm")
         self._world.calm = True
+        for host in sorted(self._forced):
+            self._database.write(services.force_down, host, services.COMPUTE, False, self._world.now)
         for process in list(self._processes.values()):
             if not process.alive:
                 self._revive(process)
@@ -164,8 +181,31 @@ class Scenario:
                 if chance.random() < 0.4:
                     self._world.sleep(chance.choice([0.0, 0.3, 2.0]))
                     tasks.terminate_instances(new_context(), [self._any_instance()])
+                if chance.random() < 0.6:
+                    self._world.sleep(chance.choice([0.3, 3.0, 8.0]))
+                    self._move()
             except (oslo_messaging.MessagingTimeout, errors.FleetError) as trouble:
                 self._world.log("the client is told %r", trouble)
+
+    def _move(self) -> None:
+        """One instance is resized, and confirmed, reverted or left; or evacuated from a host that may well be alive."""
+        operator, chance, uuid = self._bus.client(OperatorAPI), self._world.chance, self._any_instance()
+        act = chance.choice(["resize", "resize", "evacuate"])
+        with self._database.engine.connect() as connection:
+            host = connection.execute(sa.select(_INSTANCES.c.host).where(_INSTANCES.c.uuid == uuid)).scalar_one()
+        if act == "resize":
+            flavor = {"vcpus": 1, "memory_mb": chance.choice([256, 1024, 1536])}
+            operator.call(new_context(), "resize_instance", name=uuid, flavor=flavor)
+            self._world.sleep(chance.choice([0.1, 4.0, 10.0]))
+            decision = chance.choice(["confirm_resize", "revert_resize", ""])
+            if decision:
+                operator.call(new_context(), decision, name=uuid)
+        elif host is not None:
+            operator.call(new_context(), "force_down", host=host, forced=True)
+            self._forced.add(host)
+            operator.call(new_context(), "evacuate_instance", name=uuid)
+            self._world.sleep(chance.choice([0.1, 4.0]))
+            operator.call(new_context(), "force_down", host=host, forced=False)
 
     def _any_instance(self) -> str:
         with self._database.engine.connect() as connection:
@@ -175,4 +215,6 @@ class Scenario:
     def _ended(self) -> dict[str, int]:
         with self._database.engine.connect() as connection:
             found = connection.execute(sa.select(models.instances.c.vm_state)).scalars()
-            return {state: count for state, count in collections.Counter(found).items() if state != states.BUILDING}
+            moved = connection.execute(sa.select(_MIGRATIONS.c.migration_type, _MIGRATIONS.c.status)).all()
+        ended = {state: count for state, count in collections.Counter(found).items() if state != states.BUILDING}
+        return {**ended, **collections.Counter(f"{kind} {status}" for kind, status in moved)}

@@ -23,6 +23,7 @@ from fleet.objects import Instance
 from fleet.rpc import server
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeAPI, SchedulerAPI
+from tests.fake_moves import FakeMoves
 from tests.fakes import FakeConductor
 from tests.unit.compute_agent import builders
 
@@ -32,7 +33,9 @@ LIMIT_S = 10.0
 class Endpoint:
     """Puts ``conductor`` behind a topic and tells of each call when it has been answered."""
 
-    def __init__(self, conductor: FakeConductor, answered: threading.Condition, namespace: str | None) -> None:
+    def __init__(
+        self, conductor: FakeConductor | FakeMoves, answered: threading.Condition, namespace: str | None
+    ) -> None:
         self.target = oslo_messaging.Target(version="1.0", namespace=namespace)
         self._conductor = conductor
         self._answered = answered
@@ -60,6 +63,7 @@ class World:
         self.conductor = FakeConductor()
         self._answered = threading.Condition()
         endpoints = [Endpoint(self.conductor, self._answered, namespace) for namespace in (None, "compute_task")]
+        endpoints.append(Endpoint(FakeMoves(), self._answered, "migration"))
         self._server = server.get_server(self.transport, "conductor", "one", endpoints)
         self._server.start()
         self._agents: list[Agent] = []

@@ -7,12 +7,13 @@ import inspect
 
 import pytest
 
-from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
+from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, MigrationAPI
+from tests.fake_moves import FakeMoves
 from tests.fakes import FakeConductor
 
 METHODS = [
     pytest.param(api, name, id=f"{api.__name__}.{name}")
-    for api in (ConductorAPI, ComputeTaskAPI)
+    for api in (ConductorAPI, ComputeTaskAPI, MigrationAPI)
     for name, _ in inspect.getmembers(api, inspect.isfunction)
     if not name.startswith("_")
 ]
@@ -21,4 +22,5 @@ METHODS = [
 @pytest.mark.parametrize(("api", "name"), METHODS)
 def test_same_signature(api: type, name: str) -> None:
     """Every call of the client exists with the same parameters."""
-    assert inspect.signature(getattr(api, name)) == inspect.signature(getattr(FakeConductor, name))
+    fake = FakeMoves if api is MigrationAPI else FakeConductor
+    assert inspect.signature(getattr(api, name)) == inspect.signature(getattr(fake, name))

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet server resize``, ``fleet server evacuate`` and ``fleet migration list``: instances on the move."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from fleet import move_states, states
+from fleet.cli import boot, command, connection, following
+
+COLUMNS = (
+    "uuid",
+    "instance_uuid",
+    "migration_type",
+    "status",
+    "source_compute",
+    "dest_compute",
+    "old_flavor",
+    "new_flavor",
+    "attempt",
+    "created_at",
+    "failure",
+)
+
+
+class _Move(command.Command):
+    """Options that all have, and how their end is waited for."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--wait", action="store_true", help="Wait for the end; exit status 1 if it is not a good one."
+        )
+        parser.add_argument(
+            "--timeout",
+            type=command.positive,
+            default=600,
+            metavar="SECONDS",
+            help="With --wait: how long. Default: 600.",
+        )
+        return parser
+
+    def follow(self, parsed_args: argparse.Namespace, accepted: Sequence[command.Record]) -> None:
+        """Say what was accepted, and with --wait what came of it. :raises connection.CommandFailed: not all went well"""
+        if not parsed_args.wait:
+            for each in accepted:
+                self._say(f"{each['instance_uuid']}: {each['migration_type']} is {each['status']}")
+            return
+        ended, late = following.moves(self.conductor, [each["uuid"] for each in accepted], parsed_args.timeout)
+        for each in ended:
+            self._say(outcome(each))
+        if late:
+            raise connection.CommandFailed(f"not over within {parsed_args.timeout} s: {len(late)} of {len(accepted)}")
+        bad = [each for each in ended if each["status"] == move_states.ERROR]
+        if bad:
+            raise connection.CommandFailed(f"{len(bad)} of {len(ended)} moves failed; the instances are as they were")
+
+    def _say(self, line: str) -> None:
+        print(line, file=self.app.stdout)
+
+
+class ResizeServer(_Move):
+    """Give an instance another flavor, on another host; then 'fleet server resize confirm' or 'revert' it."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("server", help="Name or uuid.")
+        boot.add_flavor(parser, required=True)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        asked = {"name": parsed_args.server, "flavor": parsed_args.flavor}
+        self.follow(parsed_args, [self.conductor.operator("resize_instance", **asked)])
+
+
+class ConfirmResize(_Move):
+    """Keep a resized instance as it is; what its former host has kept for it is given back."""
+
+    method = "confirm_resize"
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("server", help="Name or uuid.")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.follow(parsed_args, [self.conductor.operator(self.method, name=parsed_args.server)])
+
+
+class RevertResize(ConfirmResize):
+    """Bring a resized instance back to its former host and flavor."""
+
+    method = "revert_resize"
+
+
+class EvacuateServer(_Move):
+    """Build an instance anew elsewhere, or all of a host: for hosts that are down."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("server", nargs="?", help="Name or uuid.")
+        parser.add_argument("--host", help="All the instances that are ACTIVE on this host.")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        if bool(parsed_args.server) == bool(parsed_args.host):
+            raise connection.CommandFailed("name the instance to evacuate, or say --host HOST")
+        names = [parsed_args.server] if parsed_args.server else self._on(parsed_args.host)
+        self.follow(parsed_args, [self.conductor.operator("evacuate_instance", name=name) for name in names])
+
+    def _on(self, host: str) -> list[str]:
+        """:raises errors.NotFound: there is no such host"""
+        there = self.conductor.operator("show_host", name=host)["instances"]
+        left = [each for each in there if (each["vm_state"], each["task_state"]) != (states.ACTIVE, None)]
+        for each in left:
+            self._say(f"{each['uuid']}: left alone, it is {each['vm_state']} ({each['task_state'] or 'no task'})")
+        return [each["uuid"] for each in there if each not in left]
+
+
+class ListMigrations(command.Lister):
+    """List resizes and evacuations, the newest first."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--host", help="Only those to or from this host.")
+        parser.add_argument("--server", metavar="UUID", help="Only those of this instance.")
+        parser.add_argument("--status", help="Only those with this status, such as finished.")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        wanted = {"host": parsed_args.host, "instance_uuid": parsed_args.server, "status": parsed_args.status}
+        filters = {key: value for key, value in wanted.items() if value}
+        found = self.conductor.operator("list_migrations", filters=filters)
+        return command.table(COLUMNS, [{**each, "failure": why(each)} for each in found])
+
+
+def why(migration: command.Record) -> str:
+    """What stood in the way, in a sentence; "" for nothing."""
+    return (migration.get("failure") or {}).get("message") or ""
+
+
+def outcome(migration: command.Record) -> str:
+    """A move that has ended, in a line."""
+    where = f"{migration['source_compute']} → {migration['dest_compute'] or '-'}"
+    said = f"{migration['instance_uuid']}: {migration['migration_type']} {where} is {migration['status']}"
+    return f"{said}: {why(migration)}" if why(migration) else said
+
+
+def shown(migration: command.Record | None) -> dict[str, Any]:
+    """The last move of an instance, among what is shown of it; nothing of one that was never moved."""
+    return {} if migration is None else {"migration": outcome(migration).partition(": ")[2]}

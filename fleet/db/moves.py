@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Migration records: moves of instances from host to host, or from flavor to flavor (see ``fleet.move_states``)."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet import errors, move_states
+from fleet.db import instances, models
+from fleet.db.engine import Transaction
+from fleet.objects import Claimed, Holding, Migration, Sizing
+
+MIGRATIONS = models.migrations
+NOTHING_HELD: Mapping[str, Any] = {
+    "held_host": None,
+    "held_node": None,
+    "claimed_memory_mb": 0,
+    "claimed_disk_gb": 0,
+    "claimed_vcpus": 0,
+    "claimed_numa_topology": None,
+    "claimed_pci_devices": None,
+}
+_CLAIMED = ("memory_mb", "disk_gb", "vcpus", "numa_topology", "pci_devices")
+
+
+def find(connection: Transaction | sa.Connection, uuid: str) -> sa.Row | None:
+    return connection.execute(sa.select(MIGRATIONS).where(MIGRATIONS.c.uuid == uuid)).one_or_none()
+
+
+def lock(tx: Transaction, uuid: str) -> tuple[sa.Row, sa.Row]:
+    """The instance's row and the record, locked in this order. :raises errors.NotFound:"""
+    found = find(tx, uuid)
+    if found is None:
+        raise errors.NotFound(kind="Migration", name=uuid)
+    instance = instances.lock(tx, found.instance_uuid)
+    record = tx.execute(sa.select(MIGRATIONS).where(MIGRATIONS.c.uuid == uuid).with_for_update()).one()
+    return instance, record
+
+
+def of_instance(connection: Transaction | sa.Connection, instance_uuid: str, *where: Any) -> sa.Row | None:
+    """The record that is in progress, or holds something, for the instance: there is one at most."""
+    query = sa.select(MIGRATIONS).where(MIGRATIONS.c.instance_uuid == instance_uuid, _open(), *where)
+    return connection.execute(query).one_or_none()
+
+
+def of_host(
+    connection: sa.Connection, host: str, instance_uuids: Sequence[str] | None = None
+) -> list[tuple[sa.Row, sa.Row]]:
+    """Records that are in progress, or hold something, to and from ``host``, each with its instance's row."""
+    here = sa.or_(
+        MIGRATIONS.c.held_host == host,
+        sa.and_(
+            MIGRATIONS.c.status.in_(move_states.IN_PROGRESS),
+            sa.or_(MIGRATIONS.c.source_compute == host, MIGRATIONS.c.dest_compute == host),
+        ),
+    )
+    only = [] if instance_uuids is None else [MIGRATIONS.c.instance_uuid.in_(instance_uuids)]
+    records = connection.execute(sa.select(MIGRATIONS).where(here, *only)).all()
+    rows = instances.list_where(
+        connection, instances.INSTANCES.c.uuid.in_({record.instance_uuid for record in records})
+    )
+    by_uuid = {row.uuid: row for row in rows}
+    return [(by_uuid[each.instance_uuid], each) for each in records if each.instance_uuid in by_uuid]
+
+
+def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
+    """Records whose step is overdue, the most urgent first."""
+    overdue = (MIGRATIONS.c.status.in_(move_states.UNDER_WAY), MIGRATIONS.c.step_deadline <= now)
+    query = sa.select(MIGRATIONS).where(*overdue).order_by(MIGRATIONS.c.step_deadline).limit(limit)
+    return connection.execute(query).all()
+
+
+def list_all(connection: sa.Connection, *where: Any) -> Sequence[sa.Row]:
+    """Records, the newest first."""
+    query = sa.select(MIGRATIONS).where(*where).order_by(MIGRATIONS.c.created_at.desc(), MIGRATIONS.c.uuid)
+    return connection.execute(query).all()
+
+
+def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: Any) -> None:
+    """Of a record that is locked."""
+    tx.execute(MIGRATIONS.update().where(MIGRATIONS.c.uuid == uuid).values(updated_at=now, **values))
+
+
+def complete_evacuations(tx: Transaction, instance_uuid: str, host: str, now: datetime.datetime) -> None:
+    """The stale guest that an evacuated instance had left on ``host`` is gone: ``done → completed``."""
+    left = (MIGRATIONS.c.instance_uuid == instance_uuid, MIGRATIONS.c.source_compute == host)
+    done = (MIGRATIONS.c.migration_type == move_states.EVACUATION, MIGRATIONS.c.status == move_states.DONE)
+    tx.execute(MIGRATIONS.update().where(*left, *done).values(status=move_states.COMPLETED, updated_at=now))
+
+
+def claimed_by(row: sa.Row) -> dict[str, Any]:
+    """The columns of what an instance's row, or a record, claims."""
+    return {f"claimed_{name}": getattr(row, f"claimed_{name}") for name in _CLAIMED}
+
+
+def held(claim: Claimed, host: str, node: str) -> dict[str, Any]:
+    """The columns of a record that holds ``claim``."""
+    claimed = {f"claimed_{name}": getattr(claim, name) for name in _CLAIMED}
+    return {"held_host": host, "held_node": node, **claimed}
+
+
+def to_migration(instance: Any, record: Any, step_within_s: float | None = None) -> Migration:
+    """The value that travels."""
+    return Migration(
+        uuid=record.uuid,
+        instance=instances.to_instance(instance),
+        migration_type=record.migration_type,
+        status=record.status,
+        attempt=record.attempt,
+        source_compute=record.source_compute,
+        source_node=record.source_node,
+        dest_compute=record.dest_compute,
+        dest_node=record.dest_node,
+        old=Sizing.from_wire(record.old_spec),
+        new=Sizing.from_wire(record.new_spec),
+        limits=record.plan.get("limits"),
+        held=_holding(record),
+        failure=record.failure,
+        step_within_s=step_within_s,
+    )
+
+
+def _open() -> sa.ColumnElement[bool]:
+    return sa.or_(MIGRATIONS.c.status.in_(move_states.IN_PROGRESS), MIGRATIONS.c.held_host.is_not(None))
+
+
+def _holding(record: Any) -> Holding | None:
+    if record.held_host is None:
+        return None
+    claimed = Claimed(**{name: getattr(record, f"claimed_{name}") for name in _CLAIMED})
+    return Holding(record.instance_uuid, record.held_host, record.held_node, claimed)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A move of an instance, as the services pass it around: a snapshot of its record and of its instance's row."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fleet import move_states
+from fleet.objects import fields
+from fleet.objects.claimed import Claimed
+from fleet.objects.flavor import Flavor
+from fleet.objects.holding import Holding
+from fleet.objects.instance import Instance
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizing:
+    """A flavor, and what follows from it and the image."""
+
+    flavor: Flavor
+    numa_topology: dict[str, Any] | None = None
+    pci_requests: list[dict[str, Any]] | None = None
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "sizing") -> Sizing:
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def of(self, instance: Instance) -> Instance:
+        """``instance``, of this size."""
+        return dataclasses.replace(instance, **{name: getattr(self, name) for name in self.__dataclass_fields__})
+
+
+@dataclasses.dataclass(frozen=True)
+class Migration:
+    """``instance`` is as the ledger has it now; ``held`` what the record claims beside it. ``fleet.move_states``.
+
+    ``step_within_s``: how many seconds the host may take for the present step.
+    """
+
+    uuid: fields.Uuid
+    instance: Instance
+    migration_type: fields.Name
+    status: fields.Name
+    attempt: fields.Natural
+    source_compute: fields.Name
+    source_node: fields.Name
+    old: Sizing
+    new: Sizing
+    dest_compute: fields.Name | None = None
+    dest_node: fields.Name | None = None
+    limits: dict[str, Any] | None = None
+    held: Holding | None = None
+    failure: dict[str, Any] | None = None
+    step_within_s: fields.Finite | None = None
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "migration") -> Migration:
+        """:raises errors.InvalidInput: naming the field"""
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @property
+    def actor(self) -> str | None:
+        """The host that is to act now, if one is."""
+        return move_states.actor(self.migration_type, self.status, self.source_compute, self.dest_compute)
+
+    @property
+    def on_one_host(self) -> bool:
+        return self.source_compute == self.dest_compute
+
+    @property
+    def at_source(self) -> Instance:
+        """The instance as the source runs it."""
+        there = dataclasses.replace(self.instance, host=self.source_compute, node=self.source_node)
+        return self.old.of(there)
+
+    @property
+    def at_destination(self) -> Instance:
+        """The instance as the destination is to run it."""
+        there = dataclasses.replace(self.instance, host=self.dest_compute, node=self.dest_node)
+        return self.new.of(there)
+
+    def claim_on(self, host: str, node: str) -> Claimed | None:
+        """What the record holds there."""
+        held = self.held
+        return held.claimed if held is not None and (held.host, held.node) == (host, node) else None

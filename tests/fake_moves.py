@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of a conductor that moves are told to, in memory: the calls of ``MigrationAPI``.
+
+A record goes from status to status as ``fleet.move_states`` draws it; what it and the instance hold follows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from fleet import errors, move_states, states
+from fleet.context import RequestContext
+from fleet.objects import Claimed, Holding, Migration
+
+_NEXT = {
+    move_states.PRE_MIGRATING: move_states.POST_MIGRATING,
+    move_states.POST_MIGRATING: move_states.FINISHED,
+    move_states.CONFIRMING: move_states.CONFIRMED,
+    move_states.REVERTING: move_states.RESUMING,
+    move_states.RESUMING: move_states.REVERTED,
+}
+
+
+class FakeMoves:
+    """``records`` by migration uuid; ``told`` what hosts have said: (status, "done" or the failure's step)."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Migration] = {}
+        self.told: list[tuple[str, str]] = []
+        #: Called before the next answer: something else happens meanwhile.
+        self.meanwhile: Callable[[], None] = lambda: None
+        #: The next claim is refused with it.
+        self.refusal: errors.FleetError | None = None
+
+    def put(self, migration: Migration, **changes: Any) -> Migration:
+        self.records[migration.uuid] = dataclasses.replace(migration, **changes)
+        return self.records[migration.uuid]
+
+    def place_migration(self, context: RequestContext, migration_uuid: str, attempt: int) -> None:
+        raise NotImplementedError
+
+    def get_host_migrations(
+        self, context: RequestContext, host: str, instance_uuids: list[str] | None = None
+    ) -> list[dict[str, Any]]:
+        return [
+            each.to_wire()
+            for each in self.records.values()
+            if host in (each.source_compute, each.dest_compute)
+            and (instance_uuids is None or each.instance.uuid in instance_uuids)
+        ]
+
+    def claim_migration(
+        self,
+        context: RequestContext,
+        migration_uuid: str,
+        attempt: int,
+        host: str,
+        node: str,
+        incarnation: str,
+        claim: dict[str, Any],
+    ) -> dict[str, Any]:
+        self._interrupt()
+        if self.refusal is not None:
+            raise self.refusal
+        record = self.records[migration_uuid]
+        if (record.status, record.attempt) != (move_states.PREPARING, attempt):
+            raise errors.StaleBuild(instance_uuid=record.instance.uuid, attempt=attempt, reason=record.status)
+        held = Holding(record.instance.uuid, host, node, Claimed.from_wire(claim))
+        return self.put(record, status=move_states.PRE_MIGRATING, dest_node=node, held=held).to_wire()
+
+    def migration_done(
+        self, context: RequestContext, migration_uuid: str, attempt: int, host: str, status: str
+    ) -> dict[str, Any]:
+        self._interrupt()
+        record = self.records[migration_uuid]
+        self.told.append((status, "done"))
+        if (record.status, record.attempt, record.actor) == (status, attempt, host):
+            record = self._advance(record)
+        return record.to_wire()
+
+    def migration_failed(
+        self,
+        context: RequestContext,
+        migration_uuid: str,
+        attempt: int,
+        host: str,
+        status: str,
+        failure: dict[str, Any],
+    ) -> dict[str, Any]:
+        self._interrupt()
+        record = self.records[migration_uuid]
+        self.told.append((status, failure["step"]))
+        claimed = status in (move_states.PRE_MIGRATING, move_states.POST_MIGRATING)
+        if claimed and record.migration_type == move_states.RESIZE:
+            return self.put(record, status=move_states.REVERTING, failure=failure).to_wire()
+        return self.put(record, status=move_states.ERROR, failure=failure, held=None).to_wire()
+
+    def _advance(self, record: Migration) -> Migration:
+        if record.migration_type == move_states.EVACUATION:
+            return self.put(self._arrived(record), status=move_states.DONE, held=None)
+        if record.status == move_states.POST_MIGRATING:
+            record = self._arrived(record)
+        if record.status == move_states.REVERTING or _NEXT[record.status] in (move_states.CONFIRMED,):
+            record = dataclasses.replace(record, held=None)
+        return self.put(record, status=_NEXT[record.status])
+
+    @staticmethod
+    def _arrived(record: Migration) -> Migration:
+        """The instance and the record change places."""
+        before, held = record.instance, record.held
+        assert held is not None
+        assert held.claimed is not None
+        names = [field.name for field in dataclasses.fields(Claimed)]
+        kept = Claimed(**{name: getattr(before, f"claimed_{name}") for name in names})
+        claimed = {f"claimed_{name}": getattr(held.claimed, name) for name in names}
+        after = dataclasses.replace(record.new.of(before), host=held.host, node=held.node, vm_state=states.RESIZED)
+        instance = dataclasses.replace(after, **claimed)
+        return dataclasses.replace(record, instance=instance, held=Holding(before.uuid, before.host, before.node, kept))
+
+    def _interrupt(self) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()

@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves in the ledger: what each step leaves on both hosts, and that a no leaves the instance as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conductor_stub.transitions import Failure
+from fleet import errors, move_states, states
+from fleet.db.engine import Database
+from fleet.objects import Claimed, Migration
+from tests.functional.conductor import INCARNATION, Conductor, context
+from tests.functional.trio_fakes import no_valid_host
+
+LARGE = {"vcpus": 2, "memory_mb": 2048, "root_gb": 10, "name": "large"}
+SMALL_MB, LARGE_MB = 1024, 2048
+CLAIM = Claimed(memory_mb=LARGE_MB, disk_gb=10, vcpus=2)
+BOOM = Failure(step="finish", code="Boom", message="boom")
+
+
+class Stage:
+    """An active instance on ``h1``, and hosts to move it to; a host's part is played by hand."""
+
+    def __init__(self, database: Database, same_host: bool = False) -> None:
+        self.conductor = Conductor(database, same_host=same_host)
+        for host in ("h1", "h2", "h3"):
+            self.conductor.add_host(host)
+        self.uuid = self.conductor.place("h1")
+        self.conductor.claim(self.uuid, "h1")
+        self.conductor.finish(self.uuid, "h1")
+
+    @property
+    def mover(self):
+        return self.conductor.mover
+
+    def resize(self, *places: Any) -> None:
+        """Accept it and have it placed: the scheduler's answer is ``places``, the first and its alternates."""
+        self.mover.resize(context(), self.uuid, _flavor())
+        self._place(*places)
+
+    def evacuate(self, *places: Any) -> None:
+        self.go_down("h1")
+        self.mover.evacuate(context(), self.uuid)
+        self._place(*places)
+
+    def _place(self, *places: Any) -> None:
+        answer = [(places[0], places[1:])] if isinstance(places[0], str) else places[0]
+        self.conductor.scheduler.answers.append(answer)
+        self.work()
+
+    def work(self) -> None:
+        self.conductor.moves.deliver(self.mover.place)
+
+    def go_down(self, host: str) -> None:
+        """It is not heard of any more, the others are."""
+        self.conductor.clock.advance(self.conductor.limits.service_down_time_s + 1)
+        for other in {"h1", "h2", "h3"} - {host}:
+            self.conductor.records.report_state("fleet-compute", [other], INCARNATION)
+
+    def migration(self) -> dict[str, Any]:
+        return self.mover.migrations({"instance_uuid": self.uuid})[0]
+
+    def claim(self, host: str, claim: Claimed = CLAIM, attempt: int | None = None) -> Migration:
+        record = self.migration()
+        number = record["attempt"] if attempt is None else attempt
+        return self.mover.claim(context(), record["uuid"], number, host, host, INCARNATION, claim)
+
+    def done(self, host: str, status: str) -> str:
+        """``host`` says that its part of ``status`` is done; returns the status then."""
+        record = self.migration()
+        return self.mover.advance(context(), record["uuid"], record["attempt"], host, status).status
+
+    def fail(self, host: str, status: str) -> str:
+        record = self.migration()
+        return self.mover.fail(context(), record["uuid"], record["attempt"], host, status, BOOM).status
+
+    def until(self, status: str) -> None:
+        """A resize to h2, brought to ``status``."""
+        self.resize("h2", "h3")
+        if status == move_states.PREPARING:
+            return
+        self.claim("h2")
+        for host, step in (("h1", move_states.PRE_MIGRATING), ("h2", move_states.POST_MIGRATING)):
+            if status == step:
+                return
+            self.done(host, step)
+        if status == move_states.CONFIRMING:
+            self.mover.confirm(context(), self.uuid)
+        if status in (move_states.REVERTING, move_states.RESUMING):
+            self.mover.revert(context(), self.uuid)
+        if status == move_states.RESUMING:
+            self.done("h2", move_states.REVERTING)
+
+    def used(self) -> tuple[int, int, int]:
+        """Memory on h1, h2, h3."""
+        one, two, three = (self.conductor.memory_used(host) for host in ("h1", "h2", "h3"))
+        return one, two, three
+
+    def state(self) -> tuple[str, str | None, str | None]:
+        vm_state, task_state, _attempt, host = self.conductor.state(self.uuid)
+        return vm_state, task_state, host
+
+    def overdue(self) -> None:
+        """The present step takes too long, while both hosts live."""
+        self.conductor.clock.advance(self.conductor.limits.placing_timeout_s + 1)
+        self.conductor.records.report_state("fleet-compute", ["h1"], INCARNATION)
+        self.conductor.records.report_state("fleet-compute", ["h2"], INCARNATION)
+        self.conductor.records.report_state("fleet-compute", ["h3"], INCARNATION)
+        self.conductor.move_sweeper.sweep()
+
+
+def _flavor():
+    from fleet.objects import Flavor
+
+    return Flavor.from_wire(LARGE)
+
+
+@pytest.fixture
+def stage(database: Database) -> Stage:
+    return Stage(database)
+
+
+#: A resize from h1 to h2, step by step: the instance, and the memory held on h1, h2 and h3.
+STEPS = [
+    pytest.param(move_states.PREPARING, ("active", "resize_prep", "h1"), (SMALL_MB, 0, 0), id="nothing is held yet"),
+    pytest.param(
+        move_states.PRE_MIGRATING,
+        ("active", "resize_migrating", "h1"),
+        (SMALL_MB, LARGE_MB, 0),
+        id="incoming: new flavor",
+    ),
+    pytest.param(
+        move_states.POST_MIGRATING,
+        ("active", "resize_finish", "h1"),
+        (SMALL_MB, LARGE_MB, 0),
+        id="incoming, source off",
+    ),
+    pytest.param(
+        move_states.FINISHED, ("resized", None, "h2"), (SMALL_MB, LARGE_MB, 0), id="outgoing: old flavor for a revert"
+    ),
+    pytest.param(
+        move_states.CONFIRMING, ("resized", "resize_confirming", "h2"), (SMALL_MB, LARGE_MB, 0), id="confirming"
+    ),
+    pytest.param(move_states.REVERTING, ("resized", "resize_reverting", "h1"), (SMALL_MB, LARGE_MB, 0), id="reverting"),
+    pytest.param(move_states.RESUMING, ("resized", "resize_reverting", "h1"), (SMALL_MB, 0, 0), id="resuming"),
+]
+
+
+@pytest.mark.parametrize(("status", "instance", "used"), STEPS)
+def test_the_ledger_never_sells_what_a_move_may_need(stage: Stage, status: str, instance: Any, used: Any) -> None:
+    """At every step of a resize each host holds the flavor that may run there (spec/conductor-compute §6.3)."""
+    stage.until(status)
+    assert (status, instance, used) == (stage.migration()["status"], stage.state(), stage.used())
+
+
+@pytest.mark.parametrize(("status", "_instance", "used"), STEPS)
+def test_deleted_in_the_middle_of_a_move(stage: Stage, status: str, _instance: Any, used: Any) -> None:
+    """Both hosts are asked, each gives back what it held when it says so, and the row goes with the last."""
+    stage.until(status)
+    stage.conductor.termination.terminate(context(), [stage.uuid])
+    holders = [host for host, memory_mb in zip(("h1", "h2"), used, strict=False) if memory_mb]
+    assert [(host, stage.uuid) for host in holders] == stage.conductor.compute.terminations
+    with pytest.raises(errors.Conflict):
+        stage.mover.confirm(context(), stage.uuid)
+
+    for host in holders:
+        assert "deleted" != stage.state()[0]
+        stage.conductor.records.destroyed(context(), stage.uuid, host)
+
+    assert ("deleted", (0, 0, 0)) == (stage.state()[0], stage.used())
+    assert move_states.ERROR == stage.migration()["status"]
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected", "flavor", "used"),
+    [
+        pytest.param("confirm", ("active", None, "h2"), "large", (0, LARGE_MB, 0), id="confirmed: it stays"),
+        pytest.param("revert", ("active", None, "h1"), "", (SMALL_MB, 0, 0), id="reverted: it is as it was"),
+    ],
+)
+def test_a_resize_ends(stage: Stage, decision: str, expected: Any, flavor: str, used: Any) -> None:
+    """Each host says what it has done, some of it twice; what is left is held once."""
+    stage.until(move_states.FINISHED)
+    getattr(stage.mover, decision)(context(), stage.uuid)
+    if decision == "confirm":
+        assert move_states.CONFIRMED == stage.done("h1", move_states.CONFIRMING)
+    else:
+        assert move_states.RESUMING == stage.done("h2", move_states.REVERTING)
+        assert move_states.RESUMING == stage.done("h2", move_states.REVERTING)
+        assert move_states.REVERTED == stage.done("h1", move_states.RESUMING)
+    assert (expected, used) == (stage.state(), stage.used())
+    shown = stage.conductor.operator.show_instance(stage.uuid)
+    assert flavor == shown["instance"]["flavor"]["name"]
+    assert [] == shown["faults"]
+    with pytest.raises(errors.Conflict, match="no resize of it waits"):
+        stage.mover.revert(context(), stage.uuid)
+
+
+def test_a_resize_on_its_own_host_holds_both_flavors(database: Database) -> None:
+    """Where allow_resize_to_same_host lets it stay, the host holds the flavor that the instance is not in, too."""
+    stage = Stage(database, same_host=True)
+    stage.resize("h1")
+    stage.claim("h1")
+    for status in (move_states.PRE_MIGRATING, move_states.POST_MIGRATING):
+        assert (SMALL_MB + LARGE_MB, 0, 0) == stage.used()
+        stage.done("h1", status)
+    assert (("resized", None, "h1"), (SMALL_MB + LARGE_MB, 0, 0)) == (stage.state(), stage.used())
+    stage.mover.confirm(context(), stage.uuid)
+    stage.done("h1", move_states.CONFIRMING)
+    assert (("active", None, "h1"), (LARGE_MB, 0, 0)) == (stage.state(), stage.used())
+    (_spec, properties) = stage.conductor.scheduler.requests[-1]
+    assert "ignore_hosts" not in properties
+
+
+def test_the_scheduler_is_asked_for_the_new_flavor_elsewhere(stage: Stage) -> None:
+    """The same select_destinations as for builds: the new flavor, without the source."""
+    stage.resize("h2")
+    spec, properties = stage.conductor.scheduler.requests[-1]
+    assert (2048, 2048) == (spec["instance_type"]["memory_mb"], spec["instance_properties"]["memory_mb"])
+    assert [stage.uuid] == spec["instance_uuids"]
+    assert ["h1"] == properties["ignore_hosts"]
+    assert {"num_attempts": 1, "hosts": []} == properties["retry"]
+
+
+def test_a_late_repeated_or_foreign_word_changes_nothing(stage: Stage) -> None:
+    """Only the host whose turn it is, of this attempt and status, moves the record."""
+    stage.until(move_states.PRE_MIGRATING)
+    assert stage.claim("h2").status == move_states.PRE_MIGRATING
+    assert move_states.PRE_MIGRATING == stage.done("h2", move_states.PRE_MIGRATING)
+    assert move_states.PRE_MIGRATING == stage.done("h1", move_states.POST_MIGRATING)
+    with pytest.raises(errors.StaleBuild):
+        stage.claim("h3")
+    assert (SMALL_MB, LARGE_MB, 0) == stage.used()
+
+
+def test_no_valid_host_leaves_the_instance_as_it_was(stage: Stage) -> None:
+    """A refused move is an event and a reason, no ERROR and no fault; another may follow."""
+    stage.resize(no_valid_host())
+    assert (("active", None, "h1"), (SMALL_MB, 0, 0)) == (stage.state(), stage.used())
+    record = stage.migration()
+    assert (move_states.ERROR, "NoValidHost") == (record["status"], record["failure"]["error"])
+    shown = stage.conductor.operator.show_instance(stage.uuid)
+    assert [] == shown["faults"]
+    assert "NoValidHost" == shown["events"][-1]["result"]
+    stage.conductor.clock.advance(1)
+    stage.resize("h2")
+    assert move_states.PREPARING == stage.migration()["status"]
+
+
+def test_a_refused_claim_goes_to_the_alternate_then_to_the_scheduler_then_nowhere(stage: Stage) -> None:
+    """As for builds: alternates first, scheduler_max_attempts in all, tried hosts are told."""
+    stage.resize("h2", "h3")
+    assert move_states.PREPARING == stage.fail("h2", move_states.PREPARING)
+    assert [("h2", stage.uuid), ("h3", stage.uuid)] == stage.conductor.compute.moves
+    assert move_states.ACCEPTED == stage.fail("h3", move_states.PREPARING)
+    stage._place("h2")
+    assert [["h2", "h2"], ["h3", "h3"]] == stage.conductor.scheduler.requests[-1][1]["retry"]["hosts"]
+    assert move_states.ERROR == stage.fail("h2", move_states.PREPARING)
+    assert (("active", None, "h1"), (SMALL_MB, 0, 0)) == (stage.state(), stage.used())
+    assert "after 3 attempts: h2, h3, h2" in stage.migration()["failure"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("status", "host"),
+    [
+        pytest.param(move_states.PRE_MIGRATING, "h1", id="the source cannot switch it off"),
+        pytest.param(move_states.POST_MIGRATING, "h2", id="the destination cannot start it"),
+    ],
+)
+def test_a_failed_step_is_undone(stage: Stage, status: str, host: str) -> None:
+    """The destination lets go, then the source starts the guest again: ACTIVE where and as it was."""
+    stage.until(status)
+    assert move_states.REVERTING == stage.fail(host, status)
+    assert move_states.RESUMING == stage.done("h2", move_states.REVERTING)
+    assert move_states.ERROR == stage.done("h1", move_states.RESUMING)
+    assert (("active", None, "h1"), (SMALL_MB, 0, 0)) == (stage.state(), stage.used())
+    assert "boom" == stage.migration()["failure"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("status", "down", "expected", "told"),
+    [
+        pytest.param(move_states.PRE_MIGRATING, "h1", move_states.REVERTING, "h2", id="source lost before it is off"),
+        pytest.param(move_states.POST_MIGRATING, "h2", move_states.REVERTING, "h2", id="destination lost"),
+        pytest.param(move_states.CONFIRMING, "h1", move_states.CONFIRMED, None, id="a dead source is not waited for"),
+        pytest.param(move_states.REVERTING, "h2", move_states.RESUMING, "h1", id="nor a dead destination"),
+        pytest.param(move_states.RESUMING, "h1", move_states.REVERTED, None, id="the source will start it by itself"),
+    ],
+)
+def test_a_host_that_is_down_does_not_hold_a_move_up(
+    stage: Stage, status: str, down: str, expected: str, told: str | None
+) -> None:
+    """The sweeper goes on without it; when it comes back it finds out."""
+    stage.until(status)
+    stage.conductor.compute.moves.clear()
+    stage.go_down(down)
+    stage.conductor.move_sweeper.sweep()
+    assert expected == stage.migration()["status"]
+    assert [(told, stage.uuid)] * bool(told) == stage.conductor.compute.moves
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        pytest.param(move_states.PRE_MIGRATING, "h1", id="the source"),
+        pytest.param(move_states.POST_MIGRATING, "h2", id="the destination"),
+        pytest.param(move_states.REVERTING, "h2", id="the destination, to undo"),
+        pytest.param(move_states.RESUMING, "h1", id="the source, to start again"),
+        pytest.param(move_states.CONFIRMING, "h1", id="the source, to forget"),
+    ],
+)
+def test_a_lost_order_is_sent_again(stage: Stage, status: str, told: str) -> None:
+    """Whoever is to act is asked again, as long as it lives and there is time."""
+    stage.until(status)
+    stage.conductor.compute.moves.clear()
+    stage.overdue()
+    assert (status, [(told, stage.uuid)]) == (stage.migration()["status"], stage.conductor.compute.moves)
+
+
+def test_a_lost_hand_out_is_handed_out_again_until_the_deadline(stage: Stage) -> None:
+    """A move that no conductor takes up is offered again; in the end the instance is what it was."""
+    stage.mover.resize(context(), stage.uuid, _flavor())
+    stage.conductor.moves.cast.clear()
+    stage.overdue()
+    assert 1 == len(stage.conductor.moves.cast)
+    stage.conductor.clock.advance(stage.conductor.limits.move_timeout_s)
+    stage.conductor.move_sweeper.sweep()
+    record = stage.migration()
+    assert (move_states.ERROR, "MoveTimeout") == (record["status"], record["failure"]["error"])
+    assert ("active", None, "h1") == stage.state()
+
+
+def test_a_move_out_of_time_is_undone(stage: Stage) -> None:
+    """A destination that lives but never finishes has to let go."""
+    stage.until(move_states.POST_MIGRATING)
+    stage.conductor.clock.advance(stage.conductor.limits.move_timeout_s)
+    stage.overdue()
+    assert move_states.REVERTING == stage.migration()["status"]
+
+
+def test_an_evacuation(stage: Stage) -> None:
+    """The instance goes to a host that lives; the dead one's room is given back with it."""
+    stage.evacuate("h2")
+    assert ["h1"] == stage.conductor.scheduler.requests[-1][1]["ignore_hosts"]
+    assert ("active", "rebuilding", "h1") == stage.state()
+    stage.claim("h2", Claimed(memory_mb=SMALL_MB, disk_gb=10, vcpus=1))
+    assert (("active", "rebuild_spawning", "h1"), (SMALL_MB, SMALL_MB, 0)) == (stage.state(), stage.used())
+    assert move_states.DONE == stage.done("h2", move_states.PRE_MIGRATING)
+    assert (("active", None, "h2"), (0, SMALL_MB, 0)) == (stage.state(), stage.used())
+
+    stage.conductor.records.destroyed(context(), stage.uuid, "h1")
+    assert move_states.COMPLETED == stage.migration()["status"]
+    assert ("active", None, "h2") == stage.state()
+
+
+def test_an_evacuation_that_fails_tries_the_next_host(stage: Stage) -> None:
+    """A destination that cannot spawn gives its claim back; after the last one the instance is where it was."""
+    stage.evacuate("h2", "h3")
+    stage.claim("h2")
+    assert move_states.PREPARING == stage.fail("h2", move_states.PRE_MIGRATING)
+    assert (SMALL_MB, 0, 0) == stage.used()
+    stage.claim("h3")
+    stage.go_down("h3")
+    stage.conductor.move_sweeper.sweep()
+    assert (SMALL_MB, 0, 0) == stage.used()
+    stage._place(no_valid_host())
+    assert (move_states.ERROR, ("active", None, "h1")) == (stage.migration()["status"], stage.state())
+
+
+def test_only_a_host_that_is_down_is_evacuated(stage: Stage) -> None:
+    """What might still run there must not run twice: the error names the host."""
+    with pytest.raises(errors.Conflict, match="host h1, whose fleet-compute is up"):
+        stage.mover.evacuate(context(), stage.uuid)
+
+
+@pytest.mark.parametrize(
+    ("status", "match"),
+    [
+        pytest.param(move_states.PREPARING, "is ACTIVE .resize_prep., not ACTIVE: wait", id="one is under way"),
+        pytest.param(move_states.FINISHED, "is RESIZED, not ACTIVE: confirm or revert", id="one waits"),
+    ],
+)
+def test_one_move_at_a_time(stage: Stage, status: str, match: str) -> None:
+    """The error says what to do first."""
+    stage.until(status)
+    with pytest.raises(errors.Conflict, match=match):
+        stage.mover.resize(context(), stage.uuid, _flavor())
+
+
+def test_a_resize_to_the_present_flavor_is_refused(stage: Stage) -> None:
+    """Also after a resize the flavor that counts is the present one."""
+    stage.until(move_states.CONFIRMING)
+    stage.done("h1", move_states.CONFIRMING)
+    with pytest.raises(errors.InvalidInput, match="flavor"):
+        stage.mover.resize(context(), stage.uuid, _flavor())
+
+
+def test_a_group_counts_a_move_on_both_hosts(stage: Stage) -> None:
+    """Anti-affinity: neither the host that is left nor the one that is gone to takes another member meanwhile."""
+    conductor = stage.conductor
+    conductor.operator.create_group("apart", "anti-affinity", 1, None)
+    mine = conductor.place("h1", group="apart")
+    conductor.claim(mine, "h1")
+    conductor.finish(mine, "h1")
+    stage.uuid = mine
+    stage.resize("h2")
+    stage.claim("h2")
+    for host in ("h1", "h2"):
+        other = conductor.place(host, group="apart")
+        with pytest.raises(errors.GroupAffinityViolation):
+            conductor.claim(other, host)
+
+
+def test_agents_are_told_what_concerns_them(stage: Stage) -> None:
+    """Source and destination find the move, a third host does not; the comparison expects what it holds."""
+    stage.until(move_states.FINISHED)
+    assert [1, 1, 0] == [len(stage.mover.of_host(host, None)) for host in ("h1", "h2", "h3")]
+    (seen,) = stage.mover.of_host("h1", [stage.uuid])
+    claim = seen.claim_on("h1", "h1")
+    assert claim is not None
+    assert (SMALL_MB, LARGE_MB) == (claim.memory_mb, seen.instance.flavor.memory_mb)
+    held = {"h1": [stage.uuid], "h2": [stage.uuid], "h3": []}
+    assert {} == stage.conductor.records.compare_instances(held)
+    assert states.RESIZED == seen.instance.vm_state
