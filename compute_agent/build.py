@@ -24,9 +24,6 @@ from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
-CLAIM = "claim"
-
-
 #: Of the time that the conductor gives a spawn: this host is to be the one who says that it took too long.
 SPAWN_SHARE = 0.9
 
@@ -143,7 +140,7 @@ class Builder:
         try:
             return self._host.tracker(order.node)
         except errors.NotFound as unknown:
-            raise _Failed(CLAIM, unknown) from None
+            raise _Failed(states.CLAIM_STEP, unknown) from None
 
     def _attempt(self, context: RequestContext, order: BuildOrder, tracker: ResourceTracker) -> Instance:
         failpoints.hit("agent.claim.before")
@@ -165,7 +162,7 @@ class Builder:
         except errors.ComputeResourcesUnavailable as full:
             metrics.CLAIMS.labels("refused").inc()
             LOG.debug("Claim refused on node %s: %s", tracker.node, full.reason)
-            raise _Failed(CLAIM, full) from None
+            raise _Failed(states.CLAIM_STEP, full) from None
         metrics.CLAIMS.labels("held").inc()
         LOG.debug("Claim successful on node %s: %s", tracker.node, claim.resources)
         return claim
@@ -185,7 +182,7 @@ class Builder:
                 claim.claimed(),
             )
         except errors.GroupAffinityViolation as violation:
-            raise _Failed(CLAIM, violation) from None
+            raise _Failed(states.CLAIM_STEP, violation) from None
         except Unanswered:
             # The ledger may hold it, and then until the sweeper finds it; the next comparison tells.
             claim.keep()

@@ -11,7 +11,8 @@ import oslo_messaging
 import sqlalchemy as sa
 from oslo_log import log as logging
 
-from conductor_stub import faults, request_spec, transitions
+from conductor_stub import avoidance, faults, refusals, request_spec, transitions
+from conductor_stub.avoidance import Avoidance
 from conductor_stub.limits import Limits, step_deadline
 from conductor_stub.transitions import Failure, Next
 from fleet import errors, failpoints, states
@@ -58,32 +59,29 @@ class Builder:
         if not rows:
             LOG.debug("Nothing left to place of %d builds at attempt %d", len(uuids), attempt)
             return
-        for alike in self._alike(rows, attempt):
-            self._place(context, alike, attempt)
+        for alike, avoided in self._alike(rows):
+            self._place(context, alike, attempt, avoided)
 
-    def _alike(self, rows: Sequence[sa.Row], attempt: int) -> list[list[sa.Row]]:
-        """Those that may be asked for together: after a first attempt each has hosts that it was tried on in vain."""
-        if attempt == 1:
-            return [list(rows)]
-        alike: dict[frozenset[tuple[str, str]], list[sa.Row]] = collections.defaultdict(list)
-
-        def read(connection: sa.Connection) -> None:
-            alike.clear()
-            for row in rows:
-                tried = history.failed_attempts(connection, row.uuid)
-                alike[frozenset((each.host, each.node) for each in tried)].append(row)
-
-        self._database.read(read)
+    def _alike(self, rows: Sequence[sa.Row]) -> list[tuple[list[sa.Row], Avoidance]]:
+        """Those that may be asked for together, since they avoid the same hosts; at first all."""
+        vain: dict[str, list[sa.Row]] = collections.defaultdict(list)
+        for event in self._database.read(history.vain, [row.uuid for row in rows]):
+            vain[event.instance_uuid].append(event)
+        now = self._clock()
+        alike: dict[frozenset[avoidance.Place], tuple[list[sa.Row], Avoidance]] = {}
+        for row in rows:
+            avoided = Avoidance.of(vain[row.uuid], self._limits, now)
+            alike.setdefault(avoided.places, ([], avoided))[0].append(row)
         return list(alike.values())
 
-    def _place(self, context: RequestContext, rows: Sequence[sa.Row], attempt: int) -> None:
+    def _place(self, context: RequestContext, rows: Sequence[sa.Row], attempt: int, avoided: Avoidance) -> None:
         context = _context_of(context, rows[0], attempt)
-        properties = self._filter_properties(rows, attempt)
+        properties = self._filter_properties(rows, attempt, avoided)
         answer = self._ask(context, rows, properties)
         if isinstance(answer, _NOT_NOW):
-            self._put_back(rows, attempt, answer)
+            self._put_back(context, rows, attempt, answer)
         elif isinstance(answer, Exception):
-            self._fail(context, rows, attempt, answer)
+            self._refuse(context, rows, attempt, answer, avoided)
         else:
             for row, selection in zip(rows, answer, strict=True):
                 place = Place(selection.host, selection.nodename, selection.limits)
@@ -151,9 +149,10 @@ class Builder:
         if following.error is not None:
             self._notify_error(context, [row], following.error)
         elif following.place is not None:
-            properties = self._filter_properties([row], attempt)
+            ((_rows, avoided),) = self._alike([row])
+            properties = self._filter_properties([row], attempt, avoided)
             self._send(context, row, attempt, following.place, following.alternates, properties)
-        else:
+        elif not following.later:
             self.hand_out(context, [row.uuid], attempt)
 
     def hand_out(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
@@ -167,24 +166,16 @@ class Builder:
 
     def scheduling_request(self, rows: Sequence[Any]) -> dict[str, Any]:
         """What the scheduler would be asked for these instances of one request, as if none had been tried."""
-        return {"request_spec": _request_spec(rows), "filter_properties": self._filter_properties(rows, attempt=1)}
+        return {"request_spec": _request_spec(rows), "filter_properties": self._filter_properties(rows, 1, Avoidance())}
 
-    def _filter_properties(self, rows: Sequence[sa.Row], attempt: int) -> dict[str, Any]:
+    def _filter_properties(self, rows: Sequence[sa.Row], attempt: int, avoided: Avoidance) -> dict[str, Any]:
         row = rows[0]
         properties = request_spec.build_filter_properties(instances.spec_of(row))
-
-        def read(connection: sa.Connection) -> None:
-            tried = (
-                [(each.host, each.node) for each in history.failed_attempts(connection, row.uuid)]
-                if attempt > 1
-                else []
-            )
-            request_spec.populate_retry(properties, self._limits.max_attempts, attempt, tried)
-            if row.group_uuid:
-                group, members = groups.find(connection, row.group_uuid), groups.members(connection, row.group_uuid)
-                request_spec.setup_instance_group(properties, group, members, [each.uuid for each in rows])
-
-        self._database.read(read)
+        request_spec.populate_retry(properties, self._limits.max_attempts, attempt, avoided.tried)
+        request_spec.leave_alone(properties, [host for host, _node in avoided.left_alone])
+        if row.group_uuid:
+            group, members = self._database.read(_group, row.group_uuid)
+            request_spec.setup_instance_group(properties, group, members, [each.uuid for each in rows])
         return properties
 
     def _select(self, context: RequestContext, rows: Sequence[sa.Row], properties: dict[str, Any]) -> list[Selection]:
@@ -202,7 +193,7 @@ class Builder:
         alternates: Sequence[Place],
         properties: dict[str, Any],
     ) -> None:
-        """Cast one build to its host. An agent without a queue is a failed attempt, known at once."""
+        """Cast one build to its host. That an agent has no queue is known at once, and spends no attempt."""
         context = context.about(instance_uuid=row.uuid, attempt=attempt, host=place.host)
         failpoints.hit("conductor.cast.before")
         try:
@@ -221,7 +212,7 @@ class Builder:
             )
         except oslo_messaging.MessageUndeliverable:
             down = errors.ServiceDown(binary="fleet-compute", host=place.host, reason="it has no queue on the broker")
-            failure = Failure(step="cast", code="ServiceDown", message=down.message)
+            failure = Failure(step=states.CAST_STEP, code="ServiceDown", message=down.message)
             self.reschedule(context, row.uuid, attempt, place.host, place.nodename, failure, alternates)
         except oslo_messaging.MessagingException as lost:
             LOG.warning("Could not cast to host %s (%s); the sweeper will try again", place.host, lost)
@@ -229,17 +220,32 @@ class Builder:
 
     def _fail(self, context: RequestContext, rows: Sequence[sa.Row], attempt: int, error: Exception) -> None:
         uuids = [row.uuid for row in rows]
-        failed = self._database.write(transitions.fail_builds, uuids, attempt, error, context.request_id, self._clock())
+        failed = self._database.write(refusals.fail_builds, uuids, attempt, error, context.request_id, self._clock())
         self._notify_error(context, [row for row in rows if row.uuid in failed], error)
 
-    def _put_back(self, rows: Sequence[sa.Row], attempt: int, lost: Exception) -> None:
+    def _refuse(
+        self, context: RequestContext, rows: Sequence[sa.Row], attempt: int, refusal: Exception, avoided: Avoidance
+    ) -> None:
+        """The scheduler has found no host: that is the end of the builds, unless it may find one in a while."""
+        now, row = self._clock(), rows[0]
+        waits_since = self._database.read(refusals.waits_since, row.uuid)
+        again = refusals.ask_again_at(refusal, avoided.until, waits_since, row.deadline, self._limits, now)
+        if again is None:
+            self._fail(context, rows, attempt, refusal)
+            return
+        LOG.info("No host now, the scheduler is asked again in %.0f s: %s", (again - now).total_seconds(), refusal)
+        uuids = [row.uuid for row in rows]
+        self._database.write(refusals.put_back, uuids, attempt, refusal, again, context.request_id, now)
+
+    def _put_back(self, context: RequestContext, rows: Sequence[sa.Row], attempt: int, lost: Exception) -> None:
         """The scheduler did not answer; its answer may still come, and then finds the build moved on."""
         LOG.warning(
             "The scheduler cannot answer now (%s); %d builds will be tried again", type(lost).__name__, len(rows)
         )
         now = self._clock()
         retry_at = step_deadline(now, self._limits.retry_interval_s)
-        self._database.write(transitions.put_back, [row.uuid for row in rows], attempt, retry_at, now)
+        uuids = [row.uuid for row in rows]
+        self._database.write(refusals.put_back, uuids, attempt, None, retry_at, context.request_id, now)
 
     def _notify_error(self, context: RequestContext, rows: Sequence[sa.Row], error: Exception) -> None:
         """One line and one notification for every build that has ended in ERROR (spec/conductor-compute §3.5)."""
@@ -257,6 +263,10 @@ class Builder:
                 "instance_properties": {"uuid": row.uuid, "project_id": row.project_id},
             }
             self._notifier.error(context, "compute_task.build_instances", payload)
+
+
+def _group(connection: sa.Connection, uuid: str) -> tuple[Any, Sequence[sa.Row]]:
+    return groups.find(connection, uuid), groups.members(connection, uuid)
 
 
 def _request_spec(rows: Sequence[sa.Row]) -> dict[str, Any]:

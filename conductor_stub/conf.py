@@ -68,7 +68,26 @@ CONDUCTOR_OPTS = [
         "retry_interval",
         default=3,
         min=1,
-        help="Seconds until a build is handed out again after its scheduler did not answer or its message was lost.",
+        help="Seconds until a build is handed out again after its scheduler did not answer or its message was lost. Also "
+        "how long a host is left alone that has refused a build's claim, and a quarter of how long one whose agent had no "
+        "queue.",
+    ),
+    cfg.IntOpt(
+        "hosts_down_retry_time",
+        default=120,
+        min=0,
+        help="Seconds that a build waits for hosts that might take it and have fallen silent, before it ends in ERROR "
+        "with HOSTS_DOWN. After an outage of the broker or of the conductors all hosts look down until their agents are "
+        "heard of again. Set it to twice service_down_time or more. Hosts that are disabled or forced down are not waited "
+        "for; 0 waits for none.",
+    ),
+    cfg.IntOpt(
+        "claim_refusals",
+        default=10,
+        min=0,
+        help="How many refused claims of one build spend no attempt of scheduler_max_attempts: another build was faster, "
+        "and the next host is tried. Every further one spends an attempt, as the first does with 0. Raise it with the "
+        "number of schedulers that work at once on a nearly full fleet.",
     ),
 ]
 

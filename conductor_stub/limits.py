@@ -13,7 +13,7 @@ from fleet.clock import seconds
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Times in seconds."""
+    """Times in seconds; see the options of the same names."""
 
     max_attempts: int = 3
     build_timeout_s: float = 600
@@ -22,6 +22,8 @@ class Limits:
     move_timeout_s: float = 600
     retry_interval_s: float = 3
     service_down_time_s: float = 60
+    claim_refusals: int = 10
+    hosts_down_retry_time_s: float = 120
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Limits:
@@ -33,6 +35,8 @@ class Limits:
             move_timeout_s=conf.conductor.move_timeout,
             retry_interval_s=conf.conductor.retry_interval,
             service_down_time_s=conf.service_down_time,
+            claim_refusals=conf.conductor.claim_refusals,
+            hosts_down_retry_time_s=conf.conductor.hosts_down_retry_time,
         )
 
 

@@ -64,6 +64,12 @@ def populate_retry(
         filter_properties["retry"] = {"num_attempts": attempt, "hosts": [list(pair) for pair in tried]}
 
 
+def leave_alone(filter_properties: dict[str, Any], hosts: Sequence[str]) -> None:
+    """Ask for none of ``hosts`` this time; a host that is forced is asked for all the same."""
+    if hosts and not filter_properties.get("force_hosts") and not filter_properties.get("force_nodes"):
+        filter_properties["ignore_hosts"] = sorted({*filter_properties.get("ignore_hosts", ()), *hosts})
+
+
 def setup_instance_group(
     filter_properties: dict[str, Any], group: Any, members: Sequence[Any], own_uuids: Sequence[str]
 ) -> None:

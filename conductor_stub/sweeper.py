@@ -96,7 +96,7 @@ class Sweeper:
                 continue
             context = self._context(mine[0])
             LOG.warning(
-                "%d builds of %s were lost in step %s: handing them out again",
+                "%d builds of %s are overdue in step %s: handing them out again",
                 len(mine),
                 reservation_id,
                 mine[0].task_state,

@@ -6,15 +6,20 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
-from conductor_stub import faults, request_spec
+from conductor_stub import avoidance, faults, request_spec
+from conductor_stub.avoidance import Avoidance
 from conductor_stub.limits import Limits, step_deadline
 from fleet import errors, failpoints, states
 from fleet.db import history, instances, services
 from fleet.db.engine import Transaction
 from fleet.objects import Place
+
+#: In these a host has not tried the build, or not for long.
+_UNTRIED_STEPS = (states.QUEUE_STEP, states.CAST_STEP, states.CLAIM_STEP)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +39,14 @@ class Failure:
 
 @dataclasses.dataclass(frozen=True)
 class Next:
-    """What follows a failed attempt, as ``attempt``: ``place`` now, or the scheduler again, or (``error``) nothing."""
+    """What follows an order that came to nothing, as ``attempt``: ``place`` now, or the scheduler again (``later``: when
+    the sweeper finds it due), or (``error``) nothing."""
 
     row: sa.Row
     attempt: int
     place: Place | None = None
     alternates: tuple[Place, ...] = ()
+    later: bool = False
     error: Exception | None = None
 
 
@@ -60,6 +67,9 @@ def end_in_error(
     tried = faults.attempts(history.failed_attempts(tx, row.uuid))
     if tried:
         details["attempts"] = tried
+    came_back = [each for each in history.vain(tx, [row.uuid]) if each.event == history.HAND_BACK]
+    if came_back:
+        details["untried"] = faults.attempts(came_back)
     ended = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None}
     instances.leave_host(tx, row, ended, now, failed)
     history.add_fault(
@@ -73,29 +83,6 @@ def end_in_error(
         request_id=request_id,
         now=now,
     )
-
-
-@failpoints.commits("conductor.fail")
-def fail_builds(
-    tx: Transaction,
-    uuids: Sequence[str],
-    attempt: int,
-    error: Exception,
-    request_id: str | None,
-    now: datetime.datetime,
-) -> list[str]:
-    """No host for these builds: returns those that were still waiting for one, now in ERROR."""
-    failed = []
-    for uuid in uuids:
-        row = instances.lock(tx, uuid)
-        if _is_at(row, attempt, states.UNCLAIMED_STEPS):
-            name, _code, message, _details = faults.describe(error)
-            history.add_event(
-                tx, uuid, "schedule", now=now, attempt=attempt, result=name, message=message, request_id=request_id
-            )
-            end_in_error(tx, row, error, None, request_id, now)
-            failed.append(uuid)
-    return failed
 
 
 @failpoints.commits("conductor.reschedule")
@@ -113,26 +100,25 @@ def fail_attempt(
 ) -> Next | None:
     """Give the claim back and take the next alternate, or the scheduler, or ERROR; None when the build has moved on."""
     row = instances.lock(tx, uuid)
-    if not _is_at(row, attempt, (states.PLACING, states.SPAWNING)) or row.host not in (None, host):
+    if not is_at(row, attempt, (states.PLACING, states.SPAWNING)) or row.host not in (None, host):
         return None
-    if failure.step == states.QUEUE_STEP:
-        return _take_back(tx, row, host, failure, limits, request_id, now)
-    _record(tx, uuid, attempt, host, node, failure, request_id, now)
+    if failure.step in _UNTRIED_STEPS:
+        vain = history.vain(tx, [uuid])
+        avoided = Avoidance.of(vain, limits, now)
+        if failure.step == states.CLAIM_STEP and (host, node) in avoided.left_alone:
+            return None
+        if _is_untried(row, failure, vain, limits):
+            return _take_back(tx, row, host, node, failure, alternates, avoided, limits, request_id, now)
+        if failure.step != states.CLAIM_STEP:
+            return None  # the order has a twin that did come through
+    _record(tx, history.ATTEMPT, uuid, attempt, host, node, failure, request_id, now)
     tried = history.failed_attempts(tx, uuid)
     if attempt >= limits.max_attempts or not _may_retry(row, limits):
         error = _last_word(row, failure, tried, limits)
         end_in_error(tx, row, error, host, request_id, now, failure.counts)
         return Next(row, attempt, error=error)
-    places = _usable(tx, alternates, tried, limits, now)
-    step, allowed_s = (
-        (states.PLACING, limits.placing_timeout_s) if places else (states.SCHEDULING, limits.retry_interval_s)
-    )
-    values = {
-        "task_state": step,
-        "attempt": attempt + 1,
-        "step_deadline": step_deadline(now, allowed_s, row.deadline),
-    }
-    instances.leave_host(tx, row, values, now, failure.counts)
+    places = _usable(tx, alternates, Avoidance.of(history.vain(tx, [uuid]), limits, now), limits, now)
+    instances.leave_host(tx, row, {"attempt": attempt + 1, **_onward(row, places, limits, now)}, now, failure.counts)
     return Next(row, attempt + 1, places[0], places[1:]) if places else Next(row, attempt + 1)
 
 
@@ -149,47 +135,61 @@ def abort_build(
 ) -> bool:
     """End the build in ERROR without another attempt; whether it was still this host's to end."""
     row = instances.lock(tx, uuid)
-    if not _is_at(row, attempt, (states.PLACING, states.SPAWNING)) or row.host not in (None, host):
+    if not is_at(row, attempt, (states.PLACING, states.SPAWNING)) or row.host not in (None, host):
         return False
-    _record(tx, uuid, attempt, host, node, failure, request_id, now)
+    _record(tx, history.ATTEMPT, uuid, attempt, host, node, failure, request_id, now)
     aborted = errors.BuildAbort(instance_uuid=uuid, reason=failure.message)
     end_in_error(tx, row, aborted, host, request_id, now, failure.counts)
     return True
+
+
+def _is_untried(row: sa.Row, failure: Failure, vain: Sequence[sa.Row], limits: Limits) -> bool:
+    """Whether its host has not tried the build, so that no attempt is spent."""
+    if row.task_state != states.PLACING:
+        return False
+    if failure.step != states.CLAIM_STEP:
+        return True
+    races = avoidance.refused_claims(vain)
+    return failure.code in avoidance.RACES and races < limits.claim_refusals and _may_retry(row, limits)
 
 
 def _take_back(
     tx: Transaction,
     row: sa.Row,
     host: str,
+    node: str | None,
     failure: Failure,
+    alternates: Sequence[Place],
+    avoided: Avoidance,
     limits: Limits,
     request_id: str | None,
     now: datetime.datetime,
-) -> Next | None:
-    """A stopping agent has not begun it: nothing was tried, and no attempt is spent; the scheduler chooses anew."""
-    values = {
-        "task_state": states.SCHEDULING,
-        "step_deadline": step_deadline(now, limits.retry_interval_s, row.deadline),
-    }
-    if not instances.move(tx, row.uuid, attempt=row.attempt, steps=(states.PLACING,), values=values, now=now):
-        return None
-    history.add_event(
-        tx,
-        row.uuid,
-        "hand-back",
-        now=now,
-        attempt=row.attempt,
-        host=host,
-        result=failure.code,
-        message=failure.message,
-        step=failure.step,
-        request_id=request_id,
+) -> Next:
+    """An order that its host has not tried: to the next alternate, or to the scheduler, at the same attempt.
+
+    Whoever has no queue may be one of many: the scheduler is asked again only after a while, when it may know.
+    """
+    _record(tx, history.HAND_BACK, row.uuid, row.attempt, host, node, failure, request_id, now)
+    stopping = failure.step == states.QUEUE_STEP
+    left = [place for place in alternates if (place.host, place.nodename) != (host, node)]
+    places = () if stopping else _usable(tx, left, avoided, limits, now)
+    instances.leave_host(tx, row, _onward(row, places, limits, now), now)
+    if places:
+        return Next(row, row.attempt, places[0], places[1:])
+    return Next(row, row.attempt, later=failure.step == states.CAST_STEP)
+
+
+def _onward(row: sa.Row, places: Sequence[Place], limits: Limits, now: datetime.datetime) -> dict[str, Any]:
+    """The step of a build that goes on: to the first of ``places``, or to the scheduler."""
+    step, allowed_s = (
+        (states.PLACING, limits.placing_timeout_s) if places else (states.SCHEDULING, limits.retry_interval_s)
     )
-    return Next(row, row.attempt)
+    return {"task_state": step, "step_deadline": step_deadline(now, allowed_s, row.deadline)}
 
 
 def _record(
     tx: Transaction,
+    event: str,
     uuid: str,
     attempt: int,
     host: str,
@@ -198,11 +198,11 @@ def _record(
     request_id: str | None,
     now: datetime.datetime,
 ) -> None:
-    """What ``failed_attempts`` lists later."""
+    """What ``history.vain`` lists later."""
     history.add_event(
         tx,
         uuid,
-        history.ATTEMPT,
+        event,
         now=now,
         attempt=attempt,
         host=host,
@@ -215,22 +215,13 @@ def _record(
     )
 
 
-@failpoints.commits("conductor.put_back")
-def put_back(
-    tx: Transaction, uuids: Sequence[str], attempt: int, retry_at: datetime.datetime, now: datetime.datetime
-) -> None:
-    """``placing → scheduling``: the sweeper hands the builds out again at ``retry_at``."""
-    for uuid in uuids:
-        values = {"task_state": states.SCHEDULING, "step_deadline": retry_at}
-        instances.move(tx, uuid, attempt=attempt, steps=(states.PLACING,), values=values, now=now)
-
-
-def _is_at(row: sa.Row, attempt: int, steps: Sequence[str]) -> bool:
+def is_at(row: sa.Row, attempt: int, steps: Sequence[str]) -> bool:
+    """Whether the build is still in one of ``steps`` of ``attempt``."""
     return row.vm_state == states.BUILDING and row.task_state in steps and row.attempt == attempt
 
 
 def _may_retry(row: sa.Row, limits: Limits) -> bool:
-    return request_spec.may_retry(request_spec.build_filter_properties(row.spec), limits.max_attempts)
+    return request_spec.may_retry(request_spec.build_filter_properties(instances.spec_of(row)), limits.max_attempts)
 
 
 def _last_word(row: sa.Row, failure: Failure, tried: Sequence[sa.Row], limits: Limits) -> errors.FleetError:
@@ -242,10 +233,9 @@ def _last_word(row: sa.Row, failure: Failure, tried: Sequence[sa.Row], limits: L
 
 
 def _usable(
-    tx: Transaction, alternates: Sequence[Place], tried: Sequence[sa.Row], limits: Limits, now: datetime.datetime
+    tx: Transaction, alternates: Sequence[Place], avoided: Avoidance, limits: Limits, now: datetime.datetime
 ) -> tuple[Place, ...]:
-    """Those not tried yet whose agent is up and enabled: it is a while since the scheduler chose them."""
-    used = {(row.host, row.node) for row in tried}
-    left = [place for place in alternates if (place.host, place.nodename) not in used]
+    """Those not to be avoided whose agent is up and enabled: it is a while since the scheduler chose them."""
+    left = [place for place in alternates if (place.host, place.nodename) not in avoided.places]
     takes = services.taking_builds(tx, {place.host for place in left}, now, limits.service_down_time_s)
     return tuple(place for place in left if place.host in takes)

@@ -67,6 +67,8 @@ COMMON_OPTS = [
         min=1,
         deprecated_opts=[cfg.DeprecatedOpt("max_attempts", group="scheduler")],
         help="How many hosts are tried for one instance before it ends in ERROR. 1 turns rescheduling off. "
+        "A host that has not tried it does not count: its agent had no queue or was stopping, or refused the claim "
+        "(related: [conductor] claim_refusals). "
         "Every attempt, with its host and the reason of its failure, is listed by 'fleet server show'.",
     ),
     cfg.BoolOpt(

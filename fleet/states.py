@@ -8,12 +8,15 @@
                  ▼                                 │
                building/placing ───────────────────┘
                  │ the host claimed        ▲
-                 ▼                         │ refused or failed: attempt + 1, next alternate
+                 ▼                         │ failed: attempt + 1, next alternate
                building/spawning ──────────┘
                  │ the driver is done
                  ▼
                active/-                      any of these ──▶ error/-   (a fault says why)
                                              any of these ──▶ */deleting ──▶ deleted/-
+
+An order that its host has not tried (not begun, never arrived, claim refused) goes from ``placing`` to the next alternate
+or back to ``scheduling``, at the same attempt.
 
 Every move names the state and the attempt it expects; a late or repeated message finds the row moved on and does
 nothing. ``step_deadline`` is when the sweeper may act on the present step, ``deadline`` when the whole build must end.
@@ -47,6 +50,10 @@ REBUILD_SPAWNING: Final = "rebuild_spawning"
 
 #: What an order that a stopping agent has not begun names as its step.
 QUEUE_STEP: Final = "queue"
+#: What an order that found no queue of its host's agent names as its step.
+CAST_STEP: Final = "cast"
+#: What an attempt that its host had no room for names as its step.
+CLAIM_STEP: Final = "claim"
 #: What an attempt that failed in its driver names as its step.
 SPAWN_STEP: Final = "spawn"
 

@@ -16,6 +16,7 @@ def explanation(made: Decision) -> dict[str, Any]:
         "reason_code": None,
         "nearest": [],
         "dropped": {},
+        "silent": 0,
         "remarks": [],
         "state": None,
         **made.to_wire(),

@@ -12,6 +12,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy
+
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
 from scheduler import nearest
@@ -32,17 +34,22 @@ _SENTENCES = {
 
 @dataclasses.dataclass(frozen=True)
 class Refusal:
-    """``dropped``: how many hosts each filter was the first to drop, over all instances of the request."""
+    """``dropped``: how many hosts each filter was the first to drop, over all instances of the request.
+
+    ``silent``: how many of them are out of the running for nothing but their silence, and may be heard of again.
+    """
 
     code: Reason
     sentence: str
     nearest: Sequence[Miss] = ()
     dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    silent: int = 0
 
     def to_wire(self) -> dict[str, Any]:
         return {
             "reason_code": self.code.value,
             "dropped": dict(self.dropped),
+            "silent": self.silent,
             "nearest": [miss.to_wire() for miss in self.nearest],
         }
 
@@ -83,7 +90,16 @@ def of_drops(
     counts = ", ".join(f"{name} {number}" for name, number in dropped.items())
     told = f" Nearest: {misses[0].text}." if misses else ""
     sentence = f"There are not enough hosts available: {cause} (dropped by {counts}).{told}"
-    return Refusal(code, sentence, misses, dropped)
+    return Refusal(code, sentence, misses, dropped, _silent(hosts, judged))
+
+
+def _silent(hosts: Candidates, drops: Sequence[Drop]) -> int:
+    count = 0
+    for drop in drops:
+        if drop.by.reason is Reason.HOSTS_DOWN:
+            those = hosts.subset(drop.rows)
+            count += int(numpy.count_nonzero(~those.column("disabled") & ~those.column("forced_down")))
+    return count
 
 
 def dominant(judged: Sequence[Drop], measured: Measured) -> Reason:

@@ -21,6 +21,7 @@ FIELDS = (
     "placed",
     "filters",
     "dropped",
+    "silent",
     "nearest",
     "picks",
     "scores",

@@ -34,7 +34,7 @@ _TELLERS = {
     "fault": _CONDUCTOR,
 }
 #: An attempt that was lost in one of these: it was the conductor who noticed.
-_NOTICED = ("cast", *states.BUILD_STEPS)
+_NOTICED = (states.CAST_STEP, *states.BUILD_STEPS)
 
 
 class Trace(command.Lister):

@@ -17,6 +17,10 @@ FAULTS = models.instance_faults
 
 #: One host tried, whatever became of it.
 ATTEMPT = "attempt"
+#: An order came back, and the host has not tried the build: no attempt is spent.
+HAND_BACK = "hand-back"
+#: The scheduler found no host.
+SCHEDULE = "schedule"
 #: A host has claimed what the instance needs.
 CLAIM = "claim"
 SUCCESS = "success"
@@ -88,6 +92,20 @@ def events(connection: Transaction | sa.Connection, uuid: str) -> Sequence[sa.Ro
 
 def faults(connection: sa.Connection, uuid: str) -> Sequence[sa.Row]:
     return connection.execute(sa.select(FAULTS).where(FAULTS.c.instance_uuid == uuid).order_by(FAULTS.c.id)).all()
+
+
+def vain(connection: Transaction | sa.Connection, uuids: Sequence[str]) -> Sequence[sa.Row]:
+    """What was in vain for these instances, in order: failed attempts, and orders that came back untried."""
+    query = sa.select(EVENTS).where(
+        EVENTS.c.instance_uuid.in_(uuids),
+        sa.or_(sa.and_(EVENTS.c.event == ATTEMPT, EVENTS.c.result != SUCCESS), EVENTS.c.event == HAND_BACK),
+    )
+    return connection.execute(query.order_by(EVENTS.c.id)).all()
+
+
+def first(connection: Transaction | sa.Connection, uuid: str, event: str) -> sa.Row | None:
+    query = sa.select(EVENTS).where(EVENTS.c.instance_uuid == uuid, EVENTS.c.event == event)
+    return connection.execute(query.order_by(EVENTS.c.id).limit(1)).one_or_none()
 
 
 def failed_attempts(connection: Transaction | sa.Connection, uuid: str) -> Sequence[sa.Row]:

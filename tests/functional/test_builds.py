@@ -15,8 +15,7 @@ from fleet.objects import Place
 from tests.functional.conductor import INCARNATION, Conductor, context
 from tests.functional.trio_fakes import no_valid_host
 
-SHORT = "Free memory 1.00 MB < requested 1024 MB"
-REFUSED = Failure(step="claim", code="ComputeResourcesUnavailable", message=SHORT, duration_s=0.5)
+FAILED = Failure(step="spawn", code="SpawnFailed", message="The driver said no", duration_s=0.5)
 
 
 @pytest.fixture
@@ -31,8 +30,8 @@ def alternates(*hosts: str) -> list[Place]:
     return [Place(host, host, {}) for host in hosts]
 
 
-def refuse(conductor: Conductor, uuid: str, host: str, attempt: int, *others: str) -> None:
-    conductor.builder.reschedule(context(), uuid, attempt, host, host, REFUSED, alternates(*others))
+def fail(conductor: Conductor, uuid: str, host: str, attempt: int, *others: str) -> None:
+    conductor.builder.reschedule(context(), uuid, attempt, host, host, FAILED, alternates(*others))
 
 
 def test_a_build_goes_once_round(conductor: Conductor) -> None:
@@ -106,10 +105,10 @@ def test_no_valid_host_ends_every_instance_with_the_counts(conductor: Conductor)
     assert [event for event, _payload in conductor.notifier.errors] == ["compute_task.build_instances"] * 2
 
 
-def test_a_refused_claim_goes_to_the_alternate_without_asking_again(conductor: Conductor) -> None:
+def test_a_failed_attempt_goes_to_the_alternate_without_asking_again(conductor: Conductor) -> None:
     """The next alternate is tried at the next attempt; the scheduler is not asked."""
     uuid = conductor.place("h1", "h2")
-    refuse(conductor, uuid, "h1", 1, "h2")
+    fail(conductor, uuid, "h1", 1, "h2")
 
     assert conductor.state(uuid) == ("building", "placing", 2, None)
     assert [(host, build["attempt"]) for host, build in conductor.compute.builds] == [("h1", 1), ("h2", 2)]
@@ -121,7 +120,7 @@ def test_without_alternates_the_scheduler_is_asked_again(conductor: Conductor) -
     """It is told which hosts were tried."""
     uuid = conductor.place("h1")
     conductor.scheduler.answers.append([("h2", ())])
-    refuse(conductor, uuid, "h1", 1)
+    fail(conductor, uuid, "h1", 1)
     conductor.work()
 
     assert conductor.scheduler.requests[1][1]["retry"] == {"num_attempts": 2, "hosts": [["h1", "h1"]]}
@@ -134,7 +133,7 @@ def test_a_failed_spawn_gives_the_claim_back(conductor: Conductor) -> None:
     conductor.claim(uuid, "h1")
     assert conductor.memory_used("h1") == 1024
 
-    refuse(conductor, uuid, "h1", 1, "h2")
+    fail(conductor, uuid, "h1", 1, "h2")
 
     assert conductor.memory_used("h1") == 0
     assert conductor.state(uuid) == ("building", "placing", 2, None)
@@ -143,16 +142,16 @@ def test_a_failed_spawn_gives_the_claim_back(conductor: Conductor) -> None:
 def test_every_attempt_is_listed_when_none_is_left(conductor: Conductor) -> None:
     """After scheduler_max_attempts hosts the build ends, and its fault names each of them with the reason."""
     uuid = conductor.place("h1", "h2", "h3")
-    refuse(conductor, uuid, "h1", 1, "h2", "h3")
-    refuse(conductor, uuid, "h2", 2, "h3")
-    refuse(conductor, uuid, "h3", 3)
+    fail(conductor, uuid, "h1", 1, "h2", "h3")
+    fail(conductor, uuid, "h2", 2, "h3")
+    fail(conductor, uuid, "h3", 3)
 
     assert conductor.state(uuid) == ("error", None, 3, None)
     (fault,) = conductor.faults(uuid)
     assert fault["error"] == "MaxRetriesExceeded"
     tried = [(each["attempt"], each["host"], each["step"], each["reason"]) for each in fault["details"]["attempts"]]
-    assert tried == [(number, f"h{number}", "claim", REFUSED.message) for number in (1, 2, 3)]
-    assert f"attempt 2 on h2 in step claim after 0.5 s: {REFUSED.message}; attempt 3 on h3" in fault["message"]
+    assert tried == [(number, f"h{number}", "spawn", FAILED.message) for number in (1, 2, 3)]
+    assert f"attempt 2 on h2 in step spawn after 0.5 s: {FAILED.message}; attempt 3 on h3" in fault["message"]
 
 
 FAILURES = [
@@ -211,9 +210,9 @@ def test_the_statistics_of_a_host_follow_its_instances(conductor: Conductor) -> 
 
 
 def test_each_step_of_a_build_is_an_event(conductor: Conductor) -> None:
-    """Accepted, refused by one host, claimed and built by the next, asked to go, gone."""
+    """Accepted, failed on one host, claimed and built by the next, asked to go, gone."""
     uuid = conductor.place("h1", "h2")
-    refuse(conductor, uuid, "h1", 1, "h2")
+    fail(conductor, uuid, "h1", 1, "h2")
     conductor.claim(uuid, "h2", attempt=2)
     conductor.finish(uuid, "h2", attempt=2)
     for _again in range(2):
@@ -222,7 +221,7 @@ def test_each_step_of_a_build_is_an_event(conductor: Conductor) -> None:
     events = conductor.operator.show_instance(uuid)["events"]
     assert [
         ("create", 0, None, None, "success"),
-        ("attempt", 1, "h1", "claim", "ComputeResourcesUnavailable"),
+        ("attempt", 1, "h1", "spawn", "SpawnFailed"),
         ("claim", 2, "h2", None, "success"),
         ("attempt", 2, "h2", None, "success"),
         ("terminate", 2, "h2", None, "success"),
@@ -230,44 +229,13 @@ def test_each_step_of_a_build_is_an_event(conductor: Conductor) -> None:
     ] == [(each["event"], each["attempt"], each["host"], each["step"], each["result"]) for each in events]
 
 
-def test_a_build_that_a_stopping_agent_has_not_begun_spends_no_attempt(conductor: Conductor) -> None:
-    """However often: it waits for the scheduler again at once, at the same attempt; a late word about it is ignored."""
-    stopped = Failure(step="queue", code="AgentStopping", message="The agent of h1 stopped")
-    uuid = conductor.place("h1", "h2")
-    for _agent in range(4):
-        conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", stopped, alternates("h2"))
-        conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", stopped, alternates("h2"))
-        assert ("building", "scheduling", 1, None) == conductor.state(uuid)
-        conductor.scheduler.answers.append([("h3", ())])
-        conductor.work()
-    conductor.claim(uuid, "h3")
-    conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", stopped, alternates("h2"))
-    assert ("building", "spawning", 1, "h3") == conductor.state(uuid)
-    events = [each["event"] for each in conductor.operator.show_instance(uuid)["events"]]
-    assert ["create", *["hand-back"] * 4, "claim"] == events
-
-
 def test_a_forced_host_is_not_retried(conductor: Conductor) -> None:
     """A request for one host ends when that host says no."""
     uuid = conductor.place("h1", "h2", availability_zone="nova:h1")
-    refuse(conductor, uuid, "h1", 1, "h2")
+    fail(conductor, uuid, "h1", 1, "h2")
 
     assert conductor.state(uuid) == ("error", None, 1, None)
-    assert REFUSED.message in conductor.faults(uuid)[0]["message"]
-
-
-def test_a_host_without_a_queue_is_passed_over_at_once(conductor: Conductor) -> None:
-    """An agent that is gone is a failed attempt, not a timeout."""
-    conductor.compute.without_queue.add("h1")
-    uuid = conductor.place("h1", "h2")
-
-    assert [host for host, _build in conductor.compute.builds] == ["h2"]
-    assert conductor.state(uuid) == ("building", "placing", 2, None)
-    events = conductor.operator.show_instance(uuid)["events"]
-    assert [(each["event"], each["host"], each["result"]) for each in events] == [
-        ("create", None, "success"),
-        ("attempt", "h1", "ServiceDown"),
-    ]
+    assert FAILED.message in conductor.faults(uuid)[0]["message"]
 
 
 UNUSABLE = [
@@ -282,7 +250,7 @@ def test_an_alternate_that_takes_no_builds_is_passed_over(conductor: Conductor, 
     uuid = conductor.place("h1", "h2", "h3")
     lose(conductor)
     conductor.records.report_state("fleet-compute", ["h3"], INCARNATION)
-    refuse(conductor, uuid, "h1", 1, "h2", "h3")
+    fail(conductor, uuid, "h1", 1, "h2", "h3")
 
     assert [(host, build["attempt"]) for host, build in conductor.compute.builds] == [("h1", 1), ("h3", 2)]
 
@@ -411,8 +379,8 @@ def test_each_build_avoids_the_hosts_it_was_tried_on(conductor: Conductor) -> No
     conductor.scheduler.answers.append([("h1", ()), ("h2", ())])
     first, second = conductor.create(count=2)
     conductor.work()
-    refuse(conductor, first, "h1", 1)
-    refuse(conductor, second, "h2", 1)
+    fail(conductor, first, "h1", 1)
+    fail(conductor, second, "h2", 1)
     conductor.tasks.cast.clear()
     conductor.clock.advance(conductor.limits.retry_interval_s)
     conductor.sweeper.sweep()

@@ -8,6 +8,7 @@ import pytest
 
 from conductor_stub.announcements import Announcements
 from conductor_stub.dry_run import DryRun
+from conductor_stub.limits import Limits
 from conductor_stub.transitions import Failure
 from fleet import errors
 from fleet.db import feed
@@ -106,10 +107,11 @@ def test_a_lost_announcement_is_no_failure(conductor: Conductor, database: Datab
     assert "they will read it" in caplog.text
 
 
-def test_the_fault_of_refused_claims(conductor: Conductor) -> None:
-    """It is in the ledger, beside the attempts."""
-    conductor.add_host("h2")
-    conductor.add_host("h3")
+def test_the_fault_of_refused_claims(database: Database) -> None:
+    """It is in the ledger, beside the attempts, where each refusal spends one."""
+    conductor = Conductor(database, Limits(claim_refusals=0))
+    for host in ("h1", "h2", "h3"):
+        conductor.add_host(host)
     uuid = conductor.place("h1", "h2", "h3")
     refused = Failure(step="claim", code="ComputeResourcesUnavailable", message="full")
     for attempt, host in enumerate(("h1", "h2", "h3"), 1):

@@ -91,19 +91,15 @@ def queue_deleted(world: World, chance: random.Random) -> None:
 
 
 def agent_queue_missing(world: World, chance: random.Random) -> None:
-    """An agent has died: its queues are gone with it, and no build waits for it. Who was sent to it thrice is told so."""
+    """An agent has died: its queues are gone with it, and all builds go to others, without waiting for it."""
     world.trio.kill("agent-a")
     began = time.monotonic()
     uuids = world.boot_until_told(6)
     world.until(lambda: not world.unsettled(), timeout_s=40)
     took = time.monotonic() - began
     world.trio.restart("agent-a")
-    ledger = world.ledger()
     assert took < 10, f"builds took {took:.0f} s although the missing queues are known at once"
-    assert world.count("active") >= len(uuids) / 2
-    for row in world.builds():
-        if row["vm_state"] == "error":
-            assert ledger.faults[row["uuid"]][-1]["details"]["reason_code"] == "HOSTS_DOWN"
+    assert world.count("active") == len(uuids)
 
 
 SCENARIOS = [

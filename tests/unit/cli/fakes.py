@@ -93,6 +93,7 @@ EXPLANATION = {
     "placed": 1,
     "filters": [{"name": "RamFilter", "start": 2, "end": 1}],
     "dropped": {},
+    "silent": 0,
     "nearest": [],
     "picks": [{"instance_uuid": "u", "host": "h1", "nodename": "n1", "weight": 1.5, "limits": {}, "alternates": []}],
     "scores": [

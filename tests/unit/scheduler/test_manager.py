@@ -317,8 +317,8 @@ def explained(scheduler, asked, **options):
 
 
 KEYS = {
-    "summary", "reason_code", "reason", "requested", "considered", "placed", "filters", "dropped", "nearest", "picks",
-    "scores", "remarks", "state",
+    "summary", "reason_code", "reason", "requested", "considered", "placed", "filters", "dropped", "silent", "nearest",
+    "picks", "scores", "remarks", "state",
 }  # fmt: skip
 
 
@@ -534,7 +534,7 @@ def test_chance_scheduler_refuses_as_others_do(name, nodes, ignored, code, consi
     assert isinstance(refusal, errors.NoValidHost)
     state = {"generation": 1, "age_s": 0.0, "stale": False}
     expected = {"requested": 1, "considered": considered, "placed": 0, "filters": [], "state": state,
-                "reason_code": code, "dropped": {}, "nearest": []}  # fmt: skip
+                "reason_code": code, "dropped": {}, "silent": 0, "nearest": []}  # fmt: skip
     assert expected == refusal.details, name
 
 

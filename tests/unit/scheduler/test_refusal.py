@@ -101,6 +101,20 @@ def test_one_reason_is_dominant(name, nodes, asked, known, code):
     assert code.value == made.to_wire()["reason_code"]
 
 
+SILENT = [
+    ("not heard of for long", [Service("a", last_seen_up=None), Service("b", last_seen_up=None)], 2),
+    ("one of them disabled", [Service("a", last_seen_up=None, disabled=True), Service("b", last_seen_up=None)], 1),
+    ("forced down or disabled", [Service("a", forced_down=True), Service("b", disabled=True)], 0),
+]
+
+
+@pytest.mark.parametrize(("name", "services", "expected"), SILENT)
+def test_hosts_that_may_be_heard_of_again_are_counted(name, services, expected):
+    """What an operator has decided is not silence, whether or not the host speaks."""
+    made = refused([node("a"), node("b")], request(), services=services)
+    assert (expected, "HOSTS_DOWN") == (made.to_wire()["silent"], made.to_wire()["reason_code"]), name
+
+
 def test_the_numbers_of_the_nearest():
     """The hosts that lack the smallest part come first, each with limit, used and asked of what it lacks."""
     nodes = [node("far", memory_mb=4096, memory_mb_used=4000), node("near", memory_mb=96000, memory_mb_used=93952)]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What follows when the scheduler has no host for a build: ERROR, or another question in a while."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from conductor_stub import faults, transitions
+from conductor_stub.limits import Limits
+from fleet import errors, failpoints, states
+from fleet.clock import seconds
+from fleet.db import history, instances
+from fleet.db.engine import Transaction
+from fleet.reasons import Reason
+
+
+def ask_again_at(
+    refusal: Exception,
+    avoided_until: datetime.datetime | None,
+    waits_since: datetime.datetime | None,
+    deadline: datetime.datetime | None,
+    limits: Limits,
+    now: datetime.datetime,
+) -> datetime.datetime | None:
+    """When the scheduler is to be asked again, or None: its refusal is the last word.
+
+    It is not while a host is avoided only for a while, nor while hosts are silent that may be heard of again.
+
+    :param waits_since: when it first said so of silent hosts
+    :param deadline: of the build; its last moments are left for saying what was really in the way
+    """
+    if not isinstance(refusal, errors.NoValidHost):
+        return None
+    retry = seconds(limits.retry_interval_s)
+    again = avoided_until
+    if again is None and refusal.reason_code is Reason.HOSTS_DOWN and refusal.details.get("silent"):
+        waits_until = (waits_since or now) + seconds(limits.hosts_down_retry_time_s)
+        again = now + retry if now + retry <= waits_until else None
+    if again is None or (deadline is not None and again + 2 * retry > deadline):
+        return None
+    return again
+
+
+@failpoints.commits("conductor.fail")
+def fail_builds(
+    tx: Transaction,
+    uuids: Sequence[str],
+    attempt: int,
+    error: Exception,
+    request_id: str | None,
+    now: datetime.datetime,
+) -> list[str]:
+    """No host for these builds: returns those that were still waiting for one, now in ERROR."""
+    failed = []
+    for uuid in uuids:
+        row = instances.lock(tx, uuid)
+        if transitions.is_at(row, attempt, states.UNCLAIMED_STEPS):
+            _note_refusal(tx, uuid, attempt, error, request_id, now)
+            transitions.end_in_error(tx, row, error, None, request_id, now)
+            failed.append(uuid)
+    return failed
+
+
+@failpoints.commits("conductor.put_back")
+def put_back(
+    tx: Transaction,
+    uuids: Sequence[str],
+    attempt: int,
+    refusal: errors.NoValidHost | None,
+    retry_at: datetime.datetime,
+    request_id: str | None,
+    now: datetime.datetime,
+) -> None:
+    """``placing → scheduling``: the sweeper hands the builds out again at ``retry_at``.
+
+    Schedulers are told: one whose answer comes too late, or has not come through, has booked room for nobody.
+
+    :param refusal: what is waited out; noted once for each build
+    """
+    for uuid in uuids:
+        values = {"task_state": states.SCHEDULING, "step_deadline": retry_at}
+        if not instances.move(tx, uuid, attempt=attempt, steps=(states.PLACING,), values=values, now=now):
+            continue
+        tx.touch(instances.INSTANCES, uuid)
+        if refusal is not None and history.first(tx, uuid, history.SCHEDULE) is None:
+            _note_refusal(tx, uuid, attempt, refusal, request_id, now)
+
+
+def waits_since(connection: sa.Connection, uuid: str) -> datetime.datetime | None:
+    """When the scheduler's refusal was first not the build's end."""
+    noted = history.first(connection, uuid, history.SCHEDULE)
+    return noted and noted.created_at
+
+
+def _note_refusal(
+    tx: Transaction, uuid: str, attempt: int, refusal: Exception, request_id: str | None, now: datetime.datetime
+) -> None:
+    name, _code, message, _details = faults.describe(refusal)
+    history.add_event(
+        tx, uuid, history.SCHEDULE, now=now, attempt=attempt, result=name, message=message, request_id=request_id
+    )

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Orders that come to nothing before a host has tried them, and refusals that are not the scheduler's last word."""
+
+from __future__ import annotations
+
+import pytest
+
+from conductor_stub.limits import Limits
+from conductor_stub.transitions import Failure
+from fleet import errors
+from fleet.db.engine import Database
+from fleet.objects import Place
+from tests.functional.conductor import Conductor, context
+from tests.functional.trio_fakes import no_valid_host
+
+FULL = Failure(step="claim", code="ComputeResourcesUnavailable", message="Free memory 1 MB", duration_s=0.5)
+STOPPED = Failure(step="queue", code="AgentStopping", message="The agent of h1 stopped")
+
+
+@pytest.fixture
+def conductor(database: Database) -> Conductor:
+    return with_hosts(Conductor(database, Limits(claim_refusals=2)))
+
+
+def with_hosts(conductor: Conductor) -> Conductor:
+    for host in ("h1", "h2", "h3"):
+        conductor.add_host(host)
+    return conductor
+
+
+def say(conductor: Conductor, uuid: str, host: str, failure: Failure, *others: str, attempt: int = 1) -> None:
+    places = [Place(other, other, {}) for other in others]
+    conductor.builder.reschedule(context(), uuid, attempt, host, host, failure, places)
+
+
+def wait(conductor: Conductor, intervals: int = 1) -> None:
+    """Until the sweeper has handed out what is due, and a worker has taken it up."""
+    conductor.clock.advance(intervals * conductor.limits.retry_interval_s)
+    conductor.sweeper.retry_lost()
+    conductor.work()
+
+
+def sent_to(conductor: Conductor) -> list[tuple[str, int]]:
+    return [(host, build["attempt"]) for host, build in conductor.compute.builds]
+
+
+def events(conductor: Conductor, uuid: str) -> list[tuple[str, str | None, str | None]]:
+    return [(each["event"], each["host"], each["step"]) for each in conductor.operator.show_instance(uuid)["events"]]
+
+
+def hosts_down(silent: int) -> errors.NoValidHost:
+    details = {"reason_code": "HOSTS_DOWN", "considered": 3, "filters": [], "silent": silent}
+    return errors.NoValidHost(reason="3 of 3 hosts are disabled or down.", details=details)
+
+
+def test_a_build_that_a_stopping_agent_has_not_begun_spends_no_attempt(conductor: Conductor) -> None:
+    """However often: it waits for the scheduler again at once, at the same attempt; a late word about it is ignored."""
+    uuid = conductor.place("h1", "h2")
+    for _agent in range(4):
+        for _twice in range(2):
+            say(conductor, uuid, "h1", STOPPED, "h2")
+        assert ("building", "scheduling", 1, None) == conductor.state(uuid)
+        conductor.scheduler.answers.append([("h3", ())])
+        conductor.work()
+    conductor.claim(uuid, "h3")
+    say(conductor, uuid, "h1", STOPPED, "h2")
+    assert ("building", "spawning", 1, "h3") == conductor.state(uuid)
+    assert ["create", *["hand-back"] * 4, "claim"] == [event for event, _host, _step in events(conductor, uuid)]
+
+
+def test_a_host_without_a_queue_is_passed_over_at_once(conductor: Conductor) -> None:
+    """The next alternate gets the order, at the same attempt: nothing was tried on the host."""
+    conductor.compute.without_queue.add("h1")
+    uuid = conductor.place("h1", "h2")
+
+    assert [("h2", 1)] == sent_to(conductor)
+    assert ("building", "placing", 1, None) == conductor.state(uuid)
+    assert [("create", None, None), ("hand-back", "h1", "cast")] == events(conductor, uuid)
+
+
+def test_when_no_host_has_a_queue_the_scheduler_is_asked_again_in_a_while(conductor: Conductor) -> None:
+    """As often as the deadline allows, and each time for other hosts; one that was left alone has its turn again."""
+    conductor.compute.without_queue.update(["h1", "h2", "h3"])
+    uuid = conductor.place("h1", "h2")
+    assert 0 == conductor.work()
+    conductor.scheduler.answers.append([("h3", ())])
+    wait(conductor)
+    assert ("building", "scheduling", 1, None) == conductor.state(uuid)
+
+    conductor.compute.without_queue.clear()
+    conductor.scheduler.answers.append([("h1", ())])
+    wait(conductor, intervals=3)
+
+    asked = [properties.get("ignore_hosts", []) for _spec, properties in conductor.scheduler.requests]
+    assert [[], ["h1", "h2"], ["h3"]] == asked
+    assert [("h1", 1)] == sent_to(conductor)
+
+
+def test_a_forced_host_without_a_queue_is_waited_for(conductor: Conductor) -> None:
+    """There is no other, and nothing was tried: it is asked for again."""
+    conductor.compute.without_queue.add("h1")
+    uuid = conductor.place("h1", availability_zone="nova:h1")
+    conductor.compute.without_queue.clear()
+    conductor.scheduler.answers.append([("h1", ())])
+    wait(conductor)
+
+    assert [("h1", 1)] == sent_to(conductor)
+    assert ("building", "placing", 1, None) == conductor.state(uuid)
+
+
+def test_refused_claims_spend_no_attempt_up_to_a_bound(conductor: Conductor) -> None:
+    """Who was slower than others goes on, past max_attempts; from the third refusal on each spends an attempt."""
+    uuid = conductor.place("h1", "h2")
+    say(conductor, uuid, "h1", FULL, "h2")
+    conductor.scheduler.answers.append([("h3", ["h1"])])
+    say(conductor, uuid, "h2", FULL)
+    conductor.work()
+    assert ("building", "placing", 1, None) == conductor.state(uuid)
+    conductor.clock.advance(conductor.limits.retry_interval_s)
+    say(conductor, uuid, "h3", FULL, "h1")
+
+    assert [("h1", 1), ("h2", 1), ("h3", 1), ("h1", 2)] == sent_to(conductor)
+    steps = [("hand-back", "h1", "claim"), ("hand-back", "h2", "claim"), ("attempt", "h3", "claim")]
+    assert [("create", None, None), *steps] == events(conductor, uuid)
+
+
+def test_a_refused_claim_that_is_said_twice_counts_once(conductor: Conductor) -> None:
+    """The build is on its way to another host by then, and stays so."""
+    uuid = conductor.place("h1", "h2", "h3")
+    for _copy in range(50):
+        say(conductor, uuid, "h1", FULL, "h2", "h3")
+
+    assert [("h1", 1), ("h2", 1)] == sent_to(conductor)
+    conductor.claim(uuid, "h2")
+    assert ("building", "spawning", 1, "h2") == conductor.state(uuid)
+
+
+def test_who_has_lost_all_races_is_told_what_is_true_in_the_end(conductor: Conductor) -> None:
+    """That no host is left beside those which have just refused proves nothing: all are looked at again."""
+    uuid = conductor.place("h1")
+    conductor.scheduler.answers.extend([no_valid_host(), no_valid_host()])
+    say(conductor, uuid, "h1", FULL)
+    conductor.work()
+    assert ("building", "scheduling", 1, None) == conductor.state(uuid)
+    wait(conductor)
+
+    assert [None, ["h1"], None] == [asked.get("ignore_hosts") for _spec, asked in conductor.scheduler.requests]
+    assert ("error", None, 1, None) == conductor.state(uuid)
+    (fault,) = conductor.faults(uuid)
+    assert "CAPACITY" == fault["details"]["reason_code"]
+    assert [("h1", "claim", "Free memory 1 MB")] == [
+        (each["host"], each["step"], each["reason"]) for each in fault["details"]["untried"]
+    ]
+
+
+def test_silent_hosts_are_waited_for(conductor: Conductor) -> None:
+    """All look down after an outage, until they are heard of again; the wait is one line in the instance's events."""
+    conductor.scheduler.answers.extend([hosts_down(3)] * 3)
+    (uuid,) = conductor.create()
+    conductor.work()
+    wait(conductor)
+    wait(conductor)
+    assert ("building", "scheduling", 1, None) == conductor.state(uuid)
+    assert [("create", None, None), ("schedule", None, None)] == events(conductor, uuid)
+
+    conductor.scheduler.answers.append([("h1", ())])
+    wait(conductor)
+    assert [("h1", 1)] == sent_to(conductor)
+
+
+def test_silent_hosts_are_not_waited_for_without_end(conductor: Conductor) -> None:
+    """After hosts_down_retry_time the build is in ERROR with the scheduler's reason, long before its deadline."""
+    conductor.scheduler.answers.extend([hosts_down(3)] * 2)
+    (uuid,) = conductor.create()
+    conductor.work()
+    conductor.clock.advance(conductor.limits.hosts_down_retry_time_s)
+    conductor.sweeper.retry_lost()
+    conductor.work()
+
+    assert ("error", None, 1, None) == conductor.state(uuid)
+    assert "HOSTS_DOWN" == conductor.faults(uuid)[0]["details"]["reason_code"]
+
+
+def test_disabled_hosts_are_not_waited_for(conductor: Conductor) -> None:
+    """An operator has decided so: ERROR at once."""
+    conductor.scheduler.answers.append(hosts_down(0))
+    (uuid,) = conductor.create()
+    conductor.work()
+
+    assert ("error", None, 1, None) == conductor.state(uuid)
