@@ -91,7 +91,6 @@ class Worker(cotyledon.Service):
         self._build = build
         self._check = check
         self._servers: list[Server] = []
-        _report_on_signal(conf)
 
     def run(self) -> None:
         LOG.info("Starting %s", self._daemon)
@@ -154,6 +153,8 @@ def launch(
     check: Check = lambda: None,
 ) -> int:
     """Run the daemon until it is told to stop, and then ends within ``stop_timeout``; returns its exit status."""
+    # Before the workers, which are copies: the signal may come to all processes of the daemon.
+    _report_on_signal(conf)
     manager = cotyledon.ServiceManager(graceful_shutdown_timeout=conf.stop_timeout + KILL_MARGIN_S)
     manager.add(Worker, workers, args=(conf, name, build, check))
     # Workers that are started later are copies of this process: it must know what they know.

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import ssl
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import oslo_messaging
 from kombu import Connection
@@ -46,7 +48,7 @@ def connected(conf: cfg.ConfigOpts) -> Iterator[Connection]:
             password=host.password,
             virtual_host=url.virtual_host or "/",
             connect_timeout=CONNECT_TIMEOUT_S,
-            ssl=_ssl(conf),
+            ssl=_ssl(conf, host.hostname),
         )
         with connection:
             try:
@@ -86,9 +88,11 @@ def _reason(refused: BaseException) -> str:
     return str(getattr(refused, "reply_text", "") or getattr(refused, "strerror", "") or refused)
 
 
-def _ssl(conf: cfg.ConfigOpts) -> bool | dict[str, str]:
-    """As oslo.messaging is told to: only whether it works matters here."""
+def _ssl(conf: cfg.ConfigOpts, hostname: str) -> bool | dict[str, Any]:
+    """As oslo.messaging is told to: the certificate must be for the host, and signed by who is trusted."""
     if "oslo_messaging_rabbit" not in conf or not conf.oslo_messaging_rabbit.ssl:
         return False
-    ca = conf.oslo_messaging_rabbit.ssl_ca_file
-    return {"ca_certs": ca} if ca else True
+    options = conf.oslo_messaging_rabbit
+    given = {"ca_certs": options.ssl_ca_file, "keyfile": options.ssl_key_file, "certfile": options.ssl_cert_file}
+    checked = {"cert_reqs": ssl.CERT_REQUIRED, "server_hostname": hostname}
+    return {**checked, **{name: value for name, value in given.items() if value}}

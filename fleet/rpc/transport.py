@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import ssl
+
 import oslo_messaging
 from oslo_config import cfg
 
@@ -25,7 +28,16 @@ def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
     transport = oslo_messaging.get_rpc_transport(conf, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
     if _RABBIT in conf:
         conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group=_RABBIT)
+        # Without a file of authorities, oslo.messaging would take any certificate at all.
+        conf.set_default("ssl_ca_file", system_authorities(), group=_RABBIT)
     return transport
+
+
+def system_authorities() -> str | None:
+    """The certificates that this machine trusts."""
+    paths = ssl.get_default_verify_paths()
+    known = [each for each in (paths.cafile, "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/cert.pem") if each]
+    return next((each for each in known if os.path.exists(each)), None)
 
 
 def get_host_transport(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport) -> oslo_messaging.RPCTransport:

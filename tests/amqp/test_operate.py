@@ -93,6 +93,8 @@ def test_a_report_on_demand_hides_secrets(operated: tuple[Trio, int]) -> None:
     trio, _first = operated
     trio.signal("scheduler", signal.SIGUSR2)
     report = eventually(lambda: trio.log("scheduler") if "Guru Meditation" in trio.log("scheduler") else "")
+    assert trio.is_running("scheduler")
+    trio.wait_for(trio.boot(), "active")
     password = sa.make_url(trio.database_url).password
     assert "Thread" in report
     assert password is None or password not in report

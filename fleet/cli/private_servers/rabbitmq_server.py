@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import secrets
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ class RabbitMQ(Server):
     def __init__(self, place: Place, program: str, environment: Mapping[str, str], port: int, password: str) -> None:
         super().__init__(place, [program], environment, lambda: _answers(port, password))
         self.port = port
+        self.tls_port = 0
         self.password = password
         self.url = f"rabbit://guest:{password}@127.0.0.1:{port}/"
 
@@ -35,13 +37,32 @@ def rabbitmq() -> Iterator[str]:
         yield node.url
 
 
+@dataclasses.dataclass(frozen=True)
+class Certificate:
+    """PEM texts of a server's certificate with its key."""
+
+    chain: str
+    key: str
+
+
 @contextlib.contextmanager
-def rabbitmq_node() -> Iterator[RabbitMQ]:
-    """A RabbitMQ node that may be stopped, killed and started again."""
+def rabbitmq_node(certificate: Certificate | None = None) -> Iterator[RabbitMQ]:
+    """A RabbitMQ node that may be stopped, killed and started again.
+
+    :param certificate: listen with TLS too, on ``tls_port``, and show this
+    """
     program = find("rabbitmq-server", ["/usr/lib/rabbitmq/bin"], package="rabbitmq-server")
-    port, dist_port, epmd_port = free_ports(3)
+    port, dist_port, epmd_port, tls_port = free_ports(4)
     password = secrets.token_hex(16)
     with place("rabbitmq", user=None) as here:
+        config = f"default_pass = {password}\n"
+        if certificate:
+            config += (
+                f"listeners.ssl.default = 127.0.0.1:{tls_port}\n"
+                f"ssl_options.certfile = {here.write('server.pem', certificate.chain)}\n"
+                f"ssl_options.keyfile = {here.write('server.key', certificate.key)}\n"
+                "ssl_options.verify = verify_none\n"
+            )
         environment = {
             "HOME": here.directory,
             "ERL_EPMD_ADDRESS": "127.0.0.1",
@@ -55,12 +76,13 @@ def rabbitmq_node() -> Iterator[RabbitMQ]:
             "RABBITMQ_LOGS": "-",
             "RABBITMQ_PID_FILE": here.path("pid"),
             "RABBITMQ_CONF_ENV_FILE": "/dev/null",
-            "RABBITMQ_CONFIG_FILE": here.write("rabbitmq.conf", f"default_pass = {password}\n"),
+            "RABBITMQ_CONFIG_FILE": here.write("rabbitmq.conf", config),
             "RABBITMQ_ENABLED_PLUGINS_FILE": here.write("enabled_plugins", "[].\n"),
             # A test node needs no more, and busy-waiting schedulers would take the machine from what is tested.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none",
         }
         node = RabbitMQ(here, program, environment, port, password)
+        node.tls_port = tls_port
         try:
             with node.running():
                 yield node

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TLS to the broker: its certificate must be signed by who is trusted, and be for its host."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import trustme
+
+from fleet.cli import private_servers
+from fleet.cli.private_servers import RabbitMQ
+
+#: Longer than a program takes that is let in.
+REFUSED_S = 10
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module", params=["localhost", "elsewhere.example"])
+def node(request: pytest.FixtureRequest, authority: trustme.CA) -> Iterator[tuple[str, RabbitMQ]]:
+    """A broker whose certificate is for the host of the parameter."""
+    issued = authority.issue_cert(request.param)
+    chain = "".join(pem.bytes().decode() for pem in issued.cert_chain_pems)
+    certificate = private_servers.Certificate(chain, issued.private_key_pem.bytes().decode())
+    try:
+        with private_servers.rabbitmq_node(certificate) as node:
+            yield request.param, node
+    except private_servers.ServerMissing as missing:
+        if os.environ.get("CI") == "true" or os.environ.get("FLEET_REQUIRE_SERVERS") == "1":
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+
+
+def echo(directory: pathlib.Path, node: RabbitMQ, ca_file: pathlib.Path | None, within_s: float) -> list[str]:
+    """What a program says that talks to the broker with TLS."""
+    config = directory / "fleet.conf"
+    trusted = f"ssl_ca_file = {ca_file}\n" if ca_file else ""
+    config.write_text(
+        f"[DEFAULT]\ntransport_url = rabbit://guest:{node.password}@localhost:{node.tls_port}/\n"
+        f"[oslo_messaging_rabbit]\nssl = true\n{trusted}[health]\nround_trip_limit = 8\n"
+    )
+    program = pathlib.Path(__file__).parent / "tls_echo.py"
+    command = [sys.executable, "-u", str(program), "--config-file", str(config)]
+    program_ = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        said = program_.communicate(timeout=within_s)[0]
+    except subprocess.TimeoutExpired:
+        # It goes on trying to connect, as a daemon does.
+        program_.kill()
+        said = program_.communicate()[0]
+    return [line for line in said.splitlines() if line.endswith(("reachable", "answer", "answered"))]
+
+
+def test_only_the_right_broker_is_talked_to(
+    tmp_path: pathlib.Path, node: tuple[str, RabbitMQ], authority: trustme.CA
+) -> None:
+    """A certificate for another host is refused, and one that nobody trusted has signed, also without ssl_ca_file."""
+    name, broker = node
+    ca_file = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(ca_file))
+    if name == "localhost":
+        assert ["reachable", "answered"] == echo(tmp_path, broker, ca_file, 60)
+        assert ["not reachable"] == echo(tmp_path, broker, None, REFUSED_S)
+    else:
+        assert ["not reachable"] == echo(tmp_path, broker, ca_file, REFUSED_S)
