@@ -197,6 +197,9 @@ def _postpone(tx: Transaction, row: sa.Row, retry_at: datetime.datetime, now: da
         )
         .values(task_state=states.SCHEDULING, step_deadline=min(retry_at, row.deadline), updated_at=now)
     )
+    if moved.rowcount == 1 and row.task_state == states.PLACING:
+        # A scheduler that was asked before may have booked room for it: schedulers are told that it waits again.
+        tx.touch(INSTANCES, row.uuid)
     return moved.rowcount == 1
 
 

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import oslo_messaging
 import pytest
 
 from conductor_stub.limits import Limits
 from conductor_stub.transitions import Failure
 from fleet import errors
 from fleet.db.engine import Database
+from fleet.db.feed import ChangeFeed
 from fleet.objects import Place
 from tests.functional.conductor import Conductor, context
 from tests.functional.trio_fakes import no_valid_host
@@ -151,6 +153,37 @@ def test_who_has_lost_all_races_is_told_what_is_true_in_the_end(conductor: Condu
     assert [("h1", "claim", "Free memory 1 MB")] == [
         (each["host"], each["step"], each["reason"]) for each in fault["details"]["untried"]
     ]
+
+
+def not_answered(conductor: Conductor) -> None:
+    """The scheduler's answer comes after the conductor has given up."""
+    conductor.scheduler.answers.append(oslo_messaging.MessagingTimeout())
+    conductor.work()
+
+
+def lost_with_its_conductor(conductor: Conductor) -> None:
+    """It is asked, and whoever asked dies with the answer."""
+    conductor.scheduler.answers.append([("h1", ())])
+    conductor.work()
+    conductor.clock.advance(conductor.limits.placing_timeout_s)
+    conductor.sweeper.retry_lost()
+
+
+def never_arrived(conductor: Conductor) -> None:
+    """The chosen agent has no queue."""
+    conductor.compute.without_queue.add("h1")
+    conductor.scheduler.answers.append([("h1", ())])
+    conductor.work()
+
+
+@pytest.mark.parametrize("lose", [not_answered, lost_with_its_conductor, never_arrived])
+def test_schedulers_are_told_of_a_build_that_waits_again(conductor: Conductor, lose) -> None:
+    """Any of them may have booked room for it; what the feed shows on no host is booked no longer."""
+    scheduler = ChangeFeed(conductor.database)
+    (uuid,) = conductor.create()
+    known = scheduler.read(0).generation
+    lose(conductor)
+    assert [(uuid, None)] == [(row.uuid, row.host) for row in scheduler.read(known).instances]
 
 
 def test_silent_hosts_are_waited_for(conductor: Conductor) -> None:
