@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -205,3 +206,30 @@ def test_the_inventory_is_this_machine(machine: Machine) -> None:
     assert after["local_gb"] == before["local_gb"]
     # The file system is not ours alone: one GB of slack.
     assert abs(before["disk_available_least"] - 5 - after["disk_available_least"]) <= 1
+
+
+def test_a_guest_is_switched_off_and_started_again_with_another_flavor(machine: Machine) -> None:
+    """Off it keeps its directory and says so, also to the next agent; it comes back with the new sizes, or the old."""
+    context, instance = builders.a_context(), machine.spawn()
+    child = machine.process(instance.uuid, "child")
+    for _twice in range(2):
+        machine.driver.migrate_disk_and_power_off(context, instance, HOST, instance.flavor)
+    assert not child.alive()
+    driver = machine.restart()
+    assert states.SHUTDOWN == driver.get_info(instance.uuid).state
+    assert driver.get_per_instance_usage()[instance.uuid]["switched_off"]
+
+    larger = dataclasses.replace(instance, flavor=builders.a_flavor(memory_mb=1024))
+    for _twice in range(2):
+        driver.finish_migration(context, larger, Image())
+    assert (states.RUNNING, 1024 * 1024) == (
+        driver.get_info(instance.uuid).state,
+        driver.get_info(instance.uuid).max_mem_kb,
+    )
+
+    driver.migrate_disk_and_power_off(context, larger, HOST, instance.flavor)
+    driver.finish_revert_migration(context, instance)
+    info = driver.get_info(instance.uuid)
+    assert (states.RUNNING, 512 * 1024) == (info.state, info.max_mem_kb)
+    with pytest.raises(errors.NotFound):
+        driver.finish_revert_migration(context, builders.an_instance(node=HOST))

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves on real daemons: resize and confirm, resize and revert, and an evacuation after kill -9 of an agent."""
+
+from __future__ import annotations
+
+import oslo_messaging
+import pytest
+
+from tests.amqp.daemons import Trio, eventually
+from tests.amqp.invariants import violations
+
+WAIT = ("--wait", "--timeout", "60")
+
+
+def boot(trio: Trio, **request) -> tuple[str, str]:
+    """One active instance: its uuid and its host."""
+    (uuid,) = trio.boot(**request)
+    assert trio.wait_for([uuid], "active", "error")[uuid] == "active"
+    return uuid, trio.show(uuid)["instance"]["host"]
+
+
+def fleet(trio: Trio, *arguments: str) -> str:
+    done = trio.cli(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def settled(trio: Trio) -> None:
+    eventually(lambda: violations(trio) == [], timeout_s=60, retry_on=oslo_messaging.MessageUndeliverable)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    ("decision", "memory_mb"),
+    [pytest.param("confirm", 1024, id="confirmed"), pytest.param("revert", 512, id="reverted")],
+)
+def test_resize(trio: Trio, decision: str, memory_mb: int) -> None:
+    """From the command line: RESIZED elsewhere, both hosts hold a flavor, and then the one that was decided for."""
+    uuid, source = boot(trio)
+    fleet(trio, "server", "resize", uuid, "--flavor", "vcpus=1,memory_mb=1024,root_gb=1", *WAIT)
+    resized = trio.show(uuid)["instance"]
+    assert ("resized", 1024) == (resized["vm_state"], resized["flavor"]["memory_mb"])
+    assert source != resized["host"]
+    settled(trio)
+
+    fleet(trio, "server", "resize", decision, uuid, *WAIT)
+
+    ended = trio.show(uuid)["instance"]
+    expected = resized["host"] if decision == "confirm" else source
+    assert ("active", expected, memory_mb) == (ended["vm_state"], ended["host"], ended["flavor"]["memory_mb"])
+    settled(trio)
+
+
+@pytest.mark.timeout(240)
+def test_evacuate(trio: Trio) -> None:
+    """The agent of a host is killed: its instance is built elsewhere, and destroyed there when the agent is back."""
+    uuid, source = boot(trio, scheduler_hints={"requested_host": "a1"})
+    refused = trio.cli("server", "evacuate", uuid)
+    assert "whose fleet-compute is up" in refused.stderr
+    trio.kill("agent-a")
+    try:
+        fleet(trio, "service", "force-down", source)
+        # The hint that named its host would keep it there.
+        failed = trio.cli("server", "evacuate", uuid, *WAIT)
+        assert failed.returncode == 1
+        assert ("active", source) == (trio.state(uuid), trio.show(uuid)["instance"]["host"])
+        free, _host = boot(trio, ignore_hosts=["a1", "a2", "a3"])
+        assert "up" in trio.cli("server", "evacuate", free).stderr
+    finally:
+        fleet(trio, "service", "force-down", source, "--unset")
+        trio.restart("agent-a")
+    trio.wait_for_hosts(6)
+    settled(trio)
+
+
+@pytest.mark.timeout(240)
+def test_evacuate_a_host(trio: Trio) -> None:
+    """All that was on the killed host lives on others; the agent that comes back destroys its stale guests."""
+    uuids = trio.boot(count=3, availability_zone="nova:a1")
+    trio.wait_for(uuids, "active")
+    trio.kill("agent-a")
+    try:
+        fleet(trio, "service", "force-down", "a1")
+        fleet(trio, "server", "evacuate", "--host", "a1", *WAIT)
+        assert all(trio.show(uuid)["instance"]["host"] != "a1" for uuid in uuids)
+    finally:
+        fleet(trio, "service", "force-down", "a1", "--unset")
+        trio.restart("agent-a")
+    trio.wait_for_hosts(6)
+    settled(trio)
+    records = trio.operator("list_migrations", filters={"host": "a1", "migration_type": "evacuation"})
+    assert {"completed"} == {each["status"] for each in records if each["instance_uuid"] in uuids}

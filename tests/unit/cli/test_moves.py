@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``fleet server resize``, ``evacuate`` and ``migration list`` ask for, and how they say what came of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet import states
+from tests.unit.cli import fakes
+from tests.unit.cli.test_commands import root_logger, run  # noqa: F401  (fixtures)
+
+RECORD = {
+    "uuid": "m1",
+    "instance_uuid": "u1",
+    "migration_type": "resize",
+    "source_compute": "h1",
+    "dest_compute": "h2",
+    "failure": None,
+}
+NO_ROOM = {"error": "NoValidHost", "message": "No valid host was found. Full."}
+
+
+class Conductor(fakes.Conductor):
+    """Moves end as ``ends`` says, one status a look."""
+
+    def __init__(self, *ends: dict[str, Any]) -> None:
+        super().__init__()
+        self.ends = list(ends)
+
+    def operator(self, method: str, **arguments: Any) -> Any:
+        known = super().operator(method, **arguments)
+        if method == "list_migrations":
+            return [{**RECORD, **self.ends.pop(0)}]
+        if method == "show_host":
+            return {"instances": list(self.instances.values())}
+        return {**RECORD, "status": "accepted"} if known is None else known
+
+
+@pytest.mark.parametrize(
+    ("ends", "status", "printed"),
+    [
+        pytest.param([{"status": "finished"}], 0, "u1: resize h1 → h2 is finished", id="it went well"),
+        pytest.param(
+            [{"status": "preparing"}, {"status": "error", "dest_compute": None, "failure": NO_ROOM}],
+            1,
+            "u1: resize h1 → - is error: No valid host was found. Full.",
+            id="nowhere to go",
+        ),
+    ],
+)
+def test_resize_wait(run, ends: list[dict[str, Any]], status: int, printed: str) -> None:  # noqa: F811
+    """The exit status says whether it moved, the line why not."""
+    conductor = Conductor(*ends)
+    found, out, _ = run(conductor, "server", "resize", "web", "--flavor", "large", "--wait")
+    assert (status, printed) == (found, out.strip())
+    assert ("resize_instance", {"name": "web", "flavor": "large"}) == conductor.calls[0]
+
+
+@pytest.mark.parametrize("word", ["confirm", "revert"])
+def test_deciding_about_a_resize(run, word: str) -> None:  # noqa: F811
+    """Without --wait it is only asked for."""
+    conductor = Conductor()
+    assert 0 == run(conductor, "server", "resize", word, "web")[0]
+    assert [(f"{word}_resize", {"name": "web"})] == conductor.calls
+
+
+def test_evacuating_a_host_takes_what_is_active(run) -> None:  # noqa: F811
+    """What is under way is named and left alone."""
+    conductor = Conductor()
+    conductor.create({"name": "web", "count": 2})
+    first, second = conductor.instances.values()
+    second["task_state"] = "deleting"
+    _status, out, _ = run(conductor, "server", "evacuate", "--host", "host1")
+    asked = [arguments["name"] for method, arguments in conductor.calls if method == "evacuate_instance"]
+    assert [first["uuid"]] == asked
+    assert f"{second['uuid']}: left alone, it is {states.ACTIVE} (deleting)" in out
+
+
+def test_evacuate_wants_one_or_a_host(run) -> None:  # noqa: F811
+    """Neither, or both, is a mistake that is explained."""
+    for arguments in ([], ["web", "--host", "h1"]):
+        status, _, told = run(Conductor(), "server", "evacuate", *arguments)
+        assert (1, True) == (status, "name the instance to evacuate, or say --host HOST" in told)
+
+
+def test_force_down_and_back(run) -> None:  # noqa: F811
+    """The host is said to be dead, and trusted again."""
+    conductor = Conductor()
+    run(conductor, "service", "force-down", "h1")
+    run(conductor, "service", "force-down", "h1", "--unset")
+    assert [True, False] == [arguments["forced"] for _method, arguments in conductor.calls]
+
+
+def test_migration_list_says_why(run) -> None:  # noqa: F811
+    """The failure is a sentence, not a structure."""
+    conductor = Conductor({"status": "error", "failure": NO_ROOM})
+    _status, out, _ = run(conductor, "migration", "list", "--host", "h1", "-f", "value", "-c", "failure")
+    assert NO_ROOM["message"] == out.strip()
+    assert ("list_migrations", {"filters": {"host": "h1"}}) == conductor.calls[0]

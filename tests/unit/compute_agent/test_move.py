@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One host's part of moves: what it holds, what its driver does, and that looking twice does no harm."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from compute_agent import recovery
+from compute_agent.claims import Limits
+from compute_agent.ledger import Patience
+from compute_agent.move import Mover
+from compute_agent.move_ledger import MoveLedger
+from fleet import errors, move_states, states
+from fleet.objects import Claimed, Holding, Image, Instance, Migration, Sizing
+from tests.fake_moves import FakeMoves
+from tests.unit.compute_agent import builders
+from tests.unit.compute_agent.builders import HOST
+
+UUID = "00000000-0000-0000-0000-00000000000a"
+OTHER = "host2"
+SMALL, LARGE = builders.a_flavor(), builders.a_flavor(memory_mb=1024, vcpus=2)
+SMALL_CLAIM = {"claimed_memory_mb": 512, "claimed_disk_gb": 10, "claimed_vcpus": 1}
+LARGE_CLAIM = Claimed(memory_mb=1024, disk_gb=10, vcpus=2)
+
+
+class Part:
+    """The host ``host1`` as source or destination of one move."""
+
+    def __init__(self, status: str, source: str = HOST, dest: str = OTHER, kind: str = move_states.RESIZE, **fake: Any):
+        self.stand = builders.a_stand(builders.a_conf(reserved_host_memory_mb=0, fake=fake))
+        instance = builders.an_instance(flavor=SMALL, vm_state=states.ACTIVE, host=source, node=source, **SMALL_CLAIM)
+        if source == HOST:
+            self.stand.driver.spawn(builders.a_context(), instance, Image())
+        claimed = status not in move_states.UNCLAIMED
+        self.moves = FakeMoves()
+        self.migration = self.moves.put(
+            Migration(
+                uuid=UUID,
+                instance=instance,
+                migration_type=kind,
+                status=status,
+                attempt=1,
+                source_compute=source,
+                source_node=source,
+                old=Sizing(SMALL),
+                new=Sizing(SMALL if kind == move_states.EVACUATION else LARGE),
+                dest_compute=dest,
+                dest_node=dest,
+                held=Holding(instance.uuid, dest, dest, LARGE_CLAIM) if claimed else None,
+            )
+        )
+        patience = Patience(self.stand.stopping, self.stand.stopping._clock)
+        self.ledger = MoveLedger(self.moves, patience, limit_s=10)
+        self.mover = Mover(self.stand.host, self.ledger)
+
+    @property
+    def instance(self) -> Instance:
+        return self.migration.instance
+
+    def look(self) -> str:
+        """The host looks at the record; returns its status then."""
+        self.mover.run(builders.a_context(), self.instance.uuid)
+        return self.moves.records[UUID].status
+
+    def held_mb(self) -> int:
+        return self.stand.tracker.held().memory_mb
+
+    def power(self) -> int | None:
+        """Of the guest here; None without one."""
+        try:
+            return self.stand.driver.get_info(self.instance.uuid).state
+        except errors.NotFound:
+            return None
+
+
+SOURCE, DEST, BOTH = {}, {"source": OTHER, "dest": HOST}, {"dest": HOST}
+
+
+@pytest.mark.parametrize(
+    ("status", "role", "after", "held_mb", "power"),
+    [
+        pytest.param("preparing", DEST, "pre-migrating", 1024, None, id="destination claims the new flavor"),
+        pytest.param("preparing", SOURCE, "preparing", 512, states.RUNNING, id="not the source's turn"),
+        pytest.param("pre-migrating", SOURCE, "post-migrating", 512, states.SHUTDOWN, id="source switches off"),
+        pytest.param("post-migrating", DEST, "finished", 1024, states.RUNNING, id="destination starts it"),
+        pytest.param("preparing", BOTH, "finished", 512 + 1024, states.RUNNING, id="one host does it all, holds both"),
+        pytest.param("reverting", DEST, "resuming", 0, None, id="destination lets go"),
+        pytest.param("resuming", SOURCE, "reverted", 512, states.RUNNING, id="source starts it again"),
+    ],
+)
+def test_each_part_of_a_resize(status: str, role: dict, after: str, held_mb: int, power: int | None) -> None:
+    """A host does what the status asks of it, and nothing when it is another's turn; a second look changes nothing."""
+    part = Part(status, **role)
+    assert [(after, held_mb, power)] * 2 == [(part.look(), part.held_mb(), part.power()) for _twice in range(2)]
+
+
+def test_a_confirmed_resize_leaves_nothing_on_the_source() -> None:
+    """The guest that was kept is destroyed, and its room given back."""
+    part = Part("pre-migrating")
+    part.look()
+    arrived = part.moves._arrived(part.moves.records[UUID])
+    part.moves.put(arrived, status=move_states.CONFIRMING)
+    assert ("confirmed", 0, None) == (part.look(), part.held_mb(), part.power())
+
+
+def test_a_refused_claim_is_told_and_holds_nothing() -> None:
+    """The tracker's no, and the ledger's, give the claim back."""
+    full = Part("preparing", **DEST)
+    full.moves.put(full.migration, limits={"memory_mb": 700.0})
+    assert ("error", 0) == (full.look(), full.held_mb())
+    assert "Free memory 700.00 MB < requested 1024 MB" in full.moves.records[UUID].failure["message"]
+
+    apart = Part("preparing", **DEST)
+    apart.moves.refusal = errors.GroupAffinityViolation(
+        instance_uuid="i", host=HOST, policy="anti-affinity", group_uuid="g"
+    )
+    assert ("error", 0) == (apart.look(), apart.held_mb())
+
+
+def test_a_failed_start_is_undone_and_the_source_starts_again() -> None:
+    """On one host: the driver cannot start the new flavor, so the old one runs again."""
+    part = Part("post-migrating", **BOTH)
+    part.stand.driver.conf.set_override("failing_hosts", [HOST], group="fake")
+    part.stand.driver.migrate_disk_and_power_off(builders.a_context(), part.instance, HOST, LARGE)
+    assert ("reverted", 512, states.RUNNING) == (part.look(), part.held_mb(), part.power())
+    assert [("post-migrating", "finish"), ("reverting", "done"), ("resuming", "done")] == part.moves.told
+
+
+def test_an_evacuated_instance_is_built_anew() -> None:
+    """What an earlier try has left is destroyed first."""
+    part = Part("preparing", **DEST, kind=move_states.EVACUATION)
+    part.stand.driver.spawn(builders.a_context(), dataclasses.replace(part.instance, node=HOST), Image())
+    assert ("done", 512, states.RUNNING) == (part.look(), part.held_mb(), part.power())
+
+
+def test_a_failed_evacuation_leaves_nothing() -> None:
+    """Neither guest nor claim; the next host is the conductor's to choose."""
+    part = Part("preparing", **DEST, kind=move_states.EVACUATION, failing_hosts=[HOST])
+    assert ("error", 0, None) == (part.look(), part.held_mb(), part.power())
+
+
+def test_what_a_late_host_has_started_is_destroyed() -> None:
+    """While it started the guest, the move was taken from it: neither guest nor claim stays."""
+    part = Part("post-migrating", **DEST)
+    part.moves.meanwhile = lambda: part.moves.put(part.migration, status=move_states.RESUMING, held=None) and None
+    assert ("resuming", 0, None) == (part.look(), part.held_mb(), part.power())
+
+
+def test_a_deleted_instance_is_left_to_its_termination() -> None:
+    """No step is begun for it."""
+    part = Part("pre-migrating")
+    part.moves.put(part.migration, instance=dataclasses.replace(part.instance, task_state=states.DELETING))
+    assert ("pre-migrating", states.RUNNING, []) == (part.look(), part.power(), part.moves.told)
+
+
+def test_an_agent_that_restarts_counts_what_moves_hold() -> None:
+    """A destination that had claimed, and a source whose guest waits for a confirmation, keep guest and room."""
+    for role in (SOURCE, DEST):
+        part = Part("post-migrating", **role)
+        part.look()
+        before = (part.held_mb(), part.power())
+        part.stand.host.release(part.instance.uuid)
+        recovery.recover(builders.a_context(), part.stand.host, part.stand.ledger, part.ledger)
+        assert before == (part.held_mb(), part.power())
+
+
+def test_a_guest_that_a_finished_move_had_switched_off_is_started() -> None:
+    """The move ended without this host, which was thought dead: the next comparison finds the guest off."""
+    part = Part("pre-migrating")
+    part.look()
+    part.moves.records.clear()
+    part.stand.conductor.put(part.instance)
+    assert states.SHUTDOWN == part.power()
+    part.stand.compare()
+    assert states.RUNNING == part.power()
+
+
+def test_a_move_claim_stands_beside_the_instances_own() -> None:
+    """Both count, each is given back by itself, and neither may be taken twice."""
+    tracker, instance = builders.a_tracker(), builders.an_instance()
+    tracker.instance_claim(instance, Limits())
+    claim = tracker.resize_claim(dataclasses.replace(instance, flavor=LARGE), Limits())
+    assert (512 + 1024, 2) == (tracker.held().memory_mb, len(tracker.view().instances) + 1)
+    with pytest.raises(errors.StaleBuild):
+        tracker.resize_claim(instance, Limits())
+    with pytest.raises(errors.ComputeResourcesUnavailable):
+        tracker.rebuild_claim(builders.an_instance(), Limits(memory_mb=1700.0))
+    claim.abort()
+    assert 512 == tracker.held().memory_mb
+    tracker.rebuild_claim(dataclasses.replace(instance, flavor=LARGE), Limits())
+    tracker.drop_move_claim(instance.uuid)
+    assert 512 == tracker.held().memory_mb
