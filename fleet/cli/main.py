@@ -27,6 +27,7 @@ from fleet.cli import (
     servers,
     services,
     timeline,
+    top,
 )
 
 COMMANDS = (
@@ -59,6 +60,7 @@ COMMANDS = (
     ("group list", groups.ListGroups),
     ("group create", groups.CreateGroup),
     ("doctor", doctor.Doctor),
+    ("top", top.Top),
     ("replay", replay.Replay),
 )
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 
 import pytest
@@ -98,3 +99,20 @@ def test_a_report_on_demand_hides_secrets(operated: tuple[Trio, int]) -> None:
     password = sa.make_url(trio.database_url).password
     assert "Thread" in report
     assert password is None or password not in report
+
+
+def test_top_shows_what_is_going_on(operated: tuple[Trio, int]) -> None:
+    """One look, as an object: all daemons that were named, the queues of the broker."""
+    trio, first = operated
+    pages = [part for port in range(first, first + 4) for part in ("--url", f"127.0.0.1:{port}")]
+    for port in range(first, first + 4):
+        eventually(lambda port=port: page(port, "/healthz/ready").status_code == 200, retry_on=requests.ConnectionError)
+    ran = trio.cli("top", *pages, "--interval", "1", "--count", "1", "-f", "json")
+    shown = json.loads(ran.stdout)
+    assert (4, 4, {}) == (shown["daemons"], shown["ready"], shown["missing"]), ran.stderr
+    assert {"conductor": 0, "scheduler": 0} == shown["queues"]
+    nobody = trio.cli("top", "--url", "127.0.0.1:1", "--count", "1", "--interval", "1")
+    assert (1, "no metrics can be read: http://127.0.0.1:1/metrics: nobody answers\n") == (
+        nobody.returncode,
+        nobody.stderr,
+    )

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``fleet top`` makes of two looks at the daemons' metrics."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import pytest
+import requests
+
+from fleet.cli import metric_pages, top
+from fleet.cli.metric_pages import Change
+
+CONDUCTOR, SCHEDULER = "http://c:1/metrics", "http://s:1/metrics"
+BEFORE = {
+    CONDUCTOR: "fleet_ready 1\nfleet_conductor_builds_accepted_total 10\n"
+    'fleet_conductor_builds{step="spawning"} 2\nfleet_conductor_oldest_build_seconds 3\n',
+    SCHEDULER: 'fleet_ready 1\nfleet_scheduler_decisions_total{reason="",result="placed"} 100\n'
+    "fleet_scheduler_decision_seconds_count 100\nfleet_scheduler_decision_seconds_sum 1\n"
+    'fleet_scheduler_filter_seconds_total{filter="RamFilter"} 1\nfleet_scheduler_filter_seconds_total{filter="Mine"} 1\n',
+}
+AFTER = {
+    CONDUCTOR: "fleet_ready 0\nfleet_conductor_builds_accepted_total 30\n"
+    'fleet_conductor_builds{step="spawning"} 7\nfleet_conductor_oldest_build_seconds 5\n'
+    'fleet_rpc_timeouts_total{method="explain"} 4\n',
+    SCHEDULER: 'fleet_ready 1\nfleet_scheduler_decisions_total{reason="",result="placed"} 110\n'
+    'fleet_scheduler_decisions_total{reason="CAPACITY",result="refused"} 10\n'
+    "fleet_scheduler_decision_seconds_count 120\nfleet_scheduler_decision_seconds_sum 1.1\n"
+    'fleet_scheduler_filter_seconds_total{filter="RamFilter"} 1.02\n'
+    'fleet_scheduler_filter_seconds_total{filter="Mine"} 1.06\n',
+}
+
+
+def a_change(before: Mapping[str, str] = BEFORE, after: Mapping[str, str] = AFTER, seconds: float = 2.0) -> Change:
+    """Two looks, ``seconds`` apart, at pages of these texts."""
+
+    def get(texts: Mapping[str, str], url: str) -> str:
+        if url not in texts:
+            raise requests.ConnectionError("refused")
+        return texts[url]
+
+    clock = itertools.count(0.0, seconds)
+    looks = [
+        metric_pages.look([CONDUCTOR, SCHEDULER], lambda: next(clock), lambda url, texts=texts: get(texts, url))
+        for texts in (before, after)
+    ]
+    return Change(*looks)
+
+
+def test_rates_and_means_are_of_the_time_between() -> None:
+    """20 accepted, 10 placed and 10 refused in 2 s; 0.1 s for 20 decisions."""
+    shown = top.view(a_change(), {"conductor": 3})
+    assert (2, 1, {}) == (shown["daemons"], shown["ready"], shown["missing"])
+    assert 10.0 == shown["builds"]["accepted"]
+    assert (5.0, 5.0) == (shown["decisions"]["placed"], shown["decisions"]["refused"])
+    assert pytest.approx(0.005) == shown["decisions"]["mean_s"]
+    assert {"CAPACITY": 5.0} == shown["refusals"]
+    assert (7, 5) == (shown["under_way"]["spawning"], shown["under_way"]["oldest_s"])
+    assert {"RPC timeouts": {"explain": 2.0}} == shown["trouble"]
+
+
+def test_the_slowest_filter_is_first() -> None:
+    """By its time, which is shown per decision: 0.06 s for 20."""
+    filters = top.view(a_change(), None)["filters"]
+    assert ["Mine", "RamFilter"] == [each["filter"] for each in filters]
+    assert pytest.approx(0.003) == filters[0]["seconds"]
+
+
+PAGES = [
+    ("a daemon started again counts from nothing", {CONDUCTOR: "fleet_conductor_builds_accepted_total 4\n"}, 2.0),
+    ("a daemon that is gone counts for nothing", {SCHEDULER: AFTER[SCHEDULER]}, 0.0),
+]
+
+
+@pytest.mark.parametrize(("what", "after", "accepted"), PAGES, ids=[case[0] for case in PAGES])
+def test_daemons_come_and_go(what: str, after: dict[str, str], accepted: float) -> None:
+    """Without numbers that never were."""
+    assert accepted == top.view(a_change(after=after), None)["builds"]["accepted"]
+
+
+def test_a_daemon_seen_for_the_first_time_has_no_rate_yet() -> None:
+    """What it has counted in its life was not counted in this interval."""
+    assert 0.0 == top.view(a_change(before={}), None)["builds"]["accepted"]
+
+
+def test_what_a_person_reads() -> None:
+    """Numbers with their units; a page that cannot be read is named."""
+    shown = top.lines(top.view(a_change(after={SCHEDULER: AFTER[SCHEDULER]}), {"conductor": 3, "scheduler": None}))
+    assert "1 daemons, 1 ready; per second, over 2.0 s" == shown[0]
+    assert f"not seen: {CONDUCTOR}: nobody answers" == shown[1]
+    assert "under way  scheduling -, placing -, spawning -, oldest -" in shown
+    assert "queues     conductor 3, scheduler -" in shown
+    assert "decisions  placed 5.0, refused 5.0, failed 0.0, mean 5.00 ms, cache lag -" in shown
+    assert "  Mine                               3.00 ms       0.0" in shown
+
+
+URLS = [
+    ("a port", "127.0.0.1:9100", "http://127.0.0.1:9100/metrics"),
+    ("a site", "https://h/", "https://h/metrics"),
+    ("the page", "http://h:1/x/metrics", "http://h:1/x/metrics"),
+]
+
+
+@pytest.mark.parametrize(("what", "url", "expected"), URLS, ids=[case[0] for case in URLS])
+def test_a_page_is_named_as_is_convenient(what: str, url: str, expected: str) -> None:
+    """The path may be left out, and so may the scheme."""
+    assert expected == metric_pages.page_url(url)
