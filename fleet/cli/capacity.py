@@ -7,7 +7,7 @@ import argparse
 
 from cliff import columns
 
-from fleet.cli import boot, command, explain
+from fleet.cli import build_arguments, command, explain
 
 #: The fields of the answer in the order they are shown; ``-f json`` has them all (docs/explain.md).
 FIELDS = (
@@ -31,8 +31,8 @@ class Capacity(command.ShowOne):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        boot.add_flavor(parser, required=True)
-        boot.add_conditions(parser)
+        build_arguments.add_flavor(parser, required=True)
+        build_arguments.add_conditions(parser)
         parser.add_argument("--group-by", choices=("zone", "aggregate"), help="Count for each of these, too.")
         return parser
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cliff import columns
 
-from fleet.cli import boot, command, connection, faults
+from fleet.cli import build_arguments, command, connection, faults
 
 #: The fields of the answer in the order they are shown; ``-f json`` has them all (docs/explain.md).
 FIELDS = (
@@ -39,9 +39,9 @@ class Explain(command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("server", nargs="?", help="Name or uuid of an instance: as if it were placed anew.")
-        boot.add_flavor(parser, required=False)
+        build_arguments.add_flavor(parser, required=False)
         parser.add_argument("--count", type=command.positive, default=1, help="How many. Default: %(default)s.")
-        boot.add_conditions(parser)
+        build_arguments.add_conditions(parser)
         parser.add_argument("--best", type=command.positive, default=5, metavar="N",
                             help="Hosts in the score table. Default: %(default)s.")  # fmt: skip
         return parser
@@ -58,7 +58,7 @@ def asked(conductor: connection.Connection, parsed_args: argparse.Namespace) -> 
         raise connection.CommandFailed("name a server, or say --flavor")
     if server:
         return conductor.operator("request_of", name=server)
-    return conductor.operator("request_for", request=boot.build_request(parsed_args))
+    return conductor.operator("request_for", request=build_arguments.build_request(parsed_args))
 
 
 def shown(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet import move_states, states
-from fleet.cli import boot, command, connection, following
+from fleet.cli import build_arguments, command, connection, following
 
 COLUMNS = (
     "uuid",
@@ -67,7 +67,7 @@ class ResizeServer(_Move):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("server", help="Name or uuid.")
-        boot.add_flavor(parser, required=True)
+        build_arguments.add_flavor(parser, required=True)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

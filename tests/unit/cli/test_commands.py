@@ -14,7 +14,7 @@ import pytest
 from oslo_config import cfg
 
 from fleet import errors, states
-from fleet.cli import boot, connection, faults, following, main, servers
+from fleet.cli import build_arguments, connection, faults, following, main, servers
 from tests.unit.cli import fakes
 
 
@@ -97,7 +97,7 @@ def test_boot_request(run) -> None:
 def test_bad_inline_flavor(text: str, complaint: str) -> None:
     """A wrong size is named."""
     with pytest.raises(argparse.ArgumentTypeError, match=complaint):
-        boot.flavor(text)
+        build_arguments.flavor(text)
 
 
 def test_show_explains_a_failed_build(run) -> None:
