@@ -112,6 +112,24 @@ def test_an_instance_on_the_move_keeps_its_booking():
     assert 4096 == free(cache, "new")
 
 
+@pytest.mark.parametrize(
+    ("name", "task_state", "free_mb"),
+    [
+        ("no destination has claimed yet", "resize_prep", 3072),
+        ("nor for an evacuation", "rebuilding", 3072),
+        ("the destination's claim is in its row", "resize_migrating", 4096),
+        ("and an evacuation's", "rebuild_spawning", 4096),
+        ("it was given up", None, 4096),
+    ],
+)
+def test_a_booking_for_a_move_ends_with_the_claim(name, task_state, free_mb):
+    """Until it arrives, the instance is shown on the host that it leaves: its task says how far the move is."""
+    cache = factories.cache(node(memory_mb=4096), instances=[PlacedInstance(PICKED, "host2")])
+    books(cache)
+    cache.apply(changes(generation=2, instances=[PlacedInstance(PICKED, "host2", task_state=task_state)]))
+    assert free_mb == free(cache), name
+
+
 def test_a_booking_expires():
     """Of which nothing is heard for too long is not counted any more."""
     cache = factories.cache(node(memory_mb=4096))
