@@ -70,7 +70,8 @@ def test_a_hangup_changes_the_weights_in_place(operated: tuple[Trio, int]) -> No
     trio.config_file.write_text(config.replace("[DEFAULT]\n", "[DEFAULT]\nram_weight_multiplier = -2.5\n", 1))
     trio.signal("scheduler", signal.SIGHUP)
     said = "Option DEFAULT.ram_weight_multiplier changed from [None] to [-2.5]"
-    eventually(lambda: said in trio.log("scheduler"))
+    # The launcher says so, and the worker, each of which reads the file: it must stay until both have.
+    eventually(lambda: trio.log("scheduler").count(said) >= 2)
     trio.config_file.write_text(config)
     explained = trio.cli("explain", "--flavor", "vcpus=1,memory_mb=512", "-f", "json")
     assert '"multiplier": -2.5' in explained.stdout, explained.stderr + explained.stdout
