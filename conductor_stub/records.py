@@ -162,8 +162,12 @@ class Records:
         )
 
     def destroyed(self, context: RequestContext, uuid: str, host: str) -> None:
-        """The host has destroyed the guest of an instance that was to go."""
-        if self._database.write(termination.destroyed, uuid, host, context.request_id, self._clock()):
+        """The host has destroyed the guest of an instance that was to go; nothing, where there is none any more."""
+        try:
+            gone = self._database.write(termination.destroyed, uuid, host, context.request_id, self._clock())
+        except errors.NotFound:
+            return
+        if gone:
             context.about(instance_uuid=uuid, host=host)
             LOG.info("Instance is DELETED")
 

@@ -17,7 +17,7 @@ from oslo_serialization import jsonutils
 
 from fleet import errors
 from fleet.objects import fields
-from fleet.rpc import serializer
+from fleet.rpc import receipt, serializer
 
 #: A request as JSON may be this long: far more than any real one, far less than what hurts.
 MAX_REQUEST_BYTES = 256 * 1024
@@ -76,7 +76,7 @@ def endpoint(method: Endpoint) -> Endpoint:
 
 def require_size(request: object, field: str) -> None:
     """:raises errors.InvalidInput: the request is too large, or nested too deeply, to be looked into"""
-    if _deeper_than(request, MAX_REQUEST_DEPTH):
+    if receipt.deeper_than(request, MAX_REQUEST_DEPTH):
         raise errors.InvalidInput(field=field, reason="is nested too deeply")
     try:
         text = jsonutils.dumps(request, allow_nan=False)
@@ -86,22 +86,6 @@ def require_size(request: object, field: str) -> None:
         raise errors.InvalidInput(field=field, reason=f"is {len(text)} bytes, at most {MAX_REQUEST_BYTES} are taken")
     if "\\u0000" in text:
         raise errors.InvalidInput(field=field, reason="has a NUL character")
-
-
-def _deeper_than(value: object, most: int) -> bool:
-    """Looks into lists and mappings, level by level."""
-    level = [value]
-    for _depth in range(most):
-        inner: list[object] = []
-        for each in level:
-            if isinstance(each, dict):
-                inner.extend(each.values())
-            elif isinstance(each, list | tuple):
-                inner.extend(each)
-        if not inner:
-            return False
-        level = inner
-    return True
 
 
 class Server:
@@ -163,14 +147,11 @@ def get_server(
     :param exchange: other than ``control_exchange``
     :param draining: set as soon as a stop has ended the intake, while the last messages are still handled
     """
-    served = oslo_messaging.get_rpc_server(
-        transport,
-        oslo_messaging.Target(exchange=exchange, topic=topic, server=server),
-        [*endpoints, BaseAPI(topic)],
-        executor="threading",
-        serializer=serializer.ContextSerializer(),
-        access_policy=dispatcher.DefaultRPCAccessPolicy,
-        server_cls=_Bounded,
+    dispatching = receipt.Dispatcher(
+        [*endpoints, BaseAPI(topic)], serializer.ContextSerializer(), dispatcher.DefaultRPCAccessPolicy
+    )
+    served = _Bounded(
+        transport, oslo_messaging.Target(exchange=exchange, topic=topic, server=server), dispatching, "threading"
     )
     return Server(served, draining or threading.Event())
 

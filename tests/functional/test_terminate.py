@@ -119,3 +119,9 @@ def test_an_unknown_instance_is_not_found(conductor: Conductor) -> None:
     with pytest.raises(errors.NotFound):
         conductor.termination.terminate(context(), [uuid, "11111111-1111-1111-1111-111111111111"])
     assert conductor.state(uuid)[0] == "active"
+
+
+def test_word_of_an_instance_that_never_was_is_nothing(conductor: Conductor) -> None:
+    """An agent that was told to destroy what nobody knows says that it is gone, and is not contradicted."""
+    conductor.records.destroyed(context(), "00000000-0000-0000-0000-000000000007", "h1")
+    assert [] == conductor.operator.list_instances({})

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is refused before any endpoint sees it: messages that are too large, nested too deeply, or for nobody here.
+
+Anybody with the broker's password may send anything. It is acknowledged by then, so that what crashes a worker is not
+delivered to the next one; a call is answered, and the log has one line in a while, not one (and its content) a message.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from oslo_log import log as logging
+from oslo_messaging.rpc import dispatcher
+
+from fleet import errors
+from fleet.context import new_context
+
+LOG = logging.getLogger(__name__)
+
+#: Characters of text in one message: more than the largest reports have, less than what hurts.
+MAX_MESSAGE_SIZE = 16 * 2**20
+MAX_MESSAGE_DEPTH = 64
+#: Seconds between two lines about refused messages.
+LINE_EVERY_S = 60.0
+_SHOWN = 128
+
+
+def deeper_than(value: object, most: int) -> bool:
+    """Whether lists and mappings are nested more than ``most`` deep, looked into level by level."""
+    level = [value]
+    for _depth in range(most):
+        level = [inner for each in level for inner in _inside(each)]
+        if not level:
+            return False
+    return True
+
+
+def larger_than(value: object, most: int) -> bool:
+    """Whether the texts in ``value``, keys included, have more than ``most`` characters, its elements counting as one."""
+    left, waiting = most, [value]
+    while waiting and left >= 0:
+        each = waiting.pop()
+        left -= len(each) if isinstance(each, str) else 1
+        if isinstance(each, dict):
+            waiting.extend(each)
+        waiting.extend(_inside(each))
+    return left < 0
+
+
+def _inside(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+class Dispatcher(dispatcher.RPCDispatcher):
+    """Gives a message to its endpoint, or refuses it as the sender's mistake that it is: without a traceback."""
+
+    def __init__(self, endpoints: list[object], *options: Any, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(endpoints, *options)
+        self._seldom = _Seldom(clock)
+
+    def dispatch(self, incoming: Any) -> Any:
+        refusal, answer = self._answer(incoming)
+        if refusal is None:
+            return answer
+        # A line of its own: this thread's context is that of an earlier message.
+        new_context()
+        self._seldom.warn(getattr(refusal, "message", str(refusal))[:_SHOWN])
+        expected = dispatcher.ExpectedException()
+        expected.exc_info = (type(refusal), refusal, None)
+        raise expected
+
+    def _answer(self, incoming: Any) -> tuple[Exception | None, Any]:
+        """Why it is refused, or the endpoint's answer. oslo.log shows an exception with what is said while it is handled."""
+        try:
+            _check(incoming.message)
+            return None, super().dispatch(incoming)
+        except (dispatcher.NoSuchMethod, dispatcher.UnsupportedVersion, errors.InvalidInput) as refusal:
+            refusal.__traceback__ = refusal.__cause__ = refusal.__context__ = None
+            return refusal, None
+
+
+def _check(message: dict[str, Any]) -> None:
+    """:raises errors.InvalidInput:"""
+    if larger_than(message, MAX_MESSAGE_SIZE):
+        raise errors.InvalidInput(field="message", reason=f"is larger than {MAX_MESSAGE_SIZE} characters")
+    if deeper_than(message, MAX_MESSAGE_DEPTH):
+        raise errors.InvalidInput(field="message", reason=f"is nested more than {MAX_MESSAGE_DEPTH} deep")
+    if not isinstance(message.get("method"), str):
+        raise errors.InvalidInput(field="message.method", reason="is not a name")
+    if not isinstance(message.get("args", {}), dict):
+        raise errors.InvalidInput(field="message.args", reason="is not a mapping")
+
+
+class _Seldom:
+    """A warning in a while, with how many there were."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._silent_until = float("-inf")
+        self._unsaid = 0
+
+    def warn(self, reason: str) -> None:
+        with self._lock:
+            now = self._clock()
+            if now < self._silent_until:
+                self._unsaid += 1
+                return
+            unsaid, self._unsaid, self._silent_until = self._unsaid, 0, now + LINE_EVERY_S
+        LOG.warning("A message is refused: %s (%d more since the last such line)", reason, unsaid)
