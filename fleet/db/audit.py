@@ -14,14 +14,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet import states
+from fleet import move_states, states
 from fleet.clock import seconds
-from fleet.db import history, hosts, models, services
+from fleet.db import history, hosts, models, moves, services
 from fleet.db.engine import Transaction
 
 INSTANCES = models.instances
 FAULTS = models.instance_faults
 SERVICES = models.services
+MIGRATIONS = models.migrations
 
 #: Seconds that a step may be overdue before somebody should have acted on it: several rounds of a sweeper.
 GRACE_S = 120
@@ -44,7 +45,14 @@ class Inconsistency:
 
 def find(connection: sa.Connection, now: datetime.datetime) -> list[Inconsistency]:
     """Everything that is wrong in one snapshot."""
-    checks = (_usage(connection), _faults(connection), _claims(connection), _placed(connection), _late(connection, now))
+    checks = (
+        _usage(connection),
+        _faults(connection),
+        _claims(connection),
+        _placed(connection),
+        _late(connection, now),
+        _late_moves(connection, now),
+    )
     return [each for check in checks for each in check]
 
 
@@ -134,9 +142,18 @@ def _late(connection: sa.Connection, now: datetime.datetime) -> Iterator[Inconsi
         due = min(filter(None, (row.deadline if row.vm_state == states.BUILDING else None, row.step_deadline)))
         late_s = (now - due).total_seconds()
         found = f"{row.task_state or row.vm_state} is overdue by {late_s:.0f} s"
-        yield Inconsistency("step", _named(row), found, "no conductor sweeps: start one, or read its log")
+        yield Inconsistency("step", _named(row), found, _NOBODY_SWEEPS)
 
 
+def _late_moves(connection: sa.Connection, now: datetime.datetime) -> Iterator[Inconsistency]:
+    """A move's step is overdue in its own record, not in the instance's."""
+    late = (MIGRATIONS.c.status.in_(move_states.UNDER_WAY), MIGRATIONS.c.step_deadline < now - seconds(GRACE_S))
+    for row in moves.list_all(connection, *late):
+        found = f"{row.migration_type} is overdue in {row.status} by {(now - row.step_deadline).total_seconds():.0f} s"
+        yield Inconsistency("step", f"{row.instance_uuid} ({row.uuid})", found, _NOBODY_SWEEPS)
+
+
+_NOBODY_SWEEPS = "no conductor sweeps: start one, or read its log"
 _LIVE = sa.not_(INSTANCES.c.deleted)
 _NO_HOST = INSTANCES.c.host.is_(None)
 _IN_ERROR = INSTANCES.c.vm_state == states.ERROR

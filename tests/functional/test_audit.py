@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from fleet import errors
-from fleet.clock import utcnow
-from fleet.db import models
+from fleet import errors, move_states
+from fleet.clock import seconds, utcnow
+from fleet.db import audit, models
 from fleet.db.engine import Database
 from tests.functional.conductor import Conductor
 from tests.functional.manage import Manage
+from tests.functional.test_moves import STEPS, Stage
 
 INSTANCES, NODES, SERVICES = models.instances, models.compute_nodes, models.services
 
@@ -142,3 +143,16 @@ def test_several_faults_at_once(conductor: Conductor, database: Database, manage
     break_it(database, SERVICES, deleted=True)
     status, rows = found(manage, "--heal")
     assert (4, {("usage", "healed"), ("host", "left")}) == (status, {(kind, state) for kind, _, _, state in rows})
+
+
+@pytest.mark.parametrize(("status", "_instance", "_used"), STEPS)
+def test_a_move_agrees_with_itself_at_every_step(database: Database, status: str, _instance: Any, _used: Any) -> None:
+    """What its record holds is in the usage of its host; a step that nobody sweeps is named."""
+    stage = Stage(database)
+    stage.until(status)
+    now = stage.conductor.clock()
+    assert [] == database.read(audit.find, now)
+    waits_for_operator = status == move_states.FINISHED
+    later = now + seconds(7200)
+    expected = [] if waits_for_operator else ["step"]
+    assert expected == [each.kind for each in database.read(audit.find, later)]

@@ -9,10 +9,12 @@ import pathlib
 import pytest
 import sqlalchemy as sa
 
+from fleet import move_states
 from fleet.db import models, retention
 from fleet.db.engine import Database
 from tests.functional.conductor import Conductor, context
 from tests.functional.manage import Manage
+from tests.functional.test_moves import Stage
 
 DAY_S = 86400
 
@@ -95,6 +97,18 @@ def test_archive_writes_all_that_it_takes(
     assert first_["instance"]["reservation_id"] == first_["build_request"]["reservation_id"]
     assert [] == first_["instance_faults"]
     assert set() == uuids(database)
+
+
+def test_what_was_moved_goes_with_its_migrations(database: Database, manage: Manage, tmp_path: pathlib.Path) -> None:
+    """They are in the archive, too."""
+    stage, target = Stage(database), tmp_path / "old.jsonl"
+    stage.until(move_states.PRE_MIGRATING)
+    delete(stage.conductor, stage.uuid)
+    for host in ("h1", "h2"):
+        stage.conductor.records.destroyed(context(), stage.uuid, host)
+    assert (0, "1 instances archived, 0 left.") == last(manage("db", "archive", "--all", str(target)))
+    (move,) = json.loads(target.read_text())["migrations"]
+    assert "h2" == move["dest_compute"]
 
 
 def test_archive_that_cannot_write_takes_nothing(conductor: Conductor, database: Database, manage: Manage) -> None:
