@@ -156,20 +156,18 @@ class Weighing:
         self._scales: list[_Scale] = []
         #: Whether hosts have been compared at all.
         self._weighed = False
-        #: Per scale the row that its contributions have among all, if it counts.
-        self._places: dict[int, int] = {}
-        #: Per row of the table; 0 for those that are out.
-        self._contributions = numpy.empty((0, 0))
+        #: By number of the scale, if it counts: per row of the table, 0 for those that are out.
+        self._contributions: dict[int, numpy.ndarray] = {}
 
     @property
     def nbytes(self) -> int:
-        return self.total.nbytes + self._contributions.nbytes
+        return self.total.nbytes * (1 + len(self._contributions))
 
     def grow(self, size: int) -> None:
         """Room for more rows, which are out."""
         more = size - len(self.total)
         self.total = numpy.concatenate((self.total, numpy.full(more, OUT)))
-        self._contributions = numpy.pad(self._contributions, ((0, 0), (0, more)))
+        self._contributions = {number: numpy.pad(each, (0, more)) for number, each in self._contributions.items()}
 
     def weigh(self, questions: Questions, hosts: Candidates, size: int, known: bool = False) -> None:
         """Score every row anew.
@@ -186,22 +184,16 @@ class Weighing:
         elif len(hosts) > 1:
             asked = [(each, None) for each in questions.counting()]
         self._weighed = len(hosts) > 1
-        self._scales, self._places = [], {}
-        contributions: list[numpy.ndarray] = []
+        self._scales, self._contributions = [], {}
         for each, multiplier in asked:
             measured = questions.measure(each, hosts, multiplier)
             if measured is None:
                 continue
             if measured.scale.counts:
-                self._places[len(self._scales)] = len(contributions)
-                contributions.append(measured.scale.contribution(measured.raw))
+                contribution = measured.scale.contribution(measured.raw)
+                self._contributions[len(self._scales)] = _spread_over(contribution, hosts, size)
             self._scales.append(measured.scale)
-        self._contributions = numpy.zeros((len(contributions), size))
-        where = slice(None) if len(hosts) == size else hosts.rows
-        for place, contribution in enumerate(contributions):
-            self._contributions[place, where] = contribution
-        self.total = numpy.full(size, OUT)
-        self._add_up(hosts)
+        self._add_up(hosts, size)
 
     def rough(self, questions: Questions, hosts: Candidates) -> numpy.ndarray | None:
         """Raw weights of a few hosts, a row per scale; None if a weigher must be left out, or none is needed."""
@@ -223,15 +215,15 @@ class Weighing:
         suspects = []
         total = 0.0
         for number, scale in enumerate(self._scales):
-            place = self._places.get(number)
+            contribution = self._contributions.get(number)
             if scale.anew:
                 suspects.append(number)
                 continue
             # Also if it is not a number.
             beyond = stay and not scale.found[0] <= raw[number] <= scale.found[1]
-            if place is not None:
-                before = self._contributions[place, row]
-                now = self._contributions[place, row] = scale.of_one(raw[number]) if stay else 0.0
+            if contribution is not None:
+                before = contribution[row]
+                now = contribution[row] = scale.of_one(raw[number]) if stay else 0.0
                 total += now
                 beyond |= were and before in scale.edges and not (stay and before == now)
             if beyond:
@@ -261,16 +253,16 @@ class Weighing:
         suspects = {number for number, fine in zip(steady, inside.all(axis=1).tolist(), strict=True) if not fine}
         suspects.update(number for number, scale in enumerate(self._scales) if scale.anew)
         total = numpy.where(stay, 0.0, OUT)
-        for number, place in self._places.items():
+        for number, contribution in self._contributions.items():
             scale = self._scales[number]
             if scale.anew:
                 continue
-            before = self._contributions[place, rows]
+            before = contribution[rows]
             after = numpy.where(stay, scale.contribution(raw[number], _ANY), 0.0)
             at_edge = ((before == scale.edges[0]) | (before == scale.edges[1])) & were & ((before != after) | ~stay)
             if at_edge.any():
                 suspects.add(number)
-            self._contributions[place, rows] = after
+            contribution[rows] = after
             total += after
         self.total[rows] = total
         return self._recheck(questions, sorted(suspects), hosts()) if suspects else True
@@ -286,26 +278,28 @@ class Weighing:
             if measured.scale.found == former.found and not former.anew:
                 continue  # another host is on the bound, too
             scale = self._scales[number] = measured.scale
-            place = self._places.get(number)
-            if place is None:
+            contribution = self._contributions.get(number)
+            if contribution is None:
                 if scale.counts:
                     return False
             elif former.anew or scale.within != former.within:
-                self._contributions[place, hosts.rows] = scale.contribution(measured.raw)
+                contribution[hosts.rows] = scale.contribution(measured.raw)
                 moved = True
         if moved:
-            self._add_up(hosts)
+            self._add_up(hosts, len(self.total))
         return True
 
-    def _add_up(self, hosts: Candidates) -> None:
+    def _add_up(self, hosts: Candidates, size: int) -> None:
         """Sums in the order of the weighers, so that ties break as they would for the obvious loop."""
-        total = numpy.zeros(len(self.total))
-        for contribution in self._contributions:
+        contributions = list(self._contributions.values())
+        total = contributions[0].copy() if contributions else numpy.zeros(size)
+        for contribution in contributions[1:]:
             total += contribution
-        if len(hosts) == len(total):
-            self.total = total
-        else:
-            self.total[hosts.rows] = total[hosts.rows]
+        if len(hosts) < size:
+            rows = hosts.rows
+            chosen, total = total[rows], numpy.full(size, OUT)
+            total[rows] = chosen
+        self.total = total
 
     def table(self, questions: Questions, hosts: Candidates, rows: Sequence[int]) -> list[list[dict[str, Any]]]:
         """How the scores of these rows, of ``hosts``, come about: for each of them, a line per weigher that counted."""
@@ -330,6 +324,15 @@ class Weighing:
         }
         name = {"name": type(scale.weigher).__name__}
         return [name | {key: float(column[each]) for key, column in columns.items()} for each in positions.tolist()]
+
+
+def _spread_over(values: numpy.ndarray, hosts: Candidates, size: int) -> numpy.ndarray:
+    """Of these hosts, as a column of the table: 0 for the others."""
+    if len(hosts) == size:
+        return values
+    spread = numpy.zeros(size)
+    spread[hosts.rows] = values
+    return spread
 
 
 def _column(numbers: Sequence[float]) -> numpy.ndarray:
