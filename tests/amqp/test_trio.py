@@ -100,8 +100,8 @@ def test_a_bad_request_is_a_typed_error(trio: Trio) -> None:
     with pytest.raises(errors.InvalidInput) as caught:
         trio.scheduler.select_destinations(new_context(), {"num_instances": "many"}, {})
     assert caught.value.field.startswith("request_spec.")
-    assert "Traceback" not in trio.log("conductor")
-    assert "Traceback" not in trio.log("scheduler")
+    assert "Traceback (most" not in trio.log("conductor")
+    assert "Traceback (most" not in trio.log("scheduler")
 
 
 def test_the_rpc_answers_as_nova_asks(trio: Trio) -> None:

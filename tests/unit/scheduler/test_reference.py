@@ -44,7 +44,7 @@ def mask_of(each, hosts, asked):
     return [True] * len(hosts) if mask is None else mask.tolist()
 
 
-@examples(120)
+@examples(80)
 @given(scene=worlds.scenes())
 def test_every_filter(scene):
     """Over all hosts at once, over a few of them, and one at a time, a filter lets the same hosts through."""
@@ -83,7 +83,7 @@ def copied(state):
     return HostState(state.host, state.nodename, **{name: getattr(state, name) for name in names})
 
 
-@examples(120)
+@examples(80)
 @given(scene=worlds.scenes(), multiplier=MULTIPLIERS)
 def test_every_weigher(scene, multiplier):
     """Raw weights and multipliers are the same over all hosts at once and one at a time."""
@@ -130,7 +130,7 @@ def outcome(decide, *arguments):
 CHOSEN = st.lists(st.sampled_from(sorted(CHECKS)), max_size=4, unique=True)
 
 
-@examples(400)
+@examples(250)
 @given(
     scene=worlds.scenes(),
     count=st.integers(1, 6),
@@ -148,7 +148,7 @@ def test_same_hosts_weights_and_alternates(scene, count, alternates, chosen, wei
     assert outcome(by_the_reference, *arguments) == real
 
 
-@examples(120)
+@examples(80)
 @given(scene=worlds.scenes(), count=st.integers(1, 6))
 def test_the_default_filters_and_weighers(scene, count):
     """The same, with what is configured unless somebody changes it."""
