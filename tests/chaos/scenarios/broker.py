@@ -42,6 +42,19 @@ def outage(world: World, chance: random.Random) -> None:
     world.settle()
 
 
+def outage_past_the_lease(world: World, chance: random.Random) -> None:
+    """No broker until all hosts look down; builds that wait then, and those asked for at once, end ACTIVE all the same."""
+    world.boot(6)
+    world.broker.stop()
+    time.sleep(chance.uniform(10, 14))
+    world.broker.start()
+    uuids = world.boot_until_told(6)
+    world.settle()
+    states = {row["uuid"]: row["vm_state"] for row in world.builds()}
+    assert {"active"} == set(states.values()), states
+    assert set(uuids) <= set(states)
+
+
 def half_open(world: World, chance: random.Random) -> None:
     """Connections to the broker stay open and carry nothing for fifteen seconds; then all of them end."""
     world.boot(6)
@@ -105,6 +118,7 @@ def agent_queue_missing(world: World, chance: random.Random) -> None:
 SCENARIOS = [
     Scenario("broker:restart-idle", restart_idle),
     Scenario("broker:kill-with-backlog", kill_with_backlog, short=True),
+    Scenario("broker:outage-past-lease", outage_past_the_lease),
     Scenario("broker:outage-60s", outage),
     Scenario("broker:half-open", half_open),
     Scenario("broker:frozen-8s", frozen_a_moment),
