@@ -30,7 +30,7 @@ def servers(conf: cfg.ConfigOpts, number: int, probes: Mapping[str, Probe]) -> l
         options.round_trip_interval,
         options.round_trip_limit,
         options.stuck_limit,
-        reachable=functools.partial(broker_reachable, conf),
+        reachable={BROKER: functools.partial(broker_reachable, conf)},
     )
     if not options.port:
         return [watchdog]

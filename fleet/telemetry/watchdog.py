@@ -7,6 +7,7 @@ import dataclasses
 import os
 import threading
 import time
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -41,8 +42,9 @@ class Watchdog:
     """Runs each probe in a thread of its own, every ``interval_s``; watches that they come to an end.
 
     A probe raises if the part does not work. One that has not come back for ``limit_s`` makes the daemon not ready. If
-    none has succeeded for ``stuck_s``, it is this daemon or what it needs: when ``reachable`` says that what it needs
+    none has succeeded for ``stuck_s``, it is this daemon or what it needs: where ``reachable`` says of the part that it
     is there, the daemon is stuck, and ``exit_`` is called. To start again would not help against a broker that is away.
+    Of a part that ``reachable`` does not know, nobody can tell: the daemon waits for it.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class Watchdog:
         stuck_s: float,
         clock: Callable[[], float] = time.monotonic,
         exit_: Callable[[int], object] = os._exit,
-        reachable: Callable[[], bool] = lambda: True,
+        reachable: Mapping[str, Callable[[], bool]] = types.MappingProxyType({}),
     ) -> None:
         self._parts = {name: Part(probe) for name, probe in probes.items()}
         self._interval_s = interval_s
@@ -103,7 +105,7 @@ class Watchdog:
         for name, part in self._parts.items():
             self._tell(name, self._problem(part))
         stuck = self._stuck()
-        if stuck and self._reachable():
+        if stuck:
             said = "No round trip through the %s has succeeded for %.0f s, though it can be reached: stuck, exiting"
             LOG.critical(said, stuck, self._stuck_s)
             self._exit(EXIT_STUCK)
@@ -156,9 +158,10 @@ class Watchdog:
         return part.problem
 
     def _stuck(self) -> str:
-        """The parts through which nothing has gone for too long."""
+        """The parts through which nothing has gone for too long, though they are there."""
         if not self._stuck_s:
             return ""
         since = {name: part.failing_since or part.begun_at for name, part in self._parts.items()}
         now = self._clock()
-        return ", ".join(name for name, begun in since.items() if begun is not None and now - begun > self._stuck_s)
+        late = [name for name, begun in since.items() if begun is not None and now - begun > self._stuck_s]
+        return ", ".join(name for name in late if name in self._reachable and self._reachable[name]())

@@ -43,7 +43,9 @@ def watchdog(
     clock: Clock, probe: Callable[[], object], reachable: bool = True, stuck_s: float = 300
 ) -> tuple[Watchdog, list[int]]:
     exits: list[int] = []
-    made = Watchdog({"broker": probe}, 10, 30, stuck_s, clock=clock, exit_=exits.append, reachable=lambda: reachable)
+    made = Watchdog(
+        {"broker": probe}, 10, 30, stuck_s, clock=clock, exit_=exits.append, reachable={"broker": lambda: reachable}
+    )
     return made, exits
 
 
@@ -101,6 +103,22 @@ def test_a_stuck_daemon_exits(clock: Clock, failing_s: int, reachable: bool, stu
     watch.go_round("broker")
     watch.look()
     assert expected == exits
+
+
+def test_a_database_that_is_away_is_waited_for(clock: Clock) -> None:
+    """The broker answers, but that says nothing of the database: the daemon is not ready, and lives."""
+    database = Broker()
+    database.broken = True
+    exits: list[int] = []
+    parts = {"broker": Broker(), "database": database}
+    watch = Watchdog(parts, 10, 30, 300, clock=clock, exit_=exits.append, reachable={"broker": lambda: True})
+    for _round in range(2):
+        for name in parts:
+            watch.go_round(name)
+        clock.now += 301
+        watch.go_round("broker")
+    watch.look()
+    assert (False, True, []) == (watch.ready, watch.live, exits)
 
 
 def test_one_success_is_enough(clock: Clock) -> None:
