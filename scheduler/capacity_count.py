@@ -148,19 +148,6 @@ class Survey:
         return ["The group's policy puts all its instances on one host."] if self.together else []
 
 
-def count(
-    pipeline: Pipeline,
-    hosts: Candidates,
-    request: RequestSpec,
-    properties: dict[str, Any],
-    group_by: str | None = None,
-    default_zone: str = "nova",
-    supervision: Supervision | None = None,
-) -> dict[str, Any]:
-    """Survey the hosts, and answer at once."""
-    return survey(pipeline, hosts, request, properties, group_by, default_zone, supervision).answer()
-
-
 def survey(
     pipeline: Pipeline,
     hosts: Candidates,

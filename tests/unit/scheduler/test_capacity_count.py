@@ -29,7 +29,7 @@ SIZES = {"memory_mb": 4096, "vcpus": 1, "root_gb": 10}
 
 def counted(*nodes, asked=None, group_by=None, chosen=CHOSEN, **known):
     hosts = factories.candidates(*nodes, **known)
-    return capacity_count.count(factories.pipeline(chosen), hosts, asked or request(SIZES), {}, group_by)
+    return capacity_count.survey(factories.pipeline(chosen), hosts, asked or request(SIZES), {}, group_by).answer()
 
 
 FITS = [
@@ -210,5 +210,5 @@ def test_a_filters_bad_numbers(bad):
         counted(node("a"), chosen=(bad, filters.CoreFilter()))
     assert f"Filter {type(bad).__name__} failed: gave " in failed.value.message
     pipeline = factories.pipeline((bad, filters.CoreFilter()), watch=PluginWatch("skip"))
-    answer = capacity_count.count(pipeline, factories.candidates(node("a")), request(SIZES), {})
+    answer = capacity_count.survey(pipeline, factories.candidates(node("a")), request(SIZES), {}).answer()
     assert (8, 1) == (answer["fits"], len(answer["remarks"]))

@@ -142,7 +142,7 @@ MEASURED = [
 def test_how_many_more(name, host, asked, chosen, fits, binds):
     """As many as requests one after the other would place, found by placing them."""
     hosts = factories.candidates(node("h", **host))
-    answer = capacity_count.count(factories.pipeline(chosen), hosts, asked, {})
+    answer = capacity_count.survey(factories.pipeline(chosen), hosts, asked, {}).answer()
     assert (fits, binds, []) == (answer["fits"], answer["binds_first"], answer["remarks"]), name
     made = factories.decision(factories.pipeline(chosen), hosts, factories.repeated(asked, 20))
     assert fits == len(made.picks), name
@@ -151,7 +151,9 @@ def test_how_many_more(name, host, asked, chosen, fits, binds):
 def test_what_cells_strand():
     """CPUs that no further instance of this shape can have."""
     hosts = factories.candidates(node("h", **TWO_CELLS), node("full", **cells(BUSY)))
-    answer = capacity_count.count(factories.pipeline([NUMA]), hosts, asking([builders.pinned(vcpus=range(3))]), {})
+    answer = capacity_count.survey(
+        factories.pipeline([NUMA]), hosts, asking([builders.pinned(vcpus=range(3))]), {}
+    ).answer()
     stranded = answer["stranded"]["NUMA cells"]
     # h: two cells of four, three taken of each; full: six of eight are free, which is two more.
     assert (4, 14.0, 2.0) == (answer["fits"], stranded["usable"], stranded["stranded"])
@@ -161,5 +163,5 @@ def test_a_host_without_room_in_its_cells_is_not_the_largest():
     """However much memory it has."""
     full = cells(builders.host_cell(pinned=range(4), cpu_usage=4))
     hosts = factories.candidates(node("large", memory_mb=65536, **full), node("small", **TWO_CELLS))
-    answer = capacity_count.count(factories.pipeline([filters.RamFilter(), NUMA]), hosts, asking([OWN]), {})
+    answer = capacity_count.survey(factories.pipeline([filters.RamFilter(), NUMA]), hosts, asking([OWN]), {}).answer()
     assert "small" == answer["largest"]["host"]
