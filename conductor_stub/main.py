@@ -31,7 +31,7 @@ from conductor_stub.sweeper import Sweeper
 from conductor_stub.termination import Termination
 from fleet import conf as fleet_conf
 from fleet import errors, service
-from fleet.db import schema
+from fleet.db import migration
 from fleet.db.engine import Database
 from fleet.hardware.aliases import parse_aliases
 from fleet.rpc import server, transport
@@ -47,7 +47,7 @@ def build_servers(
 ) -> list[service.Server]:
     """Everything that a conductor process runs. The trio in one process uses it as the daemon does."""
     database = database or Database(conf)
-    schema.check(database)
+    migration.check(database)
     limits = Limits.from_conf(conf)
     host_transport = transport.get_host_transport(conf, rpc_transport)
     compute = ComputeAPI(host_transport, conf)
@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A bad alias must stop the daemon here, not its workers one after the other.
         parse_aliases(conf.pci.alias)
         with Database(conf).disposed() as database:
-            schema.check(database)
+            migration.check(database)
     except errors.FleetError as refusal:
         print(f"{BINARY}: {refusal.message}", file=sys.stderr)
         return 1

@@ -99,8 +99,7 @@ class Records:
 
     def host_instances(self, host: str, uuids: Sequence[str] | None = None) -> list[Instance]:
         """:param uuids: only these of them"""
-        only = () if uuids is None else (instances.INSTANCES.c.uuid.in_(uuids),)
-        rows = self._database.read(instances.list_where, instances.INSTANCES.c.host == host, *only)
+        rows = self._database.read(instances.on_host, host, uuids)
         return [instances.to_instance(row) for row in rows]
 
     def compare_instances(self, held: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -185,7 +184,7 @@ def _claim(
     request_id: str | None,
     now: datetime.datetime,
 ) -> Any:
-    row = instances.lock(tx, uuid, services.incarnation_of(host))
+    row = instances.lock(tx, uuid, for_host=host)
     here = (row.host, row.node) == (host, node)
     if row.vm_state == states.BUILDING and row.task_state == states.SPAWNING and row.attempt == attempt and here:
         return row

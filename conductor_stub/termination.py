@@ -83,7 +83,7 @@ def _begin(
             tx, uuid, "terminate", now=now, attempt=row.attempt, host=row.host, node=row.node, request_id=request_id
         )
     values = {"task_state": states.DELETING, "step_deadline": retry_at, "updated_at": now}
-    tx.execute(instances.INSTANCES.update().where(instances.INSTANCES.c.uuid == uuid).values(**values))
+    tx.update(instances.INSTANCES, uuid, values)
 
 
 def _holders(connection: sa.Connection, uuid: str) -> list[str]:

@@ -8,8 +8,6 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import sqlalchemy as sa
-
 from conductor_stub.limits import Limits, step_deadline
 from fleet import move_states, states
 from fleet.db import groups, history, hosts, instances, moves, services
@@ -54,7 +52,7 @@ def set_status(tx: Transaction, move: Move, status: str, limits: Limits, now: da
 
 
 def set_instance(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> None:
-    tx.execute(INSTANCES.update().where(INSTANCES.c.uuid == row.uuid).values(updated_at=now, **values))
+    tx.update(INSTANCES, row.uuid, {"updated_at": now, **values})
     tx.touch(INSTANCES, row.uuid)
 
 
@@ -124,7 +122,7 @@ def claim(
         return move
     if not mine or record.status != move_states.PREPARING:
         raise instances.stale(row, attempt)
-    found = tx.execute(sa.select(services.incarnation_of(host))).scalar_one()
+    found = services.incarnation_of(tx, host)
     services.check_incarnation(tx, host, found, incarnation)
     if row.group_uuid:
         groups.check_policy(tx, row.group_uuid, row.uuid, host)

@@ -14,7 +14,7 @@ from oslo_config import cfg
 
 from fleet.cli import application, audit, retention, upgrade_check
 from fleet.cli.database_command import DatabaseCommand
-from fleet.db import migration, schema
+from fleet.db import migration
 from fleet.db.engine import Database
 
 
@@ -29,15 +29,15 @@ class Version(DatabaseCommand):
     """Print the version that the database is at."""
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
-        self.say(schema.version(database) or "none")
+        self.say(migration.version(database) or "none")
 
 
 class Check(DatabaseCommand):
     """Exit with status 1, saying what to do, unless the database is at the version that this release needs."""
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
-        schema.check(database)
-        self.say(f"The database is at version {schema.latest()}, as this release needs.")
+        migration.check(database)
+        self.say(f"The database is at version {migration.latest()}, as this release needs.")
 
 
 COMMANDS: tuple[tuple[str, Callable], ...] = (

@@ -19,6 +19,10 @@ AGGREGATES = models.aggregates
 HOSTS = models.aggregate_hosts
 METADATA = models.aggregate_metadata
 
+_LIVE = sa.select(AGGREGATES).where(sa.not_(AGGREGATES.c.deleted)).order_by(AGGREGATES.c.id)
+_CHANGED = _LIVE.where(AGGREGATES.c.generation > sa.bindparam("newer"))
+_DELETED = sa.select(AGGREGATES.c.id).where(AGGREGATES.c.deleted, AGGREGATES.c.generation > sa.bindparam("newer"))
+
 
 def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], now: datetime.datetime) -> int:
     """The caller names the uuid, so that a commit that is repeated finds its own row. Returns the id.
@@ -81,10 +85,10 @@ def _set_metadata(tx: Transaction, key: int, metadata: Mapping[str, str | None])
 
 def list_all(connection: Transaction | sa.Connection, newer_than: int | None = None) -> list[Aggregate]:
     """Live aggregates; with ``newer_than`` only those changed after that generation."""
-    query = sa.select(AGGREGATES).where(sa.not_(AGGREGATES.c.deleted)).order_by(AGGREGATES.c.id)
-    if newer_than is not None:
-        query = query.where(AGGREGATES.c.generation > newer_than)
-    rows = connection.execute(query).all()
+    if newer_than is None:
+        rows = connection.execute(_LIVE).all()
+    else:
+        rows = connection.execute(_CHANGED, {"newer": newer_than}).all()
     if not rows:
         return []
     keys = [row.id for row in rows]
@@ -98,5 +102,4 @@ def list_all(connection: Transaction | sa.Connection, newer_than: int | None = N
 
 
 def deleted_since(connection: sa.Connection, generation: int) -> Sequence[int]:
-    query = sa.select(AGGREGATES.c.id).where(AGGREGATES.c.deleted, AGGREGATES.c.generation > generation)
-    return connection.execute(query).scalars().all()
+    return connection.execute(_DELETED, {"newer": generation}).scalars().all()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -40,6 +40,16 @@ _TELL = sa.select(_GENERATION.c.value).where(_GENERATION.c.id == 1)
 
 
 @functools.cache
+def _insert_of(table: sa.Table) -> sa.Insert:
+    return table.insert()
+
+
+@functools.cache
+def _update_of(table: sa.Table) -> sa.Update:
+    return table.update().where(table.primary_key.columns[0] == sa.bindparam("of_key"))
+
+
+@functools.cache
 def _stamp_of(table: sa.Table) -> sa.Update:
     key = table.primary_key.columns[0]
     rows = key.in_(sa.bindparam("keys", expanding=True))
@@ -58,7 +68,15 @@ class Transaction:
 
     def insert(self, table: sa.Table, values: Mapping[str, Any]) -> Any:
         """Insert one row; returns its primary key (a scalar)."""
-        return self._connection.execute(table.insert(), dict(values)).inserted_primary_key[0]
+        return self._connection.execute(_insert_of(table), dict(values)).inserted_primary_key[0]
+
+    def insert_all(self, table: sa.Table, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Insert one row or more, all with the same columns."""
+        self._connection.execute(_insert_of(table), [dict(row) for row in rows])
+
+    def update(self, table: sa.Table, key: Any, values: Mapping[str, Any]) -> None:
+        """Set ``values`` (not SQL expressions) on the row with this primary key."""
+        self._connection.execute(_update_of(table), {**values, "of_key": key})
 
     def touch(self, table: sa.Table, *keys: Any) -> None:
         self._touched[table].update(keys)
@@ -68,7 +86,10 @@ class Transaction:
             return
         generation = self._next_generation()
         for table, keys in self._touched.items():
-            self.execute(_stamp_of(table), {"keys": sorted(keys), "newest": generation})
+            if len(keys) == 1:
+                self.update(table, *keys, {"generation": generation})
+            else:
+                self.execute(_stamp_of(table), {"keys": sorted(keys), "newest": generation})
 
     def _next_generation(self) -> int:
         if self._connection.dialect.update_returning:
@@ -82,7 +103,24 @@ class Database:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         options = conf.database
-        self._engine = engines.create_engine(
+        self._engine = self._open(options)
+        # Explicit row locks decide between writers; a plain SELECT after one must see what the lock waited for.
+        self._writer = self._isolated("READ COMMITTED")
+        self._snapshot = self._isolated("REPEATABLE READ")
+        retried = db_api.wrap_db_retry(
+            retry_interval=options.db_retry_interval,
+            max_retries=options.db_max_retries,
+            inc_retry_interval=options.db_inc_retry_interval,
+            max_retry_interval=options.db_max_retry_interval,
+            retry_on_deadlock=True,
+            retry_on_disconnect=True,
+            jitter=True,
+        )
+        self._write_again, self._read_again = retried(self._write_once), retried(self.read_once)
+
+    @staticmethod
+    def _open(options: cfg.ConfigOpts.GroupAttr) -> sa.Engine:
+        engine = engines.create_engine(
             options.connection or "sqlite://",
             mysql_sql_mode=options.mysql_sql_mode,
             connection_recycle_time=options.connection_recycle_time,
@@ -93,20 +131,9 @@ class Database:
             retry_interval=options.retry_interval,
             thread_checkin=False,
         )
-        if self._engine.dialect.name == "sqlite":
-            sa.event.listen(self._engine, "connect", _tune_sqlite)
-        # Explicit row locks decide between writers; a plain SELECT after one must see what the lock waited for.
-        self._writer = self._isolated("READ COMMITTED")
-        self._snapshot = self._isolated("REPEATABLE READ")
-        self._retry = db_api.wrap_db_retry(
-            retry_interval=options.db_retry_interval,
-            max_retries=options.db_max_retries,
-            inc_retry_interval=options.db_inc_retry_interval,
-            max_retry_interval=options.db_max_retry_interval,
-            retry_on_deadlock=True,
-            retry_on_disconnect=True,
-            jitter=True,
-        )
+        if engine.dialect.name == "sqlite":
+            sa.event.listen(engine, "connect", _tune_sqlite)
+        return engine
 
     @property
     def engine(self) -> sa.Engine:
@@ -126,10 +153,10 @@ class Database:
         A commit whose outcome is unknown is run again too: ``work`` must recognise its own earlier success.
         """
         try:
-            return self._retry(self._write_once)(work, *args, **kwargs)
+            return self._write_again(work, *args, **kwargs)
         except db_exception.DBDuplicateEntry:
             # Somebody inserted the row between our look and our insert: now we find it there.
-            return self._retry(self._write_once)(work, *args, **kwargs)
+            return self._write_again(work, *args, **kwargs)
 
     def _write_once(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         try:
@@ -140,9 +167,7 @@ class Database:
 
     def _commit(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         with self._writer.begin() as connection:
-            if connection.dialect.name == "sqlite":
-                # Take the write lock before anything is read: SQLite cannot upgrade a stale snapshot.
-                connection.execute(_TAKE_THE_WRITE_LOCK)
+            self._take_the_write_lock(connection)
             transaction = Transaction(connection)
             result = work(transaction, *args, **kwargs)
             transaction._stamp()
@@ -150,11 +175,16 @@ class Database:
         failpoints.after_commit(work)
         return result
 
+    def _take_the_write_lock(self, connection: sa.Connection) -> None:
+        """Before anything is read: SQLite cannot upgrade a stale snapshot. Others lock rows."""
+        if connection.dialect.name == "sqlite":
+            connection.execute(_TAKE_THE_WRITE_LOCK)
+
     def read(
         self, work: Callable[Concatenate[sa.Connection, P], Result], /, *args: P.args, **kwargs: P.kwargs
     ) -> Result:
         """Run ``work(connection, …)`` in one snapshot; nothing is written."""
-        return self._retry(self.read_once)(work, *args, **kwargs)
+        return self._read_again(work, *args, **kwargs)
 
     def read_once(
         self, work: Callable[Concatenate[sa.Connection, P], Result], /, *args: P.args, **kwargs: P.kwargs

@@ -70,12 +70,31 @@ _INSTANCE_COLUMNS = [
     INSTANCES.c[name]
     for name in ["uuid", "host", "node", "vm_state", "task_state", "deleted", "instance_type_id", "project_id"]
 ]
+_Queries = tuple[sa.Select, sa.Select]
+
+
+def _queries(columns: list[Any], table: sa.Table, *where: Any) -> _Queries:
+    """Rows stamped after ``newer``; and all there is, without the deleted. Instances never placed carry no stamp."""
+    changed = sa.select(*columns).where(table.c.generation > sa.bindparam("newer"), *where)
+    return changed, changed.where(sa.not_(table.c.deleted))
+
+
+_NODES = _queries(_NODE_COLUMNS, NODES)
+_SERVICES = _queries(_SERVICE_COLUMNS, SERVICES, SERVICES.c.binary == services.COMPUTE)
+_HEARTBEATS = sa.select(SERVICES.c.host, SERVICES.c.last_seen_up).where(SERVICES.c.binary == services.COMPUTE)
+_ALL_HEARTBEATS = _HEARTBEATS.where(SERVICES.c.last_seen_up.is_not(None))
+_NEW_HEARTBEATS = _HEARTBEATS.where(SERVICES.c.last_seen_up > sa.bindparam("after"))
+_GENERATION = sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)
+
 _IMAGE_PROPERTIES = (
     sa.select(models.build_requests.c.spec["image"]["properties"])
     .where(models.build_requests.c.reservation_id == INSTANCES.c.reservation_id)
     .scalar_subquery()
     .label("image_properties")
 )
+_WITH_IMAGES = [*_INSTANCE_COLUMNS, _IMAGE_PROPERTIES]
+_INSTANCES = _queries(_INSTANCE_COLUMNS, INSTANCES)
+_INSTANCES_WITH_IMAGES = _queries(_WITH_IMAGES, INSTANCES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +135,8 @@ class ChangeFeed:
         self, database: Database, clock: Clock = utcnow, with_images: bool = False, retry: bool = True
     ) -> None:
         self._read_database = database.read if retry else database.read_once
-        self._instance_columns = [*_INSTANCE_COLUMNS, _IMAGE_PROPERTIES] if with_images else _INSTANCE_COLUMNS
+        self._instance_columns = _WITH_IMAGES if with_images else _INSTANCE_COLUMNS
+        self._instances = _INSTANCES_WITH_IMAGES if with_images else _INSTANCES
         self._clock = clock
         self._heartbeats_read: datetime.datetime | None = None
         self._newest_heartbeat: datetime.datetime | None = None
@@ -152,12 +172,10 @@ class ChangeFeed:
         return Changes(
             generation=newest,
             full=full,
-            nodes=_changed(connection, _NODE_COLUMNS, NODES, newer, full),
-            services=_changed(
-                connection, _SERVICE_COLUMNS, SERVICES, newer, full, SERVICES.c.binary == services.COMPUTE
-            ),
+            nodes=_changed(connection, _NODES, newer, full),
+            services=_changed(connection, _SERVICES, newer, full),
             aggregates=_changed_aggregates(connection, newer, full),
-            instances=_changed(connection, self._instance_columns, INSTANCES, newer, full),
+            instances=_changed(connection, self._instances, newer, full),
             heartbeats=heartbeats,
         )
 
@@ -165,12 +183,11 @@ class ChangeFeed:
         now = self._clock()
         if self._heartbeats_read is not None and now - self._heartbeats_read < HEARTBEAT_PERIOD:
             return []
-        query = sa.select(SERVICES.c.host, SERVICES.c.last_seen_up).where(SERVICES.c.binary == services.COMPUTE)
         if self._newest_heartbeat is not None:
-            query = query.where(SERVICES.c.last_seen_up > self._newest_heartbeat - HEARTBEAT_OVERLAP)
+            found = connection.execute(_NEW_HEARTBEATS, {"after": self._newest_heartbeat - HEARTBEAT_OVERLAP})
         else:
-            query = query.where(SERVICES.c.last_seen_up.is_not(None))
-        heartbeats = [(row.host, row.last_seen_up) for row in connection.execute(query)]
+            found = connection.execute(_ALL_HEARTBEATS)
+        heartbeats = [(row.host, row.last_seen_up) for row in found]
         if heartbeats:
             self._newest_heartbeat = max(seen for _host, seen in heartbeats)
         self._heartbeats_read = now
@@ -182,15 +199,8 @@ def generation(connection: sa.Connection) -> int:
     return connection.execute(_GENERATION).scalar_one()
 
 
-_GENERATION = sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)
-
-
-def _changed(
-    connection: sa.Connection, columns: list[sa.Column], table: sa.Table, newer: int, full: bool, *where: Any
-) -> Sequence[sa.Row]:
-    """Rows stamped after ``newer``. A full read leaves out the deleted; instances never placed carry no stamp."""
-    query = sa.select(*columns).where(table.c.generation > newer, *where)
-    return connection.execute(query.where(sa.not_(table.c.deleted)) if full else query).all()
+def _changed(connection: sa.Connection, queries: _Queries, newer: int, full: bool) -> Sequence[sa.Row]:
+    return connection.execute(queries[full], {"newer": newer}).all()
 
 
 def _changed_aggregates(connection: sa.Connection, newer: int, full: bool) -> list[ChangedAggregate]:

@@ -19,6 +19,22 @@ MEMBERS = models.instance_group_members
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
 
+_WANTED = sa.bindparam("wanted", type_=sa.String)
+_FOUND = sa.select(GROUPS).where(sa.or_(GROUPS.c.uuid == _WANTED, GROUPS.c.name == _WANTED))
+_LOCKED = sa.select(GROUPS).where(GROUPS.c.uuid == _WANTED).with_for_update()
+_LIVE = sa.and_(MEMBERS.c.group_uuid == _WANTED, sa.not_(INSTANCES.c.deleted))
+_MEMBERS = (
+    sa.select(INSTANCES.c.uuid, INSTANCES.c.host)
+    .join(MEMBERS, MEMBERS.c.instance_uuid == INSTANCES.c.uuid)
+    .where(_LIVE)
+    .union(
+        sa.select(INSTANCES.c.uuid, MIGRATIONS.c.held_host)
+        .join(MEMBERS, MEMBERS.c.instance_uuid == INSTANCES.c.uuid)
+        .join(MIGRATIONS, MIGRATIONS.c.instance_uuid == INSTANCES.c.uuid)
+        .where(_LIVE, MIGRATIONS.c.held_host.is_not(None))
+    )
+)
+
 
 def create(
     tx: Transaction,
@@ -44,7 +60,7 @@ def create(
 
 def find(connection: Transaction | sa.Connection, name: str) -> sa.Row:
     """By name or uuid. :raises errors.NotFound:"""
-    row = connection.execute(sa.select(GROUPS).where(sa.or_(GROUPS.c.uuid == name, GROUPS.c.name == name))).first()
+    row = connection.execute(_FOUND, {"wanted": name}).first()
     if row is None:
         raise errors.NotFound(kind="Server group", name=name)
     return row
@@ -55,21 +71,13 @@ def list_all(connection: sa.Connection) -> Sequence[sa.Row]:
 
 
 def add_members(tx: Transaction, group_uuid: str, instance_uuids: Sequence[str]) -> None:
-    tx.execute(MEMBERS.insert(), [{"group_uuid": group_uuid, "instance_uuid": uuid} for uuid in instance_uuids])
+    tx.insert_all(MEMBERS, [{"group_uuid": group_uuid, "instance_uuid": uuid} for uuid in instance_uuids])
 
 
 def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequence[sa.Row]:
     """Live members: uuid and host (None while not claimed). One that is being moved counts on both hosts, so that
     neither is sold before the move has ended."""
-    live = (MEMBERS.c.group_uuid == group_uuid, sa.not_(INSTANCES.c.deleted))
-    placed = sa.select(INSTANCES.c.uuid, INSTANCES.c.host).join(MEMBERS, MEMBERS.c.instance_uuid == INSTANCES.c.uuid)
-    moving = (
-        sa.select(INSTANCES.c.uuid, MIGRATIONS.c.held_host)
-        .join(MEMBERS, MEMBERS.c.instance_uuid == INSTANCES.c.uuid)
-        .join(MIGRATIONS, MIGRATIONS.c.instance_uuid == INSTANCES.c.uuid)
-    )
-    held = moving.where(*live, MIGRATIONS.c.held_host.is_not(None))
-    return connection.execute(placed.where(*live).union(held)).all()
+    return connection.execute(_MEMBERS, {"wanted": group_uuid}).all()
 
 
 def check_policy(tx: Transaction, group_uuid: str, instance_uuid: str, host: str) -> None:
@@ -77,7 +85,7 @@ def check_policy(tx: Transaction, group_uuid: str, instance_uuid: str, host: str
 
     :raises errors.GroupAffinityViolation:
     """
-    group = tx.execute(sa.select(GROUPS).where(GROUPS.c.uuid == group_uuid).with_for_update()).one_or_none()
+    group = tx.execute(_LOCKED, {"wanted": group_uuid}).one_or_none()
     if group is None:
         return
     placed = [row for row in members(tx, group_uuid) if row.host is not None and row.uuid != instance_uuid]

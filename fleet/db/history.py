@@ -25,6 +25,20 @@ SCHEDULE = "schedule"
 CLAIM = "claim"
 SUCCESS = "success"
 
+_OF_ONE = EVENTS.c.instance_uuid == sa.bindparam("wanted")
+_EVENTS = sa.select(EVENTS).where(_OF_ONE).order_by(EVENTS.c.id)
+_FAILED_ATTEMPT = sa.and_(EVENTS.c.event == ATTEMPT, EVENTS.c.result != SUCCESS)
+_FAILED_ATTEMPTS = _EVENTS.where(_FAILED_ATTEMPT)
+_FIRST = _EVENTS.where(EVENTS.c.event == sa.bindparam("which")).limit(1)
+_VAIN = (
+    sa.select(EVENTS)
+    .where(
+        EVENTS.c.instance_uuid.in_(sa.bindparam("wanted", expanding=True)),
+        sa.or_(_FAILED_ATTEMPT, EVENTS.c.event == HAND_BACK),
+    )
+    .order_by(EVENTS.c.id)
+)
+
 
 def add_event(
     tx: Transaction,
@@ -41,8 +55,8 @@ def add_event(
     duration_s: float | None = None,
     request_id: str | None = None,
 ) -> None:
-    tx.execute(
-        EVENTS.insert(),
+    tx.insert(
+        EVENTS,
         {
             "instance_uuid": uuid,
             "event": event,
@@ -71,8 +85,8 @@ def add_fault(
     request_id: str | None,
     now: datetime.datetime,
 ) -> None:
-    tx.execute(
-        FAULTS.insert(),
+    tx.insert(
+        FAULTS,
         {
             "instance_uuid": uuid,
             "error": error,
@@ -87,7 +101,7 @@ def add_fault(
 
 
 def events(connection: Transaction | sa.Connection, uuid: str) -> Sequence[sa.Row]:
-    return connection.execute(sa.select(EVENTS).where(EVENTS.c.instance_uuid == uuid).order_by(EVENTS.c.id)).all()
+    return connection.execute(_EVENTS, {"wanted": uuid}).all()
 
 
 def faults(connection: sa.Connection, uuid: str) -> Sequence[sa.Row]:
@@ -96,24 +110,16 @@ def faults(connection: sa.Connection, uuid: str) -> Sequence[sa.Row]:
 
 def vain(connection: Transaction | sa.Connection, uuids: Sequence[str]) -> Sequence[sa.Row]:
     """What was in vain for these instances, in order: failed attempts, and orders that came back untried."""
-    query = sa.select(EVENTS).where(
-        EVENTS.c.instance_uuid.in_(uuids),
-        sa.or_(sa.and_(EVENTS.c.event == ATTEMPT, EVENTS.c.result != SUCCESS), EVENTS.c.event == HAND_BACK),
-    )
-    return connection.execute(query.order_by(EVENTS.c.id)).all()
+    return connection.execute(_VAIN, {"wanted": list(uuids)}).all()
 
 
 def first(connection: Transaction | sa.Connection, uuid: str, event: str) -> sa.Row | None:
-    query = sa.select(EVENTS).where(EVENTS.c.instance_uuid == uuid, EVENTS.c.event == event)
-    return connection.execute(query.order_by(EVENTS.c.id).limit(1)).one_or_none()
+    return connection.execute(_FIRST, {"wanted": uuid, "which": event}).one_or_none()
 
 
 def failed_attempts(connection: Transaction | sa.Connection, uuid: str) -> Sequence[sa.Row]:
     """Every host tried in vain, in order: attempt, host, node, step, result (the error's name), message, duration_s."""
-    query = sa.select(EVENTS).where(
-        EVENTS.c.instance_uuid == uuid, EVENTS.c.event == ATTEMPT, EVENTS.c.result != SUCCESS
-    )
-    return connection.execute(query.order_by(EVENTS.c.id)).all()
+    return connection.execute(_FAILED_ATTEMPTS, {"wanted": uuid}).all()
 
 
 def timeline(connection: sa.Connection, *, limit: int, **of: str) -> list[dict[str, Any]]:

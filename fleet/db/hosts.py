@@ -25,6 +25,11 @@ _LOCKED = (
     .where(NODES.c.host == sa.bindparam("on_host"), NODES.c.hypervisor_hostname == sa.bindparam("on_node"))
     .with_for_update()
 )
+_OTHERS = sa.select(NODES.c.id, NODES.c.hypervisor_hostname).where(
+    NODES.c.host == sa.bindparam("on_host"),
+    sa.not_(NODES.c.deleted),
+    NODES.c.hypervisor_hostname.not_in(sa.bindparam("nodes", expanding=True)),
+)
 
 
 def report(tx: Transaction, inventory: HostReport, now: datetime.datetime) -> None:
@@ -43,19 +48,15 @@ def report(tx: Transaction, inventory: HostReport, now: datetime.datetime) -> No
         return
     changed = {name: value for name, value in values.items() if getattr(found, name) != value}
     if changed:
-        tx.execute(NODES.update().where(NODES.c.id == found.id).values(updated_at=now, **changed))
+        tx.update(NODES, found.id, {"updated_at": now, **changed})
         tx.touch(NODES, found.id)
 
 
 def remove_nodes_except(tx: Transaction, host: str, nodes: Iterable[str], now: datetime.datetime) -> list[str]:
     """Mark the nodes that ``host`` no longer has as deleted; returns their names."""
-    gone = tx.execute(
-        sa.select(NODES.c.id, NODES.c.hypervisor_hostname).where(
-            NODES.c.host == host, sa.not_(NODES.c.deleted), NODES.c.hypervisor_hostname.not_in(list(nodes))
-        )
-    ).all()
+    gone = tx.execute(_OTHERS, {"on_host": host, "nodes": list(nodes)}).all()
     for node in gone:
-        tx.execute(NODES.update().where(NODES.c.id == node.id).values(deleted=True, deleted_at=now))
+        tx.update(NODES, node.id, {"deleted": True, "deleted_at": now})
         tx.touch(NODES, node.id)
     return [node.hypervisor_hostname for node in gone]
 
@@ -72,17 +73,14 @@ def refresh_usage(tx: Transaction, host: str, node: str, now: datetime.datetime,
         return
     counted = usage.of_node(tx, host, node)
     failed = found.failed_builds if built is None else 0 if built else found.failed_builds + 1
-    tx.execute(
-        NODES.update()
-        .where(NODES.c.id == found.id)
-        .values(
-            **_used(found, counted),
-            stats={**usage.uncounted(found.stats or {}), **counted.stats, "failed_builds": failed},
-            failed_builds=failed,
-            updated_at=now,
-            **hardware.columns(tx, host, node, found.numa_topology, found.pci_device_pools),
-        )
-    )
+    changed = {
+        **_used(found, counted),
+        "stats": {**usage.uncounted(found.stats or {}), **counted.stats, "failed_builds": failed},
+        "failed_builds": failed,
+        "updated_at": now,
+        **hardware.columns(tx, host, node, found.numa_topology, found.pci_device_pools),
+    }
+    tx.update(NODES, found.id, changed)
     tx.touch(NODES, found.id)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet import errors, failpoints, states
-from fleet.db import hosts, models
+from fleet.db import hosts, models, services
 from fleet.db.engine import Transaction
 from fleet.objects import Flavor, Image, Instance
 
@@ -20,8 +20,37 @@ MIGRATIONS = models.migrations
 REQUESTS = models.build_requests
 
 _JOINED = sa.select(INSTANCES, REQUESTS.c.spec, REQUESTS.c.group_uuid).join_from(INSTANCES, REQUESTS)
-_FOUND = _JOINED.where(INSTANCES.c.uuid == sa.bindparam("wanted"))
+_REQUEST = sa.select(REQUESTS.c.reservation_id).where(REQUESTS.c.reservation_id == sa.bindparam("wanted"))
+_ONE = INSTANCES.c.uuid == sa.bindparam("wanted")
+_THESE = INSTANCES.c.uuid.in_(sa.bindparam("wanted", expanding=True))
+_FOUND = _JOINED.where(_ONE)
+_LOCKED = _FOUND.with_for_update(of=INSTANCES)
+_LOCKED_FOR_HOST = _FOUND.add_columns(services.INCARNATION).with_for_update(of=INSTANCES)
 _LIVE = sa.not_(INSTANCES.c.deleted)
+_WAITING = (
+    sa.select(INSTANCES.c.uuid)
+    .where(
+        _THESE,
+        INSTANCES.c.vm_state == states.BUILDING,
+        INSTANCES.c.task_state == states.SCHEDULING,
+        INSTANCES.c.attempt == sa.bindparam("at_attempt"),
+    )
+    .with_for_update()
+)
+_UPDATE_THESE = INSTANCES.update().where(_THESE)
+_JOINED_THESE = _JOINED.where(_THESE).order_by(INSTANCES.c.launch_index)
+_BUILD_AT = INSTANCES.update().where(
+    _ONE,
+    INSTANCES.c.vm_state == states.BUILDING,
+    INSTANCES.c.task_state.in_(sa.bindparam("steps", expanding=True)),
+    INSTANCES.c.attempt == sa.bindparam("at_attempt"),
+)
+_BUILD_AT_HOST = _BUILD_AT.where(sa.or_(INSTANCES.c.host.is_(None), INSTANCES.c.host == sa.bindparam("on_host")))
+_HOSTS = sa.bindparam("hosts", expanding=True)
+_PLACED = sa.select(INSTANCES.c.host, INSTANCES.c.uuid, INSTANCES.c.task_state).where(
+    INSTANCES.c.host.in_(_HOSTS), _LIVE
+)
+_MOVING = sa.select(MIGRATIONS.c.held_host, MIGRATIONS.c.instance_uuid).where(MIGRATIONS.c.held_host.in_(_HOSTS))
 _NOTHING_CLAIMED = {
     "host": None,
     "node": None,
@@ -44,10 +73,10 @@ NOT_PLACED: Mapping[str, Any] = {
 def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
     """Insert a build request and its instances; False when they are there already (a repeated commit)."""
     key = request["reservation_id"]
-    if tx.execute(sa.select(REQUESTS.c.reservation_id).where(REQUESTS.c.reservation_id == key)).first():
+    if tx.execute(_REQUEST, {"wanted": key}).first():
         return False
-    tx.execute(REQUESTS.insert(), dict(request))
-    tx.execute(INSTANCES.insert(), [dict(row) for row in rows])
+    tx.insert(REQUESTS, request)
+    tx.insert_all(INSTANCES, rows)
     return True
 
 
@@ -75,25 +104,36 @@ def live(*conditions: Any) -> sa.Select[Any]:
     return _JOINED.where(_LIVE, *conditions).order_by(INSTANCES.c.created_at, INSTANCES.c.launch_index)
 
 
+_ON_HOST = live(INSTANCES.c.host == sa.bindparam("on_host"))
+_THESE_ON_HOST = _ON_HOST.where(_THESE)
+_LIVE_OF_THESE = live(_THESE)
+
+
 def list_where(connection: sa.Connection, *conditions: Any, limit: int | None = None) -> Sequence[sa.Row]:
     """Live instances, oldest first."""
     return connection.execute(live(*conditions).limit(limit)).all()
 
 
-def on_host(connection: sa.Connection, host: str) -> Sequence[sa.Row]:
-    return list_where(connection, INSTANCES.c.host == host)
+def on_host(connection: sa.Connection, host: str, uuids: Sequence[str] | None = None) -> Sequence[sa.Row]:
+    """Oldest first. :param uuids: only these of them"""
+    if uuids is None:
+        return connection.execute(_ON_HOST, {"on_host": host}).all()
+    return connection.execute(_THESE_ON_HOST, {"on_host": host, "wanted": list(uuids)}).all()
+
+
+def of_uuids(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
+    """The live ones of these, oldest first."""
+    return connection.execute(_LIVE_OF_THESE, {"wanted": list(uuids)}).all() if uuids else []
 
 
 def compare(connection: sa.Connection, held: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
     """By host, the instances about which an agent may be mistaken: those that only one of the two, the ledger or the
     agent (``held``), has there, be it for a move; and those that are being spawned, of which only the agent knows
     whether it is at them."""
-    columns = (INSTANCES.c.host, INSTANCES.c.uuid, INSTANCES.c.task_state)
     found: dict[str, dict[str, str | None]] = {host: {} for host in held}
-    for row in connection.execute(sa.select(*columns).where(INSTANCES.c.host.in_(list(held)), _LIVE)):
+    for row in connection.execute(_PLACED, {"hosts": list(held)}):
         found[row.host][row.uuid] = row.task_state
-    moving = sa.select(MIGRATIONS.c.held_host, MIGRATIONS.c.instance_uuid)
-    for host, uuid in connection.execute(moving.where(MIGRATIONS.c.held_host.in_(list(held)))):
+    for host, uuid in connection.execute(_MOVING, {"hosts": list(held)}):
         found[host].setdefault(uuid, None)
     doubtful = {
         host: set(uuids) ^ found[host].keys() | {uuid for uuid, task in found[host].items() if task == states.SPAWNING}
@@ -107,21 +147,12 @@ def take(
     tx: Transaction, uuids: Sequence[str], attempt: int, step_deadline: datetime.datetime, now: datetime.datetime
 ) -> Sequence[sa.Row]:
     """``scheduling → placing``: returns the rows this caller has taken, and now must place."""
-    waiting = sa.select(INSTANCES.c.uuid).where(
-        INSTANCES.c.uuid.in_(uuids),
-        INSTANCES.c.vm_state == states.BUILDING,
-        INSTANCES.c.task_state == states.SCHEDULING,
-        INSTANCES.c.attempt == attempt,
-    )
-    mine = tx.execute(waiting.with_for_update()).scalars().all()
+    mine = tx.execute(_WAITING, {"wanted": list(uuids), "at_attempt": attempt}).scalars().all()
     if not mine:
         return []
-    tx.execute(
-        INSTANCES.update()
-        .where(INSTANCES.c.uuid.in_(mine))
-        .values(task_state=states.PLACING, step_deadline=step_deadline, updated_at=now)
-    )
-    return tx.execute(_JOINED.where(INSTANCES.c.uuid.in_(mine)).order_by(INSTANCES.c.launch_index)).all()
+    taken = {"task_state": states.PLACING, "step_deadline": step_deadline, "updated_at": now}
+    tx.execute(_UPDATE_THESE, {**taken, "wanted": mine})
+    return tx.execute(_JOINED_THESE, {"wanted": mine}).all()
 
 
 def move(
@@ -135,22 +166,23 @@ def move(
     now: datetime.datetime,
 ) -> bool:
     """The compare-and-set: whether the build was in one of ``steps`` of ``attempt`` (on ``host``) and now has ``values``."""
-    expected = [
-        INSTANCES.c.uuid == uuid,
-        INSTANCES.c.vm_state == states.BUILDING,
-        INSTANCES.c.task_state.in_(steps),
-        INSTANCES.c.attempt == attempt,
-    ]
+    expected = {"wanted": uuid, "steps": list(steps), "at_attempt": attempt}
     if host is not None:
-        expected.append(sa.or_(INSTANCES.c.host.is_(None), INSTANCES.c.host == host))
-    moved = tx.execute(INSTANCES.update().where(*expected).values(updated_at=now, **values))
+        expected["on_host"] = host
+    moved = tx.execute(_BUILD_AT if host is None else _BUILD_AT_HOST, {"updated_at": now, **values, **expected})
     return moved.rowcount == 1
 
 
-def lock(tx: Transaction, uuid: str, *besides: Any) -> sa.Row:
-    """The row, locked until the transaction ends. :param besides: columns more. :raises errors.NotFound:"""
-    query = _JOINED.add_columns(*besides).where(INSTANCES.c.uuid == uuid)
-    row = tx.execute(query.with_for_update(of=INSTANCES)).one_or_none()
+def lock(tx: Transaction, uuid: str, for_host: str | None = None) -> sa.Row:
+    """The row, locked until the transaction ends.
+
+    :param for_host: the row says, too, as ``incarnation``, which life of an agent serves this host; that locks nothing
+    :raises errors.NotFound:
+    """
+    if for_host is None:
+        row = tx.execute(_LOCKED, {"wanted": uuid}).one_or_none()
+    else:
+        row = tx.execute(_LOCKED_FOR_HOST, {"wanted": uuid, "served_host": for_host}).one_or_none()
     if row is None:
         raise errors.NotFound(kind="Instance", name=uuid)
     return row
@@ -168,9 +200,7 @@ def leave_host(
 
     :param failed: whether the host has failed to build it
     """
-    tx.execute(
-        INSTANCES.update().where(INSTANCES.c.uuid == row.uuid).values(updated_at=now, **_NOTHING_CLAIMED, **values)
-    )
+    tx.update(INSTANCES, row.uuid, {"updated_at": now, **_NOTHING_CLAIMED, **values})
     tx.touch(INSTANCES, row.uuid)
     if row.host is not None:
         hosts.refresh_usage(tx, row.host, row.node, now, built=False if failed else None)

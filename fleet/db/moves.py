@@ -26,9 +26,30 @@ NOTHING_HELD: Mapping[str, Any] = {
 }
 _CLAIMED = ("memory_mb", "disk_gb", "vcpus", "numa_topology", "pci_devices")
 
+_FOUND = sa.select(MIGRATIONS).where(MIGRATIONS.c.uuid == sa.bindparam("wanted"))
+_LOCKED = _FOUND.with_for_update()
+_IN_PROGRESS = MIGRATIONS.c.status.in_(move_states.IN_PROGRESS)
+_OF_INSTANCE = sa.select(MIGRATIONS).where(
+    MIGRATIONS.c.instance_uuid == sa.bindparam("wanted"), sa.or_(_IN_PROGRESS, MIGRATIONS.c.held_host.is_not(None))
+)
+_HOST = sa.bindparam("on_host")
+_OF_HOST = sa.select(MIGRATIONS).where(
+    sa.or_(
+        MIGRATIONS.c.held_host == _HOST,
+        sa.and_(_IN_PROGRESS, sa.or_(MIGRATIONS.c.source_compute == _HOST, MIGRATIONS.c.dest_compute == _HOST)),
+    )
+)
+_THESE_OF_HOST = _OF_HOST.where(MIGRATIONS.c.instance_uuid.in_(sa.bindparam("wanted", expanding=True)))
+_DUE = (
+    sa.select(MIGRATIONS)
+    .where(MIGRATIONS.c.status.in_(move_states.UNDER_WAY), MIGRATIONS.c.step_deadline <= sa.bindparam("now"))
+    .order_by(MIGRATIONS.c.step_deadline)
+    .limit(sa.bindparam("at_most"))
+)
+
 
 def find(connection: Transaction | sa.Connection, uuid: str) -> sa.Row | None:
-    return connection.execute(sa.select(MIGRATIONS).where(MIGRATIONS.c.uuid == uuid)).one_or_none()
+    return connection.execute(_FOUND, {"wanted": uuid}).one_or_none()
 
 
 def lock(tx: Transaction, uuid: str) -> tuple[sa.Row, sa.Row]:
@@ -37,41 +58,30 @@ def lock(tx: Transaction, uuid: str) -> tuple[sa.Row, sa.Row]:
     if found is None:
         raise errors.NotFound(kind="Migration", name=uuid)
     instance = instances.lock(tx, found.instance_uuid)
-    record = tx.execute(sa.select(MIGRATIONS).where(MIGRATIONS.c.uuid == uuid).with_for_update()).one()
+    record = tx.execute(_LOCKED, {"wanted": uuid}).one()
     return instance, record
 
 
 def of_instance(connection: Transaction | sa.Connection, instance_uuid: str, *where: Any) -> sa.Row | None:
     """The record that is in progress, or holds something, for the instance: there is one at most."""
-    query = sa.select(MIGRATIONS).where(MIGRATIONS.c.instance_uuid == instance_uuid, _open(), *where)
-    return connection.execute(query).one_or_none()
+    return connection.execute(_OF_INSTANCE.where(*where), {"wanted": instance_uuid}).one_or_none()
 
 
 def of_host(
     connection: sa.Connection, host: str, instance_uuids: Sequence[str] | None = None
 ) -> list[tuple[sa.Row, sa.Row]]:
     """Records that are in progress, or hold something, to and from ``host``, each with its instance's row."""
-    here = sa.or_(
-        MIGRATIONS.c.held_host == host,
-        sa.and_(
-            MIGRATIONS.c.status.in_(move_states.IN_PROGRESS),
-            sa.or_(MIGRATIONS.c.source_compute == host, MIGRATIONS.c.dest_compute == host),
-        ),
-    )
-    only = [] if instance_uuids is None else [MIGRATIONS.c.instance_uuid.in_(instance_uuids)]
-    records = connection.execute(sa.select(MIGRATIONS).where(here, *only)).all()
-    rows = instances.list_where(
-        connection, instances.INSTANCES.c.uuid.in_({record.instance_uuid for record in records})
-    )
-    by_uuid = {row.uuid: row for row in rows}
+    if instance_uuids is None:
+        records = connection.execute(_OF_HOST, {"on_host": host}).all()
+    else:
+        records = connection.execute(_THESE_OF_HOST, {"on_host": host, "wanted": list(instance_uuids)}).all()
+    by_uuid = {row.uuid: row for row in instances.of_uuids(connection, {each.instance_uuid for each in records})}
     return [(by_uuid[each.instance_uuid], each) for each in records if each.instance_uuid in by_uuid]
 
 
 def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
     """Records whose step is overdue, the most urgent first."""
-    overdue = (MIGRATIONS.c.status.in_(move_states.UNDER_WAY), MIGRATIONS.c.step_deadline <= now)
-    query = sa.select(MIGRATIONS).where(*overdue).order_by(MIGRATIONS.c.step_deadline).limit(limit)
-    return connection.execute(query).all()
+    return connection.execute(_DUE, {"now": now, "at_most": limit}).all()
 
 
 def list_all(connection: sa.Connection, *where: Any) -> Sequence[sa.Row]:
@@ -82,7 +92,7 @@ def list_all(connection: sa.Connection, *where: Any) -> Sequence[sa.Row]:
 
 def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: Any) -> None:
     """Of a record that is locked."""
-    tx.execute(MIGRATIONS.update().where(MIGRATIONS.c.uuid == uuid).values(updated_at=now, **values))
+    tx.update(MIGRATIONS, uuid, {"updated_at": now, **values})
 
 
 def complete_evacuations(tx: Transaction, instance_uuid: str, host: str, now: datetime.datetime) -> None:
@@ -122,10 +132,6 @@ def to_migration(instance: Any, record: Any, step_within_s: float | None = None)
         failure=record.failure,
         step_within_s=step_within_s,
     )
-
-
-def _open() -> sa.ColumnElement[bool]:
-    return sa.or_(MIGRATIONS.c.status.in_(move_states.IN_PROGRESS), MIGRATIONS.c.held_host.is_not(None))
 
 
 def _holding(record: Any) -> Holding | None:

@@ -24,6 +24,23 @@ _FOUND = sa.select(SERVICES).where(
     SERVICES.c.host == sa.bindparam("on_host"), SERVICES.c.binary == sa.bindparam("which")
 )
 _LOCKED = _FOUND.with_for_update()
+_HOSTS = sa.bindparam("hosts", expanding=True)
+_SERVED = sa.and_(SERVICES.c.binary == sa.bindparam("which"), SERVICES.c.host.in_(_HOSTS))
+_SERVED_BY_LIFE = sa.and_(_SERVED, SERVICES.c.incarnation == sa.bindparam("life"))
+_SEEN = {"last_seen_up": sa.bindparam("now"), "report_count": SERVICES.c.report_count + 1}
+_HEARTBEAT = SERVICES.update().where(_SERVED).values(_SEEN)
+_HEARTBEAT_OF_LIFE = SERVICES.update().where(_SERVED_BY_LIFE).values(_SEEN)
+_OF_LIFE = sa.select(SERVICES.c.host).where(_SERVED_BY_LIFE)
+_ALL_SERVED = sa.select(SERVICES.c.host).where(_SERVED)
+_AGENTS = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.host.in_(_HOSTS))
+#: A column for other queries.
+INCARNATION = (
+    sa.select(SERVICES.c.incarnation)
+    .where(SERVICES.c.host == sa.bindparam("served_host"), SERVICES.c.binary == COMPUTE)
+    .scalar_subquery()
+    .label("incarnation")
+)
+_INCARNATION = sa.select(INCARNATION)
 
 
 def register(
@@ -41,12 +58,10 @@ def register(
     _require_free(found, service, now, down_time_s)
     if found is None:
         new = {"host": service["host"], "binary": service["binary"], "created_at": now, "disabled": not enabled}
-        key = tx.insert(SERVICES, {**new, **life})
+        tx.touch(SERVICES, tx.insert(SERVICES, {**new, **life}))
     else:
-        key = found.id
-        tx.execute(SERVICES.update().where(SERVICES.c.id == key).values(**life))
-    tx.touch(SERVICES, key)
-    return tx.execute(sa.select(SERVICES).where(SERVICES.c.id == key)).one()
+        _change(tx, found, life)
+    return _get(tx, service["host"], service["binary"])
 
 
 def require_free(
@@ -78,6 +93,16 @@ def get(tx: Transaction | sa.Connection, host: str, binary: str, lock: bool = Fa
     return tx.execute(_LOCKED if lock else _FOUND, {"on_host": host, "which": binary}).one_or_none()
 
 
+def _get(tx: Transaction, host: str, binary: str) -> sa.Row:
+    """As it is now."""
+    return tx.execute(_FOUND, {"on_host": host, "which": binary}).one()
+
+
+def _change(tx: Transaction, row: sa.Row, values: Mapping[str, Any]) -> None:
+    tx.update(SERVICES, row.id, values)
+    tx.touch(SERVICES, row.id)
+
+
 def heartbeat(
     tx: Transaction, binary: str, hosts: Sequence[str], incarnation: str, now: datetime.datetime
 ) -> list[str]:
@@ -87,20 +112,19 @@ def heartbeat(
 
     :param incarnation: the life that speaks; empty for services that any number of processes may serve together
     """
-    mine = [SERVICES.c.binary == binary, SERVICES.c.host.in_(hosts)]
+    mine: dict[str, Any] = {"which": binary, "hosts": list(hosts)}
     if incarnation:
-        mine.append(SERVICES.c.incarnation == incarnation)
-    seen = tx.execute(SERVICES.update().where(*mine).values(last_seen_up=now, report_count=SERVICES.c.report_count + 1))
+        mine["life"] = incarnation
+    seen = tx.execute(_HEARTBEAT_OF_LIFE if incarnation else _HEARTBEAT, {**mine, "now": now})
     if seen.rowcount == len(hosts):
         return []
-    owned = set(tx.execute(sa.select(SERVICES.c.host).where(*mine)).scalars())
+    owned = set(tx.execute(_OF_LIFE if incarnation else _ALL_SERVED, mine).scalars())
     return [host for host in hosts if host not in owned]
 
 
-def incarnation_of(host: str) -> sa.Label:
-    """A column for another query: the life of the agent that serves ``host``. It locks nothing."""
-    query = sa.select(SERVICES.c.incarnation).where(SERVICES.c.host == host, SERVICES.c.binary == COMPUTE)
-    return query.scalar_subquery().label("incarnation")
+def incarnation_of(tx: Transaction, host: str) -> str | None:
+    """The life of the agent that serves ``host``. It locks nothing."""
+    return tx.execute(_INCARNATION, {"served_host": host}).scalar_one()
 
 
 def check_incarnation(tx: Transaction, host: str, found: str | None, incarnation: str) -> None:
@@ -121,8 +145,7 @@ def taking_builds(
     """Those of ``hosts`` whose agent is up and enabled."""
     if not hosts:
         return frozenset()
-    query = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.host.in_(hosts))
-    found = tx.execute(query).all()
+    found = tx.execute(_AGENTS, {"hosts": list(hosts)}).all()
     return frozenset(row.host for row in found if not row.disabled and is_up(row, now, down_time_s))
 
 
@@ -139,9 +162,8 @@ def set_disabled(
     if service is None:
         raise errors.NotFound(kind="Service", name=f"{binary} on {host}")
     values = {"disabled": disabled, "disabled_reason": reason if disabled else None, "updated_at": now}
-    tx.execute(SERVICES.update().where(SERVICES.c.id == service.id).values(**values))
-    tx.touch(SERVICES, service.id)
-    return tx.execute(sa.select(SERVICES).where(SERVICES.c.id == service.id)).one()
+    _change(tx, service, values)
+    return _get(tx, host, binary)
 
 
 def force_down(tx: Transaction, host: str, binary: str, forced: bool, now: datetime.datetime) -> sa.Row:
@@ -149,17 +171,16 @@ def force_down(tx: Transaction, host: str, binary: str, forced: bool, now: datet
     service = get(tx, host, binary, lock=True)
     if service is None:
         raise errors.NotFound(kind="Service", name=f"{binary} on {host}")
-    tx.execute(SERVICES.update().where(SERVICES.c.id == service.id).values(forced_down=forced, updated_at=now))
-    tx.touch(SERVICES, service.id)
-    return tx.execute(sa.select(SERVICES).where(SERVICES.c.id == service.id)).one()
+    _change(tx, service, {"forced_down": forced, "updated_at": now})
+    return _get(tx, host, binary)
 
 
 def alarms_to_change(connection: sa.Connection, alarms: Mapping[str, str]) -> list[str]:
     """The hosts among ``alarms`` (by host, "" for none) whose agent's record shows something else."""
     if not alarms:
         return []
-    query = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.host.in_(list(alarms)))
-    return [row.host for row in connection.execute(query) if _with_alarm(row, alarms[row.host])]
+    agents = connection.execute(_AGENTS, {"hosts": list(alarms)})
+    return [row.host for row in agents if _with_alarm(row, alarms[row.host])]
 
 
 def set_alarm(tx: Transaction, host: str, alarm: str, now: datetime.datetime, incarnation: str | None = None) -> None:
@@ -172,8 +193,7 @@ def set_alarm(tx: Transaction, host: str, alarm: str, now: datetime.datetime, in
         return
     change = _with_alarm(row, alarm)
     if change:
-        tx.execute(SERVICES.update().where(SERVICES.c.id == row.id).values(updated_at=now, **change))
-        tx.touch(SERVICES, row.id)
+        _change(tx, row, {"updated_at": now, **change})
 
 
 def _with_alarm(row: sa.Row, alarm: str) -> dict[str, Any]:

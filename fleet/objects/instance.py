@@ -48,4 +48,5 @@ class Instance:
         return fields.parse(cls, data, field)
 
     def to_wire(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        # Not asdict, which copies what is in it, too: an instance travels with every step of its build.
+        return {**vars(self), "flavor": self.flavor.to_wire(), "image": self.image.to_wire()}
