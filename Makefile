@@ -12,6 +12,9 @@ PYTEST := $(BIN)/python -m pytest -q
 BROKER ?= local
 DB ?= sqlite
 HOSTS ?= 5
+# make simulation: how many seeds, and from which on
+SEEDS ?= 10000
+FIRST ?= 0
 
 .PHONY: help demo up test lint format unit functional amqp simulation chaos docs bench servers sample constraints clean
 
@@ -45,8 +48,8 @@ functional: $(STAMP) servers ## one process, every database
 amqp: $(STAMP) servers ## the daemons on a private RabbitMQ and PostgreSQL
 	@$(PYTEST) tests/amqp
 
-simulation: $(STAMP) ## ten thousand seeds of the trio in one thread; a seed that fails prints its history
-	@$(BIN)/python -m tests.simulation --seeds 10000
+simulation: $(STAMP) ## ten thousand seeds of the trio in one thread; one that fails prints its history (SEEDS=N FIRST=N)
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
 chaos: $(STAMP) servers ## every fault there is, on real daemons; half an hour (ONLY='broker:*' SEED=7 JSON=FILE)
 	@$(BIN)/python -m tests.chaos $(if $(ONLY),--only '$(ONLY)') $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))

@@ -12,7 +12,6 @@ import numpy
 from oslo_log import log as logging
 
 from fleet import states
-from fleet.hardware.node import Hardware
 from fleet.objects import Aggregate, Claimed, Holding
 from scheduler import domain
 from scheduler.booking import Booking, Ledger
@@ -94,11 +93,13 @@ class HostCache:
         if row is not None:
             self._table.increase(row, {name: sign * amount for name, amount in amounts.numbers.items()})
 
-    def _report_rare(self, key: Key, hardware: Hardware | None) -> None:
-        self._reported[key] = {} if hardware is None else {HARDWARE: hardware}
-        self._show_rare(key, domain.BOOKED)
-        if hardware is None:
-            del self._reported[key]
+    def _report_rare(self, key: Key, reported: Mapping[str, Any]) -> None:
+        """Most nodes have nothing of the kind, before and after."""
+        if reported or key in self._reported:
+            self._reported[key] = reported
+            self._show_rare(key, domain.BOOKED)
+        if not reported:
+            self._reported.pop(key, None)
 
     @contextlib.contextmanager
     def without(self, holding: Holding | None) -> Iterator[None]:
@@ -242,20 +243,19 @@ class HostCache:
             return
         new = key not in self._table
         row = self._table.add(key)
-        hardware = domain.hardware(node)
-        values = domain.numbers(node, hardware)
+        rare = domain.rare(node)
+        values = domain.numbers(node)
+        values.update(domain.hardware_numbers(rare[HARDWARE]))
         for name, amount in self._ledger.totals(key).items():
             values[name] += amount
-        if new:
-            values.update(self._service_values(key[0]))
         self._table.write(row, values)
         self._table.write_object(row, "host_ip", node.host_ip)
         self._table.share(row, "capabilities", domain.capabilities(node))
         for name in domain.UNBOOKED:
-            self._table.write_rare(row, name, getattr(node, name))
-        if hardware is not None or key in self._reported:  # few nodes have, or had, anything of the kind
-            self._report_rare(key, hardware)
+            self._table.write_rare(row, name, rare[name])
+        self._report_rare(key, {name: rare[name] for name in domain.BOOKED if rare[name] is not None})
         if new:
+            self._show_service(key[0], row)
             self._table.share(row, "aggregates", self._ids_of_host.get(key[0]))
 
     def _remove_node(self, key: Key) -> None:
@@ -290,19 +290,19 @@ class HostCache:
         self._show_services(host)
 
     def _show_services(self, host: str) -> None:
-        rows = self._table.rows_of_host(host)
-        values = self._service_values(host) if rows else {}
-        for row in rows:
-            self._table.write(row, values)
+        for row in self._table.rows_of_host(host):
+            self._show_service(host, row)
 
-    def _service_values(self, host: str) -> Mapping[str, float]:
+    def _show_service(self, host: str, row: int) -> None:
         """A node counts as a host while its service is known."""
         service = self._services.get(host)
         if service is None:
             LOG.warning("Host %s has no compute service record: its nodes are left out", host)
-            return {PRESENT: False}
+            self._table.write(row, {PRESENT: False})
+            return
         disabled, forced_down, last_seen_up = service
-        return {"disabled": disabled, "forced_down": forced_down, "last_seen_up": last_seen_up, PRESENT: True}
+        values = {"disabled": disabled, "forced_down": forced_down, "last_seen_up": last_seen_up, PRESENT: True}
+        self._table.write(row, values)
 
     def follow_liveness(self, up: numpy.ndarray) -> None:
         """A host that has gone silent, or is heard of again, has changed.

@@ -180,8 +180,7 @@ class Supervision:
         watch = self._watch
         started = watch.clock()
         try:
-            ours = _is_our_type(type(plugin))  # type: ignore[arg-type]  # a class is hashable
-            answer = question(*about) if ours else watch.answer(kind, plugin, question, *about)
+            answer = question(*about) if is_ours(plugin) else watch.answer(kind, plugin, question, *about)
         except errors.FleetError:
             raise
         except Exception as failure:

@@ -3,6 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
+import numpy
+
+from fleet.objects import RequestSpec
+from scheduler.candidates import Candidates
 from scheduler.weights.base import ColumnWeigher
 
 
@@ -11,4 +17,9 @@ class IoOpsWeigher(ColumnWeigher):
 
     minval = 0
     option = "io_ops_weight_multiplier"
-    column = "num_io_ops"
+
+    def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        return hosts.column("num_io_ops")
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return ()

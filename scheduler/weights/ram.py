@@ -3,6 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
+import numpy
+
+from fleet.objects import RequestSpec
+from scheduler.candidates import Candidates
 from scheduler.weights.base import ColumnWeigher
 
 
@@ -11,4 +17,9 @@ class RAMWeigher(ColumnWeigher):
 
     minval = 0
     option = "ram_weight_multiplier"
-    column = "free_ram_mb"
+
+    def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        return hosts.column("free_ram_mb")
+
+    def recall_key(self, request: RequestSpec) -> Hashable:
+        return ()

@@ -19,20 +19,23 @@ from tests.simulation.scenario import Verdict
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="How many to play. Default: %(default)s.")
-    parser.add_argument("--first", type=int, default=1, help="The first of them. Default: %(default)s.")
+    parser.add_argument("--first", type=int, default=0, help="The first of them. Default: %(default)s.")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="Processes. Default: one for each core.")
     parser.add_argument("--verbose", action="store_true", help="Print the history of a seed that holds, too.")
     given = parser.parse_args()
-    ended, began = collections.Counter[str](), time.monotonic()
+    ended, met, began = collections.Counter[str](), collections.Counter[str](), time.monotonic()
     seeds = range(given.first, given.first + given.seeds)
     with multiprocessing.get_context("spawn").Pool(given.workers) as pool:
         for verdict in tqdm.tqdm(pool.imap(play, seeds, chunksize=4), total=given.seeds, unit="seed", disable=None):
             ended.update(verdict.ended)
+            met.update(verdict.met)
             if verdict.wrong or given.verbose:
                 show(verdict)
             if verdict.wrong:
                 return 1
-    print(f"{given.seeds} seeds held in {time.monotonic() - began:.0f} s; instances ended {dict(ended)}")
+    print(f"{given.seeds} seeds held in {time.monotonic() - began:.0f} s")
+    for what, counted in (("instances and moves ended", ended), ("troubles met", met)):
+        print(f"{what}: " + ", ".join(f"{name} {count}" for name, count in sorted(counted.items())))
     return 0
 
 

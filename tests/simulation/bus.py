@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import collections
-import copy
 import dataclasses
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -48,14 +47,11 @@ class Message:
     def __str__(self) -> str:
         return f"{self.method} to {self.queue}"
 
-    def about(self) -> str:
-        """The instance and the attempt, as far as the message names them."""
-        given = jsonutils.loads(self.arguments)
-        uuid = (
-            given.get("instance_uuid") or (given.get("instance") or {}).get("uuid") or given.get("instance_uuids", "")
-        )
-        attempt = given.get("attempt", "")
-        return f"{uuid} {attempt}"
+
+def _about(given: dict[str, Any]) -> str:
+    """The instance and the attempt, as far as a message's arguments name them."""
+    uuid = given.get("instance_uuid") or (given.get("instance") or {}).get("uuid") or given.get("instance_uuids", "")
+    return f"{uuid} {given.get('attempt', '')}"
 
 
 class Bus:
@@ -89,17 +85,17 @@ class Bus:
         if mandatory and message.queue not in self._queues:
             raise oslo_messaging.MessageUndeliverable(exception=None, exchange="", routing_key="", message="")
         copies = 1
-        if self._world.happens(self._loss):
+        if self._world.happens("message lost", self._loss):
             self._world.log("%s is lost", message)
             copies = 0
-        elif self._world.happens(self._repetition):
+        elif self._world.happens("message repeated", self._repetition):
             copies = 2
         for _copy in range(copies):
             self._arrive_later(message)
 
     def _arrive_later(self, message: Message) -> None:
         delay = self._world.chance.choice([0.0, 0.01, 0.1])
-        if self._world.happens(self._delay):
+        if self._world.happens("message late", self._delay):
             delay = self._world.chance.choice([1.0, 20.0, LATE_S])
             self._world.log("%s takes %s s", message, delay)
         self._world.after(delay, lambda: self._arrive(message))
@@ -113,25 +109,26 @@ class Bus:
         self._world.spawn(process, str(message), lambda: self._handle(process, message))
 
     def _handle(self, process: Process, message: Message) -> None:
+        given = jsonutils.loads(message.arguments)
         if message.method not in _QUIET:
-            self._world.log("%s: %s %s", process.name, message.method, message.about())
+            self._world.log("%s: %s %s", process.name, message.method, _about(given))
         reply = Reply(arrived=True)
         try:
-            reply.result = jsonutils.loads(jsonutils.dumps(self._dispatch(process, message)))
+            reply.result = jsonutils.loads(jsonutils.dumps(self._dispatch(process, message, given)))
         except dispatcher.ExpectedException as refusal:
             reply.failure = _copied(refusal.exc_info[1])
         if message.reply is None:
             return
-        if self._world.happens(self._loss):
+        if self._world.happens("answer lost", self._loss):
             self._world.log("the answer to %s is lost", message)
             return
         message.reply.result, message.reply.failure, message.reply.arrived = reply.result, reply.failure, True
 
-    def _dispatch(self, process: Process, message: Message) -> Any:
+    def _dispatch(self, process: Process, message: Message, given: dict[str, Any]) -> Any:
         for endpoint in process.endpoints:
             if endpoint.target.namespace == message.namespace and hasattr(endpoint, message.method):
-                context = self._serializer.deserialize_context(copy.deepcopy(message.context))
-                return getattr(endpoint, message.method)(context, **jsonutils.loads(message.arguments))
+                context = self._serializer.deserialize_context(dict(message.context))
+                return getattr(endpoint, message.method)(context, **given)
         raise AssertionError(f"nobody serves {message}")
 
     def wait(self, reply: Reply, timeout_s: float) -> Any:

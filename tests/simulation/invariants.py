@@ -12,25 +12,37 @@ import sqlalchemy as sa
 from compute_agent.host import Host
 from fleet import move_states, states
 from fleet.db import history, models
-from fleet.db.engine import Database
 from fleet.objects import instance_group
+from tests.simulation.database import SimulatedDatabase
 from tests.simulation.processes import LIMITS, MEMORY_MB, Hypervisor
 
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
 NODES = models.compute_nodes
+MEMBERS = models.instance_group_members
+
+_SOLD = sa.select(NODES.c.host, NODES.c.memory_mb_used)
+_ATTEMPTS = sa.select(INSTANCES.c.uuid, INSTANCES.c.attempt)
+_INSTANCES, _NODES, _MIGRATIONS = (sa.select(table) for table in (INSTANCES, NODES, MIGRATIONS))
+_FAULTY = sa.select(history.FAULTS.c.instance_uuid)
+_MEMBERS = (
+    sa.select(models.instance_groups.c.uuid, models.instance_groups.c.policy, INSTANCES.c.host)
+    .join(MEMBERS, MEMBERS.c.group_uuid == models.instance_groups.c.uuid)
+    .join(INSTANCES, INSTANCES.c.uuid == MEMBERS.c.instance_uuid)
+    .where(INSTANCES.c.host.is_not(None), sa.not_(INSTANCES.c.deleted))
+)
 
 
-def at_any_moment(database: Database, hypervisors: Mapping[str, Hypervisor], hosts: Mapping[str, Host]) -> list[str]:
+def at_any_moment(
+    database: SimulatedDatabase, hypervisors: Mapping[str, Hypervisor], hosts: Mapping[str, Host]
+) -> list[str]:
     """No host overcommitted, no spawn repeated, no attempt too many.
 
     The ledger may have sold too much only where the host has given room back, and the word of it is under way.
 
     :param hosts: those that are served now
     """
-    with database.engine.connect() as connection:
-        nodes = connection.execute(sa.select(NODES.c.host, NODES.c.memory_mb_used)).all()
-        attempts = connection.execute(sa.select(INSTANCES.c.uuid, INSTANCES.c.attempt)).all()
+    nodes, attempts = database.rows(_SOLD), database.rows(_ATTEMPTS)
     wrong = []
     for node in nodes:
         host = hosts.get(node.host)
@@ -43,14 +55,12 @@ def at_any_moment(database: Database, hypervisors: Mapping[str, Hypervisor], hos
     return wrong
 
 
-def at_the_end(database: Database, hypervisors: Mapping[str, Hypervisor], hosts: Mapping[str, Host]) -> list[str]:
+def at_the_end(
+    database: SimulatedDatabase, hypervisors: Mapping[str, Hypervisor], hosts: Mapping[str, Host]
+) -> list[str]:
     """Every build over, every fault there, and the ledger, the agents and the hypervisors of one mind."""
-    with database.engine.connect() as connection:
-        rows = connection.execute(sa.select(INSTANCES)).all()
-        nodes = connection.execute(sa.select(NODES)).all()
-        faulty = set(connection.execute(sa.select(history.FAULTS.c.instance_uuid)).scalars())
-        groups = connection.execute(_members()).all()
-        records = connection.execute(sa.select(MIGRATIONS)).all()
+    rows, nodes, records, groups = map(database.rows, (_INSTANCES, _NODES, _MIGRATIONS, _MEMBERS))
+    faulty = {row.instance_uuid for row in database.rows(_FAULTY)}
     live = [row for row in rows if not row.deleted]
     wrong = [f"I3: {row.uuid} is {row.vm_state}/{row.task_state}" for row in live if not _over(row)]
     wrong += [f"I3: {row.uuid} has no fault" for row in live if row.vm_state == states.ERROR and row.uuid not in faulty]
@@ -85,16 +95,6 @@ def _agree(
     if running - off != living - off:
         wrong.append(f"I2: on {node.host} {sorted(running)} are on, the ledger has {sorted(living)} living there")
     return wrong
-
-
-def _members() -> sa.Select:
-    groups, members = models.instance_groups, models.instance_group_members
-    return (
-        sa.select(groups.c.uuid, groups.c.policy, INSTANCES.c.host)
-        .join(members, members.c.group_uuid == groups.c.uuid)
-        .join(INSTANCES, INSTANCES.c.uuid == members.c.instance_uuid)
-        .where(INSTANCES.c.host.is_not(None), sa.not_(INSTANCES.c.deleted))
-    )
 
 
 def _policies(rows: Sequence[sa.Row]) -> list[str]:

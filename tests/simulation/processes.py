@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Callable
 from concurrent import futures
 from typing import Any
 
+import oslo_messaging
 from oslo_config import cfg
+from oslo_db import exception as db_exception
 
 from compute_agent import comparison, recovery
 from compute_agent.build import Builder as AgentBuilder
@@ -87,9 +90,9 @@ class Hypervisor(ComputeDriver):
             self.spawned[instance.uuid, instance.attempt] += 1
         guest = {"uuid": instance.uuid, "memory_mb": instance.flavor.memory_mb, "node": self._host}
         self.guests[instance.uuid] = {**guest, "attempt": instance.attempt}
-        hangs = self._world.happens(0.03)
+        hangs = self._world.happens("driver hangs", 0.03)
         self._world.sleep(200.0 if hangs else self._world.chance.choice([0.0, 0.5, 3.0]))
-        if self._world.happens(0.1):
+        if self._world.happens("driver fails", 0.1):
             del self.guests[instance.uuid]
             raise SpawnFailed("the hypervisor said no")
 
@@ -112,9 +115,9 @@ class Hypervisor(ComputeDriver):
         self._run(instance)
 
     def _work(self) -> None:
-        hangs = self._world.happens(0.03)
+        hangs = self._world.happens("driver hangs", 0.03)
         self._world.sleep(200.0 if hangs else self._world.chance.choice([0.0, 0.5, 3.0]))
-        if self._world.happens(0.1):
+        if self._world.happens("driver fails", 0.1):
             raise SpawnFailed("the hypervisor said no")
 
     def _run(self, instance: Instance) -> None:
@@ -182,23 +185,28 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
     ]
     bus.serve(process, ["conductor"])
     move_sweeper = MoveSweeper(database, placer, LIMITS, world.clock)
-    _every(world, process, SWEEP_S, "moves", move_sweeper.sweep)
     sweeper = Sweeper(database, builder, termination, LIMITS, world.clock)
-    _every(world, process, SWEEP_S, "sweep", sweeper.sweep)
+    for name, sweep in (("moves", move_sweeper.sweep), ("sweep", sweeper.sweep)):
+        _every(world, process, SWEEP_S, name, _if(database.is_anything_under_way, sweep))
     return process
 
 
 def start_scheduler(world: World, bus: Bus, database: SimulatedDatabase, name: str) -> Process:
     process = Process(name)
+    feeds = ChangeFeed(database, world.clock), ChangeFeed(database, world.clock)
+    manager = HostManager(*feeds, clock=world.clock, service_down_time_s=LIMITS.service_down_time_s)
+    process.endpoints = [SchedulerManager(FilterScheduler(_scheduler_conf(), manager, Notifier()))]
+    bus.serve(process, ["scheduler"])
+    return process
+
+
+@functools.cache
+def _scheduler_conf() -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     fleet_conf.register_opts(conf)
     scheduler_conf.register_opts(conf)
     conf([], default_config_files=[])
-    feeds = ChangeFeed(database, world.clock), ChangeFeed(database, world.clock)
-    manager = HostManager(*feeds, clock=world.clock, service_down_time_s=LIMITS.service_down_time_s)
-    process.endpoints = [SchedulerManager(FilterScheduler(conf, manager, Notifier()))]
-    bus.serve(process, ["scheduler"])
-    return process
+    return conf
 
 
 def start_agent(world: World, bus: Bus, hypervisor: Hypervisor, host_name: str, life: int) -> Process:
@@ -247,14 +255,19 @@ def _no_threads(context: RequestContext, limit_s: float | None, work: Callable[[
     return work()
 
 
+def _if(there_is_work: Callable[[], bool], work: Callable[[], object]) -> Callable[[], object]:
+    """Sweeps that find nothing are most of all that a conductor does in a seed."""
+    return lambda: work() if there_is_work() else None
+
+
 def _every(world: World, process: Process, seconds: float, name: str, work: Callable[[], object]) -> None:
     def again() -> None:
         while True:
             world.sleep(seconds)
             try:
                 work()
-            except Exception as failure:
-                # As fleet.service.Periodic does.
+            except (oslo_messaging.MessagingException, errors.FleetError, db_exception.DBError) as failure:
+                # fleet.service.Periodic would go on after any; here what nobody expects ends the seed.
                 world.log("%s of %s failed: %r", name, process.name, failure)
 
     world.spawn(process, name, again, endless=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import traceback
 import uuid
 from collections.abc import Iterator
 from unittest import mock
@@ -31,12 +32,12 @@ CALM_S = 1200.0
 MOST_STEPS = 200_000
 
 _INSTANCES = models.instances
-_UNSETTLED = (
-    sa.select(sa.func.count())
-    .select_from(_INSTANCES)
-    .where(sa.not_(_INSTANCES.c.deleted), _INSTANCES.c.task_state.is_not(None))
-)
+_UNSETTLED = sa.select(_INSTANCES.c.uuid).where(sa.not_(_INSTANCES.c.deleted), _INSTANCES.c.task_state.is_not(None))
+_UUIDS = sa.select(_INSTANCES.c.uuid)
+_HOST = sa.select(_INSTANCES.c.host).where(_INSTANCES.c.uuid == sa.bindparam("wanted"))
 _MIGRATIONS = models.migrations
+_STATES = sa.select(_INSTANCES.c.vm_state)
+_MOVES = sa.select(_MIGRATIONS.c.migration_type, _MIGRATIONS.c.status)
 _PLACED = (
     sa.select(_INSTANCES.c.uuid, _INSTANCES.c.host)
     .where(sa.not_(_INSTANCES.c.deleted), _INSTANCES.c.host != "")
@@ -46,11 +47,12 @@ _PLACED = (
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """``wrong`` is empty when all invariants held; ``ended`` counts the instances by their last state."""
+    """``wrong`` is empty when all invariants held; ``ended`` counts instances by their last state, ``met`` the troubles."""
 
     seed: int
     wrong: list[str]
     ended: dict[str, int]
+    met: dict[str, int]
     steps: int
     history: list[str] = dataclasses.field(repr=False)
 
@@ -73,15 +75,19 @@ class Scenario:
         self._forced: set[str] = set()
 
     def play(self) -> Verdict:
-        """The same seed plays the same: names are drawn from it too."""
+        """The same seed plays the same: names are drawn from it too. What nobody expects is wrong."""
         with mock.patch.object(uuidutils, "generate_uuid", self._name):
-            return self._play()
+            try:
+                steps, wrong = self._play()
+            except Exception:
+                steps, wrong = 0, [traceback.format_exc()]
+        return Verdict(self._seed, wrong, self._ended(), dict(self._world.met), steps, self._world.history)
 
     def _name(self, dashed: bool = True) -> str:
         name = uuid.UUID(int=self._world.chance.getrandbits(128), version=4)
         return str(name) if dashed else name.hex
 
-    def _play(self) -> Verdict:
+    def _play(self) -> tuple[int, list[str]]:
         for name in ("conductor-1", "conductor-2", "scheduler-1", "scheduler-2", *HOSTS):
             self._start(name)
         self._world.spawn(self._client, "client", self._workload)
@@ -92,7 +98,7 @@ class Scenario:
         if not wrong:
             hosts = {host: self._processes[host].host for host in HOSTS}  # type: ignore[attr-defined]
             wrong = invariants.at_the_end(self._database, self._hypervisors, hosts)
-        return Verdict(self._seed, wrong, self._ended(), steps, self._world.history)
+        return steps, wrong
 
     def _run(self, seconds: float, steps: int) -> tuple[int, list[str]]:
         world = self._world
@@ -101,7 +107,7 @@ class Scenario:
             steps += 1
             if steps > MOST_STEPS:
                 return steps, ["the world does not come to rest"]
-            if world.happens(self._death):
+            if world.happens("death", self._death):
                 self._die(world.chance.choice(sorted(self._processes)))
             if steps % 100 == 0:
                 wrong = invariants.at_any_moment(self._database, self._hypervisors, self._served())
@@ -119,14 +125,13 @@ class Scenario:
 
     def _healed(self, steps: int) -> bool:
         """Whether nothing is left that could still change anything."""
-        if not self._world.calm or steps % 20 or self._world.works() or not self._bus.idle():
+        if not self._world.calm or steps % 5 or self._world.works() or not self._bus.idle():
             return False
         return not any(self._unsettled()) and self._world.seconds() > self._calm_until
 
     def _unsettled(self) -> Iterator[bool]:
-        with self._database.engine.connect() as connection:
-            yield bool(connection.execute(_UNSETTLED).scalar_one())
-            placed = connection.execute(_PLACED).all()
+        yield bool(self._database.rows(_UNSETTLED))
+        placed = self._database.rows(_PLACED)
         for name in HOSTS:
             process = self._processes[name]
             yield not getattr(process, "serving", False)
@@ -191,8 +196,7 @@ class Scenario:
         """One instance is resized, and confirmed, reverted or left; or evacuated from a host that may well be alive."""
         operator, chance, uuid = self._bus.client(OperatorAPI), self._world.chance, self._any_instance()
         act = chance.choice(["resize", "resize", "evacuate"])
-        with self._database.engine.connect() as connection:
-            host = connection.execute(sa.select(_INSTANCES.c.host).where(_INSTANCES.c.uuid == uuid)).scalar_one()
+        (host,) = self._database.rows(_HOST, wanted=uuid)[0]
         if act == "resize":
             flavor = {"vcpus": 1, "memory_mb": chance.choice([256, 1024, 1536])}
             operator.call(new_context(), "resize_instance", name=uuid, flavor=flavor)
@@ -208,13 +212,10 @@ class Scenario:
             operator.call(new_context(), "force_down", host=host, forced=False)
 
     def _any_instance(self) -> str:
-        with self._database.engine.connect() as connection:
-            uuids = sorted(connection.execute(sa.select(models.instances.c.uuid)).scalars())
-        return self._world.chance.choice(uuids)
+        return self._world.chance.choice(sorted(row.uuid for row in self._database.rows(_UUIDS)))
 
     def _ended(self) -> dict[str, int]:
-        with self._database.engine.connect() as connection:
-            found = connection.execute(sa.select(models.instances.c.vm_state)).scalars()
-            moved = connection.execute(sa.select(_MIGRATIONS.c.migration_type, _MIGRATIONS.c.status)).all()
-        ended = {state: count for state, count in collections.Counter(found).items() if state != states.BUILDING}
+        found = collections.Counter(row.vm_state for row in self._database.rows(_STATES))
+        moved = self._database.rows(_MOVES)
+        ended = {state: count for state, count in found.items() if state != states.BUILDING}
         return {**ended, **collections.Counter(f"{kind} {status}" for kind, status in moved)}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
 import random
@@ -30,17 +31,14 @@ class Process:
 
 @dataclasses.dataclass(eq=False)
 class Task:
-    """A coroutine of a process; it goes on when ``ready`` says so, or when its time has come."""
+    """A coroutine of a process; it goes on when ``ready`` (None: never) says so, or when its time has come."""
 
     process: Process
     name: str
     body: greenlet.greenlet
-    ready: Callable[[], bool]
+    ready: Callable[[], bool] | None
     wakes_at: datetime.datetime | None = None
     endless: bool = False
-
-    def may_run(self, now: datetime.datetime) -> bool:
-        return self.ready() or (self.wakes_at is not None and now >= self.wakes_at)
 
 
 class World:
@@ -51,6 +49,7 @@ class World:
         self.now = START
         self.calm = False
         self.history: list[str] = []
+        self.met: collections.Counter[str] = collections.Counter()
         self._tasks: list[Task] = []
         self._timers: list[tuple[datetime.datetime, Callable[[], None]]] = []
         self._current: Task | None = None
@@ -68,28 +67,31 @@ class World:
     def log(self, text: str, *values: object) -> None:
         self.history.append(f"{self.seconds():9.2f} {text % values if values else text}")
 
-    def happens(self, probability: float) -> bool:
-        """Never once the world is calm."""
-        return not self.calm and self.chance.random() < probability
+    def happens(self, trouble: str, probability: float) -> bool:
+        """Whether it does, and then it is counted. Never once the world is calm."""
+        if self.calm or self.chance.random() >= probability:
+            return False
+        self.met[trouble] += 1
+        return True
 
     def pause(self) -> None:
         """Let others go first, perhaps."""
-        self.wait(lambda: True)
+        self.wait(_at_once)
 
     def sleep(self, seconds: float) -> None:
-        self.wait(lambda: False, seconds)
+        self.wait(None, seconds)
 
-    def wait(self, ready: Callable[[], bool], timeout_s: float | None = None) -> bool:
+    def wait(self, ready: Callable[[], bool] | None, timeout_s: float | None = None) -> bool:
         """Until ``ready``, or the time is over; whether it was ready."""
         task = self._current
         if task is None:
-            return ready()
+            return bool(ready and ready())
         task.ready = ready
         task.wakes_at = None if timeout_s is None else self.now + datetime.timedelta(seconds=timeout_s)
         task.body.parent.switch()
         if not task.process.alive:
             raise Killed
-        return ready()
+        return bool(ready and ready())
 
     # For the machinery
 
@@ -101,7 +103,7 @@ class World:
             except Killed:
                 pass
 
-        self._tasks.append(Task(process, name, greenlet.greenlet(body, self._loop), lambda: True, endless=endless))
+        self._tasks.append(Task(process, name, greenlet.greenlet(body, self._loop), _at_once, endless=endless))
 
     def after(self, seconds: float, act: Callable[[], None]) -> None:
         self._timers.append((self.now + datetime.timedelta(seconds=seconds), act))
@@ -118,8 +120,13 @@ class World:
 
     def step(self) -> bool:
         """Run one coroutine or timer, or move the clock to the next; False when nothing is left to do."""
-        ready = [task for task in self._tasks if task.may_run(self.now)]
-        due = [timer for timer in self._timers if timer[0] <= self.now]
+        now = self.now
+        ready = [
+            task
+            for task in self._tasks
+            if (task.wakes_at is not None and task.wakes_at <= now) or (task.ready is not None and task.ready())
+        ]
+        due = [timer for timer in self._timers if timer[0] <= now]
         if not ready and not due:
             return self._advance()
         number = self.chance.randrange(len(ready) + len(due))
@@ -146,3 +153,7 @@ class World:
             return False
         self.now = max(self.now, min(times))
         return True
+
+
+def _at_once() -> bool:
+    return True
