@@ -34,6 +34,7 @@ from fleet import context, errors, service
 from fleet.rpc import server
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
+from fleet.rpc.pins import Pins
 from fleet.telemetry import probes
 
 
@@ -117,11 +118,12 @@ def build_agents(
     incarnation = service.new_incarnation()
     stopping = threading.Event()
     patience = Patience(stopping)
-    conductor = ConductorAPI(transport, conf)
+    pins = Pins(conf)
+    conductor = ConductorAPI(transport, conf, pins)
     host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
-    told = InstanceInfo(SchedulerAPI(transport, conf) if conf.scheduler_tracks_instance_changes else None)
-    ledger = Ledger(conductor, ComputeTaskAPI(transport, conf), patience, conf.claim_timeout, told)
-    moves = MoveLedger(MigrationAPI(transport, conf), patience, conf.claim_timeout)
+    told = InstanceInfo(SchedulerAPI(transport, conf, pins) if conf.scheduler_tracks_instance_changes else None)
+    ledger = Ledger(conductor, ComputeTaskAPI(transport, conf, pins), patience, conf.claim_timeout, told)
+    moves = MoveLedger(MigrationAPI(transport, conf, pins), patience, conf.claim_timeout)
     notifications = Notifications(notifier or rpc_transport.get_notifier(conf, publisher_id=TOPIC))
     executor = futures.ThreadPoolExecutor(conf.agent_threads, thread_name_prefix="build")
     policy = HostPolicy.from_conf(conf)

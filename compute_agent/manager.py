@@ -20,6 +20,7 @@ from fleet import errors, failpoints
 from fleet.clock import utcnow
 from fleet.context import RequestContext
 from fleet.objects import fields
+from fleet.rpc import versions
 from fleet.rpc.server import endpoint
 
 LOG = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ LOG = logging.getLogger(__name__)
 class ComputeManager:
     """Topic ``compute``, server HOST. Orders are casts: a bad one is one line in the log."""
 
-    target = oslo_messaging.Target(version="1.0")
+    target = oslo_messaging.Target(version=versions.CURRENT["compute"])
 
     def __init__(self, host: Host, ledger: Ledger, builder: Builder, mover: Mover, lanes: Lanes) -> None:
         self._host = host

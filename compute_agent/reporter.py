@@ -19,6 +19,7 @@ from compute_agent.monitors import Monitors
 from compute_agent.notifications import Notifications
 from fleet import context as fleet_context
 from fleet.objects import HostReport
+from fleet.rpc import versions
 from fleet.rpc.clients import ConductorAPI
 
 LOG = logging.getLogger(__name__)
@@ -83,7 +84,9 @@ class Reporter:
             return
         context = fleet_context.new_context()
         try:
-            answer = self._conductor.report_state(context, BINARY, list(self._hosts), self._incarnation)
+            answer = self._conductor.report_state(
+                context, BINARY, list(self._hosts), self._incarnation, **versions.spoken(TOPIC)
+            )
         except UNKNOWN_OUTCOME as silence:
             self._warn(silence)
             return
@@ -143,6 +146,7 @@ class Reporter:
 def registrations(hosts: Iterable[str], identities: Mapping[str, str], incarnation: str) -> list[dict[str, Any]]:
     """What the conductor is told of a process that is to serve ``hosts``."""
     process = {"incarnation": incarnation, "pid": os.getpid(), "hostname": socket.gethostname()}
+    process.update(versions.spoken(TOPIC))
     return [
         {"host": host, "binary": BINARY, "topic": TOPIC, "identity": identities.get(host), **process} for host in hosts
     ]

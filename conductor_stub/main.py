@@ -34,8 +34,9 @@ from fleet import errors, service
 from fleet.db import migration
 from fleet.db.engine import Database
 from fleet.hardware.aliases import parse_aliases
-from fleet.rpc import server, transport
+from fleet.rpc import server, transport, versions
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, MigrationAPI, SchedulerAPI
+from fleet.rpc.pins import Pins
 from fleet.telemetry import probes
 
 BINARY = "fleet-conductor"
@@ -50,26 +51,28 @@ def build_servers(
     migration.check(database)
     limits = Limits.from_conf(conf)
     host_transport = transport.get_host_transport(conf, rpc_transport)
-    compute = ComputeAPI(host_transport, conf)
+    records = Records(database, limits, conf.enable_new_services)
+    pins = Pins(conf)
+    pins.learn(records.lowest_versions())
+    compute = ComputeAPI(host_transport, conf, pins)
     draining = threading.Event()
-    scheduler = SchedulerAPI(rpc_transport, conf)
+    scheduler = SchedulerAPI(rpc_transport, conf, pins)
     builder = Builder(
         database,
         scheduler,
         compute,
-        ComputeTaskAPI(rpc_transport, conf),
+        ComputeTaskAPI(rpc_transport, conf, pins),
         transport.get_notifier(conf, f"compute_task.{conf.host}"),
         limits,
     )
     termination = Termination(database, compute, limits)
-    records = Records(database, limits, conf.enable_new_services)
     aliases = parse_aliases(conf.pci.alias)
     intake = Intake(database, builder, limits, conf.default_schedule_zone, aliases=aliases)
-    migrations = MigrationAPI(rpc_transport, conf)
+    migrations = MigrationAPI(rpc_transport, conf, pins)
     placer = Placer(database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host)
     mover = Mover(database, placer, limits, aliases)
     endpoints = [
-        ConductorManager(records),
+        ConductorManager(records, pins),
         ComputeTaskManager(intake, builder, termination, draining),
         OperatorManager(
             OperatorAPI(database, conf.service_down_time),
@@ -89,17 +92,19 @@ def build_servers(
         service.Periodic("deadlines", sweeper.end_overdue, conf.conductor.sweep_interval),
         service.Periodic("sweeper", sweeper.retry_lost, conf.conductor.sweep_interval),
         service.Periodic("moves", move_sweeper.sweep, conf.conductor.sweep_interval),
-        _heartbeat(conf, records),
+        _heartbeat(conf, records, pins),
     ]
 
 
-def _heartbeat(conf: cfg.ConfigOpts, records: Records) -> service.Periodic:
-    """One record for all the conductors of a host: any of them keeps it alive."""
-    me = {"host": conf.host, "binary": BINARY, "topic": TOPIC, "pid": os.getpid(), "hostname": socket.gethostname()}
+def _heartbeat(conf: cfg.ConfigOpts, records: Records, pins: Pins) -> service.Periodic:
+    """One record for all the conductors of a host: any of them keeps it alive. Each looks what the others speak."""
+    process = {"pid": os.getpid(), "hostname": socket.gethostname()}
+    spoken = versions.spoken(TOPIC)
 
     def beat() -> None:
-        if records.report_state(BINARY, [conf.host], incarnation=""):
-            records.register_services([me])
+        if records.report_state(BINARY, [conf.host], "", spoken):
+            records.register_services([{"host": conf.host, "binary": BINARY, "topic": TOPIC, **process, **spoken}])
+        pins.learn(records.lowest_versions())
 
     return service.Periodic("heartbeat", beat, conf.report_interval)
 

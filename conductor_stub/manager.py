@@ -19,17 +19,19 @@ from conductor_stub.termination import Termination
 from conductor_stub.transitions import Failure
 from fleet.context import RequestContext
 from fleet.objects import BuildRequest, Claimed, Flavor, Place, fields, instance_group
-from fleet.rpc import server
+from fleet.rpc import server, versions
+from fleet.rpc.pins import Pins
 from fleet.rpc.server import endpoint
 
 
 class ConductorManager:
     """No namespace: the ledger, for agents and other daemons."""
 
-    target = oslo_messaging.Target(version="1.0")
+    target = oslo_messaging.Target(version=versions.CURRENT["conductor"])
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, pins: Pins) -> None:
         self._records = records
+        self._pins = pins
 
     @endpoint
     def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -52,9 +54,17 @@ class ConductorManager:
 
     @endpoint
     def report_state(
-        self, context: RequestContext, binary: fields.Name, hosts: list[fields.Name], incarnation: fields.Token
-    ) -> dict[str, list[str]]:
-        return {"superseded": self._records.report_state(binary, hosts, incarnation)}
+        self,
+        context: RequestContext,
+        binary: fields.Name,
+        hosts: list[fields.Name],
+        incarnation: fields.Token,
+        rpc_version: fields.Token | None = None,
+        release: fields.Token | None = None,
+    ) -> dict[str, Any]:
+        spoken = {"rpc_version": rpc_version, "release": release}
+        superseded = self._records.report_state(binary, hosts, incarnation, spoken)
+        return {"superseded": superseded, "versions": dict(self._pins.lowest)}
 
     @endpoint
     def report_hosts(
@@ -111,7 +121,7 @@ class ConductorManager:
 class ComputeTaskManager:
     """Namespace ``compute_task``: builds are accepted, driven and ended."""
 
-    target = oslo_messaging.Target(namespace="compute_task", version="1.0")
+    target = oslo_messaging.Target(namespace="compute_task", version=versions.CURRENT["conductor"])
 
     def __init__(
         self, intake: Intake, builder: Builder, termination: Termination, draining: threading.Event | None = None
@@ -169,7 +179,7 @@ class ComputeTaskManager:
 class OperatorManager:
     """Namespace ``operator``: behind the ``fleet`` command."""
 
-    target = oslo_messaging.Target(namespace="operator", version="1.0")
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 
     def __init__(
         self, api: OperatorAPI, dry_run: DryRun, announcements: Announcements, examination: Examination
@@ -280,8 +290,11 @@ def _service(data: dict[str, Any], index: int) -> dict[str, Any]:
     """:raises errors.InvalidInput: naming the registration's field"""
     field = f"services.{index}"
     names = {key: fields.parse(fields.Name, data.get(key), f"{field}.{key}") for key in ("host", "binary", "topic")}
-    life = fields.parse(fields.Token | None, data.get("incarnation"), f"{field}.incarnation")  # type: ignore[arg-type]
     pid = fields.parse(fields.Natural | None, data.get("pid"), f"{field}.pid")  # type: ignore[arg-type]
     hostname = fields.parse(fields.Text | None, data.get("hostname"), f"{field}.hostname")  # type: ignore[arg-type]
     identity = fields.parse(fields.Uuid | None, data.get("identity"), f"{field}.identity")  # type: ignore[arg-type]
-    return {**names, "incarnation": life, "pid": pid, "hostname": hostname, "identity": identity}
+    tokens = {
+        key: fields.parse(fields.Token | None, data.get(key), f"{field}.{key}")  # type: ignore[arg-type]
+        for key in ("incarnation", "rpc_version", "release")
+    }
+    return {**names, **tokens, "pid": pid, "hostname": hostname, "identity": identity}

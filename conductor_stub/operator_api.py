@@ -139,7 +139,8 @@ class OperatorAPI:
 
     def _service_view(self, row: sa.Row) -> dict[str, Any]:
         view = {"host": row.host, "binary": row.binary, **self._health(row), "disabled_reason": row.disabled_reason}
-        return {**view, "last_seen_up": _plain(row.last_seen_up), "pid": row.pid, "hostname": row.hostname}
+        spoken = {"rpc_version": row.rpc_version, "release": row.release}
+        return {**view, "last_seen_up": _plain(row.last_seen_up), "pid": row.pid, "hostname": row.hostname, **spoken}
 
     # Flavors, aggregates, groups
 

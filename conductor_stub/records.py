@@ -59,9 +59,15 @@ class Records:
         for host in host_names:
             self._database.write(services.set_alarm, host, STOPPING, self._clock(), incarnation)
 
-    def report_state(self, binary: str, host_names: Sequence[str], incarnation: str) -> list[str]:
-        """Heartbeat; returns the hosts that another process serves now."""
-        return self._database.write(services.heartbeat, binary, host_names, incarnation, self._clock())
+    def report_state(
+        self, binary: str, host_names: Sequence[str], incarnation: str, spoken: Mapping[str, str | None] | None = None
+    ) -> list[str]:
+        """Heartbeat; returns the hosts that another process serves now. :param spoken: ``rpc_version``, ``release``"""
+        return self._database.write(services.heartbeat, binary, host_names, incarnation, self._clock(), spoken)
+
+    def lowest_versions(self) -> dict[str, str]:
+        """By topic, the API that the oldest live service speaks."""
+        return self._database.read(services.lowest_versions, self._clock(), self._limits.service_down_time_s)
 
     def report_hosts(
         self,

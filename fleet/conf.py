@@ -14,6 +14,7 @@ from oslo_log import log as logging
 
 from fleet import errors, failpoints
 from fleet.hardware import conf as hardware_conf
+from fleet.rpc import pins
 from fleet.telemetry import conf as telemetry_conf
 
 DEFAULT_CONFIG_FILE = "/etc/fleet/fleet.conf"
@@ -91,11 +92,13 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     hardware_conf.register_opts(conf)
     failpoints.register_opts(conf)
     telemetry_conf.register_opts(conf)
+    pins.register_opts(conf)
 
 
 def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
     """For oslo-config-generator."""
-    return [("DEFAULT", COMMON_OPTS), *hardware_conf.list_opts(), *failpoints.list_opts(), *telemetry_conf.list_opts()]
+    parts = (hardware_conf, failpoints, telemetry_conf, pins)
+    return [("DEFAULT", COMMON_OPTS), *(each for part in parts for each in part.list_opts())]
 
 
 def load_config(
@@ -158,9 +161,12 @@ def check_files(argv: Sequence[str], register: Sequence = ()) -> None:
 
 def _read_all(conf: cfg.ConfigOpts) -> None:
     """Values are checked when they are read: read them all now, rather than in the middle of the work."""
-    for value in conf.values():
+    for name, value in conf.items():
         if isinstance(value, Mapping):
-            list(value.values())
+            try:
+                list(value.values())
+            except cfg.ConfigFileValueError as bad:
+                raise cfg.ConfigFileValueError(f"[{name}] {bad}") from None
 
 
 def _default_config_files() -> list[str]:

@@ -88,6 +88,22 @@ class MaxRetriesExceeded(NoValidHost):
     template = "Exceeded maximum number of retries. {reason}"
 
 
+class VersionPinned(FleetError):
+    """A method that came with version ``needs`` of ``topic``'s API, where ``cap`` is the newest that may be sent.
+
+    Upgrade the services of that topic; with a version in ``pin``, take it out of ``[upgrade_levels]`` afterwards.
+    """
+
+    code = 503
+    reason_code = Reason.MISCONFIGURED
+    template = "{method} needs version {needs} of the {topic}'s API; [upgrade_levels] {topic} = {pin} allows {cap}."
+    topic: str
+    method: str
+    needs: str
+    cap: str
+    pin: str
+
+
 class PluginFailed(FleetError):
     """A filter or weigher raised, or answered with what it must not; ``plugin`` is its class, ``problem`` what it did.
 

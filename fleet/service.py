@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import threading
 import uuid
 from collections.abc import Callable, Sequence
@@ -16,6 +15,8 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_reports import guru_meditation_report
 from oslo_reports import opts as report_opts
+
+from fleet.rpc import versions
 
 LOG = logging.getLogger(__name__)
 
@@ -142,7 +143,7 @@ class _Version:
         return "fleet"
 
     def version_string_with_package(self) -> str:
-        return importlib.metadata.version("fleet")
+        return versions.release()
 
 
 def launch(

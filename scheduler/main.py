@@ -26,9 +26,7 @@ from scheduler.driver import Notifier, Scheduler
 from scheduler.filter_scheduler import load_pipeline
 from scheduler.host_manager import Feed, HostManager
 from scheduler.manager import SchedulerManager
-from scheduler.registration import BINARY, Registration
-
-TOPIC = "scheduler"
+from scheduler.registration import BINARY, TOPIC, Registration
 
 
 def build_driver(

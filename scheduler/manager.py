@@ -13,6 +13,7 @@ from oslo_log import log as logging
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, fields
+from fleet.rpc import versions
 from fleet.rpc.server import endpoint, require_size
 from scheduler import decision_log, hints
 from scheduler.driver import Scheduler
@@ -23,7 +24,7 @@ LOG = logging.getLogger(__name__)
 class SchedulerManager:
     """Endpoint of topic ``scheduler``. The fanout casts are hints: they count until the feed knows better."""
 
-    target = oslo_messaging.Target(version="4.2")
+    target = oslo_messaging.Target(version=versions.CURRENT["scheduler"])
 
     def __init__(self, driver: Scheduler) -> None:
         self._driver = driver

@@ -10,10 +10,12 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from fleet.context import new_context
+from fleet.rpc import versions
 from fleet.rpc.clients import ConductorAPI
 
 LOG = logging.getLogger(__name__)
 BINARY = "fleet-scheduler"
+TOPIC = "scheduler"
 
 
 class Registration:
@@ -41,14 +43,15 @@ class Registration:
         record = {
             "host": self._host,
             "binary": BINARY,
-            "topic": "scheduler",
+            "topic": TOPIC,
             "pid": os.getpid(),
             "hostname": socket.gethostname(),
+            **versions.spoken(TOPIC),
         }
         self._conductor.register_services(new_context(), services=[record])
         self._registered = True
 
     def _report(self) -> None:
         """Any number of workers keep one record alive; one that is gone is made anew at the next beat."""
-        answer = self._conductor.report_state(new_context(), binary=BINARY, hosts=[self._host], incarnation="")
+        answer = self._conductor.report_state(new_context(), BINARY, [self._host], "", **versions.spoken(TOPIC))
         self._registered = not answer["superseded"]

@@ -10,18 +10,26 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import pytest
 
 from fleet.cli import private_servers
 
 _MISSING: set[str] = set()
+Server = TypeVar("Server")
 
 
 @pytest.fixture(scope="session")
 def rabbitmq_url() -> Iterator[str]:
     """Transport URL of a private RabbitMQ node."""
     yield from _server(private_servers.rabbitmq)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[private_servers.RabbitMQ]:
+    """A private RabbitMQ node whose users and virtual hosts a test may change."""
+    yield from _server(private_servers.rabbitmq_node)
 
 
 @pytest.fixture(scope="session")
@@ -43,10 +51,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(reason)
 
 
-def _server(start: Callable[[], contextlib.AbstractContextManager[str]]) -> Iterator[str]:
+def _server(start: Callable[[], contextlib.AbstractContextManager[Server]]) -> Iterator[Server]:
     try:
-        with start() as url:
-            yield url
+        with start() as server:
+            yield server
     except private_servers.ServerMissing as missing:
         if os.environ.get("CI") == "true" or os.environ.get("FLEET_REQUIRE_SERVERS") == "1":
             pytest.fail(str(missing))

@@ -73,10 +73,17 @@ class FakeConductor:
         self._serve("leave", lambda: None)
 
     def report_state(
-        self, context: RequestContext, binary: str, hosts: list[str], incarnation: str
-    ) -> dict[str, list[str]]:
-        def work() -> dict[str, list[str]]:
-            return {"superseded": [host for host in hosts if self.incarnations.get(host) != incarnation]}
+        self,
+        context: RequestContext,
+        binary: str,
+        hosts: list[str],
+        incarnation: str,
+        rpc_version: str | None = None,
+        release: str | None = None,
+    ) -> dict[str, Any]:
+        def work() -> dict[str, Any]:
+            superseded = [host for host in hosts if self.incarnations.get(host) != incarnation]
+            return {"superseded": superseded, "versions": {}}
 
         return self._serve("report_state", work)
 

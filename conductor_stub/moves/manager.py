@@ -12,13 +12,14 @@ from conductor_stub.transitions import Failure
 from fleet.context import RequestContext
 from fleet.objects import Claimed, fields
 from fleet.objects.build_request import parse_flavor
+from fleet.rpc import versions
 from fleet.rpc.server import endpoint
 
 
 class OperatorMoves:
     """Namespace ``operator``: behind the ``fleet`` command."""
 
-    target = oslo_messaging.Target(namespace="operator", version="1.0")
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 
     def __init__(self, mover: Mover) -> None:
         self._mover = mover
@@ -55,7 +56,7 @@ class OperatorMoves:
 class MigrationManager:
     """Namespace ``migration``: moves are placed, claimed, advanced."""
 
-    target = oslo_messaging.Target(namespace="migration", version="1.0")
+    target = oslo_messaging.Target(namespace="migration", version=versions.CURRENT["conductor"])
 
     def __init__(self, mover: Mover) -> None:
         self._mover = mover

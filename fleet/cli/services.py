@@ -8,13 +8,21 @@ import argparse
 from fleet.cli import command
 
 COLUMNS = ("host", "binary", "status", "state", "disabled_reason", "last_seen_up")
+LONG = ("hostname", "pid", "release", "rpc_version")
 
 
 class ListServices(command.Lister):
     """List the daemons that have registered, with their last sign of life."""
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--long", action="store_true", help="Also the process, its release and the version of the API it speaks."
+        )
+        return parser
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        return command.table(COLUMNS, self.conductor.operator("list_services"))
+        return command.table(COLUMNS + (LONG if parsed_args.long else ()), self.conductor.operator("list_services"))
 
 
 class EnableService(command.Command):

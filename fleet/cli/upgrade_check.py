@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import argparse
+import datetime
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -16,6 +18,7 @@ from fleet.clock import utcnow
 from fleet.db import migration, services
 from fleet.db.engine import Database
 from fleet.findings import Finding
+from fleet.rpc import versions
 
 #: Names in one line.
 _NAMED = 5
@@ -53,9 +56,33 @@ def of_database(conf: cfg.ConfigOpts) -> list[Finding]:
 def _of_services(database: Database, down_time_s: float) -> list[Finding]:
     rows = database.read(services.list_all)
     now = utcnow()
+    alive = [row for row in rows if services.is_up(row, now, down_time_s)]
+    return [_heard_of(rows, now, down_time_s), *_older(alive)]
+
+
+def _older(rows: Sequence[sa.Row]) -> list[Finding]:
+    """Live services that speak an older version than this release sends."""
+    older = [
+        f"{row.binary} on {row.host} ({row.rpc_version or 'version unknown'}, release {row.release or 'unknown'})"
+        for row in rows
+        if row.topic in versions.CURRENT
+        and versions.lower(row.topic, versions.CURRENT[row.topic], row.rpc_version) != versions.CURRENT[row.topic]
+    ]
+    if not older:
+        return []
+    fix = "Leave [upgrade_levels] at 'auto' until they are upgraded, or name their version there."
+    return [
+        findings.doubtful("versions", f"{len(older)} live services are older than this release: {_few(older)}", fix)
+    ]
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
+
+
+def _heard_of(rows: Sequence[sa.Row], now: datetime.datetime, down_time_s: float) -> Finding:
     silent = [f"{row.binary} on {row.host}" for row in rows if not services.is_up(row, now, down_time_s)]
     if not silent:
-        return [findings.good("services", f"all {len(rows)} services have been heard of")]
-    named = ", ".join(silent[:_NAMED]) + (" …" if len(silent) > _NAMED else "")
+        return findings.good("services", f"all {len(rows)} services have been heard of")
     fix = "Nothing to do if they are stopped for the upgrade; see 'fleet service list'."
-    return [findings.doubtful("services", f"{len(silent)} of {len(rows)} services are down: {named}", fix)]
+    return findings.doubtful("services", f"{len(silent)} of {len(rows)} services are down: {_few(silent)}", fix)

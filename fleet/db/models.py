@@ -70,6 +70,9 @@ services = sa.Table(
     sa.Column("pid", sa.Integer),
     sa.Column("hostname", NAME),
     sa.Column("started_at", Timestamp),
+    #: Of the API that it serves, and of the program; NULL where it did not say.
+    sa.Column("rpc_version", sa.String(64)),
+    sa.Column("release", sa.String(64)),
     *_tracked(),
     sa.UniqueConstraint("host", "binary"),
 )

@@ -10,8 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet import errors
+from fleet.clock import seconds
 from fleet.db import models
 from fleet.db.engine import Transaction
+from fleet.rpc import versions
 
 SERVICES = models.services
 COMPUTE = "fleet-compute"
@@ -27,7 +29,13 @@ _LOCKED = _FOUND.with_for_update()
 _HOSTS = sa.bindparam("hosts", expanding=True)
 _SERVED = sa.and_(SERVICES.c.binary == sa.bindparam("which"), SERVICES.c.host.in_(_HOSTS))
 _SERVED_BY_LIFE = sa.and_(_SERVED, SERVICES.c.incarnation == sa.bindparam("life"))
-_SEEN = {"last_seen_up": sa.bindparam("now"), "report_count": SERVICES.c.report_count + 1}
+#: What a heartbeat that does not say it leaves as it is.
+_SPOKEN = ("rpc_version", "release")
+_SEEN = {
+    "last_seen_up": sa.bindparam("now"),
+    "report_count": SERVICES.c.report_count + 1,
+    **{name: sa.func.coalesce(sa.bindparam(f"said_{name}", type_=sa.String), SERVICES.c[name]) for name in _SPOKEN},
+}
 _HEARTBEAT = SERVICES.update().where(_SERVED).values(_SEEN)
 _HEARTBEAT_OF_LIFE = SERVICES.update().where(_SERVED_BY_LIFE).values(_SEEN)
 _OF_LIFE = sa.select(SERVICES.c.host).where(_SERVED_BY_LIFE)
@@ -48,11 +56,12 @@ def register(
 ) -> sa.Row:
     """Make or take over the record of ``host`` and ``binary``; the newest process to register owns it.
 
-    :param service: host, binary, topic, incarnation, identity, pid, hostname
+    :param service: host, binary, topic, incarnation, identity, pid, hostname, rpc_version, release
     :param enabled: whether a record made now takes builds at once (``enable_new_services``)
     :raises errors.HostTaken: a process of another identity owns it, and was heard of within ``down_time_s`` seconds
     """
-    life = {key: service.get(key) for key in ("topic", "incarnation", "identity", "pid", "hostname")}
+    told = ("topic", "incarnation", "identity", "pid", "hostname", "rpc_version", "release")
+    life = {key: service.get(key) for key in told}
     life.update(started_at=now, last_seen_up=now, updated_at=now, deleted=False, deleted_at=None)
     found = get(tx, service["host"], service["binary"], lock=True)
     _require_free(found, service, now, down_time_s)
@@ -104,18 +113,25 @@ def _change(tx: Transaction, row: sa.Row, values: Mapping[str, Any]) -> None:
 
 
 def heartbeat(
-    tx: Transaction, binary: str, hosts: Sequence[str], incarnation: str, now: datetime.datetime
+    tx: Transaction,
+    binary: str,
+    hosts: Sequence[str],
+    incarnation: str,
+    now: datetime.datetime,
+    spoken: Mapping[str, str | None] | None = None,
 ) -> list[str]:
     """Note that these hosts' services live; returns the hosts that another process has registered since.
 
     A heartbeat is not a change: schedulers follow ``last_seen_up`` apart from the generation.
 
     :param incarnation: the life that speaks; empty for services that any number of processes may serve together
+    :param spoken: ``rpc_version`` and ``release``, which a registration with an older conductor did not keep
     """
     mine: dict[str, Any] = {"which": binary, "hosts": list(hosts)}
     if incarnation:
         mine["life"] = incarnation
-    seen = tx.execute(_HEARTBEAT_OF_LIFE if incarnation else _HEARTBEAT, {**mine, "now": now})
+    said = {f"said_{name}": (spoken or {}).get(name) for name in _SPOKEN}
+    seen = tx.execute(_HEARTBEAT_OF_LIFE if incarnation else _HEARTBEAT, {**mine, **said, "now": now})
     if seen.rowcount == len(hosts):
         return []
     owned = set(tx.execute(_OF_LIFE if incarnation else _ALL_SERVED, mine).scalars())
@@ -152,6 +168,18 @@ def taking_builds(
 def list_all(connection: sa.Connection) -> Sequence[sa.Row]:
     query = sa.select(SERVICES).where(sa.not_(SERVICES.c.deleted)).order_by(SERVICES.c.binary, SERVICES.c.host)
     return connection.execute(query).all()
+
+
+def lowest_versions(connection: sa.Connection, now: datetime.datetime, down_time_s: float) -> dict[str, str]:
+    """By topic, the lowest version of its API that a live service speaks; topics that nobody serves are not there."""
+    alive = (SERVICES.c.last_seen_up >= now - seconds(down_time_s), sa.not_(SERVICES.c.deleted))
+    query = sa.select(SERVICES.c.topic, SERVICES.c.rpc_version).where(*alive).distinct()
+    found: dict[str, str] = {}
+    for topic, version in connection.execute(query):
+        if topic in versions.CURRENT:
+            spoken = version or versions.OLDEST[topic]
+            found[topic] = versions.lower(topic, found.get(topic, spoken), spoken)
+    return found
 
 
 def set_disabled(

@@ -26,6 +26,7 @@ MAX_MESSAGE_DEPTH = 64
 #: Seconds between two lines about refused messages.
 LINE_EVERY_S = 60.0
 _SHOWN = 128
+_NAME = 40
 
 
 def deeper_than(value: object, most: int) -> bool:
@@ -69,10 +70,22 @@ class Dispatcher(dispatcher.RPCDispatcher):
             return answer
         # A line of its own: this thread's context is that of an earlier message.
         new_context()
-        self._seldom.warn(getattr(refusal, "message", str(refusal))[:_SHOWN])
+        self._seldom.warn(self._reason(refusal, incoming))
         expected = dispatcher.ExpectedException()
         expected.exc_info = (type(refusal), refusal, None)
         raise expected
+
+    def _reason(self, refusal: Exception, incoming: Any) -> str:
+        if not isinstance(refusal, dispatcher.UnsupportedVersion):
+            return getattr(refusal, "message", str(refusal))[:_SHOWN]
+        targets = [each.target for each in self.endpoints if hasattr(each, "target")]
+        namespace = incoming.message.get("namespace")
+        served = ", ".join(str(each.version) for each in targets if each.namespace == namespace)
+        # Both are the sender's words.
+        method, version = str(refusal.method)[:_NAME], str(refusal.version)[:_NAME]
+        request = str(getattr(incoming, "ctxt", {}).get("request_id"))[:_NAME]
+        asked = f"{method} is sent in RPC version {version}, and {served or 'none'} is served here"
+        return f"{asked}; the sender of {request} is to set [upgrade_levels] to it, or to auto"
 
     def _answer(self, incoming: Any) -> tuple[Exception | None, Any]:
         """Why it is refused, or the endpoint's answer. oslo.log shows an exception with what is said while it is handled."""

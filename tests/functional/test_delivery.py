@@ -13,7 +13,7 @@ from oslo_config import cfg
 from oslo_messaging import conffixture
 
 from fleet.context import new_context
-from fleet.rpc import clients, server, transport
+from fleet.rpc import clients, pins, server, transport, versions
 from tests.amqp.daemons import eventually
 
 BACKLOG = 200
@@ -22,7 +22,7 @@ BACKLOG = 200
 class Worker:
     """Serves a topic with two threads; handlers wait for ``gate``."""
 
-    target = oslo_messaging.Target(version="1.0")
+    target = oslo_messaging.Target(version=versions.CURRENT["compute"])
 
     def __init__(self, bus: oslo_messaging.RPCTransport, topic: str, name: str, exchange: str | None = None) -> None:
         self.gate = threading.Event()
@@ -52,6 +52,7 @@ class Work(clients._API):
 def conf(request: pytest.FixtureRequest, rabbitmq_url: str) -> Iterator[cfg.ConfigOpts]:
     """Durable and quorum queues, as a broker for production has them."""
     conf = cfg.ConfigOpts()
+    pins.register_opts(conf)
     conf([], default_config_files=[])
     fixture = conffixture.ConfFixture(conf, transport_url=rabbitmq_url)
     fixture.setUp()
@@ -102,7 +103,7 @@ def test_a_worker_takes_no_more_than_it_has_threads_for(conf: cfg.ConfigOpts, bu
     tasks = Work(bus, conf)
     tasks._client = tasks._client.prepare(topic=f"work-{conf.control_exchange}")
     for number in range(BACKLOG):
-        tasks._cast(new_context(), "work", number=number)
+        tasks._client.cast(new_context(), "work", number=number)
     eventually(lambda: len(blocked.taken) == 2)
     second_bus = transport.get_transport(conf)
     helper = Worker(second_bus, f"work-{conf.control_exchange}", "two")

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from fleet.clock import seconds, utcnow
 from fleet.db.engine import Database
+from fleet.rpc import versions
 from tests.functional.conductor import Conductor
 from tests.functional.manage import Manage
 
@@ -80,12 +81,24 @@ def test_services_that_are_down(database: Database, manage: Manage) -> None:
     """A warning with their names."""
     conductor = Conductor(database)
     conductor.clock.now = utcnow() - seconds(90)
-    conductor.add_host("h1")
+    conductor.add_host("h1", **versions.spoken("compute"))
     conductor.clock.now = utcnow()
-    conductor.add_host("h2")
+    conductor.add_host("h2", **versions.spoken("compute"))
     status, checks = found(manage)
     assert 1 == status
     assert ("WARN", "1 of 2 services are down: fleet-compute on h1") == checks["services"]
+
+
+def test_services_of_an_older_release(database: Database, manage: Manage) -> None:
+    """A warning with what they speak; one that is down is not counted among them."""
+    conductor = Conductor(database)
+    for host, seen_ago_s, spoken in [("h1", 0, "1.0"), ("h2", 0, None), ("h3", 90, "1.0"), ("h4", 0, "1.1")]:
+        conductor.clock.now = utcnow() - seconds(seen_ago_s)
+        conductor.add_host(host, rpc_version=spoken, release="0.0.9" if spoken == "1.0" else None)
+    status, checks = found(manage)
+    older = "fleet-compute on h1 (1.0, release 0.0.9), fleet-compute on h2 (version unknown, release unknown)"
+    assert 1 == status
+    assert ("WARN", f"2 live services are older than this release: {older}") == checks["versions"]
 
 
 def test_no_database(manage: Manage) -> None:

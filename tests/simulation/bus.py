@@ -9,13 +9,15 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import oslo_messaging
+from oslo_config import cfg
 from oslo_messaging.rpc import dispatcher
 from oslo_serialization import jsonutils
 
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.rpc import serializer
+from fleet.rpc import pins, serializer
 from fleet.rpc.clients import _API
+from fleet.rpc.pins import Pins
 from tests.simulation.world import Process, World
 
 CALL_TIMEOUT_S = 10.0
@@ -69,6 +71,7 @@ class Bus:
         api = cls.__new__(cls)
         api._client = Sender(self, cls.topic, cls.namespace)  # type: ignore[assignment]
         api._conf = _Timeouts()  # type: ignore[assignment]
+        api._pins = unpinned()
         return api
 
     def serve(self, process: Process, queues: Iterable[str]) -> None:
@@ -152,6 +155,9 @@ class Sender:
     def prepare(self, server: str = "", transport_options: Any = None, **_options: Any) -> Sender:
         return Sender(self._bus, self._topic, self._namespace, server, transport_options is not None)
 
+    def can_send_version(self, version: str) -> bool:
+        return True
+
     def call(self, context: RequestContext, method: str, **arguments: Any) -> Any:
         reply = Reply()
         self._bus.send(self._message(context, method, arguments, reply), self._mandatory)
@@ -163,6 +169,14 @@ class Sender:
     def _message(self, context: RequestContext, method: str, arguments: Any, reply: Reply | None) -> Message:
         queue = f"{self._topic}.{self._server}" if self._server else self._topic
         return Message(queue, self._namespace, method, context.to_dict(), jsonutils.dumps(arguments), reply)
+
+
+def unpinned() -> Pins:
+    """All are of one release."""
+    conf = cfg.ConfigOpts()
+    pins.register_opts(conf)
+    conf([])
+    return Pins(conf)
 
 
 class _Timeouts:

@@ -47,7 +47,7 @@ from scheduler.filter_scheduler import FilterScheduler
 from scheduler.host_manager import HostManager
 from scheduler.manager import SchedulerManager
 from tests.functional.trio_fakes import FakeNotifier
-from tests.simulation.bus import Bus
+from tests.simulation.bus import Bus, unpinned
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.world import Process, World
 
@@ -178,7 +178,7 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
     )
     mover = Mover(database, placer, LIMITS, clock=world.clock)
     process.endpoints = [
-        ConductorManager(records),
+        ConductorManager(records, unpinned()),
         ComputeTaskManager(intake, builder, termination),
         OperatorMoves(mover),
         MigrationManager(mover),

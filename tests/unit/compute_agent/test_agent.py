@@ -20,7 +20,7 @@ from compute_agent import main
 from compute_agent.agent import Agent
 from fleet import errors, states
 from fleet.objects import Instance
-from fleet.rpc import server
+from fleet.rpc import server, versions
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeAPI, SchedulerAPI
 from tests.fake_moves import FakeMoves
@@ -36,7 +36,7 @@ class Endpoint:
     def __init__(
         self, conductor: FakeConductor | FakeMoves, answered: threading.Condition, namespace: str | None
     ) -> None:
-        self.target = oslo_messaging.Target(version="1.0", namespace=namespace)
+        self.target = oslo_messaging.Target(version=versions.CURRENT["conductor"], namespace=namespace)
         self._conductor = conductor
         self._answered = answered
 

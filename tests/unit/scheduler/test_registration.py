@@ -23,7 +23,9 @@ class FakeConductor:
         self.known |= {service["host"] for service in services}
         return []
 
-    def report_state(self, context: Any, binary: str, hosts: list[str], incarnation: str) -> dict[str, list[str]]:
+    def report_state(
+        self, context: Any, binary: str, hosts: list[str], incarnation: str, rpc_version: str, release: str
+    ) -> dict[str, list[str]]:
         self._answer("report")
         return {"superseded": [host for host in hosts if host not in self.known]}
 

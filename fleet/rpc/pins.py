@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How new a message may be: what ``[upgrade_levels]`` says, or the oldest of those that live and may receive it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from fleet.rpc import versions
+
+LOG = logging.getLogger(__name__)
+
+GROUP = "upgrade_levels"
+AUTO = "auto"
+
+
+def _option(topic: str) -> cfg.Opt:
+    known = [(each, "What is sent is no newer than this.") for each in versions.accepted(topic)]
+    automatic = f"No newer than what the oldest live {topic} speaks, as the services' records say. It is followed."
+    return cfg.StrOpt(
+        topic,
+        default=AUTO,
+        choices=[(AUTO, automatic), *known],
+        mutable=True,
+        help=f"The version of the {topic}'s RPC API that is sent at most. While services of two releases run, those "
+        "that are new must not send what those that are old cannot read. What is left out is an option that only the "
+        "newer version knows; a request that is nothing without it is refused, saying so. Name a version if 'auto' is "
+        "not to decide. 'fleet service list --long' shows what each service speaks.",
+    )
+
+
+OPTS = [_option(topic) for topic in versions.CURRENT]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    conf.register_opts(OPTS, GROUP)
+
+
+def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
+    return [(GROUP, OPTS)]
+
+
+class Pins:
+    """One for all the clients of a process. A client that is told nothing sends the newest until it is refused.
+
+    What was found is replaced as a whole, so that it may be read while another thread learns.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._found: Mapping[str, str] = {}
+        self._said: set[tuple[str, str]] = set()
+
+    @property
+    def lowest(self) -> Mapping[str, str]:
+        """By topic, as far as it is known."""
+        return self._found
+
+    def cap(self, topic: str) -> str:
+        """The version that may be sent to ``topic`` at most."""
+        pin = self.pin(topic)
+        return self._automatic(topic, self._found) if pin == AUTO else pin
+
+    def pin(self, topic: str) -> str:
+        """What the configuration says: a version, or ``auto``."""
+        return self._conf[GROUP][topic]
+
+    def learn(self, lowest: Mapping[str, str] | None) -> None:
+        """Take in what the oldest live services speak: by topic, and the newest for a topic that nobody serves.
+
+        :param lowest: None: whoever was asked is too old to know; then so may the others be
+        """
+        found = versions.OLDEST if lowest is None else lowest
+        for topic in versions.CURRENT:
+            before, now = self._automatic(topic, self._found), self._automatic(topic, found)
+            if self.pin(topic) == AUTO and before != now:
+                LOG.info("Version %s is sent to the %s from now on: its oldest live service speaks it", now, topic)
+        self._found = dict(found)
+        self._said.clear()
+
+    def refused(self, topic: str, method: str, version: str) -> bool:
+        """A server does not know ``version``, and has done nothing. Whether it may be asked again in an older one."""
+        pin, oldest = self.pin(topic), versions.OLDEST[topic]
+        again = pin == AUTO and versions.parse(version) > versions.parse(oldest)
+        if (topic, version) not in self._said:
+            self._said.add((topic, version))
+            advice = f"{oldest} is sent until all are newer" if again else "Name an older one, or 'auto'"
+            LOG.warning(
+                "A %s refuses %s in version %s of its API ([upgrade_levels] %s = %s). %s; "
+                "'fleet service list --long' shows what each speaks.",
+                *(topic, method, version, topic, pin, advice),
+            )
+        if again:
+            self._found = {**self._found, topic: oldest}
+        return again
+
+    @staticmethod
+    def _automatic(topic: str, found: Mapping[str, str]) -> str:
+        current = versions.CURRENT[topic]
+        return versions.lower(topic, current, found.get(topic, current))

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon of the release before: serves and sends the former versions, and does not know what has come since."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from fleet.rpc import versions
+
+SERVICES = {"conductor": "conductor_stub", "scheduler": "scheduler", "compute": "compute_agent"}
+#: Before anything else is imported: options and endpoints are made of it.
+versions.CURRENT.update(scheduler="4.1", conductor="1.0", compute="1.0")
+versions.spoken = lambda topic: {}  # type: ignore[assignment]
+#: Arguments that came later.
+UNKNOWN = {"alarms", "idle", "rpc_version", "release", "spawn_within_s"}
+
+
+def main() -> int:
+    from fleet import errors
+    from fleet.rpc import receipt
+
+    check = receipt._check
+
+    def checked(message: dict[str, Any]) -> None:
+        check(message)
+        unknown = UNKNOWN & set(message.get("args", {}))
+        # What is sent in a version that this release does not serve is refused for that.
+        if unknown and message.get("version") == "1.0":
+            raise errors.InvalidInput(field="message.args", reason=f"{sorted(unknown)} came with a later release")
+
+    receipt._check = checked
+    _forget_versions()
+    return importlib.import_module(f"{SERVICES[sys.argv[1]]}.main").main(sys.argv[2:])
+
+
+def _forget_versions() -> None:
+    """A conductor of that release answers a heartbeat without them."""
+    from conductor_stub.manager import ConductorManager
+    from fleet.rpc.server import endpoint
+
+    def report_state(self: Any, context: Any, binary: str, hosts: list[str], incarnation: str) -> dict[str, Any]:
+        return {"superseded": self._records.report_state(binary, hosts, incarnation)}
+
+    ConductorManager.report_state = endpoint(report_state)  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Daemons of two releases work together while they are upgraded one by one: no build is lost, nothing is misread."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.cli.private_servers import RabbitMQ
+from tests.amqp.daemons import Trio, eventually, running
+from tests.amqp.invariants import violations
+
+OLD = pathlib.Path(__file__).parent / "old_release.py"
+PROGRAMS = {"conductor": "fleet-conductor", "scheduler": "fleet-scheduler", "compute": "fleet-compute"}
+#: Services with the arguments of each daemon of theirs; an old one's begin with OLD.
+SKEWS = [
+    ("an old conductor", {"conductor": ["old"], "scheduler": ["new"], "compute": ["new", "new"]}),
+    ("a new conductor", {"conductor": ["new"], "scheduler": ["old"], "compute": ["old", "old"]}),
+    ("one agent of each", {"conductor": ["new"], "scheduler": ["new"], "compute": ["old", "new"]}),
+    ("a conductor of each", {"conductor": ["old", "new"], "scheduler": ["new"], "compute": ["new", "old"]}),
+]
+BUILDS = 8
+
+
+@pytest.fixture
+def stand(
+    request: pytest.FixtureRequest, tmp_path: pathlib.Path, postgresql_url: str, broker: RabbitMQ
+) -> Iterator[Trio]:
+    """A broker and a database without any daemon."""
+    server = sa.make_url(postgresql_url)
+    name = f"skew_{abs(hash(request.node.name))}"
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+    url = server.set(database=name).render_as_string(hide_password=False)
+    with running(Trio(tmp_path, broker.vhost(name), url)) as trio:
+        trio.manage("db", "sync")
+        yield trio
+
+
+def start(trio: Trio, service: str, age: str, number: int = 0) -> str:
+    """The daemon's name."""
+    name = f"{service}-{number}"
+    command = [sys.executable, str(OLD), service] if age == "old" else []
+    arguments = ["--hosts", f"{'ab'[number]}[1-2]"] if service == "compute" else []
+    host = trio.directory / f"{name}.conf"
+    host.write_text(f"[DEFAULT]\nhost = {name}\n")
+    trio.start(name, PROGRAMS[service], "--config-file", str(host), *arguments, command=command)
+    return name
+
+
+@pytest.mark.parametrize(("what", "ages"), SKEWS, ids=[case[0] for case in SKEWS])
+def test_two_releases_build_together(stand: Trio, what: str, ages: dict[str, list[str]]) -> None:
+    """Every build becomes ACTIVE on every host; no log has a traceback or a message that was sent too new."""
+    names = [start(stand, service, age, number) for service, each in ages.items() for number, age in enumerate(each)]
+    stand.wait_for_hosts(4)
+    stand.wait_for_service("fleet-scheduler")
+    uuids = [uuid for number in range(BUILDS) for uuid in stand.boot(name=f"b{number}")]
+    assert {"active"} == set(stand.wait_for(uuids, "active", "error").values())
+    assert 4 == len({stand.show(uuid)["instance"]["host"] for uuid in uuids})
+    if ages["scheduler"] == ["new"]:
+        assert [] == violations(stand)
+    else:
+        with pytest.raises(errors.VersionPinned, match="capacity needs version 4.2"):
+            violations(stand)
+    logs = {name: stand.log(name) for name in names}
+    assert [] == [name for name, log in logs.items() if "Traceback" in log or "came with a later release" in log]
+
+
+def test_what_is_sent_follows_an_upgrade(stand: Trio) -> None:
+    """With the last agent of the former release gone, orders are sent as the new one knows them; and back."""
+    for service in ("conductor", "scheduler"):
+        start(stand, service, "new")
+    agent = ""
+    for age, version in (("old", "1.0"), ("new", "1.1"), ("old", "1.0")):
+        line = f"Version {version} is sent to the compute from now on"
+        times = stand.log("conductor-0").count(line)
+        if agent:
+            # An agent that stops in good order disables its hosts, and one of the release before cannot undo that.
+            stand.kill(agent)
+        agent = start(stand, "compute", age)
+        eventually(lambda line=line, times=times: stand.log("conductor-0").count(line) > times, timeout_s=30)
+        stand.wait_for_hosts(2)
+        uuids = stand.boot(name=f"with-{version}", count=2)
+        assert {"active"} == set(stand.wait_for(uuids, "active", "error").values())

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages are no newer than what may be sent, and what is refused for its version is sent again in an older one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+from oslo_messaging import conffixture
+
+from fleet import conf as fleet_conf
+from fleet import errors
+from fleet.context import new_context
+from fleet.rpc import clients, transport
+from fleet.rpc.pins import Pins
+
+CAPS = [
+    ("nothing is known", "auto", {}, "1.1"),
+    ("all are new", "auto", {"compute": "1.1"}, "1.1"),
+    ("one is old", "auto", {"compute": "1.0"}, "1.0"),
+    ("all are newer than we", "auto", {"compute": "1.7"}, "1.1"),
+    ("who was asked is too old to know", "auto", None, "1.0"),
+    ("what is pinned is not decided", "1.0", {"compute": "1.1"}, "1.0"),
+    ("nor mistrusted", "1.1", {"compute": "1.0"}, "1.1"),
+]
+
+
+@pytest.fixture
+def conf() -> Iterator[cfg.ConfigOpts]:
+    conf = cfg.ConfigOpts()
+    fleet_conf.register_opts(conf)
+    fixture = conffixture.ConfFixture(conf, transport_url="fake:/")
+    fixture.setUp()
+    conf([], project="fleet")
+    yield conf
+    fixture.cleanUp()
+
+
+class Receiver:
+    """In the broker's place: refuses what is newer than ``serves``, and keeps the rest."""
+
+    def __init__(self, serves: str, answer: Any = None) -> None:
+        self.serves = serves
+        self.answer = answer
+        self.taken: list[dict[str, Any]] = []
+        self.refused: list[str] = []
+
+    def __call__(self, target: Any, _context: object, message: dict[str, Any], **_options: Any) -> Any:
+        if float(message["version"]) > float(self.serves):
+            self.refused.append(message["version"])
+            raise oslo_messaging.RemoteError("UnsupportedVersion", "Endpoint does not support it")
+        self.taken.append(message)
+        return self.answer
+
+
+def sending(conf: cfg.ConfigOpts, receiver: Receiver) -> oslo_messaging.RPCTransport:
+    bus = transport.get_transport(conf)
+    bus._send = receiver
+    return bus
+
+
+@pytest.mark.parametrize(("what", "pin", "lowest", "cap"), CAPS, ids=[case[0] for case in CAPS])
+def test_the_newest_that_may_be_sent(
+    conf: cfg.ConfigOpts, what: str, pin: str, lowest: Mapping[str, str] | None, cap: str
+) -> None:
+    """What the configuration names; with ``auto`` what the oldest live service speaks."""
+    conf.set_override("compute", pin, group="upgrade_levels")
+    pins = Pins(conf)
+    pins.learn(lowest)
+    assert cap == pins.cap("compute")
+
+
+@pytest.mark.parametrize(("pin", "sent"), [("1.0", False), ("1.1", True)])
+def test_an_argument_that_is_too_new_is_left_out(conf: cfg.ConfigOpts, pin: str, sent: bool) -> None:
+    """An agent of the former release gets an order that it understands."""
+    conf.set_override("compute", pin, group="upgrade_levels")
+    agent = Receiver(pin)
+    compute = clients.ComputeAPI(sending(conf, agent), conf)
+    compute.build_and_run_instance(new_context(), "h1", node="n1", spawn_within_s=5)
+    (message,) = agent.taken
+    assert (pin, sent) == (message["version"], "spawn_within_s" in message["args"])
+
+
+def test_what_is_refused_for_its_version_is_asked_again(conf: cfg.ConfigOpts, caplog: Any) -> None:
+    """Nothing was done, so nothing is done twice; what comes next is sent in the older version at once."""
+    conductor = Receiver("1.0", [])
+    api = clients.ConductorAPI(sending(conf, conductor), conf)
+    for _report in range(2):
+        api.report_hosts(new_context(), [], {"h1": ["n1"]}, {"h1": ""})
+    assert (["1.1"], [{"reports": [], "nodes": {"h1": ["n1"]}}] * 2) == (
+        conductor.refused,
+        [message["args"] for message in conductor.taken],
+    )
+    (line,) = caplog.messages
+    assert "A conductor refuses report_hosts in version 1.1 of its API ([upgrade_levels] conductor = auto)" in line
+
+
+def test_a_pin_that_is_too_new_is_named(conf: cfg.ConfigOpts, caplog: Any) -> None:
+    """Each call fails, as the operator has decided; the log says once why."""
+    conf.set_override("conductor", "1.1", group="upgrade_levels")
+    api = clients.ConductorAPI(sending(conf, Receiver("1.0")), conf)
+    for _report in range(2):
+        with pytest.raises(oslo_messaging.RemoteError):
+            api.report_hosts(new_context(), [], {}, {})
+    (line,) = caplog.messages
+    assert "[upgrade_levels] conductor = 1.1). Name an older one, or 'auto'" in line
+
+
+def test_what_cannot_be_said_in_an_older_version_is_refused(conf: cfg.ConfigOpts) -> None:
+    """With the option and the version that is needed; hints, which nobody needs, are not sent at all."""
+    conf.set_override("scheduler", "4.0", group="upgrade_levels")
+    scheduler = Receiver("4.0")
+    api = clients.SchedulerAPI(sending(conf, scheduler), conf)
+    with pytest.raises(errors.VersionPinned) as refused:
+        api.explain(new_context(), {}, {})
+    api.sync_instance_info(new_context(), "h1", [])
+    assert "explain needs version 4.2 of the scheduler's API; [upgrade_levels] scheduler = 4.0 allows 4.0." == str(
+        refused.value
+    )
+    assert [] == scheduler.taken
+
+
+def test_a_conductor_of_the_former_release_is_not_told_of_a_stop_to_come(conf: cfg.ConfigOpts) -> None:
+    """It would take a host for gone that still builds."""
+    conductor = Receiver("1.0")
+    pins = Pins(conf)
+    pins.learn({"conductor": "1.0"})
+    api = clients.ConductorAPI(sending(conf, conductor), conf, pins)
+    api.leave(new_context(), "fleet-compute", ["h1"], "life-one", idle=False)
+    api.leave(new_context(), "fleet-compute", ["h1"], "life-one", idle=True)
+    assert [{"binary": "fleet-compute", "hosts": ["h1"], "incarnation": "life-one"}] == [
+        message["args"] for message in conductor.taken
+    ]
+
+
+def test_a_heartbeats_answer_is_followed(conf: cfg.ConfigOpts) -> None:
+    """Down and up again, as services come and go; an answer without versions is an old conductor's."""
+    conductor = Receiver("1.1")
+    pins = Pins(conf)
+    api = clients.ConductorAPI(sending(conf, conductor), conf, pins)
+    answers = [{"versions": {"scheduler": "4.1"}}, {}, {"versions": {"scheduler": "4.2", "conductor": "1.1"}}]
+    caps = []
+    for conductor.answer in answers:
+        api.report_state(new_context(), "fleet-compute", ["h1"], "life-one", "1.1", "0.1.0")
+        caps.append((pins.cap("scheduler"), pins.cap("conductor")))
+    assert [("4.1", "1.1"), ("4.0", "1.0"), ("4.2", "1.1")] == caps
