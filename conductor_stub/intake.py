@@ -119,6 +119,7 @@ class Intake:
             "availability_zone": Zone.parse(stored["spec"]["availability_zone"]).zone or None,
             "instance_type_id": flavor.id,
             "flavor_name": flavor.name,
+            "os_type": _os_type(request.image),
             "vcpus": flavor.vcpus,
             "memory_mb": flavor.memory_mb,
             "root_gb": flavor.root_gb,
@@ -155,6 +156,12 @@ def _insert(
         groups.add_members(tx, group_uuid, uuids)
     for uuid in uuids:
         history.add_event(tx, uuid, "create", now=now, request_id=request_id)
+
+
+def _os_type(image: Image) -> str | None:
+    """A property may be any scalar; in the statistics it is a part of a name."""
+    named = image.properties.get("os_type")
+    return None if named is None else str(named)[:255]
 
 
 def _name(request: BuildRequest, uuid: str, index: int) -> str:

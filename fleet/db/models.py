@@ -151,6 +151,7 @@ instances = sa.Table(
     sa.Column("availability_zone", NAME),
     sa.Column("instance_type_id", sa.Integer),
     sa.Column("flavor_name", NAME),
+    sa.Column("os_type", NAME),
     _number("vcpus"),
     _number("memory_mb"),
     _number("root_gb"),

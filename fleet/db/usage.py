@@ -24,10 +24,10 @@ _IO_TASKS = frozenset(
 )
 
 
-_COUNTED = ("num_instances", "num_vm_", "num_task_", "num_proj_", "io_workload", "workload")
+_COUNTED = ("num_instances", "num_vm_", "num_task_", "num_os_type_", "num_proj_", "io_workload", "workload")
 
 
-_SORT = (INSTANCES.c.vm_state, INSTANCES.c.task_state, INSTANCES.c.project_id)
+_SORT = (INSTANCES.c.vm_state, INSTANCES.c.task_state, INSTANCES.c.os_type, INSTANCES.c.project_id)
 _HOST, _NODE = sa.bindparam("on_host"), sa.bindparam("on_node")
 
 
@@ -55,7 +55,7 @@ _BY_SORT = (
 @dataclasses.dataclass(frozen=True)
 class Usage:
     """``stats`` has nova's keys: ``num_instances``, ``num_vm_<vm_state>``, ``num_task_<task_state>``,
-    ``num_proj_<project>``, ``io_workload``, ``workload``."""
+    ``num_os_type_<os_type>`` (of the image's property), ``num_proj_<project>``, ``io_workload``, ``workload``."""
 
     vcpus: int
     memory_mb: int
@@ -91,6 +91,7 @@ def _stats(sorts: Sequence[sa.Row]) -> dict[str, int]:
         stats["num_instances"] += sort.number
         stats[f"num_vm_{sort.vm_state}"] += sort.number
         stats[f"num_task_{sort.task_state}"] += sort.number
+        stats[f"num_os_type_{sort.os_type}"] += sort.number
         stats[f"num_proj_{sort.project_id}"] += sort.number
         stats["io_workload"] += sort.number * ((sort.vm_state == states.BUILDING) + (sort.task_state in _IO_TASKS))
         stats["workload"] += sort.number * (sort.task_state is not None)

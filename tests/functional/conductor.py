@@ -104,6 +104,9 @@ class Conductor:
     def faults(self, uuid: str) -> list[dict[str, Any]]:
         return self.operator.show_instance(uuid)["faults"]
 
+    def events(self, uuid: str) -> list[dict[str, Any]]:
+        return self.operator.show_instance(uuid)["events"]
+
     def memory_used(self, host: str) -> int:
         (node,) = self.operator.show_host(host)["nodes"]
         return node["memory_mb_used"]
