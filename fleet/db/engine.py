@@ -23,6 +23,7 @@ from oslo_db.sqlalchemy import engines
 
 from fleet import failpoints
 from fleet.db import models
+from fleet.db.reader import Reader
 from fleet.telemetry import metrics
 
 P = ParamSpec("P")
@@ -107,7 +108,7 @@ class Database:
         # Explicit row locks decide between writers; a plain SELECT after one must see what the lock waited for.
         self._writer = self._isolated("READ COMMITTED")
         self._snapshot = self._isolated("REPEATABLE READ")
-        retried = db_api.wrap_db_retry(
+        self._retry = db_api.wrap_db_retry(
             retry_interval=options.db_retry_interval,
             max_retries=options.db_max_retries,
             inc_retry_interval=options.db_inc_retry_interval,
@@ -116,7 +117,7 @@ class Database:
             retry_on_disconnect=True,
             jitter=True,
         )
-        self._write_again, self._read_again = retried(self._write_once), retried(self.read_once)
+        self._write_again, self._read_again = self._retry(self._write_once), self._retry(self.read_once)
 
     @staticmethod
     def _open(options: cfg.ConfigOpts.GroupAttr) -> sa.Engine:
@@ -192,6 +193,17 @@ class Database:
         """As :meth:`read`, but a database that does not answer is an error at once."""
         with self._snapshot.connect() as connection:
             return work(connection, *args, **kwargs)
+
+    def reader(self, *, in_snapshot: bool) -> Reader:
+        """A reader with a connection of its own; a database that does not answer is an error at once.
+
+        :param in_snapshot: whether all of its statements see the same, or (cheaper) each the newest
+        """
+        return Reader(self._snapshot if in_snapshot else self._isolated("AUTOCOMMIT"))
+
+    def retried(self, read: Callable[P, Result]) -> Callable[P, Result]:
+        """``read``, repeated while the database is away, as long as [database] says."""
+        return self._retry(read)
 
     @contextmanager
     def disposed(self) -> Iterator[Database]:

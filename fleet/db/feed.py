@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,9 +18,12 @@ GENERATIONS = models.generations
 NODES = models.compute_nodes
 SERVICES = models.services
 INSTANCES = models.instances
+AGGREGATES = models.aggregates
 
-#: Heartbeats are read this often at most; they change liveness, which is counted in tens of seconds.
+#: Heartbeats are read this often at most; they change liveness, which is counted in tens of seconds. Of a large fleet
+#: more are read at a time, and it is done a second later for each so many of them: else it would do little besides.
 HEARTBEAT_PERIOD = seconds(1)
+HEARTBEATS_A_SECOND = 10_000
 #: Two daemons' clocks and a transaction's length may put a heartbeat behind one already read.
 HEARTBEAT_OVERLAP = seconds(5)
 
@@ -85,6 +88,13 @@ _HEARTBEATS = sa.select(SERVICES.c.host, SERVICES.c.last_seen_up).where(SERVICES
 _ALL_HEARTBEATS = _HEARTBEATS.where(SERVICES.c.last_seen_up.is_not(None))
 _NEW_HEARTBEATS = _HEARTBEATS.where(SERVICES.c.last_seen_up > sa.bindparam("after"))
 _GENERATION = sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)
+#: The same, and which tables have something newer: most changes are to one or two, and a look at each index is quick.
+_NEWEST = _GENERATION.add_columns(
+    *(
+        sa.select(sa.func.max(table.c.generation)).scalar_subquery().label(table.name)
+        for table in (NODES, SERVICES, AGGREGATES, INSTANCES)
+    )
+)
 
 _IMAGE_PROPERTIES = (
     sa.select(models.build_requests.c.spec["image"]["properties"])
@@ -134,20 +144,22 @@ class ChangeFeed:
     def __init__(
         self, database: Database, clock: Clock = utcnow, with_images: bool = False, retry: bool = True
     ) -> None:
-        self._read_database = database.read if retry else database.read_once
+        self._peek, self._snapshot = database.reader(in_snapshot=False), database.reader(in_snapshot=True)
+        self._attempt = database.retried(_at_once) if retry else _at_once
         self._instance_columns = _WITH_IMAGES if with_images else _INSTANCE_COLUMNS
         self._instances = _INSTANCES_WITH_IMAGES if with_images else _INSTANCES
         self._clock = clock
         self._heartbeats_read: datetime.datetime | None = None
+        self._heartbeat_period = HEARTBEAT_PERIOD
         self._newest_heartbeat: datetime.datetime | None = None
 
     def read(self, since: int) -> Changes:
         """Everything after generation ``since``, in one snapshot; 0 (or a generation from before a restore) is all."""
-        return self._read_database(self._read, since)
+        return self._attempt(self._read_if_newer, since)
 
     def read_host(self, host: str) -> Changes:
         """All that is known of one host, in one snapshot: what is not in it is not there. Heartbeats are left out."""
-        return self._read_database(self._read_host, host)
+        return self._attempt(self._snapshot.read, self._read_host, host)
 
     def _read_host(self, connection: sa.Connection, host: str) -> Changes:
         def there(columns: list[sa.Column], table: sa.Table, *where: Any) -> Sequence[sa.Row]:
@@ -162,27 +174,39 @@ class ChangeFeed:
             instances=there(self._instance_columns, INSTANCES),
         )
 
+    def _read_if_newer(self, since: int) -> Changes:
+        if since and not self._heartbeats_due() and self._peek.read(generation) == since:
+            return Changes(since)
+        return self._snapshot.read(self._read, since)
+
     def _read(self, connection: sa.Connection, since: int) -> Changes:
-        newest = generation(connection)
+        newest = connection.execute(_NEWEST).one()
         heartbeats = self._read_heartbeats(connection)
-        if newest == since:
-            return Changes(newest, heartbeats=heartbeats)
-        full = since == 0 or since > newest
+        if newest.value == since:
+            return Changes(newest.value, heartbeats=heartbeats)
+        full = since == 0 or since > newest.value
         newer = 0 if full else since
+
+        def changed(queries: _Queries, table: sa.Table) -> Sequence[sa.Row]:
+            return _changed(connection, queries, newer, full) if _has(newest, table, newer) else []
+
         return Changes(
-            generation=newest,
+            generation=newest.value,
             full=full,
-            nodes=_changed(connection, _NODES, newer, full),
-            services=_changed(connection, _SERVICES, newer, full),
-            aggregates=_changed_aggregates(connection, newer, full),
-            instances=_changed(connection, self._instances, newer, full),
+            nodes=changed(_NODES, NODES),
+            services=changed(_SERVICES, SERVICES),
+            aggregates=_changed_aggregates(connection, newer, full) if _has(newest, AGGREGATES, newer) else [],
+            instances=changed(self._instances, INSTANCES),
             heartbeats=heartbeats,
         )
 
+    def _heartbeats_due(self) -> bool:
+        return self._heartbeats_read is None or self._clock() - self._heartbeats_read >= self._heartbeat_period
+
     def _read_heartbeats(self, connection: sa.Connection) -> list[tuple[str, datetime.datetime]]:
-        now = self._clock()
-        if self._heartbeats_read is not None and now - self._heartbeats_read < HEARTBEAT_PERIOD:
+        if not self._heartbeats_due():
             return []
+        now = self._clock()
         if self._newest_heartbeat is not None:
             found = connection.execute(_NEW_HEARTBEATS, {"after": self._newest_heartbeat - HEARTBEAT_OVERLAP})
         else:
@@ -191,12 +215,22 @@ class ChangeFeed:
         if heartbeats:
             self._newest_heartbeat = max(seen for _host, seen in heartbeats)
         self._heartbeats_read = now
+        self._heartbeat_period = HEARTBEAT_PERIOD + seconds(len(heartbeats) / HEARTBEATS_A_SECOND)
         return heartbeats
+
+
+def _at_once(read: Callable[..., Changes], *args: Any) -> Changes:
+    return read(*args)
 
 
 def generation(connection: sa.Connection) -> int:
     """What the newest committed change has."""
     return connection.execute(_GENERATION).scalar_one()
+
+
+def _has(newest: sa.Row, table: sa.Table, newer: int) -> bool:
+    """Whether ``table`` has a change after ``newer``."""
+    return (getattr(newest, table.name) or 0) > newer
 
 
 def _changed(connection: sa.Connection, queries: _Queries, newer: int, full: bool) -> Sequence[sa.Row]:

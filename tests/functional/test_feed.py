@@ -236,3 +236,33 @@ def test_processes_that_appear_at_once_share_one_record(database: Database) -> N
     changes = ChangeFeed(database).read(0)
     assert [row.host for row in changes.services] == ["h1"]
     assert [row.host for row in changes.nodes] == ["h1"]
+
+
+def test_a_reader_survives_the_loss_of_its_connection(database: Database) -> None:
+    """Whoever closes it, the next question goes through a new one."""
+    register(database, "h1")
+    feed = ChangeFeed(database, retry=False)
+    before = feed.read(0).generation
+    feed.read(before)  # the one that asks whether there is anything new has one by now, too
+    for reader in (feed._peek, feed._snapshot):
+        assert reader._connection is not None
+        reader._connection.connection.dbapi_connection.close()
+    report(database, "h1")
+
+    assert ["h1"] == [row.host for row in feed.read(before).nodes]
+
+
+def test_heartbeats_of_many_hosts_are_read_less_often(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a scheduler of a large fleet would do little besides."""
+    monkeypatch.setattr("fleet.db.feed.HEARTBEATS_A_SECOND", 1)
+    clock = FakeClock()
+    database.write(services.register, {"host": "h1", "binary": "fleet-compute", "topic": "compute"}, clock(), 60)
+    feed = ChangeFeed(database, clock)
+    since = feed.read(0).generation
+    read_after_s = []
+    for second in range(1, 5):
+        clock.advance(1)
+        if feed.read(since).heartbeats:
+            read_after_s.append(second)
+
+    assert [2, 4] == read_after_s  # a second, and one for the one heartbeat

@@ -14,6 +14,7 @@ from oslo_db import options
 
 from fleet.db import models
 from fleet.db.engine import Database
+from fleet.db.reader import Reader
 from tests.simulation.statements import Statements
 from tests.simulation.world import World
 
@@ -24,6 +25,12 @@ _UNDER_WAY = """
 """
 _EMPTY = "".join(f"DELETE FROM {table.name};" for table in reversed(models.METADATA.sorted_tables))
 _EMPTY += "INSERT INTO generations VALUES (1, 1);"
+
+
+class _Reader(Reader):
+    def read(self, work: Callable[..., Any], *args: Any) -> Any:
+        with self._engine.connect() as connection:
+            return work(connection, *args)
 
 
 class SimulatedDatabase(Database):
@@ -54,6 +61,10 @@ class SimulatedDatabase(Database):
 
     def _take_the_write_lock(self, connection: sa.Connection) -> None:
         """Nobody else writes."""
+
+    def reader(self, *, in_snapshot: bool) -> Reader:
+        """The one connection is kept as it is, and no other transaction is under way."""
+        return _Reader(self._snapshot)
 
     def begin(self, world: World, failure: float) -> None:
         """Empty, for one seed."""

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One connection kept for one reader, which asks before every decision: to take one out of the pool, have it tried and put
+it back costs more than the question.
+
+A connection that was lost meanwhile is noticed by the question itself, which is then asked once more through a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+Result = TypeVar("Result")
+
+
+class Reader:
+    """Not for use by several threads at once. What a transaction is, the engine says."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._connection: sa.Connection | None = None
+
+    def read(self, work: Callable[..., Result], *args: Any) -> Result:
+        """Run ``work(connection, …)`` in one transaction. :raises db_exception.DBError: as it comes"""
+        if self._connection is not None:
+            try:
+                return self._run(self._connection, work, *args)
+            except db_exception.DBConnectionError:
+                pass
+        self._connection = self._engine.connect()
+        return self._run(self._connection, work, *args)
+
+    def _run(self, connection: sa.Connection, work: Callable[..., Result], *args: Any) -> Result:
+        try:
+            with connection.begin():
+                return work(connection, *args)
+        except BaseException:
+            # Whatever state it is in: the next read begins anew.
+            self._connection = None
+            connection.close()
+            raise
