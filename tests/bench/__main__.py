@@ -9,9 +9,14 @@ import platform
 import sys
 from collections.abc import Callable
 
-from tests.bench import decision, figures, memory, startup
+from tests.bench import decision, figures, memory, select, startup
 
-PARTS: dict[str, Callable[[], None]] = {"decision": decision.run, "memory": memory.run, "startup": startup.run}
+PARTS: dict[str, Callable[[], None]] = {
+    "decision": decision.run,
+    "memory": memory.run,
+    "startup": startup.run,
+    "select": select.run,
+}
 
 
 def main() -> int:

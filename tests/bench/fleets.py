@@ -13,13 +13,17 @@ from tests.factories import Node, PlacedInstance, Service
 ZONES = 4
 
 
+def name_of(number: int) -> str:
+    return f"host{number:06d}"
+
+
 def make_node(number: int, chance: random.Random) -> Node:
     """Three hardware generations, filled by anything from nothing to more than they have."""
     vcpus, memory_mb, local_gb = chance.choice([(32, 131072, 1000), (64, 262144, 2000), (96, 524288, 4000)])
     filled = chance.random() * 1.1
     instances = int(filled * 20)
     return factories.node(
-        f"host{number:06d}",
+        name_of(number),
         id=number + 1,
         vcpus=vcpus,
         vcpus_used=int(vcpus * filled * 4),

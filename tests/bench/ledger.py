@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A database full of hosts, as agents that are up would have reported them."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet.clock import seconds, utcnow
+from fleet.db import models
+from fleet.db.engine import Database
+from tests.bench import fleets
+from tests.factories import Node
+
+#: Heartbeats lie as far apart as the agents' default interval spreads them.
+HEARTBEATS_WITHIN_S = 10
+_PAGE = 10_000
+_NODES, _SERVICES, _GENERATIONS = models.compute_nodes, models.services, models.generations
+
+
+def fill(database: Database, hosts: int) -> None:
+    chance, now = random.Random(1), utcnow()
+    with database.engine.begin() as connection:
+        for first in range(0, hosts, _PAGE):
+            numbers = range(first, min(first + _PAGE, hosts))
+            nodes = [fleets.make_node(number, chance) for number in numbers]
+            connection.execute(_NODES.insert(), list(_node_rows(nodes, now)))
+            connection.execute(_SERVICES.insert(), list(_service_rows(nodes, now, chance)))
+        connection.execute(_GENERATIONS.update().values(value=hosts))
+        # As the database does by itself within a minute.
+        connection.execute(sa.text("ANALYZE"))
+
+
+def change(database: Database, numbers: Sequence[int]) -> None:
+    """Some hosts have another instance, as a commit tells the change feed of it."""
+    with database.engine.begin() as connection:
+        newest = connection.execute(
+            _GENERATIONS.update().values(value=_GENERATIONS.c.value + 1).returning(_GENERATIONS.c.value)
+        ).scalar_one()
+        hosts = [fleets.name_of(number) for number in numbers]
+        connection.execute(
+            _NODES.update()
+            .where(_NODES.c.host.in_(hosts))
+            .values(vcpus_used=_NODES.c.vcpus_used + 1, running_vms=_NODES.c.running_vms + 1, generation=newest)
+        )
+
+
+def _node_rows(nodes: list[Node], now: datetime.datetime) -> Iterator[dict[str, Any]]:
+    columns = set(_NODES.columns.keys()) - {"id"}
+    for node in nodes:
+        values = {name: value for name, value in vars(node).items() if name in columns}
+        yield {**values, "created_at": now, "updated_at": now, "generation": node.id, "deleted": False}
+
+
+def _service_rows(nodes: list[Node], now: datetime.datetime, chance: random.Random) -> Iterator[dict[str, Any]]:
+    for node in nodes:
+        yield {
+            "host": node.host,
+            "binary": "fleet-compute",
+            "topic": "compute",
+            "disabled": False,
+            "last_seen_up": now - seconds(chance.random() * HEARTBEATS_WITHIN_S),
+            "created_at": now,
+            "generation": node.id,
+        }
