@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep the operating system that an instance's image names, for the statistics of its host.
 
-Revision ID: 0005
-Revises: 0004
+Revision ID: 0006
+Revises: 0005
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0005"
-down_revision = "0004"
+revision = "0006"
+down_revision = "0005"
 branch_labels = None
 depends_on = None
 
