@@ -12,7 +12,7 @@ from fleet.clock import Clock, seconds, utcnow
 from fleet.db import models, services
 from fleet.db.engine import Database
 from fleet.db.instances import INSTANCES
-from fleet.db.migration import latest, version
+from fleet.db.schema import latest, version
 
 NODES = models.compute_nodes
 #: A step that is overdue by more should have been swept.
