@@ -8,13 +8,14 @@ import importlib.metadata
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from cliff import app, commandmanager
+from cliff import app, command, commandmanager
 from oslo_config import cfg
 
 from fleet.cli import application, audit, retention, upgrade_check
 from fleet.cli.database_command import DatabaseCommand
-from fleet.db import migration
+from fleet.db import grants, migration
 from fleet.db.engine import Database
 
 
@@ -40,10 +41,39 @@ class Check(DatabaseCommand):
         self.say(f"The database is at version {migration.latest()}, as this release needs.")
 
 
+class Grants(command.Command):
+    """Print the statements that let conductors change rows, and schedulers only read; run them after 'db sync'."""
+
+    app: Any
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--engine", choices=sorted(grants.BY_ENGINE), default="postgresql", help="%(default)s")
+        parser.add_argument("--database", type=_name, default="fleet", help="Its name. Default: %(default)s.")
+        for service in ("conductor", "scheduler"):
+            about = f"The {service}'s role; for MariaDB USER or USER@HOST. Default: %(default)s."
+            parser.add_argument(f"--{service}", type=_name, default=f"fleet_{service}", help=about)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        statements = grants.BY_ENGINE[parsed_args.engine](
+            parsed_args.database, parsed_args.conductor, parsed_args.scheduler
+        )
+        print("".join(f"{each};\n" for each in statements), end="", file=self.app.stdout)
+
+
+def _name(text: str) -> str:
+    """An argparse type: what stands between quotes in a statement."""
+    if not text or any(character in "\"'`;\\" or not character.isprintable() for character in text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name without quotes")
+    return text
+
+
 COMMANDS: tuple[tuple[str, Callable], ...] = (
     ("db sync", Sync),
     ("db version", Version),
     ("db check", Check),
+    ("db grants", Grants),
     ("db archive", retention.Archive),
     ("db purge", retention.Purge),
     ("audit", audit.Audit),

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each service may do with the database: the scheduler reads what it decides by, the conductor changes rows.
+
+Nobody but the owner, as whom ``fleet-manage`` runs, changes tables. Agents have no database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fleet.db import models
+
+#: Which revision the tables are at; not of our models.
+_SCHEMA = "alembic_version"
+#: What the change feed reads, and the schema's version.
+SCHEDULER_READS = (
+    "aggregate_hosts",
+    "aggregate_metadata",
+    "aggregates",
+    "build_requests",
+    "compute_nodes",
+    "generations",
+    "instances",
+    "services",
+    _SCHEMA,
+)
+CONDUCTOR_CHANGES = tuple(sorted(models.METADATA.tables))
+
+
+def postgresql(database: str, conductor: str, scheduler: str) -> list[str]:
+    """Statements for the owner, connected to ``database``; the roles are there already."""
+    return [
+        "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+        f'GRANT CONNECT ON DATABASE "{database}" TO "{conductor}", "{scheduler}"',
+        f'GRANT USAGE ON SCHEMA public TO "{conductor}", "{scheduler}"',
+        f'GRANT SELECT ON {", ".join(SCHEDULER_READS)} TO "{scheduler}"',
+        f'ALTER ROLE "{scheduler}" SET default_transaction_read_only = on',
+        f'GRANT SELECT, INSERT, UPDATE, DELETE ON {", ".join(CONDUCTOR_CHANGES)} TO "{conductor}"',
+        f'GRANT SELECT ON {_SCHEMA} TO "{conductor}"',
+        f'GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO "{conductor}"',
+    ]
+
+
+def mariadb(database: str, conductor: str, scheduler: str) -> list[str]:
+    """Statements for an administrator; the users are there already, for the hosts that they come from."""
+    return [
+        *(f"GRANT SELECT ON `{database}`.`{table}` TO {_account(scheduler)}" for table in SCHEDULER_READS),
+        *(
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON `{database}`.`{table}` TO {_account(conductor)}"
+            for table in CONDUCTOR_CHANGES
+        ),
+        f"GRANT SELECT ON `{database}`.`{_SCHEMA}` TO {_account(conductor)}",
+    ]
+
+
+def _account(name: str) -> str:
+    """``user@host``; any host if none is named."""
+    user, _, host = name.partition("@")
+    return f"'{user}'@'{host or '%'}'"
+
+
+#: (database, conductor's role, scheduler's role) -> statements.
+BY_ENGINE: dict[str, Callable[[str, str, str], Sequence[str]]] = {"postgresql": postgresql, "mariadb": mariadb}
