@@ -128,6 +128,10 @@ class Candidates:
             column = self._table.column(name)
         return column if self._rows is None else column[self._rows]
 
+    def uniform(self, name: str) -> float | None:
+        """The number that every host has in this column, if that is known without looking; see the table."""
+        return None if name in self._work.columns else self._table.uniform(name)
+
     def present(self) -> numpy.ndarray:
         return self.column(PRESENT)
 

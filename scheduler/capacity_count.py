@@ -180,7 +180,7 @@ def survey(
         numbers=[(each, found) for each in measured if (found := ask(each, chosen)) is not None],
         groups=_groups(chosen, group_by, default_zone) if group_by else {},
         considered=round_.considered,
-        counts=filtering.counts(others, round_.considered, round_.dropped),
+        counts=filtering.Tally(others, round_.considered, round_.dropped).counts(),
         looked=round_.looked,
         supervision=supervision,
         together=any(each.together(request) for each in filters if isinstance(each, ServerGroupAffinityFilter)),

@@ -14,6 +14,7 @@ from fleet.objects import RequestSpec, Selection
 from fleet.reasons import Reason
 from scheduler.consumption import Consumption
 from scheduler.driver import Notifier, Scheduler
+from scheduler.filtering import Tally
 from scheduler.host_manager import HostManager
 from scheduler.outcome import Decision
 from scheduler.refusal import Refusal
@@ -38,7 +39,9 @@ class ChanceScheduler(Scheduler):
             refusal = Refusal(Reason.HOSTS_DOWN, "No compute service is up.")
         elif not left:
             refusal = Refusal(Reason.POLICY, "Every host that is up is to be ignored.")
-        made = Decision(request.num_instances, len(up), [], [], Consumption({}), refusal, state=state)
+        made = Decision(
+            request.num_instances, len(up), [], Tally([], len(up), []), Consumption({}), refusal, state=state
+        )
         if refusal is not None:
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
         record = {**made.to_wire(), "placed": request.num_instances}

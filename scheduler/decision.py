@@ -17,7 +17,7 @@ from scheduler import one_host, refusal, restriction, scores, weights
 from scheduler.candidates import Candidates
 from scheduler.consumption import Consumption
 from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
-from scheduler.outcome import Decision, Pick
+from scheduler.outcome import Decision, Pick, StateAge
 from scheduler.plugin_watch import PluginWatch, Supervision, WrongAnswer
 from scheduler.shapes import Key, Shapes, keys_of, shape_of
 from scheduler.standing import Inquiry, Judgement, Standing
@@ -76,6 +76,7 @@ def decide(
     log: bool = True,
     shapes: Shapes | None = None,
     best: int = 0,
+    state: StateAge | None = None,
 ) -> Decision:
     """Pick a host for each instance of the request, one after the other, until no host is left.
 
@@ -83,6 +84,7 @@ def decide(
     :param log: False for a dry run, which is no news
     :param shapes: what was found out for earlier requests, by this pipeline about these hosts
     :param best: of how many hosts, the best for the first instance, to tell how they came to their scores
+    :param state: how old what is known of the hosts is, to be told with the decision
     :raises errors.PluginFailed: a filter or weigher misbehaved, and is not to be skipped
     """
     properties = plugin_properties(pipeline, request, context, config_options or {})
@@ -94,7 +96,7 @@ def decide(
     shape = None if allowed.restricted or shapes is None else shape_of(pipeline.recall_keys, request, asking)
     standing = Standing() if shapes is None else shapes.take(shape)
     standing.bring_up(inquiry, hosts, allowed.mask)
-    decision = _Course(pipeline, hosts, inquiry, standing, chance).run(log, best)
+    decision = _Course(pipeline, hosts, inquiry, standing, chance).run(log, best, state)
     if shapes is not None and not asking.remarks:  # a plugin left out, or slow, is to be asked again
         shapes.keep(shape, standing)
     return decision
@@ -116,7 +118,7 @@ class _Course:
         #: What would be said of a row with one instance more on it.
         self._foreseen: dict[int, Judgement] = {}
 
-    def run(self, log: bool, best: int) -> Decision:
+    def run(self, log: bool, best: int, state: StateAge | None) -> Decision:
         requested = self._inquiry.request.num_instances
         considered = self._standing.considered
         table = self._score_table(best)
@@ -132,10 +134,11 @@ class _Course:
             requested=requested,
             considered=considered,
             picks=self._picks(),
-            counts=self._standing.counts(self._inquiry.filters),
+            tally=self._standing.tally(self._inquiry.filters),
             amounts=self._amounts,
             refusal=None if complete else self._refusal(considered),
             remarks=self._inquiry.supervision.remarks,
+            state=state,
             instance_type_id=self._inquiry.request.flavor.id,
             scores=table,
         )
@@ -143,7 +146,7 @@ class _Course:
     def _tell(self, log: bool) -> None:
         if self._standing.alive_count and not LOG.isEnabledFor(logging.DEBUG):
             return
-        for each in self._standing.counts(self._inquiry.filters):
+        for each in self._standing.tally(self._inquiry.filters).counts():
             LOG.debug("Filter %s returned %d host(s)", each.name, each.end)
             if not each.end and each.start:
                 LOG.log(logging.INFO if log else logging.DEBUG, "Filter %s returned 0 hosts", each.name)
@@ -260,8 +263,8 @@ class _Course:
             asked = supervision.ask("Filter", each, _limits, each, chosen, request)
             for name, values in (asked or {}).items():
                 for limit, value in zip(limits, values.tolist(), strict=True):
-                    # Not a number, the one thing that differs from itself, means no limit.
-                    limit.update({} if value != value else {name: value})
+                    if value == value:  # not a number, the one thing that differs from itself, means no limit
+                        limit[name] = value
         return [Place(*self._all.key(row), limit) for row, limit in zip(rows, limits, strict=True)]
 
 

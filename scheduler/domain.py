@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from oslo_log import log as logging
@@ -48,18 +48,23 @@ NUMBERS: dict[str, type] = {
     "forced_down": bool,
     "last_seen_up": float,
     # What follows from the above, and changes with the node's inventory only: see ceilings.
+    "ram_limit_mb": float,
     "ram_headroom_mb": float,
     "ram_most_mb": float,
+    "disk_limit_gb": float,
     "disk_headroom_mb": float,
     "disk_most_mb": float,
     "vcpu_limit": float,
     "vcpu_most": float,
 }
+_OFTEN_UNIFORM = ("failed_builds", "free_pci_devices", "hypervisor_version")
 #: A ratio of 0 or none means "not set".
 DEFAULT_RATIOS = {"cpu": 16.0, "ram": 1.5, "disk": 1.0}
+_EPOCH = datetime(1970, 1, 1)
 #: Names of rare values: those that picks take from, and the others.
 BOOKED = (HARDWARE,)
 UNBOOKED = ("stats", "metrics")
+_NO_HARDWARE: Mapping[str, float] = {"numa_cells": 0, "free_pci_devices": 0}
 #: JSON of nothing.
 _NOTHING = ("null", "{}", "[]", '""')
 #: Nodes that are alike share one value: filters judge it once. The rest of a large fleet is read anew.
@@ -67,7 +72,7 @@ _HARDWARE_KEPT = 4096
 
 
 def new_table() -> HostTable:
-    return HostTable(NUMBERS, shared=("aggregates", "capabilities"), objects=("host_ip",))
+    return HostTable(NUMBERS, shared=("aggregates", "capabilities"), objects=("host_ip",), often_uniform=_OFTEN_UNIFORM)
 
 
 def wanted(request: RequestSpec) -> Wanted:
@@ -115,22 +120,25 @@ def ceilings(known: Mapping[str, float]) -> dict[str, float]:
     the largest instance can have. They are the same until the node's inventory changes, so they are not found out anew
     for every request.
     """
-    limit = capacity.limit
     ram, disk = known["total_usable_ram_mb"], known["total_usable_disk_gb"] * capacity.MB_PER_GB
     reserved_ram, reserved_disk = known["reserved_ram_mb"], known["reserved_disk_mb"]
     vcpus, reserved_vcpus = known["vcpus_total"], known["reserved_vcpus"]
+    ram_limit = capacity.limit(ram, reserved_ram, known["ram_allocation_ratio"])
+    disk_limit = capacity.limit(disk, reserved_disk, known["disk_allocation_ratio"])
     return {
-        "ram_headroom_mb": limit(ram, reserved_ram, known["ram_allocation_ratio"]) - ram,
+        "ram_limit_mb": ram_limit,
+        "ram_headroom_mb": ram_limit - ram,
         "ram_most_mb": ram - reserved_ram,
-        "disk_headroom_mb": limit(disk, reserved_disk, known["disk_allocation_ratio"]) - disk,
+        "disk_limit_gb": disk_limit / capacity.MB_PER_GB,
+        "disk_headroom_mb": disk_limit - disk,
         "disk_most_mb": disk - reserved_disk,
-        "vcpu_limit": limit(vcpus, reserved_vcpus, known["cpu_allocation_ratio"]),
+        "vcpu_limit": capacity.limit(vcpus, reserved_vcpus, known["cpu_allocation_ratio"]),
         "vcpu_most": vcpus - reserved_vcpus,
     }
 
 
-def numbers(node: Any) -> dict[str, float]:
-    """The columns of a compute_nodes row, but for :func:`hardware_numbers`."""
+def numbers(node: Any, hardware: Hardware | None) -> dict[str, float]:
+    """The columns of a compute_nodes row, whose cells and devices are these."""
     known = {
         "total_usable_ram_mb": node.memory_mb,
         "free_ram_mb": node.free_ram_mb,
@@ -152,19 +160,25 @@ def numbers(node: Any) -> dict[str, float]:
         "updated": epoch_s(node.updated_at),
     }
     known.update(ceilings(known))
+    known.update(hardware_numbers(hardware))
     return known
 
 
-def hardware_numbers(known: Hardware | None) -> dict[str, float]:
+def hardware_numbers(known: Hardware | None) -> Mapping[str, float]:
     """The columns by which filters pass over hosts that need not be looked at."""
-    cells = known.topology.cells if known and known.topology else ()
-    return {"numa_cells": len(cells), "free_pci_devices": pools.free_devices(known.pools) if known else 0}
+    if known is None:
+        return _NO_HARDWARE
+    cells = known.topology.cells if known.topology else ()
+    return {"numa_cells": len(cells), "free_pci_devices": pools.free_devices(known.pools)}
 
 
 def hardware(node: Any) -> Hardware | None:
     """Of a node's row, or of a host state; None where there are neither cells nor devices, nor ever were."""
     # A host state of a plugin's test has not all that a row has.
-    texts = _json(node.numa_topology), _json(node.pci_stats), _json(getattr(node, "pci_device_pools", None))
+    told = node.numa_topology, node.pci_stats, getattr(node, "pci_device_pools", None)
+    if not any(told):
+        return None
+    texts = _json(told[0]), _json(told[1]), _json(told[2])
     if not any(texts):
         return None
     ratios = (
@@ -209,14 +223,9 @@ def capabilities(node: Any) -> Capabilities:
     return Capabilities(node.hypervisor_type, cpu_info, kinds)
 
 
-def rare(node: Any) -> Mapping[str, Any]:
-    """What few hosts have."""
-    return {**{name: getattr(node, name) for name in UNBOOKED}, HARDWARE: hardware(node)}
-
-
 def epoch_s(time: datetime | None) -> float:
     """Naive UTC, as the database has it, to epoch seconds."""
-    return time.replace(tzinfo=UTC).timestamp() if time else 0.0
+    return (time - _EPOCH).total_seconds() if time else 0.0
 
 
 def _free_disk_gb(node: Any) -> int:

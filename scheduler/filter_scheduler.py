@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
@@ -21,7 +21,7 @@ from scheduler import capacity_count, decision, domain, loading
 from scheduler.candidates import Candidates
 from scheduler.driver import Notifier, Scheduler
 from scheduler.explain import explanation
-from scheduler.host_manager import HostManager
+from scheduler.host_manager import Decide, HostManager
 from scheduler.outcome import Decision, StateAge
 from scheduler.plugin_watch import PluginWatch, Supervision
 from scheduler.scheduler_options import SchedulerOptions
@@ -98,7 +98,7 @@ class FilterScheduler(Scheduler):
         decide = self._decision(tools, context, named, supervision, log=False, best=best)
 
         def work(hosts: Candidates, state: StateAge) -> Decision:
-            return dataclasses.replace(decide(hosts), state=state)
+            return decide(hosts, state=state)
 
         return explanation(self.host_manager.consider(work, named.holding))
 
@@ -134,7 +134,7 @@ class FilterScheduler(Scheduler):
         supervision: Supervision,
         log: bool = True,
         best: int = 0,
-    ) -> Callable[[Candidates], Decision]:
+    ) -> Decide:
         return functools.partial(
             decision.decide,
             tools.pipeline,

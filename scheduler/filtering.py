@@ -15,8 +15,8 @@ from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
 from scheduler.plugin_watch import PluginWatch, Supervision, WrongAnswer
 
 #: In ``dropped_by``, instead of a filter's number: it has passed them all, or is not to be considered at all.
-PASSED = -1
 ABSENT = -2
+PASSED = ABSENT + 1
 
 
 class FilterCount(NamedTuple):
@@ -31,6 +31,26 @@ class FilterCount(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name}: (start: {self.start}, end: {self.end})"
+
+
+class Tally(NamedTuple):
+    """How many hosts were ``considered``, and per filter, how many of them it was the first to drop."""
+
+    filters: Sequence[BaseHostFilter]
+    considered: int
+    dropped: Sequence[int]
+
+    def counts(self) -> list[FilterCount]:
+        """What each filter was given and let through, up to the one after which none was left."""
+        counted = []
+        start = self.considered
+        for each, number in zip(self.filters, self.dropped, strict=True):
+            end = start - int(number)
+            counted.append(FilterCount(type(each).__name__, start, end))
+            if not end:
+                break
+            start = end
+        return counted
 
 
 @dataclasses.dataclass
@@ -73,7 +93,7 @@ def run(
     :raises errors.PluginFailed: a filter misbehaved, and ``supervision`` does not skip it
     """
     ask = (supervision or PluginWatch().begin()).ask
-    dropped_by = numpy.where(alive, numpy.int16(PASSED), numpy.int16(ABSENT))
+    dropped_by = numpy.add(alive, ABSENT, dtype=numpy.int16)  # which makes PASSED of those that are
     considered = int(numpy.count_nonzero(alive))
     round_ = Round(dropped_by, alive, considered, considered, [0] * len(filters))
     for number, each in enumerate(filters):
@@ -87,28 +107,12 @@ def run(
         kept = round_.alive & mask
         count = int(numpy.count_nonzero(kept))
         if count < round_.count:
-            dropped_by[round_.alive & ~mask] = number
+            numpy.putmask(dropped_by, round_.alive > kept, number)
             round_.dropped[number] = round_.count - count
             round_.alive, round_.count = kept, count
         if not count:
             break
     return round_
-
-
-def counts(filters: Sequence[BaseHostFilter], considered: int, dropped: Sequence[int]) -> list[FilterCount]:
-    """What each filter was given and let through, up to the one after which none was left.
-
-    :param dropped: per filter, how many hosts it was the first to drop
-    """
-    counted = []
-    start = considered
-    for each, number in zip(filters, dropped, strict=True):
-        end = start - int(number)
-        counted.append(FilterCount(type(each).__name__, start, end))
-        if not end:
-            break
-        start = end
-    return counted
 
 
 def _mask(

@@ -12,6 +12,7 @@ import numpy
 from oslo_log import log as logging
 
 from fleet import states
+from fleet.hardware.node import Hardware
 from fleet.objects import Aggregate, Claimed, Holding
 from scheduler import domain
 from scheduler.booking import Booking, Ledger
@@ -93,13 +94,11 @@ class HostCache:
         if row is not None:
             self._table.increase(row, {name: sign * amount for name, amount in amounts.numbers.items()})
 
-    def _report_rare(self, key: Key, reported: Mapping[str, Any]) -> None:
-        """Most nodes have nothing of the kind, before and after."""
-        if reported or key in self._reported:
-            self._reported[key] = reported
-            self._show_rare(key, domain.BOOKED)
-        if not reported:
-            self._reported.pop(key, None)
+    def _report_rare(self, key: Key, hardware: Hardware | None) -> None:
+        self._reported[key] = {} if hardware is None else {HARDWARE: hardware}
+        self._show_rare(key, domain.BOOKED)
+        if hardware is None:
+            del self._reported[key]
 
     @contextlib.contextmanager
     def without(self, holding: Holding | None) -> Iterator[None]:
@@ -243,17 +242,17 @@ class HostCache:
             return
         new = key not in self._table
         row = self._table.add(key)
-        rare = domain.rare(node)
-        values = domain.numbers(node)
-        values.update(domain.hardware_numbers(rare[HARDWARE]))
+        hardware = domain.hardware(node)
+        values = domain.numbers(node, hardware)
         for name, amount in self._ledger.totals(key).items():
             values[name] += amount
         self._table.write(row, values)
         self._table.write_object(row, "host_ip", node.host_ip)
         self._table.share(row, "capabilities", domain.capabilities(node))
         for name in domain.UNBOOKED:
-            self._table.write_rare(row, name, rare[name])
-        self._report_rare(key, {name: rare[name] for name in domain.BOOKED if rare[name] is not None})
+            self._table.write_rare(row, name, getattr(node, name))
+        if hardware is not None or key in self._reported:  # few nodes have, or had, anything of the kind
+            self._report_rare(key, hardware)
         if new:
             self._show_service(key[0], row)
             self._table.share(row, "aggregates", self._ids_of_host.get(key[0]))

@@ -16,7 +16,6 @@ decided by what is known, as long as that is young enough, and say STALE.
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
@@ -37,6 +36,12 @@ LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 COMPARE_HOST_S = 30.0
+
+
+class Decide(Protocol):
+    """Looks at the hosts, of which the state is that old, and decides."""
+
+    def __call__(self, hosts: Candidates, /, *, state: StateAge) -> Decision: ...
 
 
 class Feed(Protocol):
@@ -135,14 +140,14 @@ class HostManager:
                 self._cache.apply(since, news=False)
         LOG.info("Compared host %s with the database: %d instances", host, len(there.instances))
 
-    def decide(self, decide: Callable[[Candidates], Decision], instance_uuids: tuple[str, ...]) -> Decision:
+    def decide(self, decide: Decide, instance_uuids: tuple[str, ...]) -> Decision:
         """Make a decision and book it, if it is complete; a former pick of the same instances is void."""
         now = epoch_s(self._clock())
         with self._lock:
             self._cache.expire(now)
             for uuid in instance_uuids:
                 self._cache.release(uuid)
-            decision = dataclasses.replace(decide(self._candidates()), state=self._state(now))
+            decision = decide(self._candidates(), state=self._state(now))
             if decision.complete:
                 self._cache.book(decision, now + self._booking_timeout_s)
         return decision

@@ -40,10 +40,17 @@ class HostTable:
     """``numbers`` maps column names to ``int``, ``float`` or ``bool``; ``shared`` and ``objects`` name the others.
 
     Whole numbers are kept as floats too (exact below 2**53): mixing types costs a conversion at every pass.
-    ``changed_at`` holds, per row, the table's ``version`` at its last change.
+    ``often_uniform`` names numbers that are the same on all hosts of most fleets. ``changed_at`` holds, per row, the
+    table's ``version`` at its last change.
     """
 
-    def __init__(self, numbers: Mapping[str, type], shared: Iterable[str] = (), objects: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        numbers: Mapping[str, type],
+        shared: Iterable[str] = (),
+        objects: Iterable[str] = (),
+        often_uniform: Iterable[str] = (),
+    ) -> None:
         self.kinds = {PRESENT: bool, **numbers}
         self.size = 0
         self.version = 0
@@ -60,6 +67,11 @@ class HostTable:
         self._arrays.update({name: numpy.zeros(_FIRST_CAPACITY, dtype=numpy.int32) for name in self.interned})
         self._arrays.update({name: numpy.empty(_FIRST_CAPACITY, dtype=object) for name in objects})
         self._arrays[CHANGED_AT] = numpy.zeros(_FIRST_CAPACITY, dtype=numpy.int64)
+        #: The used part of an array, by name: made when it is asked for, void when the table grows.
+        self._views: dict[str, numpy.ndarray] = {}
+        self._often_uniform = tuple(often_uniform)
+        #: The number that all rows written so far have in a column; none once there were two.
+        self._uniform: dict[str, float | None] = {}
 
     def __len__(self) -> int:
         """How many rows hold a node, present or not."""
@@ -70,7 +82,18 @@ class HostTable:
 
     def column(self, name: str) -> numpy.ndarray:
         """All rows of a column, a view: read it, never write."""
-        return self._arrays[name][: self.size]
+        view = self._views.get(name)
+        if view is None:
+            view = self._views[name] = self._arrays[name][: self.size]
+        return view
+
+    def uniform(self, name: str) -> float | None:
+        """The one number in this column, of all rows that hold a node; None if there may be several.
+
+        Watched of the columns named ``often_uniform`` only; one that was not uniform is looked at again by
+        :meth:`compact`.
+        """
+        return self._uniform.get(name)
 
     def row_of(self, key: Key) -> int | None:
         return self._row_of.get(key)
@@ -93,6 +116,7 @@ class HostTable:
             row = self.size
             self._reserve(row + 1)
             self.size = row + 1
+            self._views = {}
             self.keys.append(key)
         self._row_of[key] = row
         self._rows_of_host[key[0]] = (*self.rows_of_host(key[0]), row)
@@ -114,7 +138,7 @@ class HostTable:
         self._touch(row)
 
     def compact(self) -> None:
-        """Let go of shared values that no row has any more."""
+        """Let go of shared values that no row has any more, and find out anew which columns are uniform."""
         for name, interned in self.interned.items():
             used = numpy.unique(self.column(name))
             if len(used) < len(interned.values):
@@ -122,11 +146,20 @@ class HostTable:
                 numbers = numpy.zeros(len(interned.values), dtype=numpy.int32)
                 numbers[used] = [kept.number(interned.values[number]) for number in used.tolist()]
                 self._arrays[name] = numbers[self._arrays[name]]
+        self._views = {}
+        held = numpy.array(list(self._row_of.values()), dtype=numpy.intp)
+        for name in self._often_uniform:
+            values = self.column(name)[held]
+            if len(values):
+                self._uniform[name] = float(values[0]) if (values == values[0]).all() else None
 
     def write(self, row: int, values: Mapping[str, Any]) -> None:
         arrays = self._arrays
         for name, value in values.items():
             arrays[name][row] = value
+        for name in self._often_uniform:
+            if name in values and self._uniform.setdefault(name, values[name]) != values[name]:
+                self._uniform[name] = None
         self._touch(row)
 
     def note(self, row: int, name: str, value: float) -> None:
@@ -136,6 +169,8 @@ class HostTable:
     def increase(self, row: int, amounts: Mapping[str, float]) -> None:
         for name, amount in amounts.items():
             self._arrays[name][row] += amount
+            if name in self._uniform:
+                self._uniform[name] = None
         self._touch(row)
 
     def share(self, row: int, name: str, value: Hashable) -> None:

@@ -13,6 +13,7 @@ import numpy
 from fleet.objects import Aggregate, RequestSpec
 from scheduler import domain
 from scheduler.candidates import Candidates, Inventory
+from scheduler.consumption import HARDWARE
 from scheduler.host_state import HostState, RowState
 from scheduler.host_table import PRESENT
 from scheduler.instance_index import TrackedInstance
@@ -51,8 +52,9 @@ def _inventory(state: HostState) -> Inventory:
     table.write(row, {PRESENT: True, **_numbers(state)})
     table.write_object(row, "host_ip", state.host_ip)
     table.share(row, "capabilities", domain.capabilities(state))
-    for name, value in domain.rare(state).items():
-        table.write_rare(row, name, value)
+    for name in domain.UNBOOKED:
+        table.write_rare(row, name, getattr(state, name))
+    table.write_rare(row, HARDWARE, domain.hardware(state))
     inventory.aggregates = dict(enumerate(_aggregates(state.aggregates), 1))
     table.share(row, "aggregates", tuple(inventory.aggregates))
     for uuid, instance in state.instances.items():
@@ -76,7 +78,8 @@ def _numbers(state: HostState) -> dict[str, float]:
 
 
 def _epoch_s(time_: datetime | str) -> float:
-    return domain.epoch_s(datetime.fromisoformat(time_) if isinstance(time_, str) else time_)
+    time = datetime.fromisoformat(time_) if isinstance(time_, str) else time_
+    return domain.epoch_s(time.replace(tzinfo=None))
 
 
 def _aggregates(aggregates: Iterable[Any]) -> list[Aggregate]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fleet.objects import Place, Selection
 from scheduler.consumption import Consumption
-from scheduler.filtering import FilterCount
+from scheduler.filtering import FilterCount, Tally
 from scheduler.host_table import Key
 from scheduler.refusal import Refusal
 
@@ -52,13 +52,17 @@ class Decision:
     requested: int
     considered: int
     picks: Sequence[Pick]
-    counts: Sequence[FilterCount]
+    tally: Tally
     amounts: Consumption
     refusal: Refusal | None = None
     remarks: Sequence[str] = ()
     state: StateAge | None = None
     instance_type_id: int | None = None
     scores: Sequence[dict[str, Any]] = ()
+
+    @property
+    def counts(self) -> Sequence[FilterCount]:
+        return self.tally.counts()
 
     @property
     def complete(self) -> bool:

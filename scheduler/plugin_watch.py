@@ -180,7 +180,8 @@ class Supervision:
         watch = self._watch
         started = watch.clock()
         try:
-            answer = question(*about) if is_ours(plugin) else watch.answer(kind, plugin, question, *about)
+            ours = _is_our_type(type(plugin))  # type: ignore[arg-type]  # a class is hashable
+            answer = question(*about) if ours else watch.answer(kind, plugin, question, *about)
         except errors.FleetError:
             raise
         except Exception as failure:

@@ -17,8 +17,8 @@ _FEW = 6
 
 def spread(raw: numpy.ndarray) -> Bounds:
     """The smallest and the largest; not numbers if one of ``raw`` is not. ``raw`` is not empty."""
-    # The reductions themselves: the methods of the same name cost as much again on a thousand hosts.
-    return float(numpy.minimum.reduce(raw)), float(numpy.maximum.reduce(raw))
+    # To find the place is much faster than to reduce, on few hosts; a number that is none is found by both.
+    return float(raw[raw.argmin()]), float(raw[raw.argmax()])
 
 
 def bounds(found: Bounds, minval: float | None, maxval: float | None) -> Bounds:

@@ -43,7 +43,8 @@ def keys_of(filters: Sequence[BaseHostFilter], weighers: Sequence[BaseHostWeighe
     for weigher in weighers:
         if not (isinstance(weigher, ColumnWeigher) and weighers_recall(weigher)):
             return None
-        found.append(Key("Weigher", weigher, weigher.recall_key, is_ours(weigher)))
+        if type(weigher).recall_key is not ColumnWeigher.recall_key:  # else it says the same of every request
+            found.append(Key("Weigher", weigher, weigher.recall_key, is_ours(weigher)))
     return found
 
 

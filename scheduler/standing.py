@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import numpy
 
 from fleet.objects import RequestSpec
-from scheduler import filtering, weighing
+from scheduler import filtering
 from scheduler.candidates import Candidates
-from scheduler.filtering import ABSENT, PASSED, Drop, FilterCount, Round
+from scheduler.filtering import ABSENT, PASSED, Drop, Round, Tally
 from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns, recalls
 from scheduler.plugin_watch import Supervision
+from scheduler.questions import Questions
 from scheduler.weighing import Weighing
 from scheduler.weights import BaseHostWeigher
 
@@ -40,8 +41,8 @@ class Inquiry:
     properties: dict[str, Any]
     supervision: Supervision
 
-    def questions(self) -> weighing.Questions:
-        return weighing.Questions(self.weighers, self.request, self.properties, self.supervision)
+    def questions(self) -> Questions:
+        return Questions(self.weighers, self.request, self.properties, self.supervision)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,8 +97,8 @@ class Standing:
     def nbytes(self) -> int:
         return self._weighing.nbytes + self.dropped_by.nbytes
 
-    def counts(self, filters: Sequence[BaseHostFilter]) -> list[FilterCount]:
-        return filtering.counts(filters, self.considered, self._dropped)
+    def tally(self, filters: Sequence[BaseHostFilter]) -> Tally:
+        return Tally(filters, self.considered, self._dropped)
 
     def drops(self, filters: Sequence[BaseHostFilter]) -> list[Drop]:
         """Per filter that dropped any, the hosts that it was the first to drop."""

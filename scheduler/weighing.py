@@ -8,144 +8,44 @@ taken it along: then, and only then, that weigher is asked about every host agai
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
-import numbers
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy
 
-from fleet.objects import RequestSpec
 from scheduler import scores
 from scheduler.candidates import Candidates
-from scheduler.plugin_watch import Supervision, WrongAnswer
-from scheduler.weights import BaseHostWeigher, ColumnWeigher, WeighedHost, over_columns
+from scheduler.questions import Questions
+from scheduler.scale import Scale
+from scheduler.weights import BaseHostWeigher
 
 #: Gives hosts when asked.
 Asked = Callable[[], Candidates]
 #: The score of a row that is not to be chosen.
 OUT = -math.inf
-_NO_RAW = numpy.empty(0)
 #: A spread of which nothing is known, so that raw weights are brought within the bounds.
 _ANY: scores.Bounds = (-math.inf, math.inf)
 
 
-class _Scale:
-    """How one weigher's raw weights become contributions to the scores, by the spread that was found of them.
+class _Fresh(NamedTuple):
+    """Contributions as they were found: a row for each of these scales, an element for each of ``rows`` of the table.
 
-    ``counts``: whether it can tell one host from another. ``anew``: whether all its contributions are to be found anew
-    at each change.
+    All rows, if that is None.
     """
 
-    def __init__(
-        self, weigher: BaseHostWeigher, multiplier: float | numpy.ndarray, found: scores.Bounds, within: scores.Bounds
-    ) -> None:
-        self.weigher = weigher
-        self.multiplier = multiplier
-        self.found = found
-        self.within = within
-        several = isinstance(multiplier, numpy.ndarray)
-        self.counts = within[0] != within[1] and (several or multiplier != 0)
-        self.anew = several or asked_anew(weigher)
+    numbers: Sequence[int]
+    values: Sequence[numpy.ndarray]
+    rows: numpy.ndarray | None
 
-    @property
-    def uniform(self) -> float | None:
-        """The multiplier, if it is one for all hosts."""
-        return None if isinstance(self.multiplier, numpy.ndarray) or self.anew else self.multiplier
-
-    def contribution(self, raw: numpy.ndarray, found: scores.Bounds | None = None) -> numpy.ndarray:
-        """:param found: the spread of ``raw``, if it may be another than that of all hosts"""
-        return self.multiplier * scores.normalise(raw, self.within, found or self.found)
-
-    def of_one(self, raw: float) -> float:
-        """As :meth:`contribution`, for one host, of a scale whose multiplier is a number."""
-        low, high = self.within
-        if low == high:
-            return 0.0
-        return float(self.multiplier * ((min(max(raw, low), high) - low) / (high - low)))
-
-    @functools.cached_property
-    def edges(self) -> tuple[float, float]:
-        """The contributions of hosts whose raw weight is the smallest, and the largest."""
-        return self.of_one(self.found[0]), self.of_one(self.found[1])
-
-
-def asked_anew(each: BaseHostWeigher) -> bool:
-    """Whether a pick may change its say on hosts other than the picked one."""
-    return not over_columns(each) or each.depends_on_picks  # type: ignore[attr-defined]  # it is a ColumnWeigher
-
-
-class _Measured(NamedTuple):
-    raw: numpy.ndarray
-    scale: _Scale
-
-
-class Questions:
-    """The weighers of one request and how to ask them."""
-
-    def __init__(
-        self,
-        weighers: Sequence[BaseHostWeigher],
-        request: RequestSpec,
-        properties: dict[str, Any],
-        supervision: Supervision,
-    ) -> None:
-        self.weighers = weighers
-        self.request = request
-        self.properties = properties
-        self._supervision = supervision
-
-    def counting(self) -> list[BaseHostWeigher]:
-        """Those that weigh for this request at all."""
-        ask = self._supervision.ask
-        return [each for each in self.weighers if ask("Weigher", each, each.applies, self.request)]
-
-    def measure(self, each: BaseHostWeigher, hosts: Candidates, known: float | None = None) -> _Measured | None:
-        """What the weigher says of all hosts together; None if it is left out of this request.
-
-        Where the multiplier is 0, nothing else is asked of who cannot refuse the request.
-
-        :param known: its multiplier, if that is known to be one for all hosts
-        """
-        return self._supervision.ask("Weigher", each, self._measure, each, hosts, known)
-
-    def raw(self, each: BaseHostWeigher, hosts: Candidates) -> numpy.ndarray | None:
-        """One finite number for each of the hosts."""
-        return self._supervision.ask("Weigher", each, self._finite, each, hosts)
-
-    def rough(self, each: BaseHostWeigher, hosts: Candidates) -> numpy.ndarray | None:
-        """One number for each of a few hosts, finite or not."""
-        return self._supervision.ask("Weigher", each, self._answer, each, hosts)
-
-    def _measure(self, each: BaseHostWeigher, hosts: Candidates, known: float | None) -> _Measured:
-        multiplier = _multiplier(each, hosts) if known is None else known
-        if _is_zero(multiplier) and over_columns(each) and not each.refuses:  # type: ignore[attr-defined]
-            return _Measured(_NO_RAW, _Scale(each, multiplier, (0.0, 0.0), (0.0, 0.0)))
-        raw, found = self._spread(each, hosts)
-        return _Measured(raw, _Scale(each, multiplier, found, scores.bounds(found, each.minval, each.maxval)))
-
-    def _finite(self, each: BaseHostWeigher, hosts: Candidates) -> numpy.ndarray:
-        return self._spread(each, hosts)[0]
-
-    def _spread(self, each: BaseHostWeigher, hosts: Candidates) -> tuple[numpy.ndarray, scores.Bounds]:
-        raw = self._answer(each, hosts)
-        found = scores.spread(raw)  # which shows a number that is none
-        if not (math.isfinite(found[0]) and math.isfinite(found[1])):
-            raise WrongAnswer("gave a raw weight that is not a number")
-        return raw, found
-
-    def _answer(self, each: BaseHostWeigher, hosts: Candidates) -> numpy.ndarray:
-        if over_columns(each):
-            return _checked(each.raw(hosts, self.request), len(hosts))  # type: ignore[attr-defined]
-        weighed = [WeighedHost(hosts.state(row)) for row in hosts.rows.tolist()]
-        answers = list(each.weigh_objects(weighed, self.properties))
-        if len(answers) != len(weighed):
-            raise WrongAnswer(f"gave {len(answers)} raw weights for {len(weighed)} hosts")
-        for one, answer in zip(weighed, answers, strict=True):
-            _require_number(answer, f"the raw weight of host {one.obj.host}")
-        return numpy.array(answers, dtype=float)
+    def spread_over(self, size: int) -> dict[int, numpy.ndarray]:
+        """By number of the scale, for every row of the table: 0 for those that are out."""
+        if self.rows is None:
+            return dict(zip(self.numbers, self.values, strict=True))
+        columns = {number: numpy.zeros(size) for number in self.numbers}
+        for one, values in zip(columns.values(), self.values, strict=True):
+            one[self.rows] = values
+        return columns
 
 
 class Weighing:
@@ -153,21 +53,31 @@ class Weighing:
 
     def __init__(self) -> None:
         self.total = numpy.empty(0)
-        self._scales: list[_Scale] = []
+        self._scales: list[Scale] = []
         #: Whether hosts have been compared at all.
         self._weighed = False
-        #: By number of the scale, if it counts: per row of the table, 0 for those that are out.
-        self._contributions: dict[int, numpy.ndarray] = {}
+        self._fresh: _Fresh | None = None
+        self._spread: dict[int, numpy.ndarray] = {}
 
     @property
     def nbytes(self) -> int:
-        return self.total.nbytes * (1 + len(self._contributions))
+        return self.total.nbytes * (1 + len(self._fresh.numbers if self._fresh else self._spread))
+
+    @property
+    def _contributions(self) -> dict[int, numpy.ndarray]:
+        """By number of the scale, if it counts: per row of the table, 0 for those that are out.
+
+        Made at the first change that is followed: most decisions about few hosts are over before.
+        """
+        if self._fresh is not None:
+            self._spread, self._fresh = self._fresh.spread_over(len(self.total)), None
+        return self._spread
 
     def grow(self, size: int) -> None:
         """Room for more rows, which are out."""
         more = size - len(self.total)
+        self._spread = {number: numpy.pad(each, (0, more)) for number, each in self._contributions.items()}
         self.total = numpy.concatenate((self.total, numpy.full(more, OUT)))
-        self._contributions = {number: numpy.pad(each, (0, more)) for number, each in self._contributions.items()}
 
     def weigh(self, questions: Questions, hosts: Candidates, size: int, known: bool = False) -> None:
         """Score every row anew.
@@ -180,20 +90,23 @@ class Weighing:
         # One host needs no weighing, and a weigher must not refuse it.
         asked: Iterable[tuple[BaseHostWeigher, float | None]] = ()
         if len(hosts) > 1 and known and self._weighed:
-            asked = [(scale.weigher, scale.uniform) for scale in self._scales]
+            asked = [(each.weigher, each.uniform) for each in self._scales]
         elif len(hosts) > 1:
             asked = [(each, None) for each in questions.counting()]
         self._weighed = len(hosts) > 1
-        self._scales, self._contributions = [], {}
+        scales: list[Scale] = []
+        numbers: list[int] = []
+        values: list[numpy.ndarray] = []
         for each, multiplier in asked:
             measured = questions.measure(each, hosts, multiplier)
             if measured is None:
                 continue
             if measured.scale.counts:
-                contribution = measured.scale.contribution(measured.raw)
-                self._contributions[len(self._scales)] = _spread_over(contribution, hosts, size)
-            self._scales.append(measured.scale)
-        self._add_up(hosts, size)
+                numbers.append(len(scales))
+                values.append(measured.scale.contribution(measured.raw))
+            scales.append(measured.scale)
+        self._scales, self._fresh = scales, _Fresh(numbers, values, hosts.rows if len(hosts) < size else None)
+        self._take_total(_sum(values, len(hosts)), self._fresh.rows, size)
 
     def rough(self, questions: Questions, hosts: Candidates) -> numpy.ndarray | None:
         """Raw weights of a few hosts, a row per scale; None if a weigher must be left out, or none is needed."""
@@ -201,7 +114,7 @@ class Weighing:
             return None
         raw = numpy.empty((len(self._scales), len(hosts)))
         for number, scale in enumerate(self._scales):
-            idle = scale.anew or _is_zero(scale.multiplier)
+            idle = scale.anew or scale.uniform == 0
             answer = scale.found[0] if idle else questions.rough(scale.weigher, hosts)
             if answer is None:
                 return None
@@ -275,102 +188,66 @@ class Weighing:
             measured = questions.measure(former.weigher, hosts)
             if measured is None:
                 return False
-            if measured.scale.found == former.found and not former.anew:
+            found = measured.scale
+            if found.found == former.found and not former.anew:
                 continue  # another host is on the bound, too
-            scale = self._scales[number] = measured.scale
+            self._scales[number] = found
             contribution = self._contributions.get(number)
             if contribution is None:
-                if scale.counts:
+                if found.counts:
                     return False
-            elif former.anew or scale.within != former.within:
-                contribution[hosts.rows] = scale.contribution(measured.raw)
+            elif former.anew or found.within != former.within:
+                contribution[hosts.rows] = found.contribution(measured.raw) if found.counts else 0.0
                 moved = True
         if moved:
             self._add_up(hosts, len(self.total))
         return True
 
     def _add_up(self, hosts: Candidates, size: int) -> None:
-        """Sums in the order of the weighers, so that ties break as they would for the obvious loop."""
-        contributions = list(self._contributions.values())
-        total = contributions[0].copy() if contributions else numpy.zeros(size)
-        for contribution in contributions[1:]:
-            total += contribution
-        if len(hosts) < size:
-            rows = hosts.rows
-            chosen, total = total[rows], numpy.full(size, OUT)
-            total[rows] = chosen
-        self.total = total
+        rows = hosts.rows if len(hosts) < size else None
+        total = _sum(list(self._contributions.values()), size)
+        self._take_total(total if rows is None else total[rows], rows, size)
+
+    def _take_total(self, total: numpy.ndarray, rows: numpy.ndarray | None, size: int) -> None:
+        """:param rows: of which these are the scores; all, if None"""
+        if rows is None:
+            self.total = total
+        else:
+            self.total = numpy.full(size, OUT)
+            self.total[rows] = total
 
     def table(self, questions: Questions, hosts: Candidates, rows: Sequence[int]) -> list[list[dict[str, Any]]]:
         """How the scores of these rows, of ``hosts``, come about: for each of them, a line per weigher that counted."""
         positions = numpy.searchsorted(hosts.rows, rows)
-        lines = [self._lines(questions, scale, hosts, positions) for scale in self._scales]
+        lines = [self._lines(questions, each, hosts, positions) for each in self._scales]
         return [[of_scale[number] for of_scale in lines if of_scale] for number in range(len(rows))]
 
     @staticmethod
-    def _lines(
-        questions: Questions, scale: _Scale, hosts: Candidates, positions: numpy.ndarray
-    ) -> list[dict[str, Any]]:
-        raw = questions.raw(scale.weigher, hosts)
+    def _lines(questions: Questions, each: Scale, hosts: Candidates, positions: numpy.ndarray) -> list[dict[str, Any]]:
+        raw = questions.raw(each.weigher, hosts)
         if raw is None:
             return []
         found = scores.spread(raw)
-        within = scores.bounds(found, scale.weigher.minval, scale.weigher.maxval)
+        within = scores.bounds(found, each.weigher.minval, each.weigher.maxval)
         columns = {
             "raw": raw,
             "normalised": scores.normalise(raw, within, found),
-            "multiplier": numpy.broadcast_to(scale.multiplier, len(raw)),
-            "contribution": scale.contribution(raw) if scale.counts else numpy.zeros(len(raw)),
+            "multiplier": numpy.broadcast_to(each.multiplier, len(raw)),
+            "contribution": each.contribution(raw) if each.counts else numpy.zeros(len(raw)),
         }
-        name = {"name": type(scale.weigher).__name__}
-        return [name | {key: float(column[each]) for key, column in columns.items()} for each in positions.tolist()]
+        name = {"name": type(each.weigher).__name__}
+        return [name | {key: float(values[place]) for key, values in columns.items()} for place in positions.tolist()]
 
 
-def _spread_over(values: numpy.ndarray, hosts: Candidates, size: int) -> numpy.ndarray:
-    """Of these hosts, as a column of the table: 0 for the others."""
-    if len(hosts) == size:
-        return values
-    spread = numpy.zeros(size)
-    spread[hosts.rows] = values
-    return spread
+def _sum(values: Sequence[numpy.ndarray], size: int) -> numpy.ndarray:
+    """In the order of the weighers, so that ties break as they would for the obvious loop. A new array."""
+    if len(values) < 2:
+        return values[0].copy() if values else numpy.zeros(size)
+    total: numpy.ndarray = values[0] + values[1]
+    for each in values[2:]:
+        total += each
+    return total
 
 
 def _column(numbers: Sequence[float]) -> numpy.ndarray:
     return numpy.array(numbers).reshape(-1, 1)
-
-
-def _multiplier(each: BaseHostWeigher, hosts: Candidates) -> float | numpy.ndarray:
-    if isinstance(each, ColumnWeigher) and over_columns(each):
-        return _checked_multiplier(each.multiplier(hosts), len(hosts))
-    if not inspect.signature(each.weight_multiplier).parameters:
-        return _require_number(each.weight_multiplier(), "the multiplier")
-    states = [hosts.state(row) for row in hosts.rows.tolist()]
-    return numpy.array([_require_number(each.weight_multiplier(state), "the multiplier") for state in states])
-
-
-def _checked_multiplier(multiplier: Any, wanted: int) -> float | numpy.ndarray:
-    """:raises WrongAnswer: neither one finite number nor one for each host"""
-    if not isinstance(multiplier, numpy.ndarray):
-        return _require_number(multiplier, "the multiplier")
-    if multiplier.shape != (wanted,) or multiplier.dtype.kind not in "fiub" or not numpy.isfinite(multiplier).all():
-        raise WrongAnswer(f"gave {multiplier!r:.80} as multipliers, where {wanted} numbers are wanted")
-    return multiplier
-
-
-def _is_zero(multiplier: float | numpy.ndarray) -> bool:
-    """Of one for all hosts: where aggregates have their own, some may count."""
-    return not isinstance(multiplier, numpy.ndarray) and multiplier == 0
-
-
-def _checked(raw: Any, wanted: int) -> numpy.ndarray:
-    """:raises WrongAnswer: it is not one number for each host that was asked about"""
-    if not isinstance(raw, numpy.ndarray) or raw.dtype.kind not in "fiub" or raw.shape != (wanted,):
-        raise WrongAnswer(f"gave {raw!r:.80} as raw weights, where an array of {wanted} numbers is wanted")
-    return raw
-
-
-def _require_number(answer: Any, what: str) -> float:
-    """:raises WrongAnswer:"""
-    if not isinstance(answer, numbers.Real) or not math.isfinite(answer):
-        raise WrongAnswer(f"gave {answer!r:.80} as {what}, where a number is wanted")
-    return float(answer)

@@ -30,7 +30,7 @@ class DiskFilter(ColumnFilter):
         return request.flavor.requested_disk_mb
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
-        return {"disk_gb": hosts.column("total_usable_disk_gb") + self._headroom(hosts) / capacity.MB_PER_GB}
+        return {"disk_gb": self._limit(hosts)}
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
         """In GB: the swap that is asked for may make it a fraction."""
@@ -44,6 +44,10 @@ class DiskFilter(ColumnFilter):
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return hosts.column("disk_allocation_ratio")
 
+    def _limit(self, hosts: Candidates) -> numpy.ndarray:
+        """In GB."""
+        return hosts.column("disk_limit_gb")
+
     def _headroom(self, hosts: Candidates) -> numpy.ndarray:
         """How far the limit is above the total, in MB."""
         return hosts.column("disk_headroom_mb")
@@ -55,6 +59,9 @@ class AggregateDiskFilter(DiskFilter):
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return aggregate_ratio(hosts, "disk_allocation_ratio")
 
-    def _headroom(self, hosts: Candidates) -> numpy.ndarray:
+    def _limit(self, hosts: Candidates) -> numpy.ndarray:
         total = hosts.column("total_usable_disk_gb") * capacity.MB_PER_GB
-        return capacity.limit(total, hosts.column("reserved_disk_mb"), self._ratio(hosts)) - total
+        return capacity.limit(total, hosts.column("reserved_disk_mb"), self._ratio(hosts)) / capacity.MB_PER_GB
+
+    def _headroom(self, hosts: Candidates) -> numpy.ndarray:
+        return (self._limit(hosts) - hosts.column("total_usable_disk_gb")) * capacity.MB_PER_GB

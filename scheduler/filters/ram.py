@@ -30,7 +30,7 @@ class RamFilter(ColumnFilter):
         return request.flavor.memory_mb
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
-        return {"memory_mb": hosts.column("total_usable_ram_mb") + self._headroom(hosts)}
+        return {"memory_mb": self._limit(hosts)}
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
         total, reserved = hosts.column("total_usable_ram_mb"), hosts.column("reserved_ram_mb")
@@ -40,6 +40,9 @@ class RamFilter(ColumnFilter):
 
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return hosts.column("ram_allocation_ratio")
+
+    def _limit(self, hosts: Candidates) -> numpy.ndarray:
+        return hosts.column("ram_limit_mb")
 
     def _headroom(self, hosts: Candidates) -> numpy.ndarray:
         """How far the limit is above the total, in MB."""
@@ -52,9 +55,11 @@ class AggregateRamFilter(RamFilter):
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return aggregate_ratio(hosts, "ram_allocation_ratio")
 
+    def _limit(self, hosts: Candidates) -> numpy.ndarray:
+        return capacity.limit(hosts.column("total_usable_ram_mb"), hosts.column("reserved_ram_mb"), self._ratio(hosts))
+
     def _headroom(self, hosts: Candidates) -> numpy.ndarray:
-        total = hosts.column("total_usable_ram_mb")
-        return capacity.limit(total, hosts.column("reserved_ram_mb"), self._ratio(hosts)) - total
+        return self._limit(hosts) - hosts.column("total_usable_ram_mb")
 
 
 def aggregate_ratio(hosts: Candidates, name: str) -> numpy.ndarray:

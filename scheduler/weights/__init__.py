@@ -11,7 +11,7 @@ One of your own needs neither: subclass :class:`BaseHostWeigher` and name its do
 """
 
 from scheduler.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher
-from scheduler.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost, over_columns, recalls
+from scheduler.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost, over_columns, recalls, uniform
 from scheduler.weights.build_failure import BuildFailureWeigher
 from scheduler.weights.cpu import CPUWeigher
 from scheduler.weights.disk import DiskWeigher
@@ -43,6 +43,7 @@ __all__ = [
     "all_weighers",
     "over_columns",
     "recalls",
+    "uniform",
 ]
 
 #: Nova's CrossCellWeigher is not among them: there are no cells.

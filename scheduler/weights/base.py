@@ -74,6 +74,8 @@ class ColumnWeigher(BaseHostWeigher):
     refuses = False
     #: Name of the option that holds the multiplier, in [DEFAULT], and of the aggregate metadata that overrides it.
     option = ""
+    #: The host's number of which the raw weight is made, unless :meth:`raw` says otherwise.
+    column = ""
 
     def __init__(self, multiplier: float = 1.0) -> None:
         self._multiplier = multiplier
@@ -83,8 +85,14 @@ class ColumnWeigher(BaseHostWeigher):
         return cls(conf[cls.option]) if cls.option else cls()
 
     def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
-        """One float for each of ``hosts``, higher is better."""
-        raise NotImplementedError
+        """One float for each of ``hosts``, higher is better. By default :meth:`raw_of` the weigher's column."""
+        if not self.column:
+            raise NotImplementedError
+        return self.raw_of(hosts.column(self.column))
+
+    def raw_of(self, numbers: numpy.ndarray) -> numpy.ndarray:
+        """The raw weights of hosts with these numbers in the weigher's column; by default the numbers themselves."""
+        return numbers
 
     def multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
         """How much this weigher counts: one number, or one for each of ``hosts`` where aggregates have their own.
@@ -96,9 +104,10 @@ class ColumnWeigher(BaseHostWeigher):
     def recall_key(self, request: RequestSpec) -> Hashable | None:
         """All of the request that :meth:`raw` and :meth:`applies` depend on, if the rest is the host's own row.
 
-        As :meth:`scheduler.filters.ColumnFilter.recall_key`. None, the default, asks about every host every time.
+        As :meth:`scheduler.filters.ColumnFilter.recall_key`. By default nothing if a column is all there is to it; else
+        None, which asks about every host every time.
         """
-        return None
+        return () if self.column else None
 
     # nova's form of the same, for a subclass that adds to it, and for tests
 
@@ -127,6 +136,14 @@ def _over_columns(each: type) -> bool:
     return issubclass(each, ColumnWeigher) and all(
         getattr(each, name) is getattr(ColumnWeigher, name) for name in _NOVA_FORM
     )
+
+
+def uniform(each: BaseHostWeigher, hosts: Candidates) -> float | None:
+    """The raw weight of all hosts, if it is known to be the same without looking at them."""
+    if not (isinstance(each, ColumnWeigher) and each.column and type(each).raw is ColumnWeigher.raw):
+        return None
+    number = hosts.uniform(each.column)
+    return None if number is None else float(each.raw_of(numpy.array(number)))
 
 
 def recalls(each: BaseHostWeigher) -> bool:

@@ -16,9 +16,7 @@ class BuildFailureWeigher(ColumnWeigher):
     """Builds that failed there since the last success; they count against a host, by as much as the option says."""
 
     option = "build_failure_weight_multiplier"
-
-    def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
-        return hosts.column("failed_builds")
+    column = "failed_builds"
 
     def recall_key(self, request: RequestSpec) -> Hashable:
         return ()

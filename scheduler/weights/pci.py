@@ -3,12 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy
 
-from fleet.objects import RequestSpec
-from scheduler.candidates import Candidates
 from scheduler.weights.base import ColumnWeigher
 
 _MOST = 99
@@ -21,9 +17,7 @@ class PCIWeigher(ColumnWeigher):
     """
 
     option = "pci_weight_multiplier"
+    column = "free_pci_devices"
 
-    def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
-        return 100 - numpy.minimum(hosts.column("free_pci_devices"), _MOST)
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return ()
+    def raw_of(self, numbers: numpy.ndarray) -> numpy.ndarray:
+        return 100 - numpy.minimum(numbers, _MOST)

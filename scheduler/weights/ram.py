@@ -3,12 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
-import numpy
-
-from fleet.objects import RequestSpec
-from scheduler.candidates import Candidates
 from scheduler.weights.base import ColumnWeigher
 
 
@@ -17,9 +11,4 @@ class RAMWeigher(ColumnWeigher):
 
     minval = 0
     option = "ram_weight_multiplier"
-
-    def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
-        return hosts.column("free_ram_mb")
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return ()
+    column = "free_ram_mb"

@@ -15,8 +15,10 @@ from fleet.objects import RequestSpec
 from scheduler import conf as scheduler_conf
 from scheduler import decision
 from scheduler.candidates import Candidates
+from scheduler.consumption import Consumption
 from scheduler.decision import Decision, Pipeline
 from scheduler.filter_scheduler import load_pipeline
+from scheduler.filtering import Tally
 from scheduler.host_manager import HostManager
 from scheduler.shapes import Shapes
 from tests import factories
@@ -112,10 +114,10 @@ def _keep(made: list[Decision], bench: Bench, request: RequestSpec) -> None:
 def _one_pass(bench: Bench) -> None:
     """The least that a decision can do: look at every number that the default filters and weighers read, once."""
 
-    def look(candidates: Candidates) -> Decision:
+    def look(candidates: Candidates, **_rest: object) -> Decision:
         for name in _COLUMNS:
             numpy.add.reduce(candidates.column(name))
-        return Decision(1, 0, (), (), {})
+        return Decision(1, 0, (), Tally((), 0, ()), Consumption({}))
 
     bench.manager.decide(look, ())
 

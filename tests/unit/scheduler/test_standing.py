@@ -143,7 +143,7 @@ def test_remembered_or_not_the_decision_is_the_same(changes: list[tuple[str, str
         asked = dataclasses.replace(asked, instance_uuids=uuids)
         answers: list[tuple[Any, ...]] = []
 
-        def both(hosts: Candidates, asked: RequestSpec = asked, answers: list[Any] = answers) -> Decision:
+        def both(hosts: Candidates, asked: RequestSpec = asked, answers: list[Any] = answers, **_: Any) -> Decision:
             made = decide(pipeline, hosts, asked, random.Random(1), shapes=shapes)
             answers.append(told(made))
             return made

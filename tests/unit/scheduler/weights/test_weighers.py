@@ -283,3 +283,19 @@ def test_shuffle_draws_from_the_subset():
         factories.decision(pipeline, hosts.candidates(NOW_S), request(), seed).picks[0].key[0] for seed in range(50)
     }
     assert set("abcd") == chosen
+
+
+@pytest.mark.parametrize(
+    ("each", "expected"),
+    [
+        (weights.BuildFailureWeigher(), 0.0),
+        (weights.HypervisorVersionWeigher(), 6000000.0),
+        (weights.PCIWeigher(), 100.0),
+        (weights.RAMWeigher(), None),
+    ],
+)
+def test_hosts_that_are_alike_need_not_be_looked_at(each, expected):
+    """What is said of all of them without looking is what looking finds."""
+    hosts = factories.candidates(node("a", hypervisor_version=6000000), node("b", hypervisor_version=6000000))
+    assert expected == weights.uniform(each, hosts)
+    assert expected is None or {expected} == set(each.raw(hosts, request()).tolist())
