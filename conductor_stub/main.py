@@ -31,7 +31,7 @@ from conductor_stub.sweeper import Sweeper
 from conductor_stub.termination import Termination
 from fleet import conf as fleet_conf
 from fleet import errors, service
-from fleet.db import migration
+from fleet.db import schema
 from fleet.db.engine import Database
 from fleet.hardware.aliases import parse_aliases
 from fleet.rpc import server, transport, versions
@@ -48,7 +48,7 @@ def build_servers(
 ) -> list[service.Server]:
     """Everything that a conductor process runs. The trio in one process uses it as the daemon does."""
     database = database or Database(conf)
-    migration.check(database)
+    schema.check(database)
     limits = Limits.from_conf(conf)
     host_transport = transport.get_host_transport(conf, rpc_transport)
     records = Records(database, limits, conf.enable_new_services)
@@ -117,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A bad alias must stop the daemon here, not its workers one after the other.
         parse_aliases(conf.pci.alias)
         with Database(conf).disposed() as database:
-            migration.check(database)
+            schema.check(database)
     except errors.FleetError as refusal:
         print(f"{BINARY}: {refusal.message}", file=sys.stderr)
         return 1

@@ -9,17 +9,15 @@ Read in this order: ``states`` (the life of a build), ``capacity`` (the one arit
 (values on the wire), ``rpc`` (the contract), ``db`` (tables and the change feed), ``service`` (daemon life).
 """
 
-import warnings
-
-# oslo's libraries import eventlet where it is installed, and it warns each process; nothing here runs on it.
-warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
-
 import contextlib
+import os
 import warnings
 
-# oslo.service still mentions eventlet's end to everybody who imports it, also to those who do not use it.
-warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated", category=DeprecationWarning)
+# oslo's libraries import eventlet where it is installed, and warn each process of its end; nothing here runs on it.
+warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
 warnings.filterwarnings("ignore", message="eventletutils module is deprecated", category=DeprecationWarning)
+# Nor is its own name resolution wanted, which takes as long to import as all that the scheduler is.
+os.environ.setdefault("EVENTLET_NO_GREENDNS", "yes")
 
 from oslo_service import backend
 

@@ -13,7 +13,7 @@ from oslo_config import cfg
 import fleet.conf
 from fleet import errors, service
 from fleet.clock import Clock, utcnow
-from fleet.db import migration
+from fleet.db import schema
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
 from fleet.rpc import server
@@ -49,7 +49,7 @@ def servers(
 ) -> Sequence[service.Server]:
     """What one scheduler process runs; the trio in one process runs the same."""
     database = database or Database(conf)
-    migration.check(database)
+    schema.check(database)
     # What instances were made from is read only where it weighs.
     feed = functools.partial(ChangeFeed, database, with_images=conf.image_props_weight_multiplier != 0, retry=False)
     driver = build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"))
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         load_pipeline(conf)
         loading.load_driver_class(conf)
         with Database(conf).disposed() as database:
-            migration.check(database)
+            schema.check(database)
     except errors.FleetError as refusal:
         print(f"{BINARY}: {refusal.message}", file=sys.stderr)
         return 1

@@ -11,7 +11,7 @@ from cliff import lister
 
 from fleet.cli import database_command
 from fleet.clock import Clock, utcnow
-from fleet.db import audit, migration
+from fleet.db import audit, schema
 from fleet.db.audit import Inconsistency
 from fleet.db.engine import Database
 
@@ -36,7 +36,7 @@ class Audit(lister.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         with database_command.plain_failures(), Database(self.app.conf).disposed() as database:
-            migration.check(database)
+            schema.check(database)
             found = database.read(audit.find, self.clock())
             left = self._heal(database, found) if parsed_args.heal else found
         self._status = LEFT if left else HEALED if found else CLEAN

@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from fleet.cli import application, audit, retention, upgrade_check
 from fleet.cli.database_command import DatabaseCommand
-from fleet.db import grants, migration
+from fleet.db import grants, migration, schema
 from fleet.db.engine import Database
 
 
@@ -30,15 +30,15 @@ class Version(DatabaseCommand):
     """Print the version that the database is at."""
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
-        self.say(migration.version(database) or "none")
+        self.say(schema.version(database) or "none")
 
 
 class Check(DatabaseCommand):
     """Exit with status 1, saying what to do, unless the database is at the version that this release needs."""
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
-        migration.check(database)
-        self.say(f"The database is at version {migration.latest()}, as this release needs.")
+        schema.check(database)
+        self.say(f"The database is at version {schema.latest()}, as this release needs.")
 
 
 class Grants(command.Command):

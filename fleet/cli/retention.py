@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from fleet.cli import command, connection
 from fleet.cli.database_command import DatabaseCommand
 from fleet.clock import Clock, utcnow
-from fleet.db import migration, retention
+from fleet.db import retention, schema
 from fleet.db.engine import Database
 
 #: Exit status: there are more that are old enough, and --max-rows was reached.
@@ -51,7 +51,7 @@ class Purge(DatabaseCommand):
         return parser
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> int:
-        migration.check(database)
+        schema.check(database)
         now = self.clock()
         asked = parsed_args.before if parsed_args.days is None else now - parsed_args.days
         before = retention.cutoff(now, asked)

@@ -15,7 +15,7 @@ from fleet import errors, findings, option_check
 from fleet.cli import finding_list
 from fleet.cli.database_command import first_line
 from fleet.clock import utcnow
-from fleet.db import migration, services
+from fleet.db import schema, services
 from fleet.db.engine import Database
 from fleet.findings import Finding
 from fleet.rpc import versions
@@ -43,8 +43,8 @@ def of_database(conf: cfg.ConfigOpts) -> list[Finding]:
         # A person waits: one try, where a daemon would wait for its database.
         conf.set_override("max_retries", 1, "database")
         with Database(conf).disposed() as database:
-            migration.check(database)
-            found = [findings.good("schema", f"the database is at version {migration.latest()}")]
+            schema.check(database)
+            found = [findings.good("schema", f"the database is at version {schema.latest()}")]
             return found + _of_services(database, conf.service_down_time)
     except errors.SchemaMismatch as mismatch:
         found = "the database is at {found}, this release needs {expected}".format(**mismatch.kwargs)

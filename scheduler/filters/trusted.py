@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy
 from oslo_config import cfg
@@ -12,9 +12,11 @@ from oslo_log import log as logging
 
 from fleet import errors
 from fleet.objects import RequestSpec
-from scheduler import attestation
 from scheduler.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
+
+if TYPE_CHECKING:
+    from scheduler import attestation
 
 LOG = logging.getLogger(__name__)
 _EXTRA_SPEC = "trust:trusted_host"
@@ -34,6 +36,9 @@ class TrustedFilter(ColumnFilter):
         if not options.attestation_server:
             option = "[trusted_computing] attestation_server"
             raise errors.ConfigError(option=option, reason="TrustedFilter needs the address of the service")
+        # Few use it, and an HTTP client is a tenth of what all others would have to load.
+        from scheduler import attestation
+
         LOG.warning("TrustedFilter is experimental; nova has dropped it")
         if options.attestation_insecure_ssl:
             LOG.warning("The attestation service's certificate is not verified (attestation_insecure_ssl)")

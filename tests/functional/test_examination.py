@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from conductor_stub.examination import Examination
-from fleet.db import migration
+from fleet.db import schema
 from fleet.db.engine import Database
 from tests.functional.conductor import INCARNATION, Conductor
 
@@ -17,7 +17,7 @@ def test_the_conductor_looks(database: Database) -> None:
     found = examination.examine()
     assert ([], 0, []) == (found["orphans"], found["overdue"], found["ahead"])
     assert ("c1", conductor.clock().isoformat()) == (found["host"], found["now"])
-    assert (migration.latest(), migration.latest()) == (found["database"]["version"], found["database"]["expected"])
+    assert (schema.latest(), schema.latest()) == (found["database"]["version"], found["database"]["expected"])
     report = {"host": "h1", "node": "h1", "vcpus": 8, "memory_mb": 8000, "local_gb": 100, "orphaned_memory_mb": 64}
     conductor.records.report_hosts([report], {"h1": ["h1"]})
     conductor.create()

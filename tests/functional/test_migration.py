@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from fleet import errors
-from fleet.db import migration
+from fleet.db import migration, schema
 from fleet.db.engine import Database
 
 
@@ -15,7 +15,7 @@ from fleet.db.engine import Database
 def version_row(database: Database):
     """Lets a test pretend another version, and puts the real one back."""
     yield lambda value: _set_version(database, value)
-    _set_version(database, migration.latest())
+    _set_version(database, schema.latest())
 
 
 def _set_version(database: Database, value: str) -> None:
@@ -30,15 +30,20 @@ def test_migrations_make_what_the_models_say(database: Database) -> None:
 
 def test_sync_twice_is_the_same_as_once(database: Database) -> None:
     """A database at the newest version stays as it is."""
-    assert migration.sync(database) == migration.latest()
-    assert migration.version(database) == migration.latest()
+    assert migration.sync(database) == schema.latest()
+    assert schema.version(database) == schema.latest()
+
+
+def test_the_newest_revision_is_told_without_alembic() -> None:
+    """The names of the files say what the migrations say of each other."""
+    assert migration.head() == schema.latest()
 
 
 def test_a_newer_schema_is_refused(database: Database, version_row) -> None:
     """A program older than the schema refuses to run, and to sync, and says to upgrade it."""
     version_row("9999")
     with pytest.raises(errors.SchemaMismatch, match="upgrade this program"):
-        migration.check(database)
+        schema.check(database)
     with pytest.raises(errors.SchemaMismatch, match="upgrade this program"):
         migration.sync(database)
 
@@ -52,4 +57,4 @@ def test_an_empty_database_asks_for_a_sync(tmp_path) -> None:
     options.set_defaults(conf, connection=f"sqlite:///{tmp_path}/empty.db")
     conf([])
     with Database(conf).disposed() as database, pytest.raises(errors.SchemaMismatch, match="fleet-manage db sync"):
-        migration.check(database)
+        schema.check(database)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which schema a database has, and whether it is the one that this program knows.
+
+Apart from :mod:`fleet.db.migration`, which changes it: a daemon asks this at its start, and need not load alembic for it.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.db.engine import Database
+
+#: A file for each revision, named as ``0001_what_it_does.py``.
+MIGRATIONS = pathlib.Path(__file__).parent / "migrations"
+_VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
+_SYNC = "Run 'fleet-manage db sync'."
+_UPGRADE = "The schema is newer: upgrade this program."
+
+
+def revisions() -> list[str]:
+    """All that this program knows, in their order."""
+    return sorted(path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*_*.py"))
+
+
+def latest() -> str:
+    """The revision that this program needs."""
+    return revisions()[-1]
+
+
+def version(database: Database) -> str | None:
+    """The revision that the database is at; None before the first sync."""
+    with database.engine.connect() as connection:
+        if not sa.inspect(connection).has_table(_VERSION.name):
+            return None
+        found: str | None = connection.execute(sa.select(_VERSION.c.version_num)).scalar()
+        return found
+
+
+def check(database: Database) -> None:
+    """:raises errors.SchemaMismatch: saying what to do"""
+    found, expected = version(database), latest()
+    if found == expected:
+        return
+    advice = _UPGRADE if is_unknown(found) else _SYNC
+    raise errors.SchemaMismatch(found=found or "no version", expected=expected, advice=advice)
+
+
+def is_unknown(revision: str | None) -> bool:
+    """Whether ``revision`` was made by a later release."""
+    return revision is not None and revision not in revisions()
