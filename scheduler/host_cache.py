@@ -246,6 +246,8 @@ class HostCache:
         values = domain.numbers(node, hardware)
         for name, amount in self._ledger.totals(key).items():
             values[name] += amount
+        if new:
+            values.update(self._service_values(key[0]))
         self._table.write(row, values)
         self._table.write_object(row, "host_ip", node.host_ip)
         self._table.share(row, "capabilities", domain.capabilities(node))
@@ -254,7 +256,6 @@ class HostCache:
         if hardware is not None or key in self._reported:  # few nodes have, or had, anything of the kind
             self._report_rare(key, hardware)
         if new:
-            self._show_service(key[0], row)
             self._table.share(row, "aggregates", self._ids_of_host.get(key[0]))
 
     def _remove_node(self, key: Key) -> None:
@@ -289,19 +290,19 @@ class HostCache:
         self._show_services(host)
 
     def _show_services(self, host: str) -> None:
-        for row in self._table.rows_of_host(host):
-            self._show_service(host, row)
+        rows = self._table.rows_of_host(host)
+        values = self._service_values(host) if rows else {}
+        for row in rows:
+            self._table.write(row, values)
 
-    def _show_service(self, host: str, row: int) -> None:
+    def _service_values(self, host: str) -> Mapping[str, float]:
         """A node counts as a host while its service is known."""
         service = self._services.get(host)
         if service is None:
             LOG.warning("Host %s has no compute service record: its nodes are left out", host)
-            self._table.write(row, {PRESENT: False})
-            return
+            return {PRESENT: False}
         disabled, forced_down, last_seen_up = service
-        values = {"disabled": disabled, "forced_down": forced_down, "last_seen_up": last_seen_up, PRESENT: True}
-        self._table.write(row, values)
+        return {"disabled": disabled, "forced_down": forced_down, "last_seen_up": last_seen_up, PRESENT: True}
 
     def follow_liveness(self, up: numpy.ndarray) -> None:
         """A host that has gone silent, or is heard of again, has changed.
