@@ -12,7 +12,7 @@ from oslo_config import cfg
 from oslo_db import exception as db_exception
 from oslo_db import options
 
-from fleet.db import migration
+from fleet.db import schema
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
 from tests.functional.conductor import Conductor
@@ -96,7 +96,7 @@ def test_the_scheduler_reads_what_it_decides_by(database: Database, roles: dict[
     conductor.add_host("h1")
     conductor.claim(conductor.place("h1"), "h1")
     scheduler = roles["scheduler"]
-    migration.check(scheduler)
+    schema.check(scheduler)
     mine, owners = (ChangeFeed(each, with_images=True).read(0) for each in (scheduler, database))
     assert (1, 1, 1) == (len(mine.nodes), len(mine.services), len(mine.instances))
     assert owners == mine
@@ -106,7 +106,7 @@ def test_the_scheduler_reads_what_it_decides_by(database: Database, roles: dict[
 
 def test_the_conductor_changes_rows_and_no_table(database: Database, roles: dict[str, Database]) -> None:
     """A build from its acceptance to ACTIVE; tables, and the version of the schema, are the owner's."""
-    migration.check(roles["conductor"])
+    schema.check(roles["conductor"])
     conductor = Conductor(roles["conductor"])
     conductor.add_host("h1")
     uuid = conductor.place("h1")
