@@ -11,7 +11,10 @@ from fleet.cli import command
 _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
 
 
-def add_flavor(parser: argparse.ArgumentParser, required: bool) -> None:
+Arguments = argparse.ArgumentParser | argparse._ArgumentGroup
+
+
+def add_flavor(parser: Arguments, required: bool) -> None:
     parser.add_argument(
         "--flavor",
         required=required,
@@ -20,7 +23,7 @@ def add_flavor(parser: argparse.ArgumentParser, required: bool) -> None:
     )
 
 
-def add_conditions(parser: argparse.ArgumentParser) -> None:
+def add_conditions(parser: Arguments) -> None:
     """What a request may say of the hosts it goes to."""
     parser.add_argument("--hint", type=command.pair, action="append", default=[], metavar="KEY=VALUE",
                         help="Scheduler hint; repeat for several, or for several values of one key.")  # fmt: skip

@@ -28,12 +28,14 @@ from fleet.cli import (
     services,
     timeline,
     top,
+    whatif,
 )
 
 COMMANDS = (
     ("boot", boot.Boot),
     ("explain", explain.Explain),
     ("capacity", capacity.Capacity),
+    ("whatif", whatif.WhatIf),
     ("server list", servers.ListServers),
     ("server show", servers.ShowServer),
     ("server delete", servers.DeleteServers),

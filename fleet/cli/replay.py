@@ -19,7 +19,7 @@ from typing import Any
 import tqdm
 
 from fleet import states
-from fleet.cli import command, connection, faults, following, trace
+from fleet.cli import build_arguments, command, connection, faults, following, trace
 from fleet.objects.fields import MAX_INSTANCES
 
 ATTRIBUTION = (
@@ -37,15 +37,8 @@ class Replay(command.ShowOne):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("file", type=pathlib.Path, help="The trace.")
-        parser.add_argument("--requests", type=command.positive, metavar="N", help="Only the first N requests.")
-        parser.add_argument("--lifetimes", type=pathlib.Path, metavar="FILE", help="Lifetimes, token by token.")
-        parser.add_argument("--interval-map", type=pathlib.Path, metavar="FILE",
-                            help="Seconds of the bins. Default: v1.interval_map.txt beside the lifetimes.")  # fmt: skip
-        parser.add_argument("--flavor-map", type=pathlib.Path, metavar="FILE",
-                            help="Sizes of the flavours. Default: flav_map.txt beside the trace.")  # fmt: skip
-        parser.add_argument("--disk", type=command.natural, default=0, metavar="GB",
-                            help="Root disk of every instance; the trace has none. Default: %(default)s.")  # fmt: skip
+        parser.add_argument("trace", type=pathlib.Path, metavar="file", help="The trace.")
+        add_trace_details(parser)
         parser.add_argument("--concurrency", type=command.positive, default=8, metavar="N",
                             help="Requests on their way at a time. Default: %(default)s.")  # fmt: skip
         parser.add_argument("--timeout", type=command.positive, default=600, metavar="SECONDS",
@@ -54,10 +47,7 @@ class Replay(command.ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        try:
-            requests, flavors = _read(parsed_args)
-        except (OSError, ValueError, KeyError) as unusable:
-            raise connection.CommandFailed(f"the trace cannot be read: {unusable}") from None
+        requests, flavors = read_trace(parsed_args)
         run = Run(self.conductor, flavors, parsed_args.concurrency, parsed_args.timeout)
         with tqdm.tqdm(total=len(requests), unit="request", disable=self.app.options.verbose_level == 0 or None,
                        file=sys.stderr) as bar:  # fmt: skip
@@ -69,13 +59,38 @@ class Replay(command.ShowOne):
         return names, rows[0]
 
 
+def add_trace(parser: build_arguments.Arguments) -> None:
+    """A trace that need not be given, and what belongs to one."""
+    parser.add_argument("--trace", type=pathlib.Path, metavar="FILE", help="Requests in the format of 'fleet replay'.")
+    add_trace_details(parser)
+
+
+def add_trace_details(parser: build_arguments.Arguments) -> None:
+    parser.add_argument("--requests", type=command.positive, metavar="N", help="Only the first N requests.")
+    parser.add_argument("--lifetimes", type=pathlib.Path, metavar="FILE", help="Lifetimes, token by token.")
+    parser.add_argument("--interval-map", type=pathlib.Path, metavar="FILE",
+                        help="Seconds of the bins. Default: v1.interval_map.txt beside the lifetimes.")  # fmt: skip
+    parser.add_argument("--flavor-map", type=pathlib.Path, metavar="FILE",
+                        help="Sizes of the flavours. Default: flav_map.txt beside the trace.")  # fmt: skip
+    parser.add_argument("--disk", type=command.natural, default=0, metavar="GB",
+                        help="Root disk of every instance; the trace has none. Default: %(default)s.")  # fmt: skip
+
+
+def read_trace(parsed_args: argparse.Namespace) -> tuple[list[trace.TraceRequest], dict[str, dict[str, int]]]:
+    """The requests, and the flavors by their letter. :raises connection.CommandFailed: it cannot be read"""
+    try:
+        return _read(parsed_args)
+    except (OSError, ValueError, KeyError) as unusable:
+        raise connection.CommandFailed(f"the trace cannot be read: {unusable}") from None
+
+
 def _read(parsed_args: argparse.Namespace) -> tuple[list[trace.TraceRequest], dict[str, dict[str, int]]]:
-    flavor_map = parsed_args.flavor_map or parsed_args.file.parent / "flav_map.txt"
+    flavor_map = parsed_args.flavor_map or parsed_args.trace.parent / "flav_map.txt"
     flavors = trace.read_flavors(flavor_map, parsed_args.disk)
     bins: dict[int, float] = {}
     if parsed_args.lifetimes:
         bins = trace.read_bins(parsed_args.interval_map or parsed_args.lifetimes.parent / "v1.interval_map.txt")
-    found = trace.read_requests(parsed_args.file, parsed_args.lifetimes, bins)
+    found = trace.read_requests(parsed_args.trace, parsed_args.lifetimes, bins)
     requests = list(itertools.islice(itertools.chain.from_iterable(map(_bounded, found)), parsed_args.requests))
     unknown = sorted({request.flavor for request in requests} - set(flavors))
     if unknown:

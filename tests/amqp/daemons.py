@@ -122,7 +122,7 @@ class Trio:
 
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the fleet command as a user would."""
-        environment = {**os.environ, "FLEET_CONFIG_FILE": str(self.config_file)}
+        environment = {**_environment(), "FLEET_CONFIG_FILE": str(self.config_file)}
         return subprocess.run(
             [_script("fleet"), *arguments], capture_output=True, text=True, env=environment, check=False
         )
@@ -138,8 +138,7 @@ class Trio:
         self.restart(name)
 
     def restart(self, name: str) -> None:
-        path = os.pathsep.join(filter(None, [str(PLUGINS), os.environ.get("PYTHONPATH")]))
-        environment = {**os.environ, "PYTHONPATH": path}
+        environment = _environment()
         with self.log_file(name).open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 self._commands[name],
@@ -276,6 +275,12 @@ def running(trio: Trio) -> Iterator[Trio]:
         yield trio
     finally:
         trio.close()
+
+
+def _environment() -> dict[str, str]:
+    """With the operator's own filters on Python's path."""
+    path = os.pathsep.join(filter(None, [str(PLUGINS), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path}
 
 
 def _script(name: str) -> str:

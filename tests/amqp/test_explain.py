@@ -46,3 +46,18 @@ def test_an_aggregate_counts_for_the_next_request(trio: Trio) -> None:
     answer = explained(trio, "explain", "--flavor", "vcpus=1,memory_mb=64", "--availability-zone", "fresh")
     assert [pick["host"] for pick in answer["picks"]] == ["b1"]
     trio.operator("remove_aggregate_host", name="fresh", host="b1")
+
+
+def test_what_would_become_of_the_instances_of_a_host(trio: Trio) -> None:
+    """Each is asked for anew on the others, and stays where it is."""
+    uuids = trio.boot(count=4, flavor={"vcpus": 1, "memory_mb": 256}, name="moving")
+    trio.wait_for(uuids, "active")
+    before = {row["uuid"]: row["host"] for row in trio.operator("list_instances", filters={})}
+    host = before[uuids[0]]
+    there = sum(each == host for each in before.values())
+    found = {row["figure"]: row["what if"] for row in explained(trio, "whatif", "--without-host", host)}
+    assert (there, there, 0) == (found["instances"], found["placed"], found["refused"])
+    both = explained(trio, "whatif", "--flavor", "vcpus=1,memory_mb=256", "--count", "3", "--ratio", "ram=0.000001")
+    rows = {row["figure"]: (row["now"], row["what if"]) for row in both}
+    assert (3, 0) == rows["placed"]
+    assert before == {row["uuid"]: row["host"] for row in trio.operator("list_instances", filters={})}

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet whatif``: what would become of requests, or of hosts' instances, if the fleet were another."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+import tqdm
+
+from fleet.cli import build_arguments, command, connection, database_command, explain, replay
+from fleet.db.engine import Database
+from fleet.db.feed import ChangeFeed, Changes
+from fleet.whatif import ENTRY_POINTS, RATIOS, Change, Demand
+
+#: The figures in the order they are shown; ``-f json`` has them all (docs/whatif.md).
+FIGURES = (
+    "hosts",
+    "requests",
+    "instances",
+    "placed",
+    "refused",
+    "refused_by_reason",
+    "vcpu_hours_asked",
+    "vcpu_hours_placed",
+    "hosts_in_use",
+    "vcpus_used",
+    "memory_mb_used",
+    "disk_gb_used",
+    "unplaced",
+    "decision_ms",
+)
+_SHOWN: Mapping[str, Any] = {"refused_by_reason": explain.Counts, "unplaced": explain.Lines}
+_DATABASE = "[database] connection"
+
+
+class WhatIf(command.Lister):
+    """Show what would become of requests if the fleet were another, beside what becomes of them as it is.
+
+    Reads the database once and decides on that copy, with the filters and weighers of the configuration: nothing is
+    booked, built or written. The requests are those of a trace, a number of instances of a flavor, or, if neither is
+    given, the instances of the hosts that are to go. Hosts that are down now stay down.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        change = parser.add_argument_group("what is to be otherwise")
+        change.add_argument("--without-host", action="append", default=[], metavar="HOST",
+                            help="A host that is gone, with what is on it; repeat for several.")  # fmt: skip
+        change.add_argument("--without-filter", action="append", default=[], metavar="FILTER",
+                            help="A filter that is not asked; repeat for several.")  # fmt: skip
+        change.add_argument("--ratio", type=ratio, action="append", default=[], metavar="cpu|ram|disk=NUMBER",
+                            help="Another allocation ratio for every host; repeat for several.")  # fmt: skip
+        change.add_argument("--more-hosts", type=command.positive, default=0, metavar="N",
+                            help="So many empty hosts more; with --like.")  # fmt: skip
+        change.add_argument("--like", default="", metavar="HOST", help="What the further hosts are like.")
+        demand = parser.add_argument_group("what is asked of it")
+        build_arguments.add_flavor(demand, required=False)
+        demand.add_argument("--count", type=command.positive, default=1, metavar="N",
+                            help="Instances of the flavor, each a request of its own. Default: %(default)s.")  # fmt: skip
+        build_arguments.add_conditions(demand)
+        replay.add_trace(demand)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        change = _change(parsed_args)
+        if not self.app.conf.database.connection:
+            raise connection.CommandFailed(f"whatif reads the database: set {_DATABASE} in the configuration file")
+        with database_command.plain_failures():
+            with Database(self.app.conf).disposed() as database:
+                state = ChangeFeed(database, with_images=True).read(0)
+            demands, moved = self._demands(parsed_args, state, change)
+            if not demands:
+                raise connection.CommandFailed(
+                    "nothing is asked: give --trace or --flavor, or --without-host with a host that has instances"
+                )
+            figures = {"what if": self._run(state, change, demands)}
+            if not moved:  # instances that are on a host have no other place now
+                figures = {"now": self._run(state, Change(), demands), **figures}
+        return ("figure", *figures), [(name, *(_value(each, name) for each in figures.values())) for name in FIGURES]
+
+    def _demands(
+        self, parsed_args: argparse.Namespace, state: Changes, change: Change
+    ) -> tuple[Sequence[Demand], bool]:
+        """And whether they are there already, on the hosts that are to go."""
+        if parsed_args.trace:
+            return list(_of_trace(parsed_args)), False
+        if parsed_args.flavor:
+            asked = self.conductor.operator("request_for", request=build_arguments.build_request(parsed_args))
+            return _one_by_one(asked, parsed_args.count), False
+        gone = set(change.without_hosts)
+        moving = [each.uuid for each in state.instances if each.host in gone]
+        return [self._of_instance(uuid_) for uuid_ in moving], True
+
+    def _of_instance(self, uuid_: str) -> Demand:
+        asked = self.conductor.operator("request_of", name=uuid_)
+        return Demand(asked["request_spec"], asked["filter_properties"], [None], name=uuid_)
+
+    def _run(self, state: Changes, change: Change, demands: Sequence[Demand]) -> dict[str, Any]:
+        (entry,) = metadata.entry_points(group=ENTRY_POINTS)
+        quiet = self.app.options.verbose_level == 0 or None
+        with tqdm.tqdm(total=len(demands), unit="request", disable=quiet, file=sys.stderr) as bar:
+            return entry.load()(self.app.conf, state, change, demands, bar.update)
+
+
+def ratio(text: str) -> tuple[str, float]:
+    """An argparse type: ``cpu=4``."""
+    resource, value = command.pair(text)
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if resource not in RATIOS or not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(RATIOS)}, '=', and a number above 0")
+    return resource, number
+
+
+def _change(parsed_args: argparse.Namespace) -> Change:
+    if bool(parsed_args.more_hosts) != bool(parsed_args.like):
+        raise connection.CommandFailed("--more-hosts and --like go together")
+    if parsed_args.trace and parsed_args.flavor:
+        raise connection.CommandFailed("give --trace or --flavor, not both")
+    return Change(
+        without_hosts=parsed_args.without_host,
+        ratios=dict(parsed_args.ratio),
+        without_filters=parsed_args.without_filter,
+        more_hosts=parsed_args.more_hosts,
+        like=parsed_args.like,
+    )
+
+
+def _of_trace(parsed_args: argparse.Namespace) -> Iterator[Demand]:
+    requests, flavors = replay.read_trace(parsed_args)
+    for each in requests:
+        spec = {"instance_type": {**flavors[each.flavor], "name": f"trace-{each.flavor}"}, "num_instances": each.count}
+        yield Demand({**spec, **_named(each.count)}, {}, each.lifetimes_s, each.at_s, spec["instance_type"]["name"])
+
+
+def _one_by_one(asked: Mapping[str, Any], count: int) -> list[Demand]:
+    """One answer of the conductor's ``request_for``, for one instance after the other."""
+    spec = {**asked["request_spec"], "num_instances": 1}
+    properties = spec.get("instance_properties") or {}
+    demands = []
+    for _ in range(count):
+        named = _named(1)
+        named["instance_properties"] = {**properties, **named["instance_properties"]}
+        demands.append(Demand({**spec, **named}, asked["filter_properties"], [None]))
+    return demands
+
+
+def _named(count: int) -> dict[str, Any]:
+    uuids = [str(uuid.uuid4()) for _ in range(count)]
+    return {"instance_uuids": uuids, "instance_properties": {"uuid": uuids[0]}}
+
+
+def _value(figures: Mapping[str, Any], name: str) -> Any:
+    value = figures.get(name)
+    return _SHOWN[name](value) if name in _SHOWN else value

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of all that is known of the fleet, with something changed in thought."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from datetime import datetime
+from typing import Any
+
+from fleet import errors
+from fleet.db.feed import Changes
+from fleet.objects import numa
+from fleet.whatif import Change
+
+
+def altered(state: Changes, change: Change) -> Changes:
+    """Everything that ``state`` tells, with the change.
+
+    :param state: everything, as the feed tells it
+    :raises errors.NotFound: a host that is to go, or to be copied, is not there
+    """
+    known = {node.host: node for node in state.nodes}
+    for host in [*change.without_hosts, *([change.like] if change.more_hosts else [])]:
+        if host not in known:
+            raise errors.NotFound(kind="Host", name=host)
+    gone = set(change.without_hosts)
+    ratios = {f"{resource}_allocation_ratio": ratio for resource, ratio in change.ratios.items()}
+    nodes = [_Node(node, **ratios) for node in state.nodes if node.host not in gone]
+    services = [service for service in state.services if service.host not in gone]
+    more = [f"{change.like}-whatif-{number}" for number in range(1, change.more_hosts + 1)]
+    nodes += [
+        _Node(known[change.like], host=host, hypervisor_hostname=host, **_emptied(known[change.like]), **ratios)
+        for host in more
+    ]
+    services += [
+        types.SimpleNamespace(
+            host=host,
+            disabled=False,
+            disabled_reason=None,
+            forced_down=False,
+            last_seen_up=newest_heartbeat(state),
+            deleted=False,
+        )
+        for host in more
+    ]
+    aggregates = [
+        dataclasses.replace(each, hosts=[*each.hosts, *more]) if change.like in each.hosts else each
+        for each in state.aggregates
+    ]
+    instances = [each for each in state.instances if each.host not in gone]
+    return dataclasses.replace(
+        state, nodes=nodes, services=services, aggregates=aggregates, instances=instances, heartbeats=()
+    )
+
+
+def _emptied(row: Any) -> dict[str, Any]:
+    """The columns of a host like this one that has just been bought."""
+    topology = numa.HostTopology.from_wire(row.numa_topology)
+    return {
+        "vcpus_used": row.reserved_vcpus,
+        "free_ram_mb": row.memory_mb - row.reserved_memory_mb,
+        "local_gb_used": row.reserved_disk_gb,
+        "free_disk_gb": row.local_gb - row.reserved_disk_gb,
+        "disk_available_least": None,
+        "running_vms": 0,
+        "io_workload": 0,
+        "failed_builds": 0,
+        "numa_topology": topology.emptied().to_wire() if topology else None,
+        "pci_stats": row.pci_device_pools,
+    }
+
+
+class _Node:
+    """A node's row with some columns changed."""
+
+    def __init__(self, row: Any, **changed: Any) -> None:
+        vars(self).update(changed)
+        self._row = row
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._row, name)
+
+
+def newest_heartbeat(state: Changes) -> datetime | None:
+    """The time at which the copy stands still."""
+    return max((each.last_seen_up for each in state.services if each.last_seen_up), default=None)
+
+
+class StandingFeed:
+    """A feed that tells everything once."""
+
+    def __init__(self, state: Changes) -> None:
+        self._state = dataclasses.replace(state, full=True, generation=max(state.generation, 1))
+
+    def read(self, since: int) -> Changes:
+        return self._state if since == 0 else Changes(self._state.generation)
+
+    def read_host(self, host: str) -> Changes:
+        raise NotImplementedError
