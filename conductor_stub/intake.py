@@ -13,6 +13,7 @@ from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from conductor_stub.build import Builder
+from conductor_stub.client_token import ClientToken
 from conductor_stub.limits import Limits, step_deadline
 from fleet import errors, failpoints, states
 from fleet.clock import Clock, seconds, utcnow
@@ -48,14 +49,26 @@ class Intake:
         self._clock = clock
         self._aliases = aliases
 
-    def accept(self, context: RequestContext, request: BuildRequest) -> dict[str, Any]:
+    def accept(self, context: RequestContext, request: BuildRequest, client_token: str | None = None) -> dict[str, Any]:
         """Returns ``reservation_id`` and ``instances`` (uuid and name of each), in the ledger by then.
 
-        :raises errors.InvalidInput: naming the field; errors.NotFound: no such flavor or group
+        :param client_token: the same request under the same token is answered as the first one was
+        :raises errors.InvalidInput: naming the field; errors.NotFound: no such flavor or group; errors.Conflict: the
+            token was used for another request
         """
+        token = ClientToken.of(context, request, client_token) if client_token else None
+        # Before anything else: what the request names may be gone since.
+        first = self._database.read(token.first_answer) if token else None
+        return first or self._accept(context, request, token)
+
+    def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> dict[str, Any]:
         stored, rows = self.plan(context, request)
         reservation_id = stored["reservation_id"]
-        self._database.write(_insert, stored, rows, stored["group_uuid"], context.request_id, stored["created_at"])
+        first = self._database.write(
+            _insert, stored, rows, stored["group_uuid"], token, context.request_id, stored["created_at"]
+        )
+        if first is not None:
+            return first
         uuids = [row["uuid"] for row in rows]
         flavor_name = rows[0]["flavor_name"] or "(inline)"
         metrics.BUILDS_ACCEPTED.inc(len(uuids))
@@ -146,16 +159,22 @@ def _insert(
     stored: dict[str, Any],
     rows: list[dict[str, Any]],
     group_uuid: str | None,
+    token: ClientToken | None,
     request_id: str | None,
     now: datetime.datetime,
-) -> None:
-    if not instances.create(tx, stored, rows):
-        return
+) -> dict[str, Any] | None:
+    """What was answered to another request under the same token, if there was one; else the rows are in the ledger."""
+    first = token.first_answer(tx) if token else None
+    if first is not None:
+        return None if first["reservation_id"] == stored["reservation_id"] else first
+    if not instances.create(tx, {**stored, **(token.columns() if token else {})}, rows):
+        return None
     uuids = [row["uuid"] for row in rows]
     if group_uuid:
         groups.add_members(tx, group_uuid, uuids)
     for uuid in uuids:
         history.add_event(tx, uuid, "create", now=now, request_id=request_id)
+    return None
 
 
 def _os_type(image: Image) -> str | None:

@@ -132,9 +132,11 @@ class ComputeTaskManager:
         self._draining = draining or threading.Event()
 
     @endpoint
-    def create(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
+    def create(
+        self, context: RequestContext, request: dict[str, Any], client_token: fields.Token | None = None
+    ) -> dict[str, Any]:
         server.require_size(request, "request")
-        return self._intake.accept(context, BuildRequest.from_wire(request))
+        return self._intake.accept(context, BuildRequest.from_wire(request), client_token)
 
     @endpoint
     def build_instances(

@@ -24,6 +24,10 @@ class Boot(command.Lister):
         build_arguments.add_flavor(parser, required=True)
         parser.add_argument("--count", type=command.positive, default=1, help="How many. Default: %(default)s.")
         build_arguments.add_conditions(parser)
+        parser.add_argument("--client-token", metavar="TOKEN", help="What this request is called, in at most 64 "
+                            "characters: said again with the same token, it builds nothing more and shows the instances "
+                            "of the first time. Default: one for this run, under which it is repeated when no answer "
+                            "comes.")  # fmt: skip
         parser.add_argument("--wait", action="store_true", help="Wait until every build has ended; exit status 1 "
                             "unless all are ACTIVE.")  # fmt: skip
         parser.add_argument("--timeout", type=command.positive, default=600, metavar="SECONDS",
@@ -35,7 +39,8 @@ class Boot(command.Lister):
         return super().run(parsed_args) or int(self._failed)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        accepted = self.conductor.create(build_arguments.build_request(parsed_args))["instances"]
+        request = build_arguments.build_request(parsed_args)
+        accepted = self.conductor.create(request, parsed_args.client_token)["instances"]
         uuids = [instance["uuid"] for instance in accepted]
         if parsed_args.wait:
             self._wait(uuids, parsed_args.timeout)

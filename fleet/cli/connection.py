@@ -11,6 +11,7 @@ from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
+from oslo_utils import uuidutils
 
 from fleet import context, errors
 from fleet.rpc import broker, clients, transport
@@ -47,8 +48,27 @@ class Connection:
         """Call ``method`` of the contract's ``operator`` namespace."""
         return self._open().operator.call(context.new_context(), method, **arguments)
 
-    def create(self, request: dict[str, Any]) -> dict[str, Any]:
-        return self._open().tasks.create(context.new_context(), request)
+    def create(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
+        """Asked once more if no answer comes, under a token that sees to it that nothing is built twice.
+
+        :param client_token: the user's own; without, one is made, if all conductors know of tokens
+        """
+        tasks, asked = self._open().tasks, context.new_context()
+        token = client_token or uuidutils.generate_uuid()
+        try:
+            try:
+                return tasks.create(asked, request, token)
+            except oslo_messaging.MessagingTimeout:
+                return tasks.create(asked, request, token)
+        except errors.VersionPinned:
+            if client_token:
+                raise
+            return tasks.create(asked, request)
+        except oslo_messaging.MessagingTimeout:
+            raise CommandFailed(
+                f"the conductor did not answer within {self._conf.rpc_response_timeout} s, asked twice; the request may "
+                f"have been accepted: it can be repeated with --client-token {token}"
+            ) from None
 
     def terminate(self, uuids: list[str]) -> None:
         self._open().tasks.terminate_instances(context.new_context(), uuids)

@@ -21,6 +21,14 @@ REQUESTS = models.build_requests
 
 _JOINED = sa.select(INSTANCES, REQUESTS.c.spec, REQUESTS.c.group_uuid).join_from(INSTANCES, REQUESTS)
 _REQUEST = sa.select(REQUESTS.c.reservation_id).where(REQUESTS.c.reservation_id == sa.bindparam("wanted"))
+_REQUEST_OF_TOKEN = sa.select(REQUESTS.c.reservation_id, REQUESTS.c.fingerprint).where(
+    REQUESTS.c.project_id == sa.bindparam("of_project"), REQUESTS.c.client_token == sa.bindparam("token")
+)
+_OF_REQUEST = (
+    sa.select(INSTANCES.c.uuid, INSTANCES.c.name)
+    .where(INSTANCES.c.reservation_id == sa.bindparam("wanted"))
+    .order_by(INSTANCES.c.launch_index)
+)
 _ONE = INSTANCES.c.uuid == sa.bindparam("wanted")
 _THESE = INSTANCES.c.uuid.in_(sa.bindparam("wanted", expanding=True))
 _FOUND = _JOINED.where(_ONE)
@@ -78,6 +86,16 @@ def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[s
     tx.insert(REQUESTS, request)
     tx.insert_all(INSTANCES, rows)
     return True
+
+
+def request_of_token(connection: Transaction | sa.Connection, project_id: str, token: str) -> sa.Row | None:
+    """``reservation_id`` and ``fingerprint`` of the project's request that came under this token."""
+    return connection.execute(_REQUEST_OF_TOKEN, {"of_project": project_id, "token": token}).one_or_none()
+
+
+def of_request(connection: Transaction | sa.Connection, reservation_id: str) -> Sequence[sa.Row]:
+    """``uuid`` and ``name`` of all its instances, deleted or not, in their order."""
+    return connection.execute(_OF_REQUEST, {"wanted": reservation_id}).all()
 
 
 def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:

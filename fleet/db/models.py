@@ -128,6 +128,11 @@ build_requests = sa.Table(
     sa.Column("group_uuid", UUID),
     sa.Column("request_id", NAME),
     sa.Column("created_at", Timestamp, nullable=False),
+    #: Of a client that may repeat its request: ``fingerprint`` tells whether it says the same.
+    sa.Column("project_id", NAME, nullable=False, server_default=""),
+    sa.Column("client_token", sa.String(64)),
+    sa.Column("fingerprint", sa.String(64)),
+    sa.Index(None, "project_id", "client_token", unique=True),
 )
 
 instances = sa.Table(

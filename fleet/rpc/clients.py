@@ -279,8 +279,17 @@ class ComputeTaskAPI(_API):
     topic = "conductor"
     namespace = "compute_task"
 
-    def create(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
-        return self._call(context, "create", request=request)
+    def create(
+        self, context: RequestContext, request: dict[str, Any], client_token: str | None = None
+    ) -> dict[str, Any]:
+        """:param client_token: with it, the request may be repeated when no answer comes
+
+        :raises errors.VersionPinned: there may be a conductor that knows of no tokens
+        """
+        if client_token is None:
+            return self._call(context, "create", request=request)
+        said = {"request": request, "client_token": client_token}
+        return self._ask(context, _Message("create", said, version="1.2"))
 
     def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
         self._cast(context, "build_instances", instance_uuids=instance_uuids, attempt=attempt)

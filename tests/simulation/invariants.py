@@ -24,6 +24,7 @@ MEMBERS = models.instance_group_members
 _SOLD = sa.select(NODES.c.host, NODES.c.memory_mb_used)
 _ATTEMPTS = sa.select(INSTANCES.c.uuid, INSTANCES.c.attempt)
 _INSTANCES, _NODES, _MIGRATIONS = (sa.select(table) for table in (INSTANCES, NODES, MIGRATIONS))
+_REQUESTS = sa.select(models.build_requests.c.spec)
 _FAULTY = sa.select(history.FAULTS.c.instance_uuid)
 _MEMBERS = (
     sa.select(models.instance_groups.c.uuid, models.instance_groups.c.policy, INSTANCES.c.host)
@@ -56,13 +57,17 @@ def at_any_moment(
 
 
 def at_the_end(
-    database: SimulatedDatabase, hypervisors: Mapping[str, Hypervisor], hosts: Mapping[str, Host]
+    database: SimulatedDatabase, hypervisors: Mapping[str, Hypervisor], hosts: Mapping[str, Host], requests: int
 ) -> list[str]:
     """Every build over, every fault there, and the ledger, the agents and the hypervisors of one mind."""
     rows, nodes, records, groups = map(database.rows, (_INSTANCES, _NODES, _MIGRATIONS, _MEMBERS))
+    accepted = database.rows(_REQUESTS)
     faulty = {row.instance_uuid for row in database.rows(_FAULTY)}
     live = [row for row in rows if not row.deleted]
+    asked = sum(request.spec["count"] for request in accepted)
     wrong = [f"I3: {row.uuid} is {row.vm_state}/{row.task_state}" for row in live if not _over(row)]
+    if len(accepted) > requests or len(rows) != asked:
+        wrong.append(f"I6: {requests} requests became {len(accepted)}, {asked} instances {len(rows)}")
     wrong += [f"I3: {row.uuid} has no fault" for row in live if row.vm_state == states.ERROR and row.uuid not in faulty]
     for node in nodes:
         here = [row for row in live if row.host == node.host]

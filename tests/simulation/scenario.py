@@ -8,6 +8,7 @@ import dataclasses
 import traceback
 import uuid
 from collections.abc import Iterator
+from typing import Any
 from unittest import mock
 
 import oslo_messaging
@@ -97,7 +98,7 @@ class Scenario:
             steps, wrong = self._run(CALM_S, steps)
         if not wrong:
             hosts = {host: self._processes[host].host for host in HOSTS}  # type: ignore[attr-defined]
-            wrong = invariants.at_the_end(self._database, self._hypervisors, hosts)
+            wrong = invariants.at_the_end(self._database, self._hypervisors, hosts, REQUESTS)
         return steps, wrong
 
     def _run(self, seconds: float, steps: int) -> tuple[int, list[str]]:
@@ -182,7 +183,7 @@ class Scenario:
                 "group": chance.choice(["", "", "group"]),
             }
             try:
-                tasks.create(new_context(), request)
+                self._create(tasks, request)
                 if chance.random() < 0.4:
                     self._world.sleep(chance.choice([0.0, 0.3, 2.0]))
                     tasks.terminate_instances(new_context(), [self._any_instance()])
@@ -191,6 +192,14 @@ class Scenario:
                     self._move()
             except (oslo_messaging.MessagingTimeout, errors.FleetError) as trouble:
                 self._world.log("the client is told %r", trouble)
+
+    def _create(self, tasks: ComputeTaskAPI, request: dict[str, Any]) -> None:
+        """A client that hears nothing asks again, as the command line does."""
+        context, token = new_context(), uuidutils.generate_uuid()
+        try:
+            tasks.create(context, request, token)
+        except oslo_messaging.MessagingTimeout:
+            tasks.create(context, request, token)
 
     def _move(self) -> None:
         """One instance is resized, and confirmed, reverted or left; or evacuated from a host that may well be alive."""

@@ -20,10 +20,12 @@ class Conductor:
         self.instances: dict[str, dict[str, Any]] = {}
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.requests: list[dict[str, Any]] = []
+        self.tokens: list[str | None] = []
         self.hosts = [{"vcpus": 10, "vcpus_used": 5, "memory_mb": 1000, "memory_mb_used": 100}]
 
-    def create(self, request: dict[str, Any]) -> dict[str, Any]:
+    def create(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
         self.requests.append(request)
+        self.tokens.append(client_token)
         made = [self._instance(request) for _ in range(request.get("count") or 1)]
         self.instances.update({each["uuid"]: each for each in made})
         return {"reservation_id": "r-1", "instances": [{"uuid": each["uuid"], "name": each["name"]} for each in made]}

@@ -14,7 +14,7 @@ from oslo_messaging import conffixture
 from fleet import conf as fleet_conf
 from fleet import errors
 from fleet.context import new_context
-from fleet.rpc import clients, transport
+from fleet.rpc import clients, transport, versions
 from fleet.rpc.pins import Pins
 
 CAPS = [
@@ -146,4 +146,5 @@ def test_a_heartbeats_answer_is_followed(conf: cfg.ConfigOpts) -> None:
     for conductor.answer in answers:
         api.report_state(new_context(), "fleet-compute", ["h1"], "life-one", "1.1", "0.1.0")
         caps.append((pins.cap("scheduler"), pins.cap("conductor")))
-    assert [("4.1", "1.1"), ("4.0", "1.0"), ("4.2", "1.1")] == caps
+    newest = versions.CURRENT["conductor"]
+    assert [("4.1", newest), ("4.0", "1.0"), ("4.2", "1.1")] == caps

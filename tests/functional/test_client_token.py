@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client that repeats its request, or a broker that delivers it twice, gets what it was given the first time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conductor_stub.client_token import ClientToken
+from fleet import errors
+from fleet.context import new_context
+from fleet.db import retention
+from fleet.db.engine import Database
+from fleet.objects import BuildRequest
+from tests.functional.conductor import Conductor
+
+SIZES = {"vcpus": 1, "memory_mb": 1024}
+
+
+@pytest.fixture
+def conductor(database: Database) -> Conductor:
+    return Conductor(database)
+
+
+def create(
+    conductor: Conductor, token: str | None = "mine", project: str | None = "p1", **request: Any
+) -> dict[str, Any]:
+    asked = BuildRequest.from_wire({"flavor": SIZES, "count": 2, **request})
+    return conductor.intake.accept(new_context(project_id=project), asked, token)
+
+
+def uuids(answer: dict[str, Any]) -> list[str]:
+    return [each["uuid"] for each in answer["instances"]]
+
+
+def count(conductor: Conductor) -> int:
+    return len(conductor.operator.list_instances({}))
+
+
+def test_a_repeated_request_is_answered_as_the_first(conductor: Conductor) -> None:
+    """Nothing more is written, and nothing more is handed out."""
+    first = create(conductor, name="web")
+    assert first == create(conductor, name="web")
+    assert (2, 1) == (count(conductor), conductor.work())
+
+
+def test_what_was_asked_for_may_be_gone(conductor: Conductor) -> None:
+    """A deleted instance is still in the answer: its client is to learn what became of its request."""
+    first = create(conductor)
+    conductor.termination.terminate(new_context(), uuids(first))
+    assert first == create(conductor)
+    assert 0 == count(conductor)
+
+
+@pytest.mark.parametrize("project", [None, "p1"])
+def test_another_request_under_the_same_token_is_refused(conductor: Conductor, project: str | None) -> None:
+    """The error names the field, and the request that has the token."""
+    first = create(conductor, project=project)
+    with pytest.raises(errors.Conflict, match=f"client_token.*{first['reservation_id']}") as refused:
+        create(conductor, project=project, count=1)
+    assert 409 == refused.value.code
+    assert 2 == count(conductor)
+
+
+@pytest.mark.parametrize(
+    ("what", "other"),
+    [("another token", {"token": "other"}), ("another project", {"project": "p2"}), ("none", {"token": None})],
+)
+def test_other_requests_are_other_requests(conductor: Conductor, what: str, other: dict[str, Any]) -> None:
+    """Tokens are a project's own, and who gives none asks anew each time."""
+    kept = {key: value for key, value in other.items() if value is None}
+    assert uuids(create(conductor, **kept)) != uuids(create(conductor, **other))
+    assert 4 == count(conductor)
+
+
+def test_of_two_conductors_at_once_one_accepts(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second has looked before the first has written: the database lets it in only to find what is there."""
+    first, looks = create(conductor), iter([None, None])
+    look = ClientToken.first_answer
+    monkeypatch.setattr(
+        ClientToken, "first_answer", lambda token, tx: next(looks, 0) if _left(looks) else look(token, tx)
+    )
+    assert first == create(conductor)
+    assert 2 == count(conductor)
+
+
+def _left(looks: Any) -> bool:
+    return looks.__length_hint__() > 0
+
+
+def test_a_token_is_forgotten_with_its_request(conductor: Conductor) -> None:
+    """Purged is purged: the same request then builds anew."""
+    first = uuids(create(conductor))
+    conductor.termination.terminate(new_context(), first)
+    conductor.database.write(retention.remove, first)
+    assert set(first).isdisjoint(uuids(create(conductor)))
