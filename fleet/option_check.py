@@ -13,7 +13,9 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet import findings
+from fleet.db import tls
 from fleet.findings import Finding
+from fleet.rpc import broker
 
 CHECK = "options"
 #: Whose options may stand in our files, besides those of every ``fleet`` namespace.
@@ -111,7 +113,19 @@ def contradictions(conf: cfg.ConfigOpts, with_database: bool = True) -> list[Fin
         )
     if with_database:
         found += _database(conf, url.transport)
-    return found
+    return found + _open_lines(conf, url)
+
+
+def _open_lines(conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> list[Finding]:
+    """What is sent to other machines for everybody on the way to read."""
+    found = []
+    far = [host.hostname for host in url.hosts if not tls.is_loopback(host.hostname)]
+    if far and url.transport == "rabbit" and not broker.has_tls(conf):
+        text = f"the broker on {', '.join(far)} is reached without TLS: passwords and orders can be read on the way"
+        fix = "Set [oslo_messaging_rabbit] ssl = true, and the port of the broker's TLS listener in transport_url."
+        found.append(findings.doubtful("tls", text, fix))
+    weak = tls.weakness(conf.database.connection) if conf.database.connection else None
+    return [*found, findings.doubtful("tls", *weak)] if weak else found
 
 
 def _database(conf: cfg.ConfigOpts, transport: str) -> list[Finding]:

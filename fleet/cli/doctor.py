@@ -7,8 +7,11 @@ import argparse
 import random
 from collections.abc import Sequence
 
-from fleet import findings, option_check
+from oslo_config import cfg
+
+from fleet import errors, findings, option_check
 from fleet.cli import command, examination, finding_list
+from fleet.db import tls
 from fleet.findings import Finding
 
 
@@ -36,11 +39,21 @@ class Doctor(finding_list.FindingLister):
         conf, conductor = self.app.conf, self.app.connection
         found = option_check.check(finding_list.config_files(conf))
         found += option_check.contradictions(conf, with_database=False)
+        found += trust(conf)
         broker = examination.broker(conductor)
         if findings.worst(broker) == findings.Level.FAIL:
             return found + broker
         with conductor.impatient(parsed_args.timeout):
             return found + broker + examination.daemons(conductor, _sample(parsed_args.hosts))
+
+
+def trust(conf: cfg.ConfigOpts) -> list[Finding]:
+    """Whether the database that the configuration names, if it does, shows a certificate that can be trusted."""
+    try:
+        tls.require_trusted(conf.database.connection or "sqlite://")
+    except errors.ConfigError as untrusted:
+        return [findings.bad("database", untrusted.message, tls.ADVICE)]
+    return []
 
 
 def _sample(most: int) -> examination.Sample:

@@ -15,7 +15,7 @@ from fleet import errors, findings, option_check
 from fleet.cli import finding_list
 from fleet.cli.database_command import first_line
 from fleet.clock import utcnow
-from fleet.db import schema, services
+from fleet.db import schema, services, tls
 from fleet.db.engine import Database
 from fleet.findings import Finding
 from fleet.rpc import versions
@@ -49,6 +49,8 @@ def of_database(conf: cfg.ConfigOpts) -> list[Finding]:
     except errors.SchemaMismatch as mismatch:
         found = "the database is at {found}, this release needs {expected}".format(**mismatch.kwargs)
         return [findings.bad("schema", found, str(mismatch.kwargs["advice"]))]
+    except errors.ConfigError as untrusted:
+        return [findings.bad("database", untrusted.message, tls.ADVICE)]
     except (db_exception.DBError, sa.exc.SQLAlchemyError) as unusable:
         return [findings.bad("database", first_line(unusable), "Check [database] connection, and that it runs.")]
 

@@ -22,7 +22,7 @@ from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines
 
 from fleet import failpoints
-from fleet.db import models
+from fleet.db import models, tls
 from fleet.db.reader import Reader
 from fleet.telemetry import metrics
 
@@ -100,10 +100,14 @@ class Transaction:
 
 
 class Database:
-    """One engine per process. ``connection`` is ``[database] connection``."""
+    """One engine per process. ``connection`` is ``[database] connection``.
+
+    :raises errors.ConfigError: the database, or we, cannot be trusted (TLS)
+    """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         options = conf.database
+        tls.require_trusted(options.connection or "sqlite://")
         self._engine = self._open(options)
         # Explicit row locks decide between writers; a plain SELECT after one must see what the lock waited for.
         self._writer = self._isolated("READ COMMITTED")

@@ -35,6 +35,14 @@ def is_there(conf: cfg.ConfigOpts) -> bool:
     return oslo_messaging.TransportURL.parse(conf).transport in ("rabbit", "amqp")
 
 
+def has_tls(conf: cfg.ConfigOpts) -> bool:
+    """Whether what is said to the broker is encrypted, and the broker is who it says it is."""
+    if "oslo_messaging_rabbit" not in conf:
+        # The driver, which is not loaded yet, brings its options.
+        oslo_messaging.get_rpc_transport(conf)
+    return "oslo_messaging_rabbit" in conf and bool(conf.oslo_messaging_rabbit.ssl)
+
+
 @contextlib.contextmanager
 def connected(conf: cfg.ConfigOpts) -> Iterator[Connection]:
     """A connection to the first node that lets us in. :raises BrokerAway:"""

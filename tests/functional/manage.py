@@ -18,9 +18,11 @@ from fleet.db.engine import Database
 class Manage:
     """Call it with arguments; returns the exit status and the lines printed (errors, too, after the others)."""
 
-    def __init__(self, database: Database, directory: pathlib.Path) -> None:
+    def __init__(self, database: Database | str, directory: pathlib.Path) -> None:
+        """``database``: or its URL."""
         self._config = directory / "fleet.conf"
-        self.url = database.engine.url.render_as_string(hide_password=False)
+        opened = isinstance(database, Database)
+        self.url = database.engine.url.render_as_string(hide_password=False) if opened else database
         self.configure(self.url)
 
     def configure(self, url: str, *lines: str) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from fleet.cli.private_servers.mariadb_server import mariadb
 from fleet.cli.private_servers.postgresql_server import PostgreSQL, postgresql, postgresql_server
-from fleet.cli.private_servers.process import ServerFailed, ServerMissing
-from fleet.cli.private_servers.rabbitmq_server import Certificate, RabbitMQ, rabbitmq, rabbitmq_node
+from fleet.cli.private_servers.process import Certificate, ServerFailed, ServerMissing
+from fleet.cli.private_servers.rabbitmq_server import RabbitMQ, rabbitmq, rabbitmq_node
 
 __all__ = [
     "BROKERS",

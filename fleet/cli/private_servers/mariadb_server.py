@@ -6,12 +6,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from fleet.cli.private_servers.process import Server, database_answers, execute, find, place
+from fleet.cli.private_servers.process import Certificate, Server, database_answers, execute, find, free_ports, place
 
 
 @contextlib.contextmanager
-def mariadb() -> Iterator[str]:
-    """A MariaDB server; yields the URL of an empty database in it."""
+def mariadb(certificate: Certificate | None = None) -> Iterator[str]:
+    """A MariaDB server; yields the URL of an empty database in it.
+
+    :param certificate: listen with TLS too, on the loopback, show this, and yield the URL there (of user and password
+        fleet), which says nothing of TLS yet
+    """
     install = find("mariadb-install-db", [], package="mariadb-server")
     program = find("mariadbd", ["/usr/sbin"], package="mariadb-server")
     with place("mariadb", user="mysql") as here:
@@ -36,7 +40,16 @@ def mariadb() -> Iterator[str]:
             "--max-connections=300",
             "--innodb-flush-log-at-trx-commit=0",  # nothing in it outlives us
         ]
+        (port,) = free_ports(1)
+        if certificate:
+            chain, key = certificate.files(here)
+            command.remove("--skip-networking")
+            command += ["--bind-address=127.0.0.1", f"--port={port}", f"--ssl-cert={chain}", f"--ssl-key={key}"]
         server = Server(here, command, {}, lambda: database_answers(base.format("mysql")))
         with server.running():
             execute(base.format("mysql"), "CREATE DATABASE fleet")
-            yield base.format("fleet")
+            if certificate:
+                execute(base.format("mysql"), "GRANT ALL ON fleet.* TO fleet@'%' IDENTIFIED BY 'fleet' REQUIRE SSL")
+                yield f"mysql+pymysql://fleet:fleet@localhost:{port}/fleet?charset=utf8mb4"
+            else:
+                yield base.format("fleet")

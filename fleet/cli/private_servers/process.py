@@ -45,6 +45,14 @@ class Place:
             file.write(text)
         return path
 
+    def write_secret(self, name: str, text: str) -> str:
+        """A file that only the server's user may read."""
+        path = self.write(name, text)
+        os.chmod(path, 0o600)
+        if self.user:
+            shutil.chown(path, self.user, self._group())
+        return path
+
     def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
         """Run a program to its end; returns what it printed. :raises ServerFailed:"""
         done = subprocess.run(
@@ -84,6 +92,18 @@ class Place:
 
     def _group(self) -> int | None:
         return pwd.getpwnam(self.user).pw_gid if self.user else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Certificate:
+    """PEM texts of a server's certificate with its key."""
+
+    chain: str
+    key: str
+
+    def files(self, place: Place) -> tuple[str, str]:
+        """Paths of chain and key, in the server's place."""
+        return place.write_secret("server.pem", self.chain), place.write_secret("server.key", self.key)
 
 
 class Server:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import secrets
 import subprocess
 from collections.abc import Iterator, Mapping
 
 import amqp
 
-from fleet.cli.private_servers.process import Place, Server, find, free_ports, place
+from fleet.cli.private_servers.process import Certificate, Place, Server, find, free_ports, place
 
 
 class RabbitMQ(Server):
@@ -43,14 +42,6 @@ def rabbitmq() -> Iterator[str]:
         yield node.url
 
 
-@dataclasses.dataclass(frozen=True)
-class Certificate:
-    """PEM texts of a server's certificate with its key."""
-
-    chain: str
-    key: str
-
-
 @contextlib.contextmanager
 def rabbitmq_node(certificate: Certificate | None = None) -> Iterator[RabbitMQ]:
     """A RabbitMQ node that may be stopped, killed and started again.
@@ -63,10 +54,11 @@ def rabbitmq_node(certificate: Certificate | None = None) -> Iterator[RabbitMQ]:
     with place("rabbitmq", user=None) as here:
         config = f"default_pass = {password}\n"
         if certificate:
+            chain, key = certificate.files(here)
             config += (
                 f"listeners.ssl.default = 127.0.0.1:{tls_port}\n"
-                f"ssl_options.certfile = {here.write('server.pem', certificate.chain)}\n"
-                f"ssl_options.keyfile = {here.write('server.key', certificate.key)}\n"
+                f"ssl_options.certfile = {chain}\n"
+                f"ssl_options.keyfile = {key}\n"
                 "ssl_options.verify = verify_none\n"
             )
         environment = {

@@ -46,8 +46,23 @@ def test_a_file(what: str, text: str, level: Level, found: str, fix: str, tmp_pa
 CONTRADICTIONS = [
     ("good", "", "sqlite://", "fake://", []),
     ("no database", "", "", "fake://", ["connection is not set"]),
-    ("a file behind a broker", "", "sqlite:////f", "rabbit://h/", ["SQLite file"]),
-    ("no broker named", "", "postgresql://h/d", None, ["transport_url is not set"]),
+    ("a file behind a broker", "", "sqlite:////f", "rabbit://localhost/", ["SQLite file"]),
+    ("no broker named", "", "postgresql:///d", None, ["transport_url is not set"]),
+    (
+        "a broker elsewhere, in the clear",
+        "",
+        "sqlite://",
+        "rabbit://127.0.0.1,b.example/",
+        ["SQLite", "broker on b.example is"],
+    ),
+    ("with TLS", "[oslo_messaging_rabbit]\nssl = true\n", "postgresql:///d", "rabbit://b.example/", []),
+    (
+        "a database elsewhere",
+        "",
+        "postgresql://d.example/d",
+        "fake://",
+        ["on d.example is reached without TLS"],
+    ),
     ("heartbeats too rare", "service_down_time = 5\n", "sqlite://", "fake://", ["25 s is used instead"]),
 ]
 

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TLS to the database: whether a connection has it, checks whom it talks to, and why one was refused."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import sqlalchemy as sa
+
+from fleet import errors
+
+#: What drivers and OpenSSL say when it is the certificate, or TLS itself, that is in the way.
+_REFUSALS = (
+    "certificate",
+    "ssl error",
+    "does not support ssl",
+    "ssl is required",
+    "doesn't support it",
+    "tls",
+)
+ADVICE = (
+    "The certificate must be for the host that [database] connection names, and signed by the authority given there."
+)
+_POSTGRESQL = "add ?sslmode=verify-full&sslrootcert=FILE with the authority that signed its certificate"
+_MARIADB = "add ?ssl_ca=FILE with the authority that signed its certificate"
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether what is said to ``host`` stays on this machine; no host is a socket in a directory."""
+    if not host or host == "localhost" or host.startswith("/"):
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def weakness(connection: str) -> tuple[str, str] | None:
+    """What is wrong with the protection of ``[database] connection``, and what to do; None if nothing is."""
+    try:
+        url = sa.make_url(connection)
+    except sa.exc.ArgumentError:
+        return None
+    hosts = [part for value in (url.host, url.query.get("host")) for part in _each(value)]
+    if url.get_backend_name() not in ("postgresql", "mysql", "mariadb") or all(map(is_loopback, hosts)):
+        return None
+    if url.get_backend_name() == "postgresql":
+        lacks, advice = _postgresql_lacks(str(url.query.get("sslmode", ""))), _POSTGRESQL
+    else:
+        lacks, advice = _mariadb_lacks(url), _MARIADB
+    return (f"the database on {hosts[0]} is reached {lacks}", f"In [database] connection {advice}.") if lacks else None
+
+
+def _each(value: object) -> list[str]:
+    values = value if isinstance(value, tuple) else (value,)
+    return [part for each in values if each for part in str(each).split(",")]
+
+
+def _postgresql_lacks(mode: str) -> str:
+    if mode == "verify-full":
+        return ""
+    if mode in ("require", "verify-ca"):
+        return f"with sslmode={mode}, which does not check that its certificate is for that host"
+    return "without TLS"
+
+
+def _mariadb_lacks(url: sa.URL) -> str:
+    if {"ssl_verify_identity", "ssl_verify_cert"} & set(url.query):
+        # SQLAlchemy hands ssl_ca to PyMySQL in another form, which these make it forget.
+        return "with ssl_verify_identity or ssl_verify_cert, which make its driver forget ssl_ca: leave them out"
+    if not {"ssl_ca", "ssl_capath"} & set(url.query):
+        return "without TLS"
+    if str(url.query.get("ssl_check_hostname", "true")).lower() in ("false", "0", "no", "off"):
+        return "with ssl_check_hostname=false: its certificate may be anybody's"
+    return ""
+
+
+def require_trusted(connection: str) -> None:
+    """Try once where TLS is asked for: a certificate that is refused now will be refused again, however often one tries.
+
+    :raises errors.ConfigError: with the driver's reason; a database that is away is no matter of this
+    """
+    url = sa.make_url(connection)
+    if not any(name.startswith("ssl") for name in url.query):
+        return
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    try:
+        engine.connect().close()
+    except (sa.exc.SQLAlchemyError, OSError) as refused:
+        reason = refusal(refused)
+    else:
+        return
+    if reason:
+        raise errors.ConfigError(option="[database] connection", reason=f"no trusted connection: {reason}")
+
+
+def refusal(error: BaseException) -> str:
+    """What the driver says, if it is about TLS; else empty. The names of files that TLS needs are in it, no password is."""
+    said = str(getattr(error, "orig", None) or error)
+    # PostgreSQL's driver tries each address, and says it of each.
+    line = next((line.strip() for line in said.splitlines() if any(each in line.lower() for each in _REFUSALS)), "")
+    if not line and isinstance(error, OSError):
+        return f"{error.strerror}: {error.filename}" if error.filename else ""
+    return line
