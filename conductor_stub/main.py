@@ -33,6 +33,7 @@ from fleet import conf as fleet_conf
 from fleet import errors, service
 from fleet.db import schema
 from fleet.db.engine import Database
+from fleet.db.services import Beat
 from fleet.hardware.aliases import parse_aliases
 from fleet.rpc import server, transport, versions
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, MigrationAPI, SchedulerAPI
@@ -102,7 +103,7 @@ def _heartbeat(conf: cfg.ConfigOpts, records: Records, pins: Pins) -> service.Pe
     spoken = versions.spoken(TOPIC)
 
     def beat() -> None:
-        if records.report_state(BINARY, [conf.host], "", spoken):
+        if records.report_state(Beat(BINARY, [conf.host], **spoken)):
             records.register_services([{"host": conf.host, "binary": BINARY, "topic": TOPIC, **process, **spoken}])
         pins.learn(records.lowest_versions())
 

@@ -18,6 +18,7 @@ from conductor_stub.records import Records
 from conductor_stub.termination import Termination
 from conductor_stub.transitions import Failure
 from fleet.context import RequestContext
+from fleet.db.services import Beat
 from fleet.objects import BuildRequest, Claimed, Flavor, Place, fields, instance_group
 from fleet.rpc import server, versions
 from fleet.rpc.pins import Pins
@@ -62,8 +63,7 @@ class ConductorManager:
         rpc_version: fields.Token | None = None,
         release: fields.Token | None = None,
     ) -> dict[str, Any]:
-        spoken = {"rpc_version": rpc_version, "release": release}
-        superseded = self._records.report_state(binary, hosts, incarnation, spoken)
+        superseded = self._records.report_state(Beat(binary, hosts, incarnation, rpc_version, release))
         return {"superseded": superseded, "versions": dict(self._pins.lowest)}
 
     @endpoint

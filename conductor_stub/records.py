@@ -10,12 +10,14 @@ from typing import Any
 from oslo_log import log as logging
 
 from conductor_stub import termination
+from conductor_stub.heartbeats import Heartbeats
 from conductor_stub.limits import Limits, step_deadline
 from fleet import errors, failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import groups, history, hosts, instances, services
 from fleet.db.engine import Database, Transaction
+from fleet.db.services import Beat
 from fleet.objects import Claimed, HostReport, Instance
 from fleet.telemetry import metrics
 
@@ -35,6 +37,7 @@ class Records:
         self._limits = limits
         self._enable_new_services = enable_new_services
         self._clock = clock
+        self._heartbeats = Heartbeats(database, clock)
 
     def register_services(self, registrations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """:raises errors.HostTaken: one of the hosts is another agent's; then nothing is registered"""
@@ -59,11 +62,9 @@ class Records:
         for host in host_names:
             self._database.write(services.set_alarm, host, STOPPING, self._clock(), incarnation)
 
-    def report_state(
-        self, binary: str, host_names: Sequence[str], incarnation: str, spoken: Mapping[str, str | None] | None = None
-    ) -> list[str]:
-        """Heartbeat; returns the hosts that another process serves now. :param spoken: ``rpc_version``, ``release``"""
-        return self._database.write(services.heartbeat, binary, host_names, incarnation, self._clock(), spoken)
+    def report_state(self, beat: Beat) -> list[str]:
+        """Heartbeat; returns the hosts that another process serves now."""
+        return self._heartbeats.note(beat)
 
     def lowest_versions(self) -> dict[str, str]:
         """By topic, the API that the oldest live service speaks."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -27,19 +28,14 @@ _FOUND = sa.select(SERVICES).where(
 )
 _LOCKED = _FOUND.with_for_update()
 _HOSTS = sa.bindparam("hosts", expanding=True)
-_SERVED = sa.and_(SERVICES.c.binary == sa.bindparam("which"), SERVICES.c.host.in_(_HOSTS))
-_SERVED_BY_LIFE = sa.and_(_SERVED, SERVICES.c.incarnation == sa.bindparam("life"))
-#: What a heartbeat that does not say it leaves as it is.
-_SPOKEN = ("rpc_version", "release")
-_SEEN = {
-    "last_seen_up": sa.bindparam("now"),
-    "report_count": SERVICES.c.report_count + 1,
-    **{name: sa.func.coalesce(sa.bindparam(f"said_{name}", type_=sa.String), SERVICES.c[name]) for name in _SPOKEN},
-}
-_HEARTBEAT = SERVICES.update().where(_SERVED).values(_SEEN)
-_HEARTBEAT_OF_LIFE = SERVICES.update().where(_SERVED_BY_LIFE).values(_SEEN)
-_OF_LIFE = sa.select(SERVICES.c.host).where(_SERVED_BY_LIFE)
-_ALL_SERVED = sa.select(SERVICES.c.host).where(_SERVED)
+_HEARD = sa.select(SERVICES.c["id", "host", "binary", "incarnation", "rpc_version", "release"]).where(
+    SERVICES.c.host.in_(_HOSTS)
+)
+_SEEN = (
+    SERVICES.update()
+    .where(SERVICES.c.id.in_(sa.bindparam("ids", expanding=True)))
+    .values(last_seen_up=sa.bindparam("now"), report_count=SERVICES.c.report_count + 1)
+)
 _AGENTS = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.host.in_(_HOSTS))
 #: A column for other queries.
 INCARNATION = (
@@ -112,30 +108,54 @@ def _change(tx: Transaction, row: sa.Row, values: Mapping[str, Any]) -> None:
     tx.touch(SERVICES, row.id)
 
 
-def heartbeat(
-    tx: Transaction,
-    binary: str,
-    hosts: Sequence[str],
-    incarnation: str,
-    now: datetime.datetime,
-    spoken: Mapping[str, str | None] | None = None,
-) -> list[str]:
-    """Note that these hosts' services live; returns the hosts that another process has registered since.
-
-    A heartbeat is not a change: schedulers follow ``last_seen_up`` apart from the generation.
+@dataclasses.dataclass(frozen=True)
+class Beat:
+    """One process says that it lives.
 
     :param incarnation: the life that speaks; empty for services that any number of processes may serve together
-    :param spoken: ``rpc_version`` and ``release``, which a registration with an older conductor did not keep
+    :param rpc_version: and ``release``: what it speaks; None where it does not say
     """
-    mine: dict[str, Any] = {"which": binary, "hosts": list(hosts)}
-    if incarnation:
-        mine["life"] = incarnation
-    said = {f"said_{name}": (spoken or {}).get(name) for name in _SPOKEN}
-    seen = tx.execute(_HEARTBEAT_OF_LIFE if incarnation else _HEARTBEAT, {**mine, **said, "now": now})
-    if seen.rowcount == len(hosts):
-        return []
-    owned = set(tx.execute(_OF_LIFE if incarnation else _ALL_SERVED, mine).scalars())
-    return [host for host in hosts if host not in owned]
+
+    binary: str
+    hosts: Sequence[str]
+    incarnation: str = ""
+    rpc_version: str | None = None
+    release: str | None = None
+
+    def owns(self, row: sa.Row) -> bool:
+        return row.binary == self.binary and self.incarnation in ("", row.incarnation)
+
+    def news(self, row: sa.Row) -> dict[str, str]:
+        """What the record does not say yet: a registration with an older conductor did not keep it."""
+        said = {"rpc_version": self.rpc_version, "release": self.release}
+        return {name: value for name, value in said.items() if value is not None and value != getattr(row, name)}
+
+
+def heartbeats(tx: Transaction, beats: Sequence[Beat], now: datetime.datetime) -> list[list[str]]:
+    """Note that these services live; returns, for each beat, its hosts that another process has registered since.
+
+    A heartbeat is not a change: schedulers follow ``last_seen_up`` apart from the generation.
+    """
+    by_host: dict[str, list[sa.Row]] = {}
+    for row in tx.execute(_HEARD, {"hosts": sorted({host for beat in beats for host in beat.hosts})}):
+        by_host.setdefault(row.host, []).append(row)
+    seen: set[int] = set()
+    superseded = []
+    for beat in beats:
+        lost = []
+        for host in beat.hosts:
+            row = next((row for row in by_host.get(host, ()) if beat.owns(row)), None)
+            if row is None:
+                lost.append(host)
+                continue
+            seen.add(row.id)
+            if news := beat.news(row):
+                tx.update(SERVICES, row.id, news)
+        superseded.append(lost)
+    if seen:
+        # In the order of the keys: two conductors that lock many rows must not meet head on.
+        tx.execute(_SEEN, {"ids": sorted(seen), "now": now})
+    return superseded
 
 
 def incarnation_of(tx: Transaction, host: str) -> str | None:

@@ -7,6 +7,7 @@ import importlib
 import sys
 from typing import Any
 
+from fleet.db.services import Beat
 from fleet.rpc import versions
 
 SERVICES = {"conductor": "conductor_stub", "scheduler": "scheduler", "compute": "compute_agent"}
@@ -41,7 +42,7 @@ def _forget_versions() -> None:
     from fleet.rpc.server import endpoint
 
     def report_state(self: Any, context: Any, binary: str, hosts: list[str], incarnation: str) -> dict[str, Any]:
-        return {"superseded": self._records.report_state(binary, hosts, incarnation)}
+        return {"superseded": self._records.report_state(Beat(binary, hosts, incarnation))}
 
     ConductorManager.report_state = endpoint(report_state)  # type: ignore[method-assign]
 

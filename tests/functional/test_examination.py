@@ -6,6 +6,7 @@ from __future__ import annotations
 from conductor_stub.examination import Examination
 from fleet.db import schema
 from fleet.db.engine import Database
+from fleet.db.services import Beat
 from tests.functional.conductor import INCARNATION, Conductor
 
 
@@ -23,7 +24,7 @@ def test_the_conductor_looks(database: Database) -> None:
     conductor.create()
     conductor.clock.advance(300)
     assert 1 == examination.examine()["overdue"]
-    conductor.records.report_state("fleet-compute", ["h1"], INCARNATION)
+    conductor.records.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
     conductor.clock.advance(-10)
     found = examination.examine()
     assert [{"host": "h1", "node": "h1", "memory_mb": 64}] == found["orphans"]

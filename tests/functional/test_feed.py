@@ -14,6 +14,7 @@ from fleet.db import aggregates, hosts, services
 from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed, Changes
 from fleet.db.models import compute_nodes
+from fleet.db.services import Beat
 from fleet.objects import HostReport
 from tests.clock import FakeClock
 from tests.functional.conductor import Conductor
@@ -136,7 +137,7 @@ def test_heartbeats_come_without_a_generation(database: Database) -> None:
     generation = feed.read(0).generation
     clock.advance(10)
 
-    database.write(services.heartbeat, "fleet-compute", ["h1"], "one", clock())
+    database.write(services.heartbeats, [Beat("fleet-compute", ["h1"], "one")], clock())
 
     changes = feed.read(generation)
     assert changes.generation == generation

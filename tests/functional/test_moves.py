@@ -10,6 +10,7 @@ import pytest
 from conductor_stub.transitions import Failure
 from fleet import errors, move_states, states
 from fleet.db.engine import Database
+from fleet.db.services import Beat
 from fleet.objects import Claimed, Migration
 from tests.functional.conductor import INCARNATION, Conductor, context
 from tests.functional.trio_fakes import no_valid_host
@@ -57,7 +58,7 @@ class Stage:
         """It is not heard of any more, the others are."""
         self.conductor.clock.advance(self.conductor.limits.service_down_time_s + 1)
         for other in {"h1", "h2", "h3"} - {host}:
-            self.conductor.records.report_state("fleet-compute", [other], INCARNATION)
+            self.conductor.records.report_state(Beat("fleet-compute", [other], INCARNATION))
 
     def migration(self) -> dict[str, Any]:
         return self.mover.migrations({"instance_uuid": self.uuid})[0]
@@ -105,9 +106,9 @@ class Stage:
     def overdue(self) -> None:
         """The present step takes too long, while both hosts live."""
         self.conductor.clock.advance(self.conductor.limits.placing_timeout_s + 1)
-        self.conductor.records.report_state("fleet-compute", ["h1"], INCARNATION)
-        self.conductor.records.report_state("fleet-compute", ["h2"], INCARNATION)
-        self.conductor.records.report_state("fleet-compute", ["h3"], INCARNATION)
+        self.conductor.records.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
+        self.conductor.records.report_state(Beat("fleet-compute", ["h2"], INCARNATION))
+        self.conductor.records.report_state(Beat("fleet-compute", ["h3"], INCARNATION))
         self.conductor.move_sweeper.sweep()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from fleet import errors
 from fleet.db.engine import Database
+from fleet.db.services import Beat
 from tests.functional.conductor import INCARNATION, Conductor
 
 
@@ -38,12 +39,12 @@ def test_who_may_take_a_host_over(conductor: Conductor, who: str, identity: str,
     second = {**first, "incarnation": "b", "identity": machines[identity], "pid": 8}
     if taken:
         conductor.records.register_services([{**second, "host": "h8"}, second])
-        assert ["h9"] == conductor.records.report_state("fleet-compute", ["h9"], "a")
+        assert ["h9"] == conductor.records.report_state(Beat("fleet-compute", ["h9"], "a"))
         return
     with pytest.raises(errors.HostTaken) as refused:
         conductor.records.register_services([{**second, "host": "h8"}, second])
     assert f"Host h9 is served by another agent: pid 7 on m1, identity {machines['one']}, since" in str(refused.value)
-    assert [] == conductor.records.report_state("fleet-compute", ["h9"], "a")
+    assert [] == conductor.records.report_state(Beat("fleet-compute", ["h9"], "a"))
     assert "h8" not in {service["host"] for service in conductor.operator.list_services()}
 
 

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heartbeats of many services, written together.
+
+Each that arrives while others are being written waits, and goes with the next write; the first of those that wait does it
+for all. So one heartbeat by itself is written at once, and thousands a second take as few transactions as the database
+has time for.
+
+::
+
+    heard ── lock ──▶ waiting ──▶ whoever takes the turn writes all that wait, in one transaction ──▶ each has its answer
+"""
+
+from __future__ import annotations
+
+import threading
+
+from fleet.clock import Clock
+from fleet.db import services
+from fleet.db.engine import Database
+from fleet.db.services import Beat
+
+
+class _Heard:
+    """A heartbeat and what became of it: hosts that another process serves now, or why it could not be written."""
+
+    def __init__(self, beat: Beat) -> None:
+        self.beat = beat
+        self.superseded: list[str] | None = None
+        self.failure: Exception | None = None
+
+
+class Heartbeats:
+    """Safe for any number of threads."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._waiting: list[_Heard] = []
+
+    def note(self, beat: Beat) -> list[str]:
+        """The hosts of the beat that another process has registered since. :raises Exception: what the database raised"""
+        heard = _Heard(beat)
+        with self._lock:
+            self._waiting.append(heard)
+        with self._turn:
+            if heard.superseded is None and heard.failure is None:
+                self._write_all()
+        if heard.failure is not None:
+            raise heard.failure
+        assert heard.superseded is not None
+        return heard.superseded
+
+    def _write_all(self) -> None:
+        with self._lock:
+            together, self._waiting = self._waiting, []
+        try:
+            answers = self._database.write(services.heartbeats, [heard.beat for heard in together], self._clock())
+        except Exception as failure:
+            for heard in together:
+                heard.failure = failure
+            return
+        for heard, superseded in zip(together, answers, strict=True):
+            heard.superseded = superseded
