@@ -125,6 +125,18 @@ class StaleState(FleetError):
     template = "The scheduler cannot read the state of the hosts ({problem}), and what it knows of them is {age}."
 
 
+class RequestExpired(FleetError):
+    """A scheduler took a request up when its caller had ceased to wait, ``late_s`` seconds ago: nothing was chosen.
+
+    The caller asks again by itself. If it is every request, compare the clocks of conductors and schedulers.
+    """
+
+    code = 504
+    reason_code = Reason.MESSAGING
+    template = "The request was taken up {late_s} s after its caller had ceased to wait."
+    late_s: str
+
+
 class NotSupported(FleetError):
     """The configured scheduler driver does not do this."""
 

@@ -11,6 +11,7 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors
+from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, fields
 from fleet.rpc import versions
@@ -26,18 +27,22 @@ class SchedulerManager:
 
     target = oslo_messaging.Target(version=versions.CURRENT["scheduler"])
 
-    def __init__(self, driver: Scheduler) -> None:
+    def __init__(self, driver: Scheduler, clock: Clock = utcnow) -> None:
         self._driver = driver
+        self._clock = clock
 
     @endpoint
     def select_destinations(
         self, context: RequestContext, request_spec: Any, filter_properties: Any = None
     ) -> list[dict[str, Any]]:
-        """:raises errors.InvalidInput: naming the field; :raises errors.NoValidHost: with the filters' counts"""
+        """:raises errors.InvalidInput: naming the field; :raises errors.NoValidHost: with the filters' counts;
+        :raises errors.RequestExpired: nobody waits for the answer, so that nothing must be booked
+        """
         require_size([request_spec, filter_properties], "request_spec")
         request = RequestSpec.from_wire(request_spec, filter_properties)
         started = time.monotonic()
         try:
+            self._require_caller(request)
             selections = self._driver.select_destinations(context, request)
         except errors.NoValidHost as refusal:
             decision_log.refused(request, refusal, time.monotonic() - started)
@@ -47,6 +52,11 @@ class SchedulerManager:
             raise
         decision_log.placed(request, selections, time.monotonic() - started)
         return [selection.to_wire() for selection in selections]
+
+    def _require_caller(self, request: RequestSpec) -> None:
+        now = self._clock()
+        if request.begin_by is not None and now > request.begin_by:
+            raise errors.RequestExpired(late_s=f"{(now - request.begin_by).total_seconds():.1f}")
 
     @endpoint
     def explain(

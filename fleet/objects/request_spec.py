@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,6 +66,7 @@ class _Spec:
     instance_properties: InstanceProperties = dataclasses.field(default_factory=InstanceProperties)
     instance_uuids: list[fields.Uuid] | None = None
     holding: Any = None
+    begin_by: datetime.datetime | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +74,8 @@ class RequestSpec:
     """One scheduling request for ``num_instances`` instances of one flavor.
 
     ``request_spec`` and ``filter_properties`` are the dicts as sent: what plugins written nova's way are given.
-    ``holding`` is what the instance has already, for a dry run that is to look past it.
+    ``holding`` is what the instance has already, for a dry run that is to look past it. ``begin_by`` (naive UTC) is when
+    the caller ceases to wait for somebody to take the request up; None: it did not say.
     """
 
     flavor: Flavor
@@ -96,6 +99,7 @@ class RequestSpec:
     numa_topology: numa.InstanceTopology | None = None
     pci_requests: tuple[pci.PciRequest, ...] = ()
     holding: Holding | None = None
+    begin_by: datetime.datetime | None = None
 
     @classmethod
     def from_wire(cls, request_spec: object, filter_properties: object) -> RequestSpec:
@@ -136,6 +140,7 @@ class RequestSpec:
                 spec.instance_properties.pci_requests or props.pci_requests, f"{of}.pci_requests"
             ),
             holding=Holding.from_wire(spec.holding, "request_spec.holding") if spec.holding else None,
+            begin_by=_naive(spec.begin_by),
         )
 
     # What an instance consumes comes from the instance's own record, what filters test from the flavor.
@@ -155,3 +160,9 @@ class RequestSpec:
     @property
     def ephemeral_gb(self) -> int:
         return self.flavor.ephemeral_gb if self.instance.ephemeral_gb is None else self.instance.ephemeral_gb
+
+
+def _naive(moment: datetime.datetime | None) -> datetime.datetime | None:
+    if moment is None or moment.tzinfo is None:
+        return moment
+    return moment.astimezone(datetime.UTC).replace(tzinfo=None)

@@ -11,6 +11,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet import errors
+from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
 from fleet.rpc import serializer, versions
 from fleet.rpc import transport as rpc_transport
@@ -108,12 +109,16 @@ class SchedulerAPI(_API):
     """Asks for placement. Several schedulers may serve the topic; any of them answers."""
 
     topic = "scheduler"
+    clock: Clock = staticmethod(utcnow)
 
     def select_destinations(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
     ) -> list[dict[str, Any]]:
         """:raises errors.NoValidHost: and oslo_messaging.MessagingTimeout, whose outcome is unknown"""
-        asked = {"request_spec": request_spec, "filter_properties": filter_properties}
+        # Somebody who has begun says so every now and then, and is waited for; a message that waits in a queue is not.
+        begin_by = self.clock() + seconds(self._conf.rpc_response_timeout)
+        spec = {**request_spec, "begin_by": f"{begin_by.isoformat()}Z"}
+        asked = {"request_spec": spec, "filter_properties": filter_properties}
         waits = {"timeout": self._conf.long_rpc_timeout, "call_monitor_timeout": self._conf.rpc_response_timeout}
         return self._ask(context, _Message("select_destinations", asked), **waits)
 

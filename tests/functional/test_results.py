@@ -153,6 +153,7 @@ ANSWERS: list[tuple[str, Exception, tuple[str, str | None, int, str | None], tup
         ("PluginFailed", 500),
     ),
     ("a bug", RuntimeError("oops"), ENDED, ("RuntimeError", 500)),
+    ("it was taken up too late", errors.RequestExpired(late_s="5.0"), NOT_NOW, None),
     ("no answer", oslo_messaging.MessagingTimeout(), NOT_NOW, None),
     ("it has no fresh state", errors.StaleState(age="99 s old", problem="away"), NOT_NOW, None),
 ]

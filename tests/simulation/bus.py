@@ -16,7 +16,7 @@ from oslo_serialization import jsonutils
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.rpc import pins, serializer
-from fleet.rpc.clients import _API
+from fleet.rpc.clients import _API, SchedulerAPI
 from fleet.rpc.pins import Pins
 from tests.simulation.world import Process, World
 
@@ -72,6 +72,8 @@ class Bus:
         api._client = Sender(self, cls.topic, cls.namespace)  # type: ignore[assignment]
         api._conf = _Timeouts()  # type: ignore[assignment]
         api._pins = unpinned()
+        if isinstance(api, SchedulerAPI):
+            api.clock = self._world.clock
         return api
 
     def serve(self, process: Process, queues: Iterable[str]) -> None:

@@ -195,7 +195,7 @@ def start_scheduler(world: World, bus: Bus, database: SimulatedDatabase, name: s
     process = Process(name)
     feeds = ChangeFeed(database, world.clock), ChangeFeed(database, world.clock)
     manager = HostManager(*feeds, clock=world.clock, service_down_time_s=LIMITS.service_down_time_s)
-    process.endpoints = [SchedulerManager(FilterScheduler(_scheduler_conf(), manager, Notifier()))]
+    process.endpoints = [SchedulerManager(FilterScheduler(_scheduler_conf(), manager, Notifier()), world.clock)]
     bus.serve(process, ["scheduler"])
     return process
 

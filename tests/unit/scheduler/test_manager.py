@@ -9,6 +9,7 @@ import pytest
 from oslo_messaging.rpc import dispatcher
 
 from fleet import errors
+from fleet.clock import seconds
 from fleet.context import new_context
 from fleet.objects import RequestSpec
 from scheduler import filters, loading
@@ -37,9 +38,10 @@ class Scheduler:
         self.feed = FakeFeed(changes(nodes, generation=1, full=True))
         self.notifier = FakeNotifier()
         conf = configuration(**options)
-        self.host_manager = HostManager(self.feed, FakeFeed(), clock=FakeClock())
+        self.clock = FakeClock()
+        self.host_manager = HostManager(self.feed, FakeFeed(), clock=self.clock)
         self.driver = loading.load_driver_class(conf)(conf, self.host_manager, self.notifier)
-        self.manager = SchedulerManager(self.driver)
+        self.manager = SchedulerManager(self.driver, self.clock)
 
     def select(self, asked, **replaced):
         return self.manager.select_destinations(
@@ -102,6 +104,18 @@ def test_a_users_filter_as_it_stands(caplog):
     lines = [record.getMessage() for record in caplog.records]
     assert "SpecifiedHostFilter is initialized!" in lines
     assert "Filter SpecifiedHostFilter returned 0 hosts" in lines
+
+
+@pytest.mark.parametrize(("late_s", "zone", "booked"), [(-1, "Z", 1), (0, "Z", 1), (1, "Z", 0), (1, "", 0)])
+def test_a_request_that_nobody_waits_for_books_nothing(late_s: float, zone: str, booked: int):
+    """It has waited in a queue for too long: its caller asks again, or the instance runs elsewhere by now."""
+    scheduler = Scheduler(node("a"))
+    begin_by = {"begin_by": (scheduler.clock() - seconds(late_s)).isoformat() + zone}
+    if booked:
+        scheduler.select(request(), **begin_by)
+    else:
+        assert isinstance(scheduler.refused(request(), **begin_by), errors.RequestExpired)
+    assert booked == scheduler.host_manager.counts()["bookings"]
 
 
 def test_a_malformed_request_is_answered():
