@@ -1,40 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemons as a careful operator runs them: each with a database role that allows what it must do, and no more."""
+"""The daemons as a careful operator runs them: each with a database role and a broker's user that allow what it must do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import shlex
+from collections.abc import Callable, Iterator
 
+import amqp
 import pytest
 import sqlalchemy as sa
 
 from fleet.cli.private_servers import RabbitMQ
-from tests.amqp.daemons import Trio, running
+from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import violations
 
 NAME = "least_privilege"
 ROLES = {"conductor": "lp_conductor", "scheduler": "lp_scheduler"}
+HOSTS = ("h1", "h2")
+#: Users of the broker, with the arguments that name them to fleet-manage.
+USERS = {
+    "conductor": ["conductor"],
+    "scheduler": ["scheduler"],
+    "client": ["client"],
+    **{host: ["compute", "--host", host] for host in HOSTS},
+}
+Act = Callable[[amqp.Channel], object]
 
 
 @pytest.fixture(scope="module")
-def trio(tmp_path_factory: pytest.TempPathFactory, postgresql_url: str, broker: RabbitMQ) -> Iterator[Trio]:
+def users(broker: RabbitMQ) -> dict[str, str]:
+    """Transport URLs; the first is an administrator's."""
+    return {"administrator": broker.vhost(NAME), **{user: broker.add_user(user, NAME) for user in USERS}}
+
+
+@pytest.fixture(scope="module")
+def trio(
+    tmp_path_factory: pytest.TempPathFactory, postgresql_url: str, broker: RabbitMQ, users: dict[str, str]
+) -> Iterator[Trio]:
     """Two agents of one host each."""
     directory = tmp_path_factory.mktemp(NAME)
     owner = sa.make_url(postgresql_url).set(database=NAME)
     execute(sa.make_url(postgresql_url), f"CREATE DATABASE {NAME}")
-    with running(Trio(directory, broker.vhost(NAME), owner.render_as_string(hide_password=False))) as trio:
+    with running(Trio(directory, users["client"], owner.render_as_string(hide_password=False))) as trio:
         trio.manage("db", "sync")
         names = [f"--{service}={role}" for service, role in ROLES.items()]
         printed = trio.manage("db", "grants", f"--database={NAME}", *names)
         execute(owner, *(f"CREATE USER {role}" for role in ROLES.values()), *printed.splitlines())
-        for service, role in ROLES.items():
-            path = directory / f"{service}.conf"
-            connection = owner.set(username=role).render_as_string(hide_password=False)
-            path.write_text(f"[database]\nconnection = {connection}\n")
-            trio.start(service, f"fleet-{service}", "--config-file", str(path))
-        for host in ("h1", "h2"):
-            trio.start(host, "fleet-compute", "--hosts", host)
-        trio.wait_for_hosts(2)
+        for user, arguments in USERS.items():
+            for line in trio.manage("rabbitmq", "permissions", *arguments, "--user", user).splitlines():
+                broker.ctl(*shlex.split(line)[1:])
+        for user, arguments in USERS.items():
+            if user != "client":
+                config = [f"[DEFAULT]\ntransport_url = {users[user]}\nhost = {user}\n[database]\nconnection ="]
+                config.append(owner.set(username=ROLES.get(user, "nobody")).render_as_string(hide_password=False))
+                path = directory / f"{user}.conf"
+                path.write_text(" ".join(config) + "\n[health]\nround_trip_interval = 1\n")
+                trio.start(user, f"fleet-{arguments[0]}", "--config-file", str(path))
+        trio.wait_for_hosts(len(HOSTS))
         trio.wait_for_service("fleet-scheduler")
         yield trio
 
@@ -46,10 +69,91 @@ def execute(url: sa.URL, *statements: str) -> None:
             connection.exec_driver_sql(statement)
 
 
-def test_builds_succeed(trio: Trio) -> None:
-    """Request to ACTIVE on every host, and gone again; nobody was denied anything that it needs."""
+def test_the_fleet_works(trio: Trio) -> None:
+    """Request to ACTIVE on every host and gone again, and all that is asked on the way; nobody lacks anything."""
     uuids = trio.boot(name="web", count=4)
     assert {"active"} == set(trio.wait_for(uuids, "active", "error").values())
-    assert {"h1", "h2"} == {trio.show(uuid)["instance"]["host"] for uuid in uuids}
+    assert set(HOSTS) == {trio.show(uuid)["instance"]["host"] for uuid in uuids}
     assert [] == violations(trio)
-    assert [] == [name for name in trio.names() if "denied" in trio.log(name) or "Traceback" in trio.log(name)]
+    trio.operator("create_aggregate", name="racks", metadata={})
+    trio.terminate(uuids)
+    eventually(lambda: not trio.operator("list_instances"))
+    doctor = trio.cli("doctor", "-f", "json")
+    assert 0 == doctor.returncode, doctor.stdout
+    bad = ("denied", "refused", "traceback")
+    assert {} == {name: word for name in trio.names() for word in bad if word in trio.log(name).lower()}
+
+
+def consume(queue: str, channel: amqp.Channel) -> None:
+    channel.basic_consume(queue, callback=print)
+
+
+def publish(exchange: str, key: str, channel: amqp.Channel) -> None:
+    channel.basic_publish_confirm(amqp.Message("{}"), exchange=exchange, routing_key=key)
+
+
+def bind(queue: str, exchange: str, key: str, channel: amqp.Channel) -> None:
+    channel.queue_bind(queue, exchange, key)
+
+
+def declare(queue: str, channel: amqp.Channel) -> None:
+    channel.queue_declare(queue)
+
+
+def remove(queue: str, channel: amqp.Channel) -> None:
+    channel.queue_delete(queue)
+
+
+ATTEMPTS: list[tuple[str, str, Act]] = [
+    ("an agent takes another's orders", "h1", functools.partial(consume, "compute.h2")),
+    (
+        "an agent diverts another's orders",
+        "h1",
+        functools.partial(bind, "compute.h1", "fleet_hosts", "compute.h2"),
+    ),
+    ("an agent takes what is for conductors", "h1", functools.partial(consume, "conductor")),
+    (
+        "an agent listens in on conductors",
+        "h1",
+        functools.partial(bind, "compute.h1", "fleet", "conductor"),
+    ),
+    ("an agent asks a scheduler", "h1", functools.partial(publish, "fleet", "scheduler")),
+    ("an agent orders another", "h1", functools.partial(publish, "fleet_hosts", "compute.h2")),
+    ("an agent deletes another's queue", "h1", functools.partial(remove, "compute.h2")),
+    ("a scheduler orders an agent", "scheduler", functools.partial(publish, "fleet_hosts", "compute.h1")),
+    ("a scheduler takes an agent's orders", "scheduler", functools.partial(consume, "compute.h1")),
+    ("a user takes what is for conductors", "client", functools.partial(consume, "conductor")),
+    ("a user takes an agent's orders", "client", functools.partial(consume, "compute.h1")),
+    ("a user answers in a service's place", "client", functools.partial(publish, "", "reply_00")),
+    ("a user makes a queue", "client", functools.partial(declare, "mine")),
+    ("a conductor takes an agent's orders", "conductor", functools.partial(consume, "compute.h1")),
+]
+
+
+def said(broker: RabbitMQ, user: str, act: Act) -> str:
+    """What the broker says to ``act`` of ``user``."""
+    password = broker.password if user == "guest" else user
+    connection = amqp.Connection(
+        f"127.0.0.1:{broker.port}", userid=user, password=password, virtual_host=NAME, confirm_publish=True
+    )
+    with connection:
+        try:
+            act(connection.channel())
+        except amqp.exceptions.AccessRefused as refused:
+            return refused.reply_text
+    return "done"
+
+
+@pytest.mark.parametrize(("what", "user", "act"), ATTEMPTS, ids=[case[0] for case in ATTEMPTS])
+def test_what_is_denied(trio: Trio, broker: RabbitMQ, what: str, user: str, act: Act) -> None:
+    """What is no service's business it cannot do with its password."""
+    assert "ACCESS_REFUSED" in said(broker, user, act)
+
+
+def test_what_a_service_needs_is_not_denied(trio: Trio, broker: RabbitMQ) -> None:
+    """The refusals above are for who asks, and not for how: the same acts are done for whoever may."""
+    assert ["done", "done", "done"] == [
+        said(broker, "h1", functools.partial(publish, "fleet_hosts", "compute.h1")),
+        said(broker, "client", functools.partial(publish, "fleet", "conductor")),
+        said(broker, "guest", functools.partial(bind, "compute.h1", "fleet_hosts", "compute.h2x")),
+    ]

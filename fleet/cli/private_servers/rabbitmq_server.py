@@ -29,6 +29,11 @@ class RabbitMQ(Server):
         self.ctl("set_permissions", "-p", name, "guest", ".*", ".*", ".*")
         return f"{self.url}{name}"
 
+    def add_user(self, name: str, vhost: str) -> str:
+        """A user whose password is its name, and who may do nothing yet; returns its transport URL."""
+        self.ctl("add_user", name, name)
+        return f"rabbit://{name}:{name}@127.0.0.1:{self.port}/{vhost}"
+
     def ctl(self, *arguments: str) -> str:
         """Run rabbitmqctl; returns what it printed. :raises ServerFailed:"""
         program = find("rabbitmqctl", ["/usr/lib/rabbitmq/bin"], package="rabbitmq-server")

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet-manage rabbitmq permissions``: the commands that give a service's user what it needs, and no more."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import oslo_messaging
+from cliff import command
+
+from fleet.cli import connection
+from fleet.rpc import permissions
+
+SERVICES = {
+    "conductor": permissions.conductor,
+    "scheduler": permissions.scheduler,
+    "client": permissions.client,
+}
+
+
+class Permissions(command.Command):
+    """Print the rabbitmqctl commands for the user of a service; nothing is changed.
+
+    One user for all conductors, one for all schedulers, one for people (client), and one for each agent.
+    """
+
+    app: Any
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("service", choices=[*SERVICES, "compute"])
+        parser.add_argument("--user", help="Its name. Default: fleet-SERVICE, and fleet-compute-HOST for an agent.")
+        parser.add_argument(
+            "--host",
+            action="append",
+            default=[],
+            help="compute: a host that this agent serves (may be repeated). It can consume its orders, and nobody else's.",
+        )
+        parser.add_argument("--vhost", help="Default: that of transport_url.")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        conf, service, hosts = self.app.conf, parsed_args.service, parsed_args.host
+        if (service == "compute") != bool(hosts):
+            raise connection.CommandFailed("--host is needed for compute, and for nothing else")
+        # Loads the transport, whose option it is.
+        oslo_messaging.get_rpc_transport(conf)
+        exchange = conf.control_exchange
+        role = permissions.compute(exchange, hosts) if hosts else SERVICES[service](exchange)
+        vhost = parsed_args.vhost or oslo_messaging.TransportURL.parse(conf).virtual_host or "/"
+        user = parsed_args.user or "-".join(["fleet", service, *hosts[:1]])
+        print("\n".join(permissions.commands(role, user, vhost)), file=self.app.stdout)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The expressions match what a service needs, and what only looks like it does not."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from fleet.rpc import permissions
+
+
+def topics(hosts: list[str]) -> dict[str, tuple[str, str]]:
+    """By topic exchange, what an agent of ``hosts`` may send and bind."""
+    lines = [shlex.split(line) for line in permissions.commands(permissions.compute("fleet", hosts), "agent", "/")]
+    return {line[5]: (line[6], line[7]) for line in lines if line[1] == "set_topic_permissions"}
+
+
+KEYS = [
+    ("its own host", ["h1"], "compute.h1", True),
+    ("one of its hosts", ["h1", "h2"], "compute.h2", True),
+    ("a host whose name begins alike", ["h1"], "compute.h10", False),
+    ("a host whose name ends alike", ["h1"], "compute.xh1", False),
+    ("a dot is a dot", ["h1.dc"], "compute.h1xdc", False),
+    ("a name with signs", ["h(1)+"], "compute.h(1)+", True),
+    ("another topic", ["h1"], "scheduler", False),
+]
+
+
+@pytest.mark.parametrize(("what", "hosts", "key", "allowed"), KEYS, ids=[case[0] for case in KEYS])
+def test_the_routing_keys_of_an_agent(what: str, hosts: list[str], key: str, allowed: bool) -> None:
+    """It sends to, and is bound for, its own hosts and nobody else's."""
+    sent, bound = topics(hosts)["fleet_hosts"]
+    assert (allowed, allowed) == (bool(re.search(sent, key)), bool(re.search(bound, key)))
+
+
+def test_a_user_serves_nothing() -> None:
+    """The expression of nothing matches nothing."""
+    lines = [shlex.split(line) for line in permissions.commands(permissions.client("fleet"), "me", "/")]
+    assert {"^$"} == {line[7] for line in lines if line[1] == "set_topic_permissions"}
