@@ -50,7 +50,14 @@ AGENT_OPTS = [
         default=60,
         min=1,
         help="Seconds between audits: the inventory is read from the driver, orphans are looked for, and the result is "
-        "reported. Usage needs no audit: claims change it at once.",
+        "reported if it has changed. Usage needs no audit: claims change it at once.",
+    ),
+    cfg.IntOpt(
+        "inventory_resend_interval",
+        default=300,
+        min=0,
+        help="Seconds after which an inventory that has not changed is reported again, in case that the database has lost "
+        "it; 0 reports every audit's. Heartbeats do not wait for it.",
     ),
     cfg.IntOpt(
         "scheduler_instance_sync_interval",

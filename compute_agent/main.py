@@ -29,6 +29,7 @@ from compute_agent.move import Mover
 from compute_agent.move_ledger import MoveLedger
 from compute_agent.notifications import Notifications
 from compute_agent.reporter import BINARY, TOPIC, Reporter, registrations
+from compute_agent.told import Told
 from fleet import conf as fleet_conf
 from fleet import context, errors, service
 from fleet.rpc import server
@@ -149,6 +150,7 @@ def build_agents(
             identities,
             Monitors.from_conf(conf),
             notifications,
+            Told(conf.inventory_resend_interval),
         ),
         ledger,
         executor,

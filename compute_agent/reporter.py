@@ -12,11 +12,13 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from compute_agent import told
 from compute_agent.audit import Auditor
 from compute_agent.host import Host
 from compute_agent.ledger import UNKNOWN_OUTCOME, Patience
 from compute_agent.monitors import Monitors
 from compute_agent.notifications import Notifications
+from compute_agent.told import Said, Told
 from fleet import context as fleet_context
 from fleet.objects import HostReport
 from fleet.rpc import versions
@@ -42,6 +44,7 @@ class Reporter:
         identities: Mapping[str, str] = types.MappingProxyType({}),
         monitors: Monitors | None = None,
         notifications: Notifications | None = None,
+        last_told: Told | None = None,
     ) -> None:
         self._conductor = conductor
         self._patience = patience
@@ -51,6 +54,7 @@ class Reporter:
         self._identities = identities
         self._monitors = monitors or Monitors()
         self._notifications = notifications or Notifications()
+        self._told = last_told or Told()
         self._lost = False
 
     def forget(self, host: str) -> None:
@@ -67,6 +71,7 @@ class Reporter:
         answer = self._patience.until_answered(
             "register_services", lambda: self._conductor.register_services(context, services), limit_s=None
         )
+        self._told.forget()
         disabled = [service["host"] for service in answer if service["disabled"]]
         LOG.info("Registered %d hosts, %d of them disabled", len(services), len(disabled))
 
@@ -111,16 +116,23 @@ class Reporter:
         self.send(self.audit())
 
     def send(self, reports: Sequence[HostReport]) -> None:
-        """Report the inventories, and which hosts take no builds for want of one."""
+        """Report the inventories, and which hosts take no builds for want of one; only what the conductor does not know."""
         context = fleet_context.new_context()
         hosts = self._hosts
-        mine = [report for report in reports if report.host in hosts]
+        found = told.of_hosts([report for report in reports if report.host in hosts])
+        # A node that is not reported but still there (refused, not tracked) keeps its record.
+        said = {
+            name: Said(found.get(name, ()), tuple(tracker.node for tracker in host.trackers()), host.alarm())
+            for name, host in hosts.items()
+        }
+        news = {name: each for name, each in said.items() if self._told.is_news(name, each)}
         # Those without an inventory say so, too: an alarm, or that what disabled them before is over.
-        silent = sorted(hosts.keys() - {report.host for report in mine})
-        for batch, names in [*_with_names(batches(mine)), *([([], silent)] if silent else [])]:
-            # A node that is not reported but still there (refused, not tracked) keeps its record.
-            nodes = {host: [tracker.node for tracker in hosts[host].trackers()] for host in names}
-            alarms = {host: hosts[host].alarm() for host in names}
+        silent = sorted(name for name, each in news.items() if not each.reports)
+        with_reports = _with_names(batches(report for each in news.values() for report in each.reports))
+        for batch, names in [*with_reports, *([([], silent)] if silent else [])]:
+            nodes = {host: list(news[host].nodes) for host in names}
+            alarms = {host: news[host].alarm for host in names}
+            self._told.forget(names)
             try:
                 answer = self._conductor.report_hosts(context, [report.to_wire() for report in batch], nodes, alarms)
             except UNKNOWN_OUTCOME as silence:
@@ -129,6 +141,9 @@ class Reporter:
             self._heard()
             for report in batch:
                 self._notifications.metrics(context, report)
+            for host in names:
+                self._told.remember(host, news[host])
+            self._told.forget(verdict["host"] for verdict in answer if not verdict["accepted"])
             for verdict in answer:
                 _hear(hosts[verdict["host"]], verdict["node"], "" if verdict["accepted"] else verdict["reason"])
 

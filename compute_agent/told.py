@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the conductor was told last of each host, so that it need not be told the same every minute."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from fleet.objects import HostReport
+
+
+@dataclasses.dataclass(frozen=True)
+class Said:
+    """All that a report says of one host: its nodes' inventories, the names of its nodes, and its alarm."""
+
+    reports: tuple[HostReport, ...]
+    nodes: tuple[str, ...]
+    alarm: str
+
+
+class Told:
+    """Not thread-safe: the audits of a process speak one after the other.
+
+    :param resend_s: what has not changed is told again after so many seconds; 0 tells it every time
+    """
+
+    def __init__(self, resend_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._resend_s = resend_s
+        self._clock = clock
+        self._said: dict[str, tuple[Said, float]] = {}
+
+    def is_news(self, host: str, said: Said) -> bool:
+        known = self._said.get(host)
+        return known is None or known[0] != said or self._clock() - known[1] >= self._resend_s
+
+    def remember(self, host: str, said: Said) -> None:
+        """The conductor has taken it in."""
+        self._said[host] = said, self._clock()
+
+    def forget(self, hosts: Iterable[str] | None = None) -> None:
+        """What it was told of these hosts, or all, does not count any more."""
+        for host in list(self._said) if hosts is None else hosts:
+            self._said.pop(host, None)
+
+
+def of_hosts(reports: Sequence[HostReport]) -> dict[str, tuple[HostReport, ...]]:
+    """The reports of each host, in their order."""
+    found: dict[str, list[HostReport]] = {}
+    for report in reports:
+        found.setdefault(report.host, []).append(report)
+    return {host: tuple(of_host) for host, of_host in found.items()}
