@@ -55,17 +55,20 @@ class Builder:
         """Take up those of ``uuids`` that still wait at ``attempt``, and place them together."""
         now = self._clock()
         deadline = step_deadline(now, self._limits.placing_timeout_s)
-        rows = self._database.write(instances.take, uuids, attempt, deadline, now)
+        rows, vain = self._database.write(instances.take, uuids, attempt, deadline, now)
         if not rows:
             LOG.debug("Nothing left to place of %d builds at attempt %d", len(uuids), attempt)
             return
-        for alike, avoided in self._alike(rows):
+        for alike, avoided in self._alike(rows, vain):
             self._place(context, alike, attempt, avoided)
 
-    def _alike(self, rows: Sequence[sa.Row]) -> list[tuple[list[sa.Row], Avoidance]]:
-        """Those that may be asked for together, since they avoid the same hosts; at first all."""
+    def _alike(self, rows: Sequence[sa.Row], events: Sequence[sa.Row]) -> list[tuple[list[sa.Row], Avoidance]]:
+        """Those that may be asked for together, since they avoid the same hosts; at first all.
+
+        :param events: what was in vain for any of them
+        """
         vain: dict[str, list[sa.Row]] = collections.defaultdict(list)
-        for event in self._database.read(history.vain, [row.uuid for row in rows]):
+        for event in events:
             vain[event.instance_uuid].append(event)
         now = self._clock()
         alike: dict[frozenset[avoidance.Place], tuple[list[sa.Row], Avoidance]] = {}
@@ -149,7 +152,7 @@ class Builder:
         if following.error is not None:
             self._notify_error(context, [row], following.error)
         elif following.place is not None:
-            ((_rows, avoided),) = self._alike([row])
+            ((_rows, avoided),) = self._alike([row], self._database.read(history.vain, [row.uuid]))
             properties = self._filter_properties([row], attempt, avoided)
             self._send(context, row, attempt, following.place, following.alternates, properties)
         elif not following.later:

@@ -81,12 +81,17 @@ class Intake:
 
     def plan(self, context: RequestContext, request: BuildRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The build request and its instances as they would be written. :raises: as :meth:`accept`"""
-        flavor, group_uuid = self._database.read(_resolve, request)
+        flavor, group_uuid = self._resolved(request)
         check_image(request.image, flavor)
         now = self._clock()
         reservation_id = f"r-{uuidutils.generate_uuid(dashed=False)[:16]}"
         stored = self._stored_request(context, request, flavor, group_uuid, reservation_id, now)
         return stored, self._instance_rows(context, request, flavor, stored, now)
+
+    def _resolved(self, request: BuildRequest) -> tuple[Flavor, str | None]:
+        if isinstance(request.flavor, Flavor) and not request.group_name:
+            return request.flavor, None
+        return self._database.read(_resolve, request)
 
     def _stored_request(
         self,

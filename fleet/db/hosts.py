@@ -80,8 +80,7 @@ def refresh_usage(tx: Transaction, host: str, node: str, now: datetime.datetime,
         "updated_at": now,
         **hardware.columns(tx, host, node, found.numa_topology, found.pci_device_pools),
     }
-    tx.update(NODES, found.id, changed)
-    tx.touch(NODES, found.id)
+    tx.change(NODES, found.id, changed)
 
 
 def refresh_usages(tx: Transaction, places: Iterable[tuple[str | None, str | None]], now: datetime.datetime) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet import errors, failpoints, states
-from fleet.db import hosts, models, services
+from fleet.db import history, hosts, models, services
 from fleet.db.engine import Transaction
 from fleet.objects import Flavor, Image, Instance
 
@@ -163,14 +163,15 @@ def compare(connection: sa.Connection, held: Mapping[str, Collection[str]]) -> d
 @failpoints.commits("conductor.take")
 def take(
     tx: Transaction, uuids: Sequence[str], attempt: int, step_deadline: datetime.datetime, now: datetime.datetime
-) -> Sequence[sa.Row]:
-    """``scheduling → placing``: returns the rows this caller has taken, and now must place."""
+) -> tuple[Sequence[sa.Row], Sequence[sa.Row]]:
+    """``scheduling → placing``: returns the rows this caller has taken, and now must place; and what was in vain for
+    them before (:func:`fleet.db.history.vain`)."""
     mine = tx.execute(_WAITING, {"wanted": list(uuids), "at_attempt": attempt}).scalars().all()
     if not mine:
-        return []
+        return [], []
     taken = {"task_state": states.PLACING, "step_deadline": step_deadline, "updated_at": now}
     tx.execute(_UPDATE_THESE, {**taken, "wanted": mine})
-    return tx.execute(_JOINED_THESE, {"wanted": mine}).all()
+    return tx.execute(_JOINED_THESE, {"wanted": mine}).all(), history.vain(tx, mine)
 
 
 def move(

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a writing transaction promises, on every engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from fleet.db import idle_ping, models, services
+from fleet.db.engine import Database, Transaction
+from tests.clock import FakeClock
+
+CLOCK = FakeClock()
+SERVICES = models.services
+
+
+@pytest.fixture
+def key(database: Database) -> int:
+    database.write(services.register, {"host": "h1", "binary": "fleet-compute", "topic": "compute"}, CLOCK(), 60)
+    return _row(database).id
+
+
+def _row(database: Database) -> Any:
+    return database.read(lambda connection: connection.execute(sa.select(SERVICES)).one())
+
+
+def _generation(database: Database) -> int:
+    return database.read(lambda connection: connection.execute(sa.select(models.generations.c.value)).scalar_one())
+
+
+def _change(tx: Transaction, key: int, topic: str) -> None:
+    tx.execute(sa.select(SERVICES.c.id).where(SERVICES.c.id == key).with_for_update()).one()
+    tx.change(SERVICES, key, {"topic": topic})
+
+
+def test_a_change_carries_its_stamp(database: Database, key: int) -> None:
+    """The row has what was set, and the transaction's generation."""
+    database.write(_change, key, "new")
+
+    found = _row(database)
+    assert ("new", _generation(database)) == (found.topic, found.generation)
+
+
+def test_a_change_is_seen_by_what_follows_in_the_transaction(database: Database, key: int) -> None:
+    """That it may wait for the stamp is nobody's business."""
+
+    def work(tx: Transaction) -> str:
+        _change(tx, key, "first")
+        tx.change(SERVICES, key, {"topic": "second"})
+        return tx.execute(sa.select(SERVICES.c.topic)).scalar_one()
+
+    assert "second" == database.write(work)
+    found = _row(database)
+    assert ("second", _generation(database)) == (found.topic, found.generation)
+
+
+_WHO_AND_END = {
+    "postgresql": ("SELECT pg_backend_pid()", "SELECT pg_terminate_backend({})"),
+    "mysql": ("SELECT CONNECTION_ID()", "KILL {}"),
+    "mariadb": ("SELECT CONNECTION_ID()", "KILL {}"),
+}
+
+
+@pytest.mark.parametrize("rested_s", [3600.0, -1.0], ids=["used a moment ago", "rested"])
+def test_a_lost_connection_fails_no_transaction(
+    database: Database, key: int, rested_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is noticed by a try before its use, or by its use."""
+    if database.engine.dialect.name == "sqlite":
+        pytest.skip("has no server that could close it")
+    monkeypatch.setattr(idle_ping, "RESTED_S", rested_s)
+    who, end = _WHO_AND_END[database.engine.dialect.name]
+    with database.engine.connect() as connection:
+        pooled = connection.scalar(sa.text(who))
+    with sa.create_engine(database.engine.url, poolclass=sa.NullPool).connect() as other:
+        other.execute(sa.text(end.format(pooled)))
+
+    database.write(_change, key, "after")
+
+    assert "after" == _row(database).topic
