@@ -6,16 +6,18 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import sys
 from collections.abc import Callable
 
-from tests.bench import decision, figures, memory, select, startup
+from tests.bench import builds, decision, figures, memory, select, startup
 
 PARTS: dict[str, Callable[[], None]] = {
     "decision": decision.run,
     "memory": memory.run,
     "startup": startup.run,
     "select": select.run,
+    "builds": builds.run,
 }
 
 
@@ -26,6 +28,8 @@ def main() -> int:
     unknown = sorted(set(wanted) - set(PARTS))
     if unknown:
         parser.error(f"no such part: {', '.join(unknown)}")
+    # The daemons that are measured end with this program, however it is told to.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(1))
     figures.report("machine", cpus=os.cpu_count(), machine=platform.machine(), python=platform.python_version())
     for name in wanted:
         PARTS[name]()

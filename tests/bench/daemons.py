@@ -61,7 +61,7 @@ class Site:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         try:
-            eventually(lambda: path.read_text(errors="replace").count(_READY) >= workers)
+            eventually(lambda: _is_ready(process, path, workers))
             yield Daemon(name, process)
         finally:
             process.terminate()
@@ -70,6 +70,13 @@ class Site:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _is_ready(process: subprocess.Popen, path: pathlib.Path, workers: int) -> bool:
+    said = path.read_text(errors="replace")
+    if process.poll() is not None:
+        raise RuntimeError(f"It has ended before it was ready:\n{said[-2000:]}")
+    return said.count(_READY) >= workers
 
 
 @dataclasses.dataclass(frozen=True)

@@ -133,6 +133,12 @@ class Server:
                 raise ServerFailed(f"{self._command[0]} did not start:\n{self.place.log_end()}")
             time.sleep(0.1)
 
+    @property
+    def pid(self) -> int:
+        """Of the program, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def stop(self) -> None:
         """Gently at first; whatever it started ends with it."""
         if self._process is not None:
