@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from tests.bench import builds, decision, figures, memory, select, startup
+from tests.bench import agents, builds, decision, figures, memory, select, startup
 
 PARTS: dict[str, Callable[[], None]] = {
     "decision": decision.run,
@@ -18,13 +18,18 @@ PARTS: dict[str, Callable[[], None]] = {
     "startup": startup.run,
     "select": select.run,
     "builds": builds.run,
+    "agents": agents.run,
 }
+#: Take a quarter of an hour each: only when they are asked for.
+LONG = ("agents",)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Prints figures as JSON lines.")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"Of {', '.join(PARTS)}. Default: all.")
-    wanted = parser.parse_args().parts or list(PARTS)
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"Of {', '.join(PARTS)}. Default: all but {', '.join(LONG)}."
+    )
+    wanted = parser.parse_args().parts or [name for name in PARTS if name not in LONG]
     unknown = sorted(set(wanted) - set(PARTS))
     if unknown:
         parser.error(f"no such part: {', '.join(unknown)}")
