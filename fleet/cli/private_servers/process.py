@@ -124,12 +124,6 @@ class Server:
         self._stop_signal = stop_signal
         self._process: subprocess.Popen | None = None
 
-    @property
-    def pid(self) -> int:
-        """Of the process that was started; it may have others. Only while it runs."""
-        assert self._process is not None
-        return self._process.pid
-
     def start(self) -> None:
         """Return when it answers. :raises ServerFailed:"""
         self._process = self.place.spawn(self._command, self._environment)
