@@ -12,9 +12,10 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 
 from fleet.cli import private_servers
-from tests.chaos import figures, matrix, scenarios, world
+from tests.chaos import figures, matrix, scenarios, soak, world
 from tests.chaos.run import Result, Scenario, clear, play
 
 
@@ -39,9 +40,13 @@ def main(argv: list[str] | None = None) -> int:
             print(missing, file=sys.stderr)
             return 3
     print(f"\n{matrix.table(results)}")
+    flat = True
+    if given.soak:
+        told, flat = soak.table(results)
+        print(f"\n{told}")
     bad = [result for result in results if not result.good]
     print(f"\n{len(results)} scenarios, {len(bad)} with violations; seed {given.seed}")
-    return 1 if bad else 0
+    return 1 if bad or not flat else 0
 
 
 def _run(directory: pathlib.Path, chosen: list[Scenario], given: argparse.Namespace) -> list[Result]:
@@ -52,17 +57,25 @@ def _run(directory: pathlib.Path, chosen: list[Scenario], given: argparse.Namesp
             logging.getLogger(name).setLevel(logging.CRITICAL)
         _warm_up(trio, 60 if given.short else 200)
         baseline = figures.of_all(trio)
-        for _round in range(given.repeat):
-            for scenario in chosen:
-                result = play(trio, scenario, given.seed + _round, baseline)
-                results.append(result)
-                print(matrix.line(result), flush=True)
-                for line in result.verdict.lines:
-                    print(f"    {line}", flush=True)
-                if given.json:
-                    with open(given.json, "a") as file:
-                        file.write(json.dumps(result.to_json()) + "\n")
+        for scenario, seed in _course(chosen, given):
+            result = play(trio, scenario, seed, baseline)
+            results.append(result)
+            print(matrix.line(result), flush=True)
+            for line in result.verdict.lines:
+                print(f"    {line}", flush=True)
+            if given.json:
+                with open(given.json, "a") as file:
+                    file.write(json.dumps(result.to_json()) + "\n")
     return results
+
+
+def _course(chosen: list[Scenario], given: argparse.Namespace) -> Iterator[tuple[Scenario, int]]:
+    """What to play, each with its seed."""
+    if given.soak:
+        yield from soak.course(soak.scenarios_of(chosen), given.soak, given.seed)
+        return
+    for number in range(given.repeat):
+        yield from ((scenario, given.seed + number) for scenario in chosen)
 
 
 def _warm_up(trio: world.World, count: int) -> None:
@@ -88,6 +101,8 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="Only the most telling ones, as 'make test' does.")
     parser.add_argument("--seed", type=int, default=1, help="Default: %(default)s. The same seed hurts the same way.")
     parser.add_argument("--repeat", type=int, default=1, help="Rounds, each with the next seed. Default: %(default)s.")
+    parser.add_argument("--soak", type=float, metavar="MINUTES",
+                        help="At random for so long, without ending a daemon; fails if one grows.")  # fmt: skip
     parser.add_argument("--json", metavar="FILE", help="Append a JSON line for each scenario.")
     parser.add_argument("--directory", metavar="DIR", help="Keep configuration and logs here; default: nowhere.")
     parser.add_argument("--list", action="store_true", help="Say what there is.")
