@@ -168,7 +168,9 @@ class FakeConductor:
 
     # ComputeTaskAPI
 
-    def create(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
+    def create(
+        self, context: RequestContext, request: dict[str, Any], client_token: str | None = None
+    ) -> dict[str, Any]:
         raise NotImplementedError
 
     def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
