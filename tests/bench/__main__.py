@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from tests.bench import agents, builds, decision, figures, memory, select, startup
+from tests.bench import agents, builds, conflicts, decision, figures, memory, packing, select, startup
 
 PARTS: dict[str, Callable[[], None]] = {
     "decision": decision.run,
@@ -19,6 +19,8 @@ PARTS: dict[str, Callable[[], None]] = {
     "select": select.run,
     "builds": builds.run,
     "agents": agents.run,
+    "conflicts": conflicts.run,
+    "packing": packing.run,
 }
 #: Take a quarter of an hour each: only when they are asked for.
 LONG = ("agents",)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many claims hosts refuse because several schedulers have chosen the same room, on a fleet that is nearly full.
+
+Each scheduler is a thread with a cache, a pipeline and a change feed of its own; claims are the hosts' trackers and the
+ledger's, in PostgreSQL. Only the messages are left out: a pause stands for their way.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import random
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from compute_agent import claims
+from compute_agent.resource_tracker import ResourceTracker
+from conductor_stub.limits import Limits
+from conductor_stub.records import Records
+from fleet import errors, states
+from fleet.cli import private_servers
+from fleet.clock import utcnow
+from fleet.context import new_context
+from fleet.db import hosts as db_hosts
+from fleet.db import models
+from fleet.db.engine import Database, Transaction
+from fleet.db.feed import ChangeFeed
+from fleet.objects import BuildRequest, Flavor, HostReport, Instance, RequestSpec
+from scheduler import decision, filter_scheduler
+from scheduler.host_manager import HostManager
+from scheduler.shapes import Shapes
+from tests import factories
+from tests.bench import figures
+from tests.bench.packing import configuration
+from tests.functional import databases
+
+HOSTS, SCHEDULERS, BUILDS = 200, 4, 1_200
+VCPUS, MEMORY_MB = 64, 256 * 1024
+#: Of each host something between is taken for good, 86 % on average; and builds fill the fleet up to so much of it.
+TAKEN = 0.72, 1.0
+FULL = 0.90
+FLAVORS = tuple(Flavor(vcpus=vcpus, memory_mb=vcpus * 4096) for vcpus in (1, 2, 4))
+#: From the decision to the host and from there to the ledger.
+WAY_S = 0.02
+RESERVATION, INCARNATION = "r-conflicts", "one"
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "spread (default)": {},
+    "spread, subset of 5": {"scheduler_host_subset_size": 5},
+    "pack": {"ram_weight_multiplier": -1.0, "cpu_weight_multiplier": -1.0},
+    "pack, subset of 5": {
+        "ram_weight_multiplier": -1.0,
+        "cpu_weight_multiplier": -1.0,
+        "scheduler_host_subset_size": 5,
+    },
+    "pack, subset of 20": {
+        "ram_weight_multiplier": -1.0,
+        "cpu_weight_multiplier": -1.0,
+        "scheduler_host_subset_size": 20,
+    },
+}
+
+
+def run() -> None:
+    with private_servers.postgresql() as url, databases.open_database(url).disposed() as database:
+        for name, options in SETTINGS.items():
+            databases.empty(database)
+            found = _Fleet(database).run(options)
+            figures.report("conflicts", setting=name, hosts=HOSTS, schedulers=SCHEDULERS, **found)
+
+
+class _Fleet:
+    """The hosts' trackers, and the ledger; what is placed leaves again, oldest first, as more comes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._records = Records(database, Limits())
+        self._lock = threading.Lock()
+        self._counts: collections.Counter[str] = collections.Counter()
+        self._placed: collections.deque[tuple[str, str, int]] = collections.deque()
+        self._vcpus_used = 0
+        self._numbers = iter(range(BUILDS))
+        self._trackers: dict[str, ResourceTracker] = {}
+        database.write(self._fill)
+
+    def run(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        schedulers = [_Scheduler(self._database, options, seed) for seed in range(SCHEDULERS)]
+        began = time.perf_counter()
+        threads = [threading.Thread(target=self._work, args=(each,)) for each in schedulers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return {
+            "builds": BUILDS,
+            "no_valid_host": self._counts["no host"],
+            "claims": self._counts["claims"],
+            "refused": self._counts["refused"],
+            "refused_share": round(self._counts["refused"] / self._counts["claims"], 4),
+            "asked_again": self._counts["none left"],
+            "full": round(self._vcpus_used / (HOSTS * VCPUS), 3),
+            "builds_per_s": round(BUILDS / (time.perf_counter() - began), 1),
+        }
+
+    def _fill(self, tx: Transaction) -> None:
+        chance, now, numbers = random.Random(1), utcnow(), itertools.count(1)
+        request = {"reservation_id": RESERVATION, "created_at": now}
+        tx.insert(models.build_requests, {**request, "spec": BuildRequest(FLAVORS[0]).to_wire()})
+        for number in range(HOSTS):
+            host, taken = f"host{number:04}", int(VCPUS * chance.uniform(*TAKEN))
+            node = factories.node(host, id=number + 1, vcpus=VCPUS, memory_mb=MEMORY_MB, local_gb=1000)
+            columns = {name: value for name, value in vars(node).items() if name in models.compute_nodes.columns}
+            tx.insert(models.compute_nodes, {**columns, "created_at": now})
+            service = {"host": host, "binary": "fleet-compute", "topic": "compute", "incarnation": INCARNATION}
+            key = tx.insert(models.services, {**service, "last_seen_up": now, "created_at": now})
+            tx.touch(models.services, key)
+            guest = str(uuid.UUID(int=next(numbers)))
+            claimed = {"claimed_vcpus": taken, "claimed_memory_mb": taken * 4096}
+            row = {"uuid": guest, "name": guest, "reservation_id": RESERVATION, "created_at": now, "attempt": 1}
+            tx.insert(models.instances, {**row, "vm_state": "active", "host": host, "node": host, **claimed})
+            tx.touch(models.instances, guest)
+            db_hosts.refresh_usage(tx, host, host, now)
+            tracker = self._trackers[host] = ResourceTracker(host, host)
+            tracker.set_report(HostReport(host=host, node=host, vcpus=VCPUS, memory_mb=MEMORY_MB, local_gb=1000))
+            tracker.track(Instance(guest, FLAVORS[0], host=host, node=host, **claimed))
+            self._vcpus_used += taken
+
+    def _work(self, scheduler: _Scheduler) -> None:
+        while True:
+            with self._lock:
+                number = next(self._numbers, None)
+            if number is None:
+                return
+            self._build(scheduler, FLAVORS[number % len(FLAVORS)])
+            while (leaving := self._surplus()) is not None:
+                self._database.write(self._leave, *leaving)
+
+    def _build(self, scheduler: _Scheduler, flavor: Flavor) -> None:
+        instance = Instance(str(uuid.uuid4()), flavor, attempt=1)
+        self._database.write(_accept, instance)
+        made = scheduler.decide(instance)
+        if not made.complete:
+            self._count("no host")
+            return
+        (selection,) = made.selections()
+        for place in (selection, *selection.alternates):
+            time.sleep(WAY_S)
+            self._count("claims")
+            try:
+                claim = self._trackers[place.host].instance_claim(instance, claims.Limits.from_wire(place.limits))
+            except errors.ComputeResourcesUnavailable:
+                self._count("refused")
+                continue
+            time.sleep(WAY_S)
+            where = (instance.uuid, 1, place.host)
+            self._records.claim(new_context(), *where, place.nodename, INCARNATION, claim.claimed())
+            self._records.finish(new_context(), *where, 1)
+            with self._lock:
+                self._placed.append((instance.uuid, place.host, flavor.vcpus))
+                self._vcpus_used += flavor.vcpus
+            return
+        self._count("none left")
+
+    def _count(self, what: str) -> None:
+        with self._lock:
+            self._counts[what] += 1
+
+    def _surplus(self) -> tuple[str, str] | None:
+        with self._lock:
+            if self._vcpus_used <= FULL * HOSTS * VCPUS or not self._placed:
+                return None
+            guest, host, vcpus = self._placed.popleft()
+            self._vcpus_used -= vcpus
+            return guest, host
+
+    def _leave(self, tx: Transaction, guest: str, host: str) -> None:
+        now = utcnow()
+        tx.update(models.instances, guest, {"deleted": True, "vm_state": states.DELETED, "updated_at": now})
+        tx.touch(models.instances, guest)
+        db_hosts.refresh_usage(tx, host, host, now)
+        self._trackers[host].release(guest)
+
+
+class _Scheduler:
+    def __init__(self, database: Database, options: Mapping[str, Any], seed: int) -> None:
+        feed, audit = ChangeFeed(database), ChangeFeed(database)
+        self._manager = HostManager(feed, audit, service_down_time_s=86400)
+        self._pipeline = filter_scheduler.load_pipeline(configuration(**options))
+        self._chance, self._shapes = random.Random(seed), Shapes()
+
+    def decide(self, instance: Instance) -> decision.Decision:
+        flavor = instance.flavor
+        wire = {"instance_type": flavor.to_wire(), "num_instances": 1, "instance_uuids": [instance.uuid]}
+        request = RequestSpec.from_wire({**wire, "instance_properties": {"uuid": instance.uuid}}, {})
+        self._manager.refresh()
+
+        work = functools.partial(
+            decision.decide,
+            self._pipeline,
+            request=request,
+            chance=self._chance,
+            log=False,
+            shapes=self._shapes,
+        )
+        return self._manager.decide(work, request.instance_uuids)
+
+
+def _accept(tx: Transaction, instance: Instance) -> None:
+    row = {"uuid": instance.uuid, "name": instance.uuid, "reservation_id": RESERVATION, "created_at": utcnow()}
+    building = {"vm_state": states.BUILDING, "task_state": states.PLACING, "attempt": 1}
+    tx.insert(models.instances, {**row, **building})
