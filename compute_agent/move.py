@@ -19,7 +19,7 @@ from compute_agent.host import Host
 from compute_agent.ledger import Unanswered
 from compute_agent.move_ledger import MoveLedger
 from compute_agent.resource_tracker import ResourceTracker
-from fleet import errors, move_states, states
+from fleet import errors, failpoints, move_states, states
 from fleet.context import RequestContext
 from fleet.objects import Instance, Migration
 
@@ -105,8 +105,10 @@ class Mover:
             tracker = self._host.tracker(migration.dest_node)
         except errors.NotFound as unknown:
             return self._failed(context, migration, "claim", unknown, started)
+        failpoints.hit("agent.move_claim.before")
         try:
             with self._hold(tracker, migration) as claim:
+                failpoints.hit("agent.move_claim.after")
                 try:
                     claimed = self._ledger.claim(
                         context, migration, self._host.name, tracker.node, self._host.incarnation, claim.claimed()
@@ -199,6 +201,7 @@ class Mover:
         started = self._clock()
         limit_s = migration.step_within_s and migration.step_within_s * SPAWN_SHARE
         try:
+            failpoints.hit("agent.move.before")
             self._within(context, limit_s, work)
         except Exception as failed:
             failure: Exception = failed
@@ -208,6 +211,7 @@ class Mover:
                 LOG.warning("Step %s of a move failed", step, exc_info=True)
             clean_up()
             return self._failed(context, migration, step, failure, started)
+        failpoints.hit("agent.move.after")
         LOG.info("Step %s of a %s is done after %.2f s", step, migration.migration_type, self._clock() - started)
         self._let_go(migration)
         return self._ledger.done(context, migration, self._host.name)

@@ -21,6 +21,14 @@ OPTS = [
         help="Whether a resize may leave the instance on its host, with the new flavor. The host then holds both sizes "
         "until the resize is confirmed or reverted. If not, the host is left out when a place is looked for.",
     ),
+    cfg.IntOpt(
+        "resize_confirm_window",
+        default=0,
+        min=0,
+        help="Seconds after which a resize that waits for its confirmation is confirmed by itself, so that its former "
+        "host does not keep room for a revert without end. 0: never; it waits for 'fleet server resize confirm' or "
+        "'revert'.",
+    ),
     cfg.BoolOpt(
         "enable_new_services",
         default=True,

@@ -20,6 +20,8 @@ class Limits:
     placing_timeout_s: float = 30
     spawn_timeout_s: float = 300
     move_timeout_s: float = 600
+    #: 0: never.
+    resize_confirm_window_s: float = 0
     retry_interval_s: float = 3
     service_down_time_s: float = 60
     claim_refusals: int = 10
@@ -33,6 +35,7 @@ class Limits:
             placing_timeout_s=conf.conductor.placing_timeout,
             spawn_timeout_s=conf.conductor.spawn_timeout,
             move_timeout_s=conf.conductor.move_timeout,
+            resize_confirm_window_s=conf.resize_confirm_window,
             retry_interval_s=conf.conductor.retry_interval,
             service_down_time_s=conf.service_down_time,
             claim_refusals=conf.conductor.claim_refusals,

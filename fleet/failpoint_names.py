@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every failpoint there is, in the order in which a build passes them, and what has just happened there."""
+"""Every failpoint there is, in the order in which a build, or a move, passes them, and what has just happened there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BEFORE_COMMIT = "before_commit"
 AFTER_COMMIT = "after_commit"
 
 #: Transactions: each has a point before its commit and one after it.
-TRANSACTIONS: Mapping[str, str] = {
+BUILD_TRANSACTIONS: Mapping[str, str] = {
     "conductor.accept": "the request and its instances are written",
     "conductor.take": "a conductor has taken waiting builds: scheduling → placing",
     "conductor.put_back": "the scheduler did not answer: placing → scheduling",
@@ -24,8 +24,21 @@ TRANSACTIONS: Mapping[str, str] = {
     "conductor.time_out": "the build's deadline has passed: ERROR with a fault",
 }
 
+MOVE_TRANSACTIONS: Mapping[str, str] = {
+    "conductor.move_accept": "a resize or an evacuation is asked for: its record is written",
+    "conductor.move_take": "a conductor has taken it: accepted → preparing",
+    "conductor.move_route": "the scheduler's choice is noted: that host may claim",
+    "conductor.move_claim": "the destination's claim is recorded: preparing → pre-migrating, with usage",
+    "conductor.move_advance": "a host has done its part: on to the next, or to the end",
+    "conductor.move_fail": "a host cannot do its part: its claim is given back, the next host or undone",
+    "conductor.move_refuse": "no host was found: the instance stays as it is",
+    "conductor.move_overdue": "the sweeper goes on without a host that was not heard of",
+    "conductor.move_confirm": "the resized instance is to stay",
+    "conductor.move_revert": "the resized instance is to go back",
+}
+
 #: Between transactions.
-STEPS: Mapping[str, str] = {
+BUILD_STEPS: Mapping[str, str] = {
     "conductor.hand_out.before": "accepted builds are about to be cast to a worker",
     "conductor.hand_out.after": "they were cast",
     "conductor.select.before": "the scheduler is about to be asked",
@@ -48,8 +61,25 @@ STEPS: Mapping[str, str] = {
     "agent.destroy.after": "it is gone, the ledger does not know it",
 }
 
-NAMES: Mapping[str, str] = {
-    **{f"{step}.{BEFORE_COMMIT}": f"{what}; not committed" for step, what in TRANSACTIONS.items()},
-    **{f"{step}.{AFTER_COMMIT}": f"{what}; committed, nobody told" for step, what in TRANSACTIONS.items()},
-    **STEPS,
+MOVE_STEPS: Mapping[str, str] = {
+    "agent.move_claim.before": "an order to take an instance in has its turn, nothing is held",
+    "agent.move_claim.after": "the destination holds the claim, the ledger does not know it",
+    "agent.move.before": "the driver is about to do its part of a move",
+    "agent.move.after": "it is done, the ledger does not know it",
 }
+
+TRANSACTIONS = {**BUILD_TRANSACTIONS, **MOVE_TRANSACTIONS}
+STEPS = {**BUILD_STEPS, **MOVE_STEPS}
+
+
+def _names(transactions: Mapping[str, str], steps: Mapping[str, str]) -> dict[str, str]:
+    return {
+        **{f"{step}.{BEFORE_COMMIT}": f"{what}; not committed" for step, what in transactions.items()},
+        **{f"{step}.{AFTER_COMMIT}": f"{what}; committed, nobody told" for step, what in transactions.items()},
+        **steps,
+    }
+
+
+BUILD_NAMES: Mapping[str, str] = _names(BUILD_TRANSACTIONS, BUILD_STEPS)
+MOVE_NAMES: Mapping[str, str] = _names(MOVE_TRANSACTIONS, MOVE_STEPS)
+NAMES: Mapping[str, str] = {**BUILD_NAMES, **MOVE_NAMES}

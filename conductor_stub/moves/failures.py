@@ -11,7 +11,7 @@ from conductor_stub.limits import Limits, step_deadline
 from conductor_stub.moves import steps
 from conductor_stub.moves.steps import Move
 from conductor_stub.transitions import Failure
-from fleet import errors, move_states, states
+from fleet import errors, failpoints, move_states, states
 from fleet.db import moves, services
 from fleet.db.engine import Transaction
 from fleet.objects import Place
@@ -33,6 +33,7 @@ class MoveRefused(errors.FleetError):
     template = "{reason}"
 
 
+@failpoints.commits("conductor.move_fail")
 def fail(
     tx: Transaction,
     uuid: str,
@@ -112,6 +113,7 @@ def waiting_task(record: Any) -> str:
     return states.REBUILDING if record.migration_type == move_states.EVACUATION else states.RESIZE_PREP
 
 
+@failpoints.commits("conductor.move_refuse")
 def refuse(
     tx: Transaction,
     uuid: str,
@@ -142,6 +144,7 @@ def end_unmoved(tx: Transaction, move: Move, failure: dict[str, Any], limits: Li
     return steps.set_status(tx, move, move_states.ERROR, limits, now, failure=failure, **moves.NOTHING_HELD)
 
 
+@failpoints.commits("conductor.move_overdue")
 def overdue(
     tx: Transaction,
     uuid: str,

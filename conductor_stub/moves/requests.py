@@ -10,7 +10,7 @@ from typing import Any
 from conductor_stub.limits import Limits, step_deadline
 from conductor_stub.moves import failures, steps
 from conductor_stub.moves.steps import Move
-from fleet import errors, move_states, states
+from fleet import errors, failpoints, move_states, states
 from fleet.clock import seconds
 from fleet.db import instances, moves, services
 from fleet.db.engine import Transaction
@@ -22,6 +22,7 @@ _WHAT_TO_DO = {
 }
 
 
+@failpoints.commits("conductor.move_accept")
 def accept(
     tx: Transaction,
     uuid: str,
@@ -72,6 +73,7 @@ def accept(
     return steps.read(tx, uuid)
 
 
+@failpoints.commits("conductor.move_confirm")
 def confirm(
     tx: Transaction, instance_uuid: str, limits: Limits, request_id: str | None, now: datetime.datetime
 ) -> Move:
@@ -82,6 +84,7 @@ def confirm(
     return steps.set_status(tx, move, move_states.CONFIRMING, limits, now)
 
 
+@failpoints.commits("conductor.move_revert")
 def revert(tx: Transaction, instance_uuid: str, limits: Limits, request_id: str | None, now: datetime.datetime) -> Move:
     """``finished → reverting``: the instance is the source's again, which has kept all that it needs.
 

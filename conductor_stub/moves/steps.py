@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from conductor_stub.limits import Limits, step_deadline
-from fleet import move_states, states
+from fleet import failpoints, move_states, states
 from fleet.db import groups, history, hosts, instances, moves, services
 from fleet.db.engine import Transaction
 from fleet.objects import Claimed, Place
@@ -63,6 +63,7 @@ def refresh(tx: Transaction, move: Move, now: datetime.datetime) -> None:
     hosts.refresh_usages(tx, [*places, (row.host, row.node)], now)
 
 
+@failpoints.commits("conductor.move_take")
 def take(tx: Transaction, uuid: str, attempt: int, limits: Limits, now: datetime.datetime) -> Move | None:
     """``accepted → preparing``: whether this caller has taken it, and now must place it."""
     move = read(tx, uuid)
@@ -82,6 +83,7 @@ def put_back(tx: Transaction, uuid: str, attempt: int, retry_at: datetime.dateti
     return True
 
 
+@failpoints.commits("conductor.move_route")
 def route(
     tx: Transaction, uuid: str, attempt: int, place: Place, alternates: Sequence[Place], now: datetime.datetime
 ) -> Move | None:
@@ -99,6 +101,7 @@ def routed(place: Place, alternates: Sequence[Place]) -> dict[str, Any]:
     return {"limits": place.limits, "alternates": [each.to_wire() for each in alternates]}
 
 
+@failpoints.commits("conductor.move_claim")
 def claim(
     tx: Transaction,
     uuid: str,
@@ -132,6 +135,7 @@ def claim(
     return set_status(tx, read(tx, uuid), move_states.PRE_MIGRATING, limits, now)
 
 
+@failpoints.commits("conductor.move_advance")
 def advance(
     tx: Transaction,
     uuid: str,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds moves whose step is overdue: hands them out, asks their host again, or goes on without it."""
+"""Finds moves whose step is overdue: hands them out, asks their host again, or goes on without it. Confirms resizes on
+which nobody has decided."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ import sqlalchemy as sa
 from oslo_log import log as logging
 
 from conductor_stub.limits import Limits, step_deadline
-from conductor_stub.moves import failures, steps
+from conductor_stub.moves import failures, requests, steps
 from conductor_stub.moves.placing import Placer
 from conductor_stub.moves.steps import Move
-from fleet import move_states
-from fleet.clock import Clock, utcnow
+from fleet import errors, move_states
+from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext, new_context
 from fleet.db import moves, services
 from fleet.db.engine import Database, Transaction
@@ -38,7 +39,24 @@ class MoveSweeper:
         overdue = self._database.read(moves.due, self._clock(), BATCH)
         for record in overdue:
             self._sweep_one(record)
-        return len(overdue)
+        return len(overdue) + self._confirm_waiting()
+
+    def _confirm_waiting(self) -> int:
+        """Confirm what nobody has decided on within ``resize_confirm_window``; returns how many there were."""
+        now, window_s = self._clock(), self._limits.resize_confirm_window_s
+        waiting = self._database.read(moves.unconfirmed, now - seconds(window_s), BATCH) if window_s else []
+        for record in waiting:
+            context = _context(record)
+            try:
+                move = self._database.write(
+                    requests.confirm, record.instance_uuid, self._limits, context.request_id, now
+                )
+            except (errors.Conflict, errors.NotFound) as decided:
+                LOG.debug("A resize is not confirmed, as somebody was faster: %s", decided)
+                continue
+            LOG.info("Confirming a resize by itself: it has waited for %.0f s", window_s)
+            self._placer.tell(context, move)
+        return len(waiting)
 
     def _sweep_one(self, record: sa.Row) -> None:
         now = self._clock()

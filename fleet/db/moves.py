@@ -46,6 +46,17 @@ _DUE = (
     .order_by(MIGRATIONS.c.step_deadline)
     .limit(sa.bindparam("at_most"))
 )
+_UNCONFIRMED = (
+    sa.select(MIGRATIONS)
+    .where(
+        MIGRATIONS.c.migration_type == move_states.RESIZE,
+        MIGRATIONS.c.status == move_states.FINISHED,
+        # Nothing is written to a record while it waits.
+        MIGRATIONS.c.updated_at <= sa.bindparam("since"),
+    )
+    .order_by(MIGRATIONS.c.updated_at)
+    .limit(sa.bindparam("at_most"))
+)
 
 
 def find(connection: Transaction | sa.Connection, uuid: str) -> sa.Row | None:
@@ -82,6 +93,11 @@ def of_host(
 def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
     """Records whose step is overdue, the most urgent first."""
     return connection.execute(_DUE, {"now": now, "at_most": limit}).all()
+
+
+def unconfirmed(connection: sa.Connection, since: datetime.datetime, limit: int) -> Sequence[sa.Row]:
+    """Resizes that have waited for their confirmation since ``since`` or longer, the longest first."""
+    return connection.execute(_UNCONFIRMED, {"since": since, "at_most": limit}).all()
 
 
 def list_all(connection: sa.Connection, *where: Any) -> Sequence[sa.Row]:

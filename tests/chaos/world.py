@@ -48,7 +48,7 @@ scheduler_available_filters = unruly_filter.UnrulyFilter
 scheduler_default_filters = RetryFilter,AvailabilityZoneFilter,CoreFilter,RamFilter,DiskFilter,ComputeFilter,\
 ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,SpecifiedHostFilter,TightLimitsFilter,UnrulyFilter
 """
-_CONDUCTOR = "placing_timeout = 6\nspawn_timeout = 15\nhosts_down_retry_time = 20\n"
+_CONDUCTOR = "placing_timeout = 6\nspawn_timeout = 15\nmove_timeout = 40\nhosts_down_retry_time = 20\n"
 _MORE = """\
 heartbeat_timeout_threshold = 6
 [failpoints]

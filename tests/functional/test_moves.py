@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conductor_stub.limits import Limits
 from conductor_stub.transitions import Failure
 from fleet import errors, move_states, states
 from fleet.db.engine import Database
@@ -24,8 +25,8 @@ BOOM = Failure(step="finish", code="Boom", message="boom")
 class Stage:
     """An active instance on ``h1``, and hosts to move it to; a host's part is played by hand."""
 
-    def __init__(self, database: Database, same_host: bool = False) -> None:
-        self.conductor = Conductor(database, same_host=same_host)
+    def __init__(self, database: Database, same_host: bool = False, limits: Limits | None = None) -> None:
+        self.conductor = Conductor(database, limits, same_host=same_host)
         for host in ("h1", "h2", "h3"):
             self.conductor.add_host(host)
         self.uuid = self.conductor.place("h1")
@@ -339,6 +340,26 @@ def test_a_move_out_of_time_is_undone(stage: Stage) -> None:
     stage.conductor.clock.advance(stage.conductor.limits.move_timeout_s)
     stage.overdue()
     assert move_states.REVERTING == stage.migration()["status"]
+
+
+@pytest.mark.parametrize(
+    ("what", "window_s", "waited_s", "status"),
+    [
+        pytest.param("never", 0, 10**6, move_states.FINISHED, id="no window"),
+        pytest.param("not yet", 3600, 3599, move_states.FINISHED, id="there is time"),
+        pytest.param("by itself", 3600, 3600, move_states.CONFIRMING, id="its time is over"),
+    ],
+)
+def test_a_resize_is_confirmed_by_itself(
+    database: Database, what: str, window_s: int, waited_s: int, status: str
+) -> None:
+    """Once, after resize_confirm_window; its former host is told to let go."""
+    stage = Stage(database, limits=Limits(resize_confirm_window_s=window_s))
+    stage.until(move_states.FINISHED)
+    stage.conductor.clock.advance(waited_s)
+    stage.conductor.move_sweeper.sweep()
+    assert status == stage.migration()["status"]
+    assert 0 == stage.conductor.move_sweeper.sweep()
 
 
 def test_an_evacuation(stage: Stage) -> None:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from tests.chaos.run import Scenario
-from tests.chaos.scenarios import broker, contention, database, hosts, kills, messages, plugins, signals
+from tests.chaos.scenarios import broker, contention, database, hosts, kills, messages, moves, plugins, signals
 
 ALL: list[Scenario] = [
     *kills.SCENARIOS,
+    *moves.SCENARIOS,
     *signals.SCENARIOS,
     *broker.SCENARIOS,
     *database.SCENARIOS,

@@ -143,7 +143,7 @@ SCENARIOS = [
     ),
     *(
         Scenario(f"kill-at:{point}", functools.wraps(kill_at)(functools.partial(kill_at, point=point)), point in _SHORT)
-        for point in failpoint_names.NAMES
+        for point in failpoint_names.BUILD_NAMES
     ),
     *(
         Scenario(f"delete-at:{point}", functools.wraps(delete_at)(functools.partial(delete_at, point=point)))

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 at every point of a resize, its confirmation, its revert, and an evacuation: one process after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+from collections.abc import Callable, Sequence
+from concurrent import futures
+
+from fleet import errors
+from fleet.failpoint_names import AFTER_COMMIT, BEFORE_COMMIT
+from tests.chaos.run import Scenario
+from tests.chaos.world import HOSTS, NO_ANSWER, World
+
+MOVED = 6
+LARGER = {"vcpus": 1, "memory_mb": 96, "root_gb": 1}
+_A_HOSTS = [host for host in HOSTS if host.startswith("a")]
+_B_HOSTS = [host for host in HOSTS if host.startswith("b")]
+_TO_A_PLACE = ("move_accept", "move_take", "move_route", "move_claim", "move_advance")
+_PARTS = ("agent.move.before", "agent.move.after")
+_CLAIM = ("agent.move_claim.before", "agent.move_claim.after")
+_ORDERS = {
+    "resize": "resize_instance",
+    "confirm": "confirm_resize",
+    "revert": "revert_resize",
+    "evacuate": "evacuate_instance",
+}
+
+
+def _points(transactions: Sequence[str], *steps: str) -> list[str]:
+    return [*(f"conductor.{name}.{when}" for name in transactions for when in (BEFORE_COMMIT, AFTER_COMMIT)), *steps]
+
+
+POINTS = {
+    "resize": _points(_TO_A_PLACE, *_CLAIM, *_PARTS),
+    "confirm": _points(("move_confirm", "move_advance"), *_PARTS),
+    "revert": _points(("move_revert", "move_advance"), *_PARTS),
+    "evacuate": _points(_TO_A_PLACE, *_CLAIM, *_PARTS),
+}
+
+
+def kill_in_move(world: World, chance: random.Random, act: str) -> None:
+    """A process dies at each point of the moves of six instances; every move ends, or is as if it had not been asked for."""
+    _PREPARE.get(act, _boots)(world)
+    # Which of the six meets a death is left to chance.
+    world.arm({point: {"action": "exit", "times": 1, "skip": chance.randrange(2)} for point in POINTS[act]})
+    with contextlib.suppress(AssertionError):
+        world.until(lambda: _asked(world, act) or _all_fired(world, act), timeout_s=30)
+    unmet = [point for point in POINTS[act] if not world.fired(point)]
+    world.disarm()
+    world.settle()
+    if act == "evacuate":
+        _force_down(world, False)
+    assert not unmet, f"not met: {', '.join(unmet)}"
+
+
+def _all_fired(world: World, act: str) -> bool:
+    return all(world.fired(point) for point in POINTS[act])
+
+
+def _asked(world: World, act: str) -> bool:
+    """Ask for all that can be asked for now; a move that has ended may be asked for again. Always False."""
+    waiting = [row["uuid"] for row in world.builds() if row["task_state"] is None and _may(row, act)]
+    with futures.ThreadPoolExecutor(MOVED) as pool:
+        list(pool.map(functools.partial(_ask, world, act), waiting))
+    return False
+
+
+def _may(row: dict, act: str) -> bool:
+    if act == "evacuate":
+        return row["vm_state"] == "active" and row["host"] in _A_HOSTS
+    return row["vm_state"] == ("active" if act == "resize" else "resized")
+
+
+def _ask(world: World, act: str, uuid: str) -> None:
+    arguments = {"flavor": LARGER} if act == "resize" else {}
+    with contextlib.suppress(*NO_ANSWER, errors.FleetError):
+        world.trio.operator(_ORDERS[act], name=uuid, **arguments)
+
+
+def _boots(world: World) -> None:
+    world.boot_until_told(MOVED)
+    world.settle()
+
+
+def _resizes(world: World) -> None:
+    _boots(world)
+    _asked(world, "resize")
+    world.until(lambda: world.count("resized"), timeout_s=30)
+    world.settle()
+
+
+def _loses_hosts(world: World) -> None:
+    world.boot_until_told(MOVED, ignore_hosts=_B_HOSTS)
+    world.settle()
+    world.trio.kill("agent-a")
+    _force_down(world, True)
+
+
+def _force_down(world: World, forced: bool) -> None:
+    for host in _A_HOSTS:
+        done = world.trio.cli("service", "force-down", host, *([] if forced else ["--unset"]))
+        assert done.returncode == 0, done.stderr
+
+
+_PREPARE: dict[str, Callable[[World], None]] = {"confirm": _resizes, "revert": _resizes, "evacuate": _loses_hosts}
+
+SCENARIOS = [
+    Scenario(f"kill-in-move:{act}", functools.wraps(kill_in_move)(functools.partial(kill_in_move, act=act)))
+    for act in POINTS
+]
