@@ -12,7 +12,9 @@ has time for.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from typing import Any
 
 from fleet.clock import Clock
 from fleet.db import services
@@ -30,13 +32,18 @@ class _Heard:
 
 
 class Heartbeats:
-    """Safe for any number of threads."""
+    """Safe for any number of threads.
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    :param turn: whoever is in it writes; for what runs in no threads of their own, such as the simulation
+    """
+
+    def __init__(
+        self, database: Database, clock: Clock, turn: contextlib.AbstractContextManager[Any] | None = None
+    ) -> None:
         self._database = database
         self._clock = clock
         self._lock = threading.Lock()
-        self._turn = threading.Lock()
+        self._turn = turn or threading.Lock()
         self._waiting: list[_Heard] = []
 
     def note(self, beat: Beat) -> list[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,13 +32,18 @@ class Records:
     """Each method is one transaction (or one per host of a batch), and may be repeated without harm."""
 
     def __init__(
-        self, database: Database, limits: Limits, enable_new_services: bool = True, clock: Clock = utcnow
+        self,
+        database: Database,
+        limits: Limits,
+        enable_new_services: bool = True,
+        clock: Clock = utcnow,
+        turn: contextlib.AbstractContextManager[Any] | None = None,
     ) -> None:
         self._database = database
         self._limits = limits
         self._enable_new_services = enable_new_services
         self._clock = clock
-        self._heartbeats = Heartbeats(database, clock)
+        self._heartbeats = Heartbeats(database, clock, turn)
 
     def register_services(self, registrations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """:raises errors.HostTaken: one of the hosts is another agent's; then nothing is registered"""

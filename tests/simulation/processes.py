@@ -147,6 +147,21 @@ class Executor(futures.Executor):
         return futures.Future()
 
 
+class Turn:
+    """A lock among the coroutines of a process."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._taken = False
+
+    def __enter__(self) -> None:
+        self._world.wait(lambda: not self._taken)
+        self._taken = True
+
+    def __exit__(self, *_raised: object) -> None:
+        self._taken = False
+
+
 class Pauses:
     """A threading.Event that nobody sets, for code that waits on it between tries."""
 
@@ -165,7 +180,7 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
         database, bus.client(SchedulerAPI), compute, bus.client(ComputeTaskAPI), Notifier(), LIMITS, world.clock
     )
     termination = Termination(database, compute, LIMITS, world.clock)
-    records = Records(database, LIMITS, clock=world.clock)
+    records = Records(database, LIMITS, clock=world.clock, turn=Turn(world))
     intake = Intake(database, builder, LIMITS, None, world.clock)
     placer = Placer(
         database,

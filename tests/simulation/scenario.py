@@ -44,6 +44,8 @@ _PLACED = (
     .where(sa.not_(_INSTANCES.c.deleted), _INSTANCES.c.host != "")
     .union(sa.select(_MIGRATIONS.c.instance_uuid, _MIGRATIONS.c.held_host).where(_MIGRATIONS.c.held_host != ""))
 )
+#: After these an agent may hold what the ledger knows nothing of, until its next audit.
+_EXCUSES = {"answer lost", "message lost", "message late", "commit unknown", "death"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Scenario:
         self._client = Process("client")
         self._calm_until = 0.0
         self._forced: set[str] = set()
+        self._forgotten: list[str] = []
 
     def play(self) -> Verdict:
         """The same seed plays the same: names are drawn from it too. What nobody expects is wrong."""
@@ -96,6 +99,7 @@ class Scenario:
         if not wrong:
             self._calm_down()
             steps, wrong = self._run(CALM_S, steps)
+            wrong = wrong or self._forgotten
         if not wrong:
             hosts = {host: self._processes[host].host for host in HOSTS}  # type: ignore[attr-defined]
             wrong = invariants.at_the_end(self._database, self._hypervisors, hosts, REQUESTS)
@@ -128,7 +132,16 @@ class Scenario:
         """Whether nothing is left that could still change anything."""
         if not self._world.calm or steps % 5 or self._world.works() or not self._bus.idle():
             return False
-        return not any(self._unsettled()) and self._world.seconds() > self._calm_until
+        self._forgotten = self._kept_for_nothing()
+        return bool(self._forgotten) or not any(self._unsettled()) and self._world.seconds() > self._calm_until
+
+    def _kept_for_nothing(self) -> list[str]:
+        """What agents hold that nobody has placed there, and that no trouble excuses: they have forgotten to let go."""
+        if self._forced or _EXCUSES & self._world.met.keys():
+            return []
+        placed = {(row.host, row.uuid) for row in self._database.rows(_PLACED)}
+        held = [(name, uuid) for name, host in self._served().items() for uuid in host.tracker(name).view().instances]
+        return [f"I4: {name} holds {uuid} for nothing" for name, uuid in held if (name, uuid) not in placed]
 
     def _unsettled(self) -> Iterator[bool]:
         yield bool(self._database.rows(_UNSETTLED))

