@@ -147,7 +147,7 @@ class Agent:
             except Unanswered:
                 LOG.info("Stopped before the conductor was reached")
                 return
-            except errors.HostTaken as taken:
+            except (errors.HostTaken, errors.NotTrusted) as taken:
                 LOG.error("%s The agent does not begin; next try in %s s", taken.message, BEGIN_AGAIN_S)
                 self._stopping.wait(BEGIN_AGAIN_S)
             except Exception:

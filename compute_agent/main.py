@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             load_drivers(conf, hosts)
             Monitors.from_conf(conf)
             require_free(conf, identities, hosts)
-    except (errors.ConfigError, errors.HostTaken) as wrong:
+    except (errors.ConfigError, errors.HostTaken, errors.NotTrusted) as wrong:
         raise SystemExit(f"{BINARY}: {wrong.message}") from None
 
     def build(number: int) -> list[service.Server]:

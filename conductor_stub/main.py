@@ -35,7 +35,7 @@ from fleet.db import schema
 from fleet.db.engine import Database
 from fleet.db.services import Beat
 from fleet.hardware.aliases import parse_aliases
-from fleet.rpc import server, transport, versions
+from fleet.rpc import server, signing, transport, versions
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, MigrationAPI, SchedulerAPI
 from fleet.rpc.pins import Pins
 from fleet.telemetry import probes
@@ -117,6 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         conf = fleet_conf.load_config(argv, BINARY, "Accepts build requests and drives each to an end.", register)
         # A bad alias must stop the daemon here, not its workers one after the other.
         parse_aliases(conf.pci.alias)
+        signing.keys_of(conf)
         with Database(conf).disposed() as database:
             schema.check(database)
     except errors.FleetError as refusal:

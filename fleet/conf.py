@@ -14,7 +14,7 @@ from oslo_log import log as logging
 
 from fleet import errors, failpoints
 from fleet.hardware import conf as hardware_conf
-from fleet.rpc import pins
+from fleet.rpc import pins, signing
 from fleet.telemetry import conf as telemetry_conf
 
 DEFAULT_CONFIG_FILE = "/etc/fleet/fleet.conf"
@@ -93,11 +93,12 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     failpoints.register_opts(conf)
     telemetry_conf.register_opts(conf)
     pins.register_opts(conf)
+    signing.register_opts(conf)
 
 
 def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
     """For oslo-config-generator."""
-    parts = (hardware_conf, failpoints, telemetry_conf, pins)
+    parts = (hardware_conf, failpoints, telemetry_conf, pins, signing)
     return [("DEFAULT", COMMON_OPTS), *(each for part in parts for each in part.list_opts())]
 
 

@@ -104,6 +104,18 @@ class VersionPinned(FleetError):
     pin: str
 
 
+class NotTrusted(FleetError):
+    """A message whose signature is missing, wrong, too old, or of a key that is not for what it says.
+
+    Look at ``[message_signing]`` on both sides, and at their clocks. If that is in order, somebody tries.
+    """
+
+    code = 403
+    reason_code = Reason.MISCONFIGURED
+    template = "The message is not trusted: {reason}."
+    reason: str
+
+
 class PluginFailed(FleetError):
     """A filter or weigher raised, or answered with what it must not; ``plugin`` is its class, ``problem`` what it did.
 

@@ -16,6 +16,7 @@ from oslo_log import log as logging
 from oslo_reports import guru_meditation_report
 from oslo_reports import opts as report_opts
 
+from fleet import errors
 from fleet.rpc import versions
 
 LOG = logging.getLogger(__name__)
@@ -68,6 +69,10 @@ class Periodic:
         while not self._stopping.wait(delay):
             try:
                 self._work()
+            except errors.FleetError as refusal:
+                LOG.error(
+                    "Periodic task %s is refused, next try in %s s: %s", self._name, self._interval_s, refusal.message
+                )
             except Exception:
                 LOG.exception("Periodic task %s failed; next try in %s s", self._name, self._interval_s)
             delay = self._interval_s

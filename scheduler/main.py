@@ -16,7 +16,7 @@ from fleet.clock import Clock, utcnow
 from fleet.db import schema
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
-from fleet.rpc import server
+from fleet.rpc import server, signing
 from fleet.rpc.clients import ConductorAPI
 from fleet.rpc.transport import get_notifier, get_transport
 from fleet.telemetry import probes
@@ -71,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # In the parent, before any worker: what cannot work must end the program, and not a worker again and again.
         load_pipeline(conf)
         loading.load_driver_class(conf)
+        signing.keys_of(conf)
         with Database(conf).disposed() as database:
             schema.check(database)
     except errors.FleetError as refusal:

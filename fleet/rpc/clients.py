@@ -13,7 +13,7 @@ from oslo_config import cfg
 from fleet import errors
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
-from fleet.rpc import serializer, versions
+from fleet.rpc import serializer, signing, versions
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.pins import Pins
 from fleet.telemetry import metrics
@@ -32,10 +32,13 @@ class _API:
 
     topic = ""
     namespace: str | None = None
+    _signer: signing.Signer | None = None
 
     def __init__(self, transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts, pins: Pins | None = None) -> None:
         self._conf = conf
         self._pins = pins or Pins(conf)
+        keys = signing.keys_of(conf)
+        self._signer = signing.Signer(keys) if keys else None
         target = oslo_messaging.Target(exchange=self._exchange(conf), topic=self.topic, namespace=self.namespace)
         self._client = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.ContextSerializer())
 
@@ -59,7 +62,9 @@ class _API:
         while True:
             version, arguments = self._in_version(message)
             try:
-                return self._prepared(version, options).call(context, message.method, **arguments)
+                return self._prepared(version, options).call(
+                    self._signed(context, message.method, version, arguments, options), message.method, **arguments
+                )
             except oslo_messaging.MessagingTimeout:
                 metrics.RPC_TIMEOUTS.labels(message.method).inc()
                 raise
@@ -74,7 +79,18 @@ class _API:
     def _send(self, context: RequestContext, message: _Message, **options: Any) -> None:
         """A cast. :raises errors.VersionPinned:"""
         version, arguments = self._in_version(message)
-        self._prepared(version, options).cast(context, message.method, **arguments)
+        signed = self._signed(context, message.method, version, arguments, options)
+        self._prepared(version, options).cast(signed, message.method, **arguments)
+
+    def _signed(
+        self, context: RequestContext, method: str, version: str, arguments: dict[str, Any], options: dict[str, Any]
+    ) -> Any:
+        if self._signer is None:
+            return context
+        server = options.get("server")
+        to = f"{self.topic}.{server}" if server else self.topic
+        letter = signing.Letter(to, self.namespace, version, method, arguments)
+        return self._signer.seal(context, letter, host=server)
 
     def _prepared(self, version: str, options: dict[str, Any]) -> Any:
         return self._client.prepare(version=version, version_cap=self._pins.cap(self.topic), **options)

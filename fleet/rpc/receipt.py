@@ -17,6 +17,7 @@ from oslo_messaging.rpc import dispatcher
 
 from fleet import errors
 from fleet.context import new_context
+from fleet.rpc import signing
 
 LOG = logging.getLogger(__name__)
 
@@ -60,8 +61,15 @@ def _inside(value: object) -> list[object]:
 class Dispatcher(dispatcher.RPCDispatcher):
     """Gives a message to its endpoint, or refuses it as the sender's mistake that it is: without a traceback."""
 
-    def __init__(self, endpoints: list[object], *options: Any, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        endpoints: list[object],
+        *options: Any,
+        checker: signing.Checker | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(endpoints, *options)
+        self._checker = checker
         self._seldom = _Seldom(clock)
 
     def dispatch(self, incoming: Any) -> Any:
@@ -91,8 +99,15 @@ class Dispatcher(dispatcher.RPCDispatcher):
         """Why it is refused, or the endpoint's answer. oslo.log shows an exception with what is said while it is handled."""
         try:
             _check(incoming.message)
+            if self._checker is not None:
+                self._checker.check(incoming.ctxt, incoming.message)
             return None, super().dispatch(incoming)
-        except (dispatcher.NoSuchMethod, dispatcher.UnsupportedVersion, errors.InvalidInput) as refusal:
+        except (
+            dispatcher.NoSuchMethod,
+            dispatcher.UnsupportedVersion,
+            errors.InvalidInput,
+            errors.NotTrusted,
+        ) as refusal:
             refusal.__traceback__ = refusal.__cause__ = refusal.__context__ = None
             return refusal, None
 

@@ -17,7 +17,7 @@ from oslo_serialization import jsonutils
 
 from fleet import errors
 from fleet.objects import fields
-from fleet.rpc import receipt, serializer
+from fleet.rpc import receipt, serializer, signing
 
 #: A request as JSON may be this long: far more than any real one, far less than what hurts.
 MAX_REQUEST_BYTES = 256 * 1024
@@ -147,8 +147,12 @@ def get_server(
     :param exchange: other than ``control_exchange``
     :param draining: set as soon as a stop has ended the intake, while the last messages are still handled
     """
+    keys = signing.keys_of(transport.conf)
     dispatching = receipt.Dispatcher(
-        [*endpoints, BaseAPI(topic)], serializer.ContextSerializer(), dispatcher.DefaultRPCAccessPolicy
+        [*endpoints, BaseAPI(topic)],
+        serializer.ContextSerializer(),
+        dispatcher.DefaultRPCAccessPolicy,
+        checker=signing.Checker(transport.conf, keys, topic, server) if keys else None,
     )
     served = _Bounded(
         transport, oslo_messaging.Target(exchange=exchange, topic=topic, server=server), dispatching, "threading"

@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemons as a careful operator runs them: each with a database role and a broker's user that allow what it must do."""
+"""The daemons as a careful operator runs them: each with a role, a broker's user and a key that allow what it must do."""
 
 from __future__ import annotations
 
 import functools
+import json
 import shlex
+import uuid
 from collections.abc import Callable, Iterator
 
 import amqp
+import oslo_messaging
 import pytest
 import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_messaging import conffixture
 
+from fleet import conf as fleet_conf
+from fleet import errors
 from fleet.cli.private_servers import RabbitMQ
+from fleet.context import new_context
+from fleet.rpc import clients, transport
 from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import violations
 
@@ -25,6 +34,14 @@ USERS = {
     "client": ["client"],
     **{host: ["compute", "--host", host] for host in HOSTS},
 }
+#: Lines of their keys' files.
+KEYS = {
+    "service": f"services service {'s' * 32}",
+    "h1": f"agent-1 host:h1 {'1' * 32}",
+    "h2": f"agent-2 host:h2 {'2' * 32}",
+    "client": f"people client {'c' * 32}",
+}
+SIGNING = "[message_signing]\nkeys_file = {}\n"
 Act = Callable[[amqp.Channel], object]
 
 
@@ -42,7 +59,11 @@ def trio(
     directory = tmp_path_factory.mktemp(NAME)
     owner = sa.make_url(postgresql_url).set(database=NAME)
     execute(sa.make_url(postgresql_url), f"CREATE DATABASE {NAME}")
-    with running(Trio(directory, users["client"], owner.render_as_string(hide_password=False))) as trio:
+    for user in USERS:
+        lines = [KEYS[user]] if user in KEYS else list(KEYS.values())
+        (directory / f"{user}.keys").write_text("\n".join(lines))
+    url, signing = owner.render_as_string(hide_password=False), SIGNING.format(directory / "client.keys")
+    with running(Trio(directory, users["client"], url, more=signing)) as trio:
         trio.manage("db", "sync")
         names = [f"--{service}={role}" for service, role in ROLES.items()]
         printed = trio.manage("db", "grants", f"--database={NAME}", *names)
@@ -55,7 +76,8 @@ def trio(
                 config = [f"[DEFAULT]\ntransport_url = {users[user]}\nhost = {user}\n[database]\nconnection ="]
                 config.append(owner.set(username=ROLES.get(user, "nobody")).render_as_string(hide_password=False))
                 path = directory / f"{user}.conf"
-                path.write_text(" ".join(config) + "\n[health]\nround_trip_interval = 1\n")
+                signing = SIGNING.format(directory / f"{user}.keys")
+                path.write_text(f"{' '.join(config)}\n[health]\nround_trip_interval = 1\n{signing}")
                 trio.start(user, f"fleet-{arguments[0]}", "--config-file", str(path))
         trio.wait_for_hosts(len(HOSTS))
         trio.wait_for_service("fleet-scheduler")
@@ -82,6 +104,48 @@ def test_the_fleet_works(trio: Trio) -> None:
     assert 0 == doctor.returncode, doctor.stdout
     bad = ("denied", "refused", "traceback")
     assert {} == {name: word for name in trio.names() for word in bad if word in trio.log(name).lower()}
+
+
+@pytest.fixture
+def agent(trio: Trio, users: dict[str, str]) -> Iterator[tuple[oslo_messaging.RPCTransport, cfg.ConfigOpts]]:
+    """What somebody has who has taken host h1 over: its user of the broker, and its key."""
+    conf = cfg.ConfigOpts()
+    fleet_conf.register_opts(conf)
+    fixture = conffixture.ConfFixture(conf, transport_url=users["h1"])
+    fixture.setUp()
+    conf([], project="fleet", default_config_files=[])
+    conf.set_override("control_exchange", "fleet")
+    conf.set_override("keys_file", str(trio.directory / "h1.keys"), group="message_signing")
+    conf.set_override("amqp_durable_queues", True, group="oslo_messaging_rabbit")
+    conf.set_override("rabbit_quorum_queue", False, group="oslo_messaging_rabbit")
+    bus = transport.get_transport(conf)
+    yield bus, conf
+    bus.cleanup()
+    fixture.cleanUp()
+
+
+def test_an_agent_speaks_for_its_own_hosts_only(trio: Trio, agent: tuple) -> None:
+    """Another host's claim, signed with its own key, is refused to it and in the conductor's log; its own word counts."""
+    conductor = clients.ConductorAPI(*agent)
+    claim = {"memory_mb": 1, "disk_gb": 0, "vcpus": 1}
+    with pytest.raises(errors.NotTrusted) as refused:
+        conductor.claim_instance(new_context(), str(uuid.uuid4()), 1, "h2", "h2", "life", claim)
+    assert "claim_instance names host h2, key agent-1 is of host:h1" == refused.value.reason
+    assert [] == conductor.get_host_instances(new_context(), "h1")
+    with pytest.raises(errors.NotTrusted):
+        clients.ComputeTaskAPI(*agent).create(new_context(), {})
+    eventually(lambda: "The message is not trusted: claim_instance names host h2" in trio.log("conductor"))
+
+
+def test_an_order_that_no_conductor_signed_is_refused(trio: Trio, broker: RabbitMQ) -> None:
+    """Also one that came by the exchange of the replies, past the broker's permissions."""
+    order = {"method": "terminate_instance", "args": {"instance_uuid": str(uuid.uuid4())}, "version": "1.0"}
+    body = json.dumps({"oslo.version": "2.0", "oslo.message": json.dumps({**order, "_unique_id": uuid.uuid4().hex})})
+    sent = amqp.Message(body, content_type="application/json", content_encoding="utf-8")
+    assert "done" == said(
+        broker, "h1", lambda channel: channel.basic_publish_confirm(sent, exchange="", routing_key="compute.h2")
+    )
+    eventually(lambda: "The message is not trusted: terminate_instance is not signed" in trio.log("h2"))
 
 
 def consume(queue: str, channel: amqp.Channel) -> None:

@@ -326,6 +326,7 @@ def test_group_members_are_told_to_the_scheduler(conductor: Conductor) -> None:
 NOT_NOW = [
     ("no answer", oslo_messaging.MessagingTimeout()),
     ("a database that it cannot read", errors.StaleState(problem="OperationalError", age="90 s old")),
+    ("keys that differ, or clocks", errors.NotTrusted(reason="select_destinations was signed 999 s ago")),
 ]
 
 

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keys that messages are signed with: whose each is, and which one to use for whom.
+
+A line of the file is ``ID WHOSE SECRET``; WHOSE is ``service`` (conductors and schedulers), ``client`` (who calls them) or
+``host:NAME[,NAME…]`` (an agent); SECRET is at least 32 characters. What begins with ``#`` is a comment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Mapping
+
+from oslo_log import log as logging
+
+from fleet import errors
+
+LOG = logging.getLogger(__name__)
+
+SERVICE, CLIENT, HOST = "service", "client", "host:"
+MIN_SECRET = 32
+#: Seconds between two looks whether the file has changed.
+LOOK_EVERY_S = 5.0
+_OPTION = "[message_signing] keys_file"
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """``hosts``: those of an agent's key; empty for all others."""
+
+    key_id: str
+    whose: str
+    secret: bytes = dataclasses.field(repr=False)
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        return frozenset(self.whose.removeprefix(HOST).split(",")) if self.whose.startswith(HOST) else frozenset()
+
+
+def parse(text: str, path: str) -> dict[str, Key]:
+    """Keys by their ids, in the file's order. :raises errors.ConfigError: naming the line"""
+    keys: dict[str, Key] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        parts = line.split()
+        if not parts or parts[0].startswith("#"):
+            continue
+        problem = _problem(parts, keys)
+        if problem:
+            raise errors.ConfigError(option=_OPTION, reason=f"{path} line {number}: {problem}")
+        keys[parts[0]] = Key(parts[0], parts[1], parts[2].encode())
+    if not keys:
+        raise errors.ConfigError(option=_OPTION, reason=f"{path} has no key")
+    return keys
+
+
+def _problem(parts: list[str], keys: Mapping[str, Key]) -> str:
+    if len(parts) != 3:
+        return "is not ID WHOSE SECRET"
+    key_id, whose, secret = parts
+    if key_id in keys:
+        return f"key {key_id} is there already"
+    if whose not in (SERVICE, CLIENT) and (not whose.startswith(HOST) or "" in whose.removeprefix(HOST).split(",")):
+        return f"{whose} is none of service, client, host:NAME"
+    return "" if len(secret) >= MIN_SECRET else f"the secret is shorter than {MIN_SECRET} characters"
+
+
+class Keyring:
+    """The keys of a file, read again when it changes; the first is one's own.
+
+    A file that cannot be used any more is one line in the log, and the keys stay as they were.
+    """
+
+    def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """:raises errors.ConfigError:"""
+        self._path = path
+        self._clock = clock
+        self._read_at = self._stamp()
+        self._keys = self._read()
+        self._look_at = clock() + LOOK_EVERY_S
+
+    def own(self) -> Key:
+        return next(iter(self.keys().values()))
+
+    def of_host(self, host: str) -> Key | None:
+        """The first of those that the agent of ``host`` has, too."""
+        return next((key for key in self.keys().values() if host in key.hosts), None)
+
+    def keys(self) -> Mapping[str, Key]:
+        now = self._clock()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_EVERY_S
+            self._look()
+        return self._keys
+
+    def _look(self) -> None:
+        try:
+            stamp = self._stamp()
+            if stamp == self._read_at:
+                return
+            self._read_at = stamp
+            self._keys = self._read()
+        except errors.ConfigError as unusable:
+            LOG.error("The keys stay as they were: %s", unusable.message)
+        else:
+            LOG.info("Messages are signed with key %s now, and %d keys are known", self.own().key_id, len(self._keys))
+
+    def _stamp(self) -> tuple[int, int]:
+        try:
+            found = os.stat(self._path)
+        except OSError as lost:
+            raise errors.ConfigError(option=_OPTION, reason=f"{self._path}: {lost.strerror}") from None
+        return found.st_mtime_ns, found.st_ino
+
+    def _read(self) -> dict[str, Key]:
+        try:
+            with open(self._path) as file:
+                return parse(file.read(), self._path)
+        except (OSError, UnicodeDecodeError) as unreadable:
+            reason = getattr(unreadable, "strerror", None) or "is not a text"
+            raise errors.ConfigError(option=_OPTION, reason=f"{self._path}: {reason}") from None

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signed messages: HMAC-SHA256 over what is said, to whom and when; the receiver knows whose key it was, and for which host.
+
+A signature outlives its message by ``lifetime`` seconds only. A message may be repeated within that time, which the
+contract allows anyway: rows decide, by attempt and incarnation. One that waited for longer counts as lost, and who
+drives the build sends it again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+from oslo_serialization import jsonutils
+
+from fleet import errors
+from fleet.rpc import keyring
+from fleet.rpc.keyring import Key, Keyring
+
+LOG = logging.getLogger(__name__)
+
+GROUP = "message_signing"
+OPTS = [
+    cfg.StrOpt(
+        "keys_file",
+        default="",
+        help="File of the keys that messages are signed with, readable by the daemon's user only. Empty: messages are "
+        "neither signed nor checked. The first key is this service's own; an agent's file has its own keys and no other, "
+        "those of conductors and schedulers have all. It is read again when it changes.",
+    ),
+    cfg.BoolOpt(
+        "required",
+        default=True,
+        mutable=True,
+        help="Whether messages without a signature are refused. False while keys are being handed out: what is signed is "
+        "checked, and what is not is taken. Only with keys_file.",
+    ),
+    cfg.IntOpt(
+        "lifetime",
+        default=300,
+        min=10,
+        mutable=True,
+        help="Seconds that a signature is good for, by the clocks of sender and receiver. Longer than messages wait in "
+        "queues when all is well: one that has waited longer is refused, and sent again by who drives the build.",
+    ),
+]
+#: In the message's context.
+FIELD = "fleet_signature"
+#: Of the context; the rest is for logs.
+_SIGNED_CONTEXT = ("request_id", "project_id", "user_id")
+#: Anybody may ask whether somebody is there, and what an agent holds: nothing is changed, and users have no agent's key.
+_OPEN = {("baseapi", "ping"), (None, "describe_host")}
+#: By namespace; None: all its methods.
+_Methods = Mapping[str | None, frozenset[str] | None]
+_AGENT_TO_CONDUCTOR: _Methods = {
+    None: None,
+    "compute_task": frozenset({"reschedule", "abort_build"}),
+    "migration": frozenset({"get_host_migrations", "claim_migration", "migration_done", "migration_failed"}),
+}
+_AGENT_TO_SCHEDULER: _Methods = {
+    None: frozenset({"update_instance_info", "delete_instance_info", "sync_instance_info"})
+}
+_CLIENT_TO_CONDUCTOR: _Methods = {"operator": None, "compute_task": frozenset({"create", "terminate_instances"})}
+_CLIENT_TO_SCHEDULER: _Methods = {None: frozenset({"select_destinations", "explain", "capacity"})}
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    conf.register_opts(OPTS, GROUP)
+
+
+def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
+    return [(GROUP, OPTS)]
+
+
+def keys_of(conf: cfg.ConfigOpts) -> Keyring | None:
+    """None: nothing is signed. :raises errors.ConfigError: the file cannot be used"""
+    path = conf[GROUP].keys_file if GROUP in conf else ""
+    return Keyring(path) if path else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Letter:
+    """What is signed. ``to`` is the topic, or ``topic.server``."""
+
+    to: str
+    namespace: str | None
+    version: str | None
+    method: str
+    arguments: Mapping[str, Any]
+
+    def signature(self, key: Key, at: float, context: Mapping[str, Any]) -> str:
+        said = [self.to, self.namespace, self.version, self.method, self.arguments]
+        who = [context.get(name) for name in _SIGNED_CONTEXT]
+        # Twice: keys of mappings must be text before they are sorted.
+        plain = jsonutils.loads(jsonutils.dumps([key.key_id, at, who, said]))
+        text = jsonutils.dumps(plain, sort_keys=True, separators=(",", ":"))
+        return hmac.new(key.secret, text.encode(), hashlib.sha256).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class Sealed:
+    """A context with the signature of one message."""
+
+    values: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.values
+
+
+class Signer:
+    """Signs with one's own key; what is for a host, with the key that its agent has, too."""
+
+    def __init__(self, keys: Keyring, clock: Callable[[], float] = time.time) -> None:
+        self._keys = keys
+        self._clock = clock
+
+    def seal(self, context: Any, letter: Letter, host: str | None = None) -> Any:
+        """``context`` to send ``letter`` with."""
+        key = self._keys.own() if host is None else self._keys.of_host(host)
+        values = context.to_dict()
+        if key is None:
+            LOG.debug("There is no key for host %s: %s is not signed", host, letter.method)
+            return context
+        at = round(self._clock(), 3)
+        values[FIELD] = {"key": key.key_id, "at": at, "mac": letter.signature(key, at, values)}
+        return Sealed(values)
+
+
+class Checker:
+    """Of the messages to ``topic`` and ``topic.server``."""
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, keys: Keyring, topic: str, server: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._options = conf[GROUP]
+        self._keys = keys
+        self._topic = topic
+        self._destinations = (topic, f"{topic}.{server}")
+        self._clock = clock
+
+    def check(self, context: Mapping[str, Any], message: Mapping[str, Any]) -> None:
+        """:raises errors.NotTrusted:"""
+        namespace, method = message.get("namespace"), message.get("method")
+        if (namespace, method) in _OPEN:
+            return
+        signature = context.get(FIELD)
+        if signature is None:
+            if self._options.required:
+                raise errors.NotTrusted(reason=f"{method} is not signed")
+            return
+        key = self._key(signature, context, message)
+        if key.whose == keyring.SERVICE or self._topic == "compute":
+            # An agent has no keys but those that it shares with conductors.
+            return
+        if not self._is_for(key, namespace, method):
+            raise errors.NotTrusted(reason=f"{method} is not for key {key.key_id} of {key.whose}")
+        strangers = hosts_named(message.get("args", {})) - key.hosts if key.hosts else None
+        if strangers:
+            raise errors.NotTrusted(reason=f"{method} names host {min(strangers)}, key {key.key_id} is of {key.whose}")
+
+    def _key(self, signature: Any, context: Mapping[str, Any], message: Mapping[str, Any]) -> Key:
+        """Whose key it was. :raises errors.NotTrusted: nobody's, or long ago"""
+        method = message.get("method")
+        fields = signature if isinstance(signature, dict) else {}
+        key, at, mac = self._keys.keys().get(str(fields.get("key"))), fields.get("at"), str(fields.get("mac"))
+        if key is None or not isinstance(at, int | float):
+            raise errors.NotTrusted(
+                reason=f"{method} is signed with key {str(fields.get('key'))[:40]}, which is not known"
+            )
+        for to in self._destinations:
+            letter = Letter(to, message.get("namespace"), message.get("version"), str(method), message.get("args", {}))
+            if hmac.compare_digest(letter.signature(key, at, context).encode(), mac.encode()):
+                break
+        else:
+            raise errors.NotTrusted(reason=f"the signature of {method} with key {key.key_id} is wrong")
+        age_s = self._clock() - at
+        if abs(age_s) > self._options.lifetime:
+            raise errors.NotTrusted(reason=f"{method} was signed {age_s:.0f} s ago with key {key.key_id}")
+        return key
+
+    def _is_for(self, key: Key, namespace: str | None, method: object) -> bool:
+        if self._topic == "scheduler":
+            methods = _AGENT_TO_SCHEDULER if key.hosts else _CLIENT_TO_SCHEDULER
+        else:
+            methods = _AGENT_TO_CONDUCTOR if key.hosts else _CLIENT_TO_CONDUCTOR
+        allowed = methods.get(namespace, frozenset())
+        return allowed is None or method in allowed
+
+
+def hosts_named(arguments: Mapping[str, Any]) -> set[str]:
+    """The hosts that an agent speaks for in a message; those that it only tells of (alternates) are not among them."""
+    named = [arguments.get("host"), arguments.get("host_name"), *_each(arguments.get("hosts"))]
+    for records in (arguments.get("services"), arguments.get("reports")):
+        named += [record.get("host") for record in _each(records) if isinstance(record, dict)]
+    for by_host in (arguments.get("nodes"), arguments.get("alarms"), arguments.get("held")):
+        named += list(by_host) if isinstance(by_host, dict) else []
+    return {str(host) for host in named if host is not None}
+
+
+def _each(value: object) -> Iterable[Any]:
+    return value if isinstance(value, list | tuple) else ()

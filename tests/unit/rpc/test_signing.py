@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A message is taken from who signed it, for the hosts of its key, and not for ever."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+from oslo_serialization import jsonutils
+
+from fleet import errors
+from fleet.context import new_context
+from fleet.rpc import keyring, signing
+
+SECRETS = {name: name * 32 for name in "abcs"}
+SERVICE, A, B, CLIENT = (
+    f"conductors service {SECRETS['s']}",
+    f"agent-a host:a1,a2 {SECRETS['a']}",
+    f"agent-b host:b1 {SECRETS['b']}",
+    f"people client {SECRETS['c']}",
+)
+NEW_A = f"agent-a-2 host:a1,a2 {'n' * 32}"
+CONDUCTORS = (SERVICE, A, B, CLIENT)
+
+
+class Post:
+    """Keys in files, one clock, and what arrives of a message once it has been JSON."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self._directory = directory
+        self.now = 1000.0
+        self.conf = cfg.ConfigOpts()
+        signing.register_opts(self.conf)
+        self.conf([])
+
+    def keys(self, *lines: str, name: str = "keys") -> keyring.Keyring:
+        path = self._directory / name
+        path.write_text("# ours\n\n" + "\n".join(lines))
+        return keyring.Keyring(str(path), clock=lambda: self.now)
+
+    def letter(
+        self,
+        sender: str,
+        method: str = "report_state",
+        namespace: str | None = None,
+        to: str = "conductor",
+        **said: Any,
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The context and the message, signed with the key of the line ``sender``."""
+        message = {"method": method, "namespace": namespace, "version": "1.0", "args": said}
+        letter = signing.Letter(to, namespace, "1.0", method, said)
+        host = to.partition(".")[2] or None
+        sealed = signing.Signer(self.keys(sender, name="sender"), lambda: self.now).seal(
+            new_context("p1"), letter, host
+        )
+        return jsonutils.loads(jsonutils.dumps([sealed.to_dict(), message]))
+
+    def said_to(
+        self,
+        letter: tuple[dict[str, Any], dict[str, Any]],
+        topic: str = "conductor",
+        server: str = "c1",
+        keys: tuple[str, ...] = CONDUCTORS,
+    ) -> str:
+        """Why it is refused, or "taken"."""
+        try:
+            signing.Checker(self.conf, self.keys(*keys), topic, server, lambda: self.now).check(*letter)
+        except errors.NotTrusted as refusal:
+            return refusal.reason
+        return "taken"
+
+
+@pytest.fixture
+def post(tmp_path: pathlib.Path) -> Post:
+    return Post(tmp_path)
+
+
+LETTERS: list[tuple[str, Callable[[Post], Any], str]] = [
+    ("its own hosts", lambda post: post.letter(A, hosts=["a1", "a2"]), "taken"),
+    ("its own claim", lambda post: post.letter(A, "claim_instance", host="a1"), "taken"),
+    (
+        "another's claim",
+        lambda post: post.letter(A, "claim_instance", host="b1"),
+        "claim_instance names host b1, key agent-a",
+    ),
+    ("another's heartbeat", lambda post: post.letter(A, hosts=["a1", "b1"]), "names host b1"),
+    ("another's name", lambda post: post.letter(A, "register_services", services=[{"host": "b1"}]), "names host b1"),
+    ("another's inventory", lambda post: post.letter(A, "report_hosts", reports=[{"host": "b1"}], nodes={}), "host b1"),
+    ("another's nodes", lambda post: post.letter(A, "report_hosts", reports=[], nodes={"b1": []}), "names host b1"),
+    ("another's alarm", lambda post: post.letter(A, "report_hosts", nodes={}, alarms={"b1": ""}), "names host b1"),
+    ("another's guests", lambda post: post.letter(A, "compare_instances", held={"b1": []}), "names host b1"),
+    (
+        "alternates are not its own",
+        lambda post: post.letter(A, "reschedule", "compute_task", host="a1", alternates=[{"host": "b1"}]),
+        "taken",
+    ),
+    ("another's move", lambda post: post.letter(A, "migration_done", "migration", host="b1"), "names host b1"),
+    ("an agent deletes", lambda post: post.letter(A, "terminate_instances", "compute_task"), "is not for key agent-a"),
+    ("an agent commands", lambda post: post.letter(A, "force_down", "operator", host="a1"), "is not for key agent-a"),
+    ("a person commands", lambda post: post.letter(CLIENT, "force_down", "operator", host="b1"), "taken"),
+    ("a person boots", lambda post: post.letter(CLIENT, "create", "compute_task", request={}), "taken"),
+    ("a person claims", lambda post: post.letter(CLIENT, "claim_instance", host="b1"), "is not for key people"),
+    ("a conductor", lambda post: post.letter(SERVICE, "build_instances", "compute_task", attempt=1), "taken"),
+    ("a key that nobody knows", lambda post: post.letter(NEW_A, hosts=["a1"]), "key agent-a-2, which is not known"),
+    ("a known key's name", lambda post: post.letter(f"agent-a host:a1 {'x' * 32}"), "with key agent-a is wrong"),
+]
+
+
+@pytest.mark.parametrize(("what", "letter", "expected"), LETTERS, ids=[case[0] for case in LETTERS])
+def test_what_a_conductor_takes(post: Post, what: str, letter: Callable[[Post], Any], expected: str) -> None:
+    """An agent speaks for its hosts, a person for nobody, a service for all."""
+    assert expected in post.said_to(letter(post))
+
+
+CHANGES: list[tuple[str, Callable[[dict[str, Any], dict[str, Any]], object]]] = [
+    ("an argument", lambda _context, message: message["args"].update(hosts=["a2"])),
+    ("one more", lambda _context, message: message["args"].update(more=1)),
+    ("the method", lambda _context, message: message.update(method="leave")),
+    ("the version", lambda _context, message: message.update(version="1.1")),
+    ("the project", lambda context, _message: context.update(project_id="p2")),
+    ("the time", lambda context, _message: context[signing.FIELD].update(at=2000.0)),
+    ("the key", lambda context, _message: context[signing.FIELD].update(key="agent-b")),
+    ("the signature's form", lambda context, _message: context[signing.FIELD].update(mac=None)),
+    ("the signature's place", lambda context, _message: context.update({signing.FIELD: [1]})),
+]
+
+
+@pytest.mark.parametrize(("what", "change"), CHANGES, ids=[case[0] for case in CHANGES])
+def test_what_was_changed_on_the_way_is_refused(post: Post, what: str, change: Callable[..., object]) -> None:
+    """Whatever it is that was signed; as it was, it is taken."""
+    letter = post.letter(A, hosts=["a1"])
+    changed = copy.deepcopy(letter)
+    change(*changed)
+    assert "taken" == post.said_to(letter)
+    assert "taken" != post.said_to(changed)
+
+
+AGES = [("at once", 0, "taken"), ("late", 299, "taken"), ("too late", 301, "301 s ago"), ("early", -301, "-301 s ago")]
+
+
+@pytest.mark.parametrize(("what", "age_s", "expected"), AGES, ids=[case[0] for case in AGES])
+def test_a_signature_is_not_good_for_ever(post: Post, what: str, age_s: float, expected: str) -> None:
+    """As long as a message may wait; and clocks may differ by as much."""
+    letter = post.letter(A, hosts=["a1"])
+    post.now += age_s
+    assert expected in post.said_to(letter)
+
+
+ORDERS = [
+    ("to its host", "compute.a1", "a1", "taken"),
+    ("to another host of the same key", "compute.a2", "a1", "is wrong"),
+]
+
+
+@pytest.mark.parametrize(("what", "to", "server", "expected"), ORDERS, ids=[case[0] for case in ORDERS])
+def test_an_agent_takes_orders_for_its_host(post: Post, what: str, to: str, server: str, expected: str) -> None:
+    """Signed with the key that it shares with conductors; one for another host is not for it."""
+    order = post.letter(A, "terminate_instance", to=to, instance_uuid="u")
+    assert expected in post.said_to(order, "compute", server, (A,))
+
+
+def test_a_host_without_a_key_gets_what_is_not_signed(post: Post) -> None:
+    """And refuses it, unless it is what anybody may ask."""
+    signer = signing.Signer(post.keys(SERVICE))
+    context = signer.seal(new_context(), signing.Letter("compute.b1", None, "1.0", "describe_host", {}), "b1")
+    answers = [
+        post.said_to((context.to_dict(), {"method": method, "args": {}}), "compute", "b1", (B,))
+        for method in ("describe_host", "terminate_instance")
+    ]
+    assert ["taken", "terminate_instance is not signed"] == answers
+
+
+def test_unsigned_messages_are_taken_while_keys_are_handed_out(post: Post) -> None:
+    """With required off; what is signed wrongly is refused even then."""
+    letter = post.letter(A, hosts=["a1"])
+    unsigned = ({}, letter[1])
+    assert "report_state is not signed" == post.said_to(unsigned)
+    post.conf.set_override("required", False, group="message_signing")
+    assert "taken" == post.said_to(unsigned)
+    assert "names host b1" in post.said_to(post.letter(A, hosts=["b1"]))
+
+
+def test_keys_are_changed_one_side_after_the_other(post: Post) -> None:
+    """Conductors learn the new one first, then the agent signs with it, then the old one goes."""
+    both = (SERVICE, A, NEW_A)
+    assert ["taken", "taken"] == [post.said_to(post.letter(each, hosts=["a1"]), keys=both) for each in (A, NEW_A)]
+    assert "not known" in post.said_to(post.letter(A, hosts=["a1"]), keys=(SERVICE, NEW_A))
+
+
+def test_a_changed_file_is_read_again(post: Post, tmp_path: pathlib.Path, caplog: Any) -> None:
+    """Soon; one that cannot be used is named once, and the keys stay."""
+    caplog.set_level("INFO")
+    keys = post.keys(A)
+    for text, stamp in ((f"{NEW_A}\n{A}", 1), ("nonsense", 2)):
+        (tmp_path / "keys").write_text(text)
+        os.utime(tmp_path / "keys", ns=(stamp, stamp))
+        for _look in range(3):
+            post.now += keyring.LOOK_EVERY_S
+            keys.keys()
+    assert ("agent-a-2", 2) == (keys.own().key_id, len(keys.keys()))
+    first, second = caplog.messages
+    assert "signed with key agent-a-2 now, and 2 keys are known" in first
+    assert "keys line 1: is not ID WHOSE SECRET" in second
+
+
+FILES = [
+    ("nothing", "# none\n", "has no key"),
+    ("too few words", "agent-a host:a1\n", "line 1: is not ID WHOSE SECRET"),
+    ("the same twice", f"{A}\n{A}", "line 2: key agent-a is there already"),
+    ("of nobody", f"x nobody {'x' * 32}", "nobody is none of service, client, host:NAME"),
+    ("of no host", f"x host: {'x' * 32}", "host: is none of"),
+    ("too short", "x service secret", "the secret is shorter than 32 characters"),
+]
+
+
+@pytest.mark.parametrize(("what", "text", "expected"), FILES, ids=[case[0] for case in FILES])
+def test_a_file_that_cannot_be_used(what: str, text: str, expected: str) -> None:
+    """The option, the file and the line are named; the secret is not."""
+    with pytest.raises(errors.ConfigError, match="Option \\[message_signing\\] keys_file: keys") as refused:
+        keyring.parse(text, "keys")
+    assert expected in refused.value.message
+    assert "x" * 32 not in refused.value.message
+
+
+def test_a_file_that_is_not_there() -> None:
+    """Named, with the system's reason."""
+    with pytest.raises(errors.ConfigError, match="/nowhere: No such file"):
+        keyring.Keyring("/nowhere")
