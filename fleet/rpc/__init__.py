@@ -3,4 +3,8 @@
 
 ``transport`` opens the connection; ``serializer`` carries the request context; ``local`` is the brokerless transport of
 the embedded trio.
+
+``versions`` says what this release speaks, ``pins`` how new a message may be while older ones run; ``receipt`` refuses what
+no endpoint should see, ``signing`` (with a ``keyring``) what is not of whom it says; ``permissions`` is what the broker lets
+each service do.
 """
