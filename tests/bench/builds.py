@@ -115,7 +115,7 @@ def _build(here: Site, tasks: ComputeTaskAPI, builds: int, size: int) -> None:
             with lock:
                 if next(turns, None) is None:
                     return
-            tasks.create(new_context(project_id="bench"), {"flavor": FLAVOR, "num_instances": size})
+            tasks.create(new_context(project_id="bench"), {"flavor": FLAVOR, "count": size})
 
     clients = [threading.Thread(target=ask) for _ in range(CLIENTS)]
     for client in clients:
