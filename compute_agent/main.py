@@ -12,6 +12,7 @@ from concurrent import futures
 
 import oslo_messaging
 from oslo_config import cfg
+from oslo_log import log as logging
 
 from compute_agent import conf as agent_conf
 from compute_agent import drivers, host_names, identity
@@ -38,6 +39,8 @@ from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, MigrationAPI, Schedu
 from fleet.rpc.pins import Pins
 from fleet.telemetry import probes
 
+LOG = logging.getLogger(__name__)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The daemon ``fleet-compute``."""
@@ -53,10 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (errors.ConfigError, errors.HostTaken, errors.NotTrusted) as wrong:
         raise SystemExit(f"{BINARY}: {wrong.message}") from None
 
-    def build(number: int) -> list[service.Server]:
+    def build(number: int) -> service.Process:
         transport = rpc_transport.get_transport(conf)
         through = {probes.BROKER: _through_broker(conf, transport, hosts[0])}
-        return [*servers(conf, transport), *probes.servers(conf, number, through)]
+        return probes.process(conf, number, through, lambda: servers(conf, transport))
 
     return service.launch(conf, BINARY, build, check=functools.partial(fleet_conf.check_files, argv, register))
 
@@ -68,7 +71,13 @@ def _through_broker(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport
 
 
 def require_free(conf: cfg.ConfigOpts, identities: identity.Identities, hosts: Sequence[str]) -> None:
-    """Wait for a conductor, and ask it whether this process may serve ``hosts``. :raises errors.HostTaken:"""
+    """Ask a conductor whether this process may serve ``hosts``. :raises errors.HostTaken:
+
+    Without a broker nobody can be asked: the answer to the registration will say it.
+    """
+    if not probes.broker_reachable(conf):
+        LOG.warning("The broker does not answer, starting without it")
+        return
     transport = rpc_transport.get_transport(conf)
     conductor, wanted = ConductorAPI(transport, conf), registrations(hosts, identities, service.new_incarnation())
     try:

@@ -119,18 +119,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         parse_aliases(conf.pci.alias)
         signing.keys_of(conf)
         with Database(conf).disposed() as database:
-            schema.check(database)
+            schema.check_if_there(database)
     except errors.FleetError as refusal:
         print(f"{BINARY}: {refusal.message}", file=sys.stderr)
         return 1
 
-    def build(number: int) -> list[service.Server]:
+    def build(number: int) -> service.Process:
         rpc_transport, database = transport.get_transport(conf), Database(conf)
         through = {
             probes.BROKER: probes.through_broker(conf, rpc_transport, TOPIC, conf.host),
             probes.DATABASE: probes.through_database(database),
         }
-        return [*build_servers(conf, rpc_transport, database), *probes.servers(conf, number, through)]
+        return probes.process(conf, number, through, lambda: build_servers(conf, rpc_transport, database))
 
     check = functools.partial(fleet_conf.check_files, argv, register)
     return service.launch(conf, BINARY, build, conf.conductor.workers, check)

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import itertools
+import os
 import threading
 import uuid
 from collections.abc import Callable, Sequence
@@ -11,7 +14,10 @@ from concurrent import futures
 from typing import Protocol
 
 import cotyledon
+import oslo_messaging
+import sqlalchemy as sa
 from oslo_config import cfg
+from oslo_db import exception as db_exception
 from oslo_log import log as logging
 from oslo_reports import guru_meditation_report
 from oslo_reports import opts as report_opts
@@ -23,6 +29,10 @@ LOG = logging.getLogger(__name__)
 
 #: Longer than stop_timeout by this, a process that cannot end by itself is killed.
 KILL_MARGIN_S = 5
+#: Between tries to begin to serve; the last again and again.
+_PAUSES_S = (1, 2, 4, 8, 15, 30)
+#: What the database and the broker raise when they are away, or not as they must be.
+_AWAY = (errors.FleetError, sa.exc.SQLAlchemyError, db_exception.DBError, oslo_messaging.MessagingException, OSError)
 #: Raises if the configuration files cannot be used.
 Check = Callable[[], object]
 
@@ -78,8 +88,22 @@ class Periodic:
             delay = self._interval_s
 
 
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """What one worker process runs: ``watching`` it at once, and what ``serving`` makes as soon as that is possible.
+
+    ``started`` is set when all of it runs.
+    """
+
+    watching: Sequence[Server]
+    serving: Callable[[], Sequence[Server]]
+    started: threading.Event = dataclasses.field(default_factory=threading.Event)
+
+
 class Worker(cotyledon.Service):
-    """One worker process: what ``build`` returns, made after the fork.
+    """One worker process, made after the fork.
+
+    A database or a broker that is away when the daemon starts is waited for; its health page says so meanwhile.
 
     :param build: given the number of this worker among those of the daemon, from 0
     :param check: raises if the configuration files cannot be used; called before they are read anew
@@ -88,7 +112,7 @@ class Worker(cotyledon.Service):
     name = "fleet"
 
     def __init__(
-        self, worker_id: int, conf: cfg.ConfigOpts, daemon: str, build: Callable[[int], Sequence[Server]], check: Check
+        self, worker_id: int, conf: cfg.ConfigOpts, daemon: str, build: Callable[[int], Process], check: Check
     ) -> None:
         super().__init__(worker_id)
         self._conf = conf
@@ -97,21 +121,45 @@ class Worker(cotyledon.Service):
         self._build = build
         self._check = check
         self._servers: list[Server] = []
+        self._stopping = threading.Event()
 
     def run(self) -> None:
         LOG.info("Starting %s", self._daemon)
-        self._servers = list(self._build(self._number))
-        for server in self._servers:
+        process = self._build(self._number)
+        self._start(process.watching)
+        threading.Thread(target=self._serve, args=(process,), name="start", daemon=True).start()
+
+    def _start(self, servers: Sequence[Server]) -> None:
+        for server in servers:
+            self._servers.append(server)
             server.start()
+
+    def _serve(self, process: Process) -> None:
+        """Until it is possible, with growing pauses."""
+        for pause_s in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
+            try:
+                self._start(process.serving())
+                break
+            except _AWAY as failure:
+                reason = (str(failure).strip() or type(failure).__name__).splitlines()[0]
+            except Exception:
+                LOG.exception("%s cannot start", self._daemon)
+                os._exit(1)
+            # Not while the failure is handled: oslo.log would tell it twice.
+            LOG.warning("%s cannot serve yet, next try in %s s: %s", self._daemon, pause_s, reason)
+            if self._stopping.wait(pause_s):
+                return
+        process.started.set()
         LOG.info("%s is ready", self._daemon)
 
     def terminate(self) -> None:
         LOG.info("Stopping %s", self._daemon)
-        for server in self._servers:
+        self._stopping.set()
+        for server in list(self._servers):
             server.stop()
         # Side by side: an idle executor takes up to a second to notice, each server's in turn.
         with futures.ThreadPoolExecutor(max(len(self._servers), 1)) as waiters:
-            list(waiters.map(lambda server: server.wait(), self._servers))
+            list(waiters.map(lambda server: server.wait(), list(self._servers)))
 
     def reload(self) -> None:
         """SIGHUP: options that are marked mutable take their new values; nothing is restarted."""
@@ -154,7 +202,7 @@ class _Version:
 def launch(
     conf: cfg.ConfigOpts,
     name: str,
-    build: Callable[[int], Sequence[Server]],
+    build: Callable[[int], Process],
     workers: int = 1,
     check: Check = lambda: None,
 ) -> int:

@@ -73,18 +73,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         loading.load_driver_class(conf)
         signing.keys_of(conf)
         with Database(conf).disposed() as database:
-            schema.check(database)
+            schema.check_if_there(database)
     except errors.FleetError as refusal:
         print(f"{BINARY}: {refusal.message}", file=sys.stderr)
         return 1
 
-    def build(number: int) -> list[service.Server]:
+    def build(number: int) -> service.Process:
         transport, database = get_transport(conf), Database(conf)
         through = {
             probes.BROKER: probes.through_broker(conf, transport, TOPIC, conf.host),
             probes.DATABASE: probes.through_database(database),
         }
-        return [*servers(conf, transport, database), *probes.servers(conf, number, through)]
+        return probes.process(conf, number, through, lambda: servers(conf, transport, database))
 
     check = functools.partial(fleet.conf.check_files, argv, register)
     return service.launch(conf, BINARY, build, conf.scheduler_workers, check)

@@ -153,8 +153,8 @@ class Database:
             max_pool_size=options.max_pool_size,
             max_overflow=options.max_overflow,
             pool_timeout=options.pool_timeout,
-            max_retries=options.max_retries,
-            retry_interval=options.retry_interval,
+            # A database that is away is no reason not to start: whoever needs it first waits for it.
+            max_retries=0,
             thread_checkin=False,
         )
         if engine.dialect.name == "sqlite":

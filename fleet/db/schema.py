@@ -9,9 +9,13 @@ from __future__ import annotations
 import pathlib
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
+from oslo_log import log as logging
 
 from fleet import errors
 from fleet.db.engine import Database
+
+LOG = logging.getLogger(__name__)
 
 #: A file for each revision, named as ``0001_what_it_does.py``.
 MIGRATIONS = pathlib.Path(__file__).parent / "migrations"
@@ -46,6 +50,19 @@ def check(database: Database) -> None:
         return
     advice = _UPGRADE if is_unknown(found) else _SYNC
     raise errors.SchemaMismatch(found=found or "no version", expected=expected, advice=advice)
+
+
+def check_if_there(database: Database) -> None:
+    """As :func:`check`; a database that is away is one line in the log: it is checked again before it is used.
+
+    :raises errors.SchemaMismatch:
+    """
+    try:
+        check(database)
+        return
+    except (sa.exc.SQLAlchemyError, db_exception.DBError) as away:
+        reason = (str(away).strip() or type(away).__name__).splitlines()[0]
+    LOG.warning("The database does not answer, starting without it: %s", reason)
 
 
 def is_unknown(revision: str | None) -> bool:

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import functools
+import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import oslo_messaging
 import sqlalchemy as sa
@@ -14,7 +15,7 @@ from oslo_config import cfg
 from fleet.context import new_context
 from fleet.db.engine import Database
 from fleet.rpc import broker, serializer
-from fleet.service import Server
+from fleet.service import Process, Server
 from fleet.telemetry.health import HealthServer
 from fleet.telemetry.watchdog import Probe, Watchdog
 
@@ -22,15 +23,28 @@ BROKER = "broker"
 DATABASE = "database"
 
 
-def servers(conf: cfg.ConfigOpts, number: int, probes: Mapping[str, Probe]) -> list[Server]:
-    """The watchdog of worker ``number``, and its health page if a port is configured."""
+def process(
+    conf: cfg.ConfigOpts, number: int, probes: Mapping[str, Probe], serving: Callable[[], Sequence[Server]]
+) -> Process:
+    """Worker ``number``: its watchdog, its health page if a port is configured, and what it serves."""
+    started = threading.Event()
+    return Process(_servers(conf, number, probes, started), serving, started)
+
+
+def _servers(
+    conf: cfg.ConfigOpts, number: int, probes: Mapping[str, Probe], started: threading.Event
+) -> Sequence[Server]:
+    # A daemon that still waits for its database has no queue to answer from: it is not stuck.
+    def broker_answers() -> bool:
+        return started.is_set() and broker_reachable(conf)
+
     options = conf.health
     watchdog = Watchdog(
         probes,
         options.round_trip_interval,
         options.round_trip_limit,
         options.stuck_limit,
-        reachable={BROKER: functools.partial(broker_reachable, conf)},
+        reachable={BROKER: broker_answers},
     )
     if not options.port:
         return [watchdog]

@@ -39,10 +39,11 @@ def main(argv: Sequence[str]) -> int:
     conf = fleet_conf.load_config(argv, prog="echo", register=[scheduler_conf.register_opts])
     answer = json.loads(pathlib.Path(os.environ[ANSWER]).read_text())
 
-    def build(number: int) -> list[service.Server]:
+    def build(number: int) -> service.Process:
         rpc_transport = transport.get_transport(conf)
         target = oslo_messaging.Target(topic=TOPIC, server=conf.host)
-        return [oslo_messaging.get_rpc_server(rpc_transport, target, [_Echo(answer)], executor="threading")]
+        server = oslo_messaging.get_rpc_server(rpc_transport, target, [_Echo(answer)], executor="threading")
+        return service.Process([], lambda: [server])
 
     return service.launch(conf, "echo", build, conf.scheduler_workers)
 

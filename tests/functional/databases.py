@@ -15,7 +15,6 @@ def open_database(url: str) -> Database:
     conf = cfg.ConfigOpts()
     options.set_defaults(conf, connection=url, max_pool_size=20)
     conf([])
-    conf.set_override("max_retries", 1, "database")
     conf.set_override("db_retry_interval", 0, "database")
     database = Database(conf)
     migration.sync(database)

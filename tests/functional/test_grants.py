@@ -57,7 +57,6 @@ def opened(url: sa.URL) -> Database:
     conf = cfg.ConfigOpts()
     options.set_defaults(conf, connection=url.render_as_string(hide_password=False))
     conf([])
-    conf.set_override("max_retries", 1, "database")
     conf.set_override("db_max_retries", 0, "database")
     return Database(conf)
 
