@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 from oslo_log import log as logging
 
-from fleet import errors, failpoints
+from fleet import errors, failpoints, memory
 from fleet.clock import Clock, utcnow
 from fleet.objects import Holding
 from fleet.telemetry import metrics
@@ -121,9 +121,11 @@ class HostManager:
                 self._cache.apply(since, news=False)
                 self._follow_liveness()
                 counts = self._cache.counts()
+        del everything, since
+        memory.give_back()
         for kind, count in counts.items():
             metrics.CACHE_SIZE.labels(kind).set(count)
-        LOG.debug("Compared with the whole database at generation %s: %s", since.generation, counts)
+        LOG.debug("Compared with the whole database at generation %s: %s", self._cache.generation, counts)
 
     def compare_host(self, host: str) -> None:
         """The same for one host; at most once in :data:`COMPARE_HOST_S`, as a sender that is wrong may say so often."""
@@ -216,7 +218,11 @@ class HostManager:
             self._read_at = begun_at
             self._follow_liveness()
         self._newest_applied = self._newest_ended = number
-        metrics.CACHE_GENERATION.set(changes.generation)
+        newest, full = changes.generation, changes.full
+        del changes
+        if full:  # of a large fleet, as large as what was made of it
+            memory.give_back()
+        metrics.CACHE_GENERATION.set(newest)
         metrics.CACHE_READ_AT.set(begun_at)
         if self._problem:
             LOG.info("The state of the hosts can be read again")
