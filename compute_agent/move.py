@@ -62,8 +62,7 @@ class Mover:
             if migration is None:
                 LOG.debug("There is no move here to go on with")
                 return
-            self._carry_on(context.about(instance_uuid=instance_uuid, attempt=migration.attempt,
-                                         host=self._host.name), migration)  # fmt: skip
+            self._carry_on(context, migration)
         except (errors.StaleBuild, errors.NotFound) as stale:
             LOG.info("Dropping this step of a move: %s", stale.message)
         except errors.StaleIncarnation as stale:
@@ -82,6 +81,12 @@ class Mover:
             if migration.actor != self._host.name:
                 break
             before = migration
+            context = context.about(
+                instance_uuid=migration.instance.uuid,
+                attempt=migration.attempt,
+                host=self._host.name,
+                migration=migration.uuid,
+            )
             migration = self._steps[migration.migration_type, migration.status](context, migration)
             if (migration.status, migration.attempt) == (before.status, before.attempt):
                 self._host.count(migration.instance.uuid, migration.instance, migration)

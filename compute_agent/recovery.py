@@ -105,7 +105,9 @@ def _tell_gone(context: RequestContext, host: Host, ledger: Ledger, uuid: str) -
 def _recover_move(context: RequestContext, host: Host, ledger: Ledger, migration: Migration, has_guest: bool) -> None:
     """What this host has to do for it, the conductor asks for again."""
     instance = migration.instance
-    about = context.about(instance_uuid=instance.uuid, attempt=migration.attempt, host=host.name)
+    about = context.about(
+        instance_uuid=instance.uuid, attempt=migration.attempt, host=host.name, migration=migration.uuid
+    )
     host.count(instance.uuid, instance, migration)
     if instance.task_state != states.DELETING or (has_guest and not _destroy(about, host, instance.uuid)):
         return

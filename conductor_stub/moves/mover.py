@@ -81,7 +81,7 @@ class Mover:
         move = self._database.write(
             requests.accept, uuid, row.uuid, kind, spec, self._limits, context.request_id, self._clock()
         )
-        context = context.about(instance_uuid=row.uuid, host=row.host)
+        context = context.about(instance_uuid=row.uuid, host=row.host, migration=uuid)
         LOG.info("Accepted a %s of instance %s", kind, row.name)
         self._placer.hand_out(context, uuid, move.record.attempt)
         return view(move.record)

@@ -64,7 +64,7 @@ class Placer:
         if move is None:
             LOG.debug("Nothing left to place of move %s at attempt %d", uuid, attempt)
             return
-        context = context.about(instance_uuid=move.instance.uuid, attempt=attempt)
+        context = context.about(instance_uuid=move.instance.uuid, attempt=attempt, migration=uuid)
         answer = self._ask(context, move)
         if isinstance(answer, _NOT_NOW):
             LOG.warning("The scheduler cannot answer now (%s); the move is tried again", type(answer).__name__)
@@ -131,7 +131,9 @@ class Placer:
         host = move_states.actor(record.migration_type, record.status, record.source_compute, record.dest_compute)
         if host is None:
             return
-        context = context.about(instance_uuid=record.instance_uuid, attempt=record.attempt, host=host)
+        context = context.about(
+            instance_uuid=record.instance_uuid, attempt=record.attempt, host=host, migration=record.uuid
+        )
         try:
             self._compute.advance_migration(context, host, record.instance_uuid)
         except oslo_messaging.MessageUndeliverable:

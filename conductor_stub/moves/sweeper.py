@@ -97,7 +97,5 @@ def _ask_again(
 
 def _context(record: sa.Row) -> RequestContext:
     """The request that asked for the move: its lines go on under its id."""
-    context = new_context()
-    if record.request_id:
-        context.request_id = record.request_id
-    return context.about(instance_uuid=record.instance_uuid, attempt=record.attempt)
+    context = new_context().under(record.request_id)
+    return context.about(instance_uuid=record.instance_uuid, attempt=record.attempt, migration=record.uuid)

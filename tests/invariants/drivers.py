@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import json
 import pathlib
 from collections.abc import Iterator
@@ -26,18 +27,54 @@ def guests(instances_path: pathlib.Path) -> dict[str, dict[str, dict]]:
     return found
 
 
-def spawns(instances_path: pathlib.Path) -> collections.Counter[tuple[str, int]]:
-    """How often each instance was spawned at each attempt, on whatever host."""
-    return collections.Counter(
-        (uuid, int(attempt)) for what, uuid, attempt in _journal(instances_path) if what == "spawn"
-    )
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """Of an instance's build, or of one of its moves."""
+
+    instance_uuid: str
+    number: int
+    migration: str | None = None
+
+    def __str__(self) -> str:
+        of = f" of migration {self.migration}" if self.migration else ""
+        return f"at attempt {self.number}{of}"
+
+
+@dataclasses.dataclass
+class _Spawns:
+    """``repeated``: those that did not find what the former had left destroyed."""
+
+    hosts: list[str] = dataclasses.field(default_factory=list)
+    repeated: int = 0
 
 
 def no_spawn_is_repeated(instances_path: pathlib.Path) -> Iterator[str]:
-    """I6, by the drivers' journals: at most one spawn per instance and attempt."""
-    for (uuid, attempt), times in spawns(instances_path).items():
-        if times > 1:
-            yield f"{uuid} was spawned {times} times at attempt {attempt}"
+    """I6, by the drivers' journals: at most one spawn for each attempt of a build, and of a move.
+
+    A move's host that was interrupted is asked for the same attempt again: it may spawn again, there, once it has
+    destroyed what it had spawned.
+    """
+    for attempt, found in _spawns(instances_path).items():
+        if found.repeated or len(set(found.hosts)) > 1:
+            where = ", ".join(found.hosts)
+            yield f"{attempt.instance_uuid} was spawned {len(found.hosts)} times {attempt}: on {where}"
+
+
+def _spawns(instances_path: pathlib.Path) -> dict[Attempt, _Spawns]:
+    found: dict[Attempt, _Spawns] = collections.defaultdict(_Spawns)
+    for host, lines in _journals(instances_path):
+        #: Since their last destroy here.
+        left: set[Attempt] = set()
+        for what, uuid, number, migration in lines:
+            if what == "destroy":
+                left = {each for each in left if each.instance_uuid != uuid}
+                continue
+            attempt = Attempt(uuid, int(number), None if migration == "-" else migration)
+            spawns = found[attempt]
+            spawns.repeated += attempt in left or bool(spawns.hosts and not attempt.migration)
+            spawns.hosts.append(host)
+            left.add(attempt)
+    return found
 
 
 def guests_fit(ledger: Ledger, instances_path: pathlib.Path) -> Iterator[str]:
@@ -54,9 +91,8 @@ def guests_fit(ledger: Ledger, instances_path: pathlib.Path) -> Iterator[str]:
                 yield f"{node['host']}: its guests have {used} of {guest}, there is room for {most:.0f}"
 
 
-def _journal(instances_path: pathlib.Path) -> Iterator[list[str]]:
+def _journals(instances_path: pathlib.Path) -> Iterator[tuple[str, list[list[str]]]]:
+    """Of each host, in order; a line that is being written is left out."""
     for path in sorted((instances_path / JOURNAL).glob("*")):
-        for line in path.read_text().splitlines():
-            parts = line.split()
-            if len(parts) == 3:
-                yield parts
+        lines = [line.split() for line in path.read_text().splitlines()]
+        yield path.name, [parts for parts in lines if len(parts) == 4]

@@ -21,7 +21,8 @@ class UnrulyDriver(FakeDriver):
     """``instances_path/unruly.json``: a list of ``host`` (pattern), ``do`` and ``seconds``; the first that fits counts.
 
     ``do``: ``fail``, ``abort`` (no other host may be tried), ``hang`` (for ``seconds``, then as always),
-    ``hang-destroy``. ``instances_path/journal/HOST`` has a line for each spawn and each destroy.
+    ``hang-destroy``. ``instances_path/journal/HOST`` has a line for each spawn that begins, and
+    each destroy that is over: what, instance, attempt, and the migration whose attempt it is, or ``-``.
     """
 
     def init_host(self, host: str) -> None:
@@ -32,7 +33,8 @@ class UnrulyDriver(FakeDriver):
         self._journal.parent.mkdir(parents=True, exist_ok=True)
 
     def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
-        self._note("spawn", instance.uuid, instance.attempt)
+        attempt = context.attempt if context.migration else instance.attempt
+        self._note("spawn", instance.uuid, attempt, context.migration)
         order = self._order()
         if order.get("do") == "hang":
             time.sleep(order["seconds"])
@@ -43,11 +45,11 @@ class UnrulyDriver(FakeDriver):
         super().spawn(context, instance, image_meta)
 
     def destroy(self, context: RequestContext, instance_uuid: str) -> None:
-        self._note("destroy", instance_uuid, 0)
         order = self._order()
         if order.get("do") == "hang-destroy":
             time.sleep(order["seconds"])
         super().destroy(context, instance_uuid)
+        self._note("destroy", instance_uuid, context.attempt, context.migration)
 
     def _order(self) -> dict[str, Any]:
         try:
@@ -56,10 +58,10 @@ class UnrulyDriver(FakeDriver):
             return {}
         return next((order for order in orders if fnmatch.fnmatchcase(self._name, order["host"])), {})
 
-    def _note(self, what: str, uuid: str, attempt: int) -> None:
+    def _note(self, what: str, uuid: str, attempt: int | None, migration: str | None) -> None:
         """One write of one line: the journal outlives a kill -9."""
         file = os.open(self._journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(file, f"{what} {uuid} {attempt}\n".encode())
+            os.write(file, f"{what} {uuid} {attempt or 0} {migration or '-'}\n".encode())
         finally:
             os.close(file)

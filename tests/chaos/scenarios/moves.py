@@ -102,14 +102,12 @@ def _loses_hosts(world: World) -> None:
 
 def _force_down(world: World, forced: bool) -> None:
     for host in _A_HOSTS:
-        done = world.trio.cli("service", "force-down", host, *([] if forced else ["--unset"]))
-        assert done.returncode == 0, done.stderr
+        world.trio.operator("force_down", host=host, forced=forced)
 
 
 _PREPARE: dict[str, Callable[[World], None]] = {"confirm": _resizes, "revert": _resizes, "evacuate": _loses_hosts}
 
 SCENARIOS = [
     Scenario(f"kill-in-move:{act}", functools.wraps(kill_in_move)(functools.partial(kill_in_move, act=act)))
-    # Not yet an evacuation, which spawns again what its build has spawned: I6 counts that as one attempt's second spawn.
-    for act in ("resize", "confirm", "revert")
+    for act in POINTS
 ]

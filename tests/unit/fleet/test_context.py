@@ -16,11 +16,11 @@ from fleet.rpc.serializer import ContextSerializer
 
 def test_a_context_survives_the_wire() -> None:
     """Request id, tenant and the build arrive as they were."""
-    sent = new_context(project_id="p", user_id="u").about(instance_uuid="i", attempt=2, host="h1")
+    sent = new_context(project_id="p", user_id="u").about(instance_uuid="i", attempt=2, host="h1", migration="m")
     serializer = ContextSerializer()
     received = serializer.deserialize_context(serializer.serialize_context(sent))
     assert received.to_dict() == sent.to_dict()
-    assert (received.instance_uuid, received.attempt, received.host) == ("i", 2, "h1")
+    assert (received.instance_uuid, received.attempt, received.host, received.migration) == ("i", 2, "h1", "m")
 
 
 @pytest.mark.parametrize("foreign", [{}, {"user": "x", "tenant": "y", "unknown": 1}, {"request_id": None}])
