@@ -112,7 +112,10 @@ class Builder:
         failure: Failure,
         alternates: Sequence[Place],
     ) -> None:
-        """An attempt failed: give its claim back and try the next alternate, or ask the scheduler, or give up."""
+        """An attempt failed: give its claim back and try the next alternate, or ask the scheduler, or give up.
+
+        ``context`` may be of an agent's start or comparison; the build goes on under its own request.
+        """
         context = context.about(instance_uuid=uuid, attempt=attempt, host=host)
         now = self._clock()
         following = self._database.write(
@@ -124,12 +127,12 @@ class Builder:
             failure,
             alternates,
             self._limits,
-            context.request_id,
             now,
         )
         if following is None:
             LOG.debug("A late word about a failed attempt: the build has moved on")
             return
+        context = context.under(following.row.request_id)
         if following.error is None:
             metrics.RETRIES.labels(failure.step, failure.code).inc()
         LOG.info("Attempt %d on host %s failed in step %s: %s", attempt, host, failure.step, failure.message)
@@ -140,10 +143,9 @@ class Builder:
     ) -> None:
         """The build cannot succeed anywhere: ERROR at once."""
         context = context.about(instance_uuid=uuid, attempt=attempt, host=host)
-        aborted = self._database.write(
-            transitions.abort_build, uuid, attempt, host, node, failure, context.request_id, self._clock()
-        )
-        if aborted:
+        aborted = self._database.write(transitions.abort_build, uuid, attempt, host, node, failure, self._clock())
+        if aborted is not None:
+            context.under(aborted.request_id)
             metrics.BUILDS_ENDED.labels(states.ERROR, failure.code).inc()
             LOG.warning("Build aborted in step %s: %s", failure.step, failure.message)
 

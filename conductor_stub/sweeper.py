@@ -124,9 +124,7 @@ class Sweeper:
 
     def _context(self, row: sa.Row) -> RequestContext:
         """The request that asked for the build: its lines go on under its id."""
-        context = new_context(project_id=row.project_id, user_id=row.user_id)
-        if row.request_id:
-            context.request_id = row.request_id
+        context = new_context(project_id=row.project_id, user_id=row.user_id).under(row.request_id)
         return context.about(instance_uuid=row.uuid, attempt=row.attempt, host=row.host)
 
 

@@ -95,10 +95,12 @@ def fail_attempt(
     failure: Failure,
     alternates: Sequence[Place],
     limits: Limits,
-    request_id: str | None,
     now: datetime.datetime,
 ) -> Next | None:
-    """Give the claim back and take the next alternate, or the scheduler, or ERROR; None when the build has moved on."""
+    """Give the claim back and take the next alternate, or the scheduler, or ERROR; None when the build has moved on.
+
+    Whoever has found the attempt to be over, what follows is done under the request of the build.
+    """
     row = instances.lock(tx, uuid)
     if not is_at(row, attempt, (states.PLACING, states.SPAWNING)) or row.host not in (None, host):
         return None
@@ -108,14 +110,14 @@ def fail_attempt(
         if failure.step == states.CLAIM_STEP and (host, node) in avoided.left_alone:
             return None
         if _is_untried(row, failure, vain, limits):
-            return _take_back(tx, row, host, node, failure, alternates, avoided, limits, request_id, now)
+            return _take_back(tx, row, host, node, failure, alternates, avoided, limits, now)
         if failure.step != states.CLAIM_STEP:
             return None  # the order has a twin that did come through
-    _record(tx, history.ATTEMPT, uuid, attempt, host, node, failure, request_id, now)
+    _record(tx, history.ATTEMPT, row, host, node, failure, now)
     tried = history.failed_attempts(tx, uuid)
     if attempt >= limits.max_attempts or not _may_retry(row, limits):
         error = _last_word(row, failure, tried, limits)
-        end_in_error(tx, row, error, host, request_id, now, failure.counts)
+        end_in_error(tx, row, error, host, row.request_id, now, failure.counts)
         return Next(row, attempt, error=error)
     places = _usable(tx, alternates, Avoidance.of(history.vain(tx, [uuid]), limits, now), limits, now)
     instances.leave_host(tx, row, {"attempt": attempt + 1, **_onward(row, places, limits, now)}, now, failure.counts)
@@ -130,17 +132,16 @@ def abort_build(
     host: str,
     node: str | None,
     failure: Failure,
-    request_id: str | None,
     now: datetime.datetime,
-) -> bool:
-    """End the build in ERROR without another attempt; whether it was still this host's to end."""
+) -> sa.Row | None:
+    """End the build in ERROR without another attempt: its row until now, if it was still this host's to end."""
     row = instances.lock(tx, uuid)
     if not is_at(row, attempt, (states.PLACING, states.SPAWNING)) or row.host not in (None, host):
-        return False
-    _record(tx, history.ATTEMPT, uuid, attempt, host, node, failure, request_id, now)
+        return None
+    _record(tx, history.ATTEMPT, row, host, node, failure, now)
     aborted = errors.BuildAbort(instance_uuid=uuid, reason=failure.message)
-    end_in_error(tx, row, aborted, host, request_id, now, failure.counts)
-    return True
+    end_in_error(tx, row, aborted, host, row.request_id, now, failure.counts)
+    return row
 
 
 def _is_untried(row: sa.Row, failure: Failure, vain: Sequence[sa.Row], limits: Limits) -> bool:
@@ -162,14 +163,13 @@ def _take_back(
     alternates: Sequence[Place],
     avoided: Avoidance,
     limits: Limits,
-    request_id: str | None,
     now: datetime.datetime,
 ) -> Next:
     """An order that its host has not tried: to the next alternate, or to the scheduler, at the same attempt.
 
     Whoever has no queue may be one of many: the scheduler is asked again only after a while, when it may know.
     """
-    _record(tx, history.HAND_BACK, row.uuid, row.attempt, host, node, failure, request_id, now)
+    _record(tx, history.HAND_BACK, row, host, node, failure, now)
     stopping = failure.step == states.QUEUE_STEP
     left = [place for place in alternates if (place.host, place.nodename) != (host, node)]
     places = () if stopping else _usable(tx, left, avoided, limits, now)
@@ -190,28 +190,26 @@ def _onward(row: sa.Row, places: Sequence[Place], limits: Limits, now: datetime.
 def _record(
     tx: Transaction,
     event: str,
-    uuid: str,
-    attempt: int,
+    row: sa.Row,
     host: str,
     node: str | None,
     failure: Failure,
-    request_id: str | None,
     now: datetime.datetime,
 ) -> None:
     """What ``history.vain`` lists later."""
     history.add_event(
         tx,
-        uuid,
+        row.uuid,
         event,
         now=now,
-        attempt=attempt,
+        attempt=row.attempt,
         host=host,
         node=node,
         result=failure.code,
         message=failure.message,
         step=failure.step,
         duration_s=failure.duration_s,
-        request_id=request_id,
+        request_id=row.request_id,
     )
 
 

@@ -10,9 +10,12 @@ import subprocess
 import sys
 
 import pytest
+from oslo_context import context as oslo_context
 
+from conductor_stub.transitions import Failure
 from fleet.db.engine import Database
-from tests.functional.conductor import Conductor
+from fleet.objects import Place
+from tests.functional.conductor import Conductor, context
 
 #: A daemon's way to its first line about a build. A process of its own: logging is set up once for all.
 _PROGRAM = """
@@ -65,3 +68,43 @@ def test_a_success_that_is_told_twice_is_said_once(database: Database, caplog: p
     reservation_id = conductor.operator.show_instance(uuid)["instance"]["reservation_id"]
     said = f"Instance is ACTIVE on node h1, 2.00 s after it was accepted in {reservation_id}: name web,"
     assert f"{said} flavor (inline), project tenant" == line
+
+
+_RESTART = Failure("agent-restart", "AgentRestarted", "cut off", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("alternates", "said"),
+    [
+        pytest.param([], "Attempt 1 on host h1 failed in step agent-restart", id="back to the scheduler"),
+        pytest.param(
+            [Place("h2", "h2", {})], "Attempt 1 on host h1 failed in step agent-restart", id="to an alternate"
+        ),
+        pytest.param(None, "Build aborted in step agent-restart", id="given up"),
+    ],
+)
+def test_a_build_goes_on_under_its_own_request(
+    database: Database, caplog: pytest.LogCaptureFixture, alternates: list[Place] | None, said: str
+) -> None:
+    """It is an agent's start or comparison, a request of its own, that hands back what it finds half done."""
+    conductor = Conductor(database)
+    for host in ("h1", "h2"):
+        conductor.add_host(host)
+    uuid = conductor.place("h1", name="web")
+    conductor.claim(uuid, "h1")
+    asked = conductor.operator.show_instance(uuid)["instance"]["request_id"]
+    under: list[str] = []
+
+    def note(record: logging.LogRecord) -> bool:
+        if said in record.getMessage():
+            under.append(oslo_context.get_current().request_id)
+        return True
+
+    with caplog.at_level(logging.INFO), caplog.filtering(note):
+        if alternates is None:
+            conductor.builder.abort(context(), uuid, 1, "h1", "h1", _RESTART)
+        else:
+            conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", _RESTART, alternates)
+    assert [asked] == under
+    assert [asked] * len(conductor.tasks.cast) == [each.request_id for each, *_build in conductor.tasks.cast]
+    assert asked == conductor.events(uuid)[-1]["request_id"]
