@@ -96,6 +96,8 @@ class Reporter:
             self._warn(silence)
             return
         self._heard()
+        # The alarm may not be ours, or be over: the next audit's report says how it is. (Older conductors tell of none.)
+        self._told.forget(answer.get("alarmed", ()))
         for name in answer["superseded"]:
             if name in self._hosts:
                 self._hosts[name].superseded(f"Host {name} is served by another process now.")

@@ -19,15 +19,15 @@ from typing import Any
 from fleet.clock import Clock
 from fleet.db import services
 from fleet.db.engine import Database
-from fleet.db.services import Beat
+from fleet.db.services import Beat, Heard
 
 
-class _Heard:
-    """A heartbeat and what became of it: hosts that another process serves now, or why it could not be written."""
+class _Waiting:
+    """A heartbeat and what became of it: its answer, or why it could not be written."""
 
     def __init__(self, beat: Beat) -> None:
         self.beat = beat
-        self.superseded: list[str] | None = None
+        self.answer: Heard | None = None
         self.failure: Exception | None = None
 
 
@@ -44,29 +44,29 @@ class Heartbeats:
         self._clock = clock
         self._lock = threading.Lock()
         self._turn = turn or threading.Lock()
-        self._waiting: list[_Heard] = []
+        self._waiting: list[_Waiting] = []
 
-    def note(self, beat: Beat) -> list[str]:
-        """The hosts of the beat that another process has registered since. :raises Exception: what the database raised"""
-        heard = _Heard(beat)
+    def note(self, beat: Beat) -> Heard:
+        """:raises Exception: what the database raised"""
+        mine = _Waiting(beat)
         with self._lock:
-            self._waiting.append(heard)
+            self._waiting.append(mine)
         with self._turn:
-            if heard.superseded is None and heard.failure is None:
+            if mine.answer is None and mine.failure is None:
                 self._write_all()
-        if heard.failure is not None:
-            raise heard.failure
-        assert heard.superseded is not None
-        return heard.superseded
+        if mine.failure is not None:
+            raise mine.failure
+        assert mine.answer is not None
+        return mine.answer
 
     def _write_all(self) -> None:
         with self._lock:
             together, self._waiting = self._waiting, []
         try:
-            answers = self._database.write(services.heartbeats, [heard.beat for heard in together], self._clock())
+            answers = self._database.write(services.heartbeats, [each.beat for each in together], self._clock())
         except Exception as failure:
-            for heard in together:
-                heard.failure = failure
+            for each in together:
+                each.failure = failure
             return
-        for heard, superseded in zip(together, answers, strict=True):
-            heard.superseded = superseded
+        for each, answer in zip(together, answers, strict=True):
+            each.answer = answer

@@ -103,7 +103,7 @@ def _heartbeat(conf: cfg.ConfigOpts, records: Records, pins: Pins) -> service.Pe
     spoken = versions.spoken(TOPIC)
 
     def beat() -> None:
-        if records.report_state(Beat(BINARY, [conf.host], **spoken)):
+        if records.report_state(Beat(BINARY, [conf.host], **spoken)).superseded:
             records.register_services([{"host": conf.host, "binary": BINARY, "topic": TOPIC, **process, **spoken}])
         pins.learn(records.lowest_versions())
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from typing import Any
 
@@ -63,8 +64,8 @@ class ConductorManager:
         rpc_version: fields.Token | None = None,
         release: fields.Token | None = None,
     ) -> dict[str, Any]:
-        superseded = self._records.report_state(Beat(binary, hosts, incarnation, rpc_version, release))
-        return {"superseded": superseded, "versions": dict(self._pins.lowest)}
+        heard = self._records.report_state(Beat(binary, hosts, incarnation, rpc_version, release))
+        return {**dataclasses.asdict(heard), "versions": dict(self._pins.lowest)}
 
     @endpoint
     def report_hosts(

@@ -18,7 +18,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import groups, history, hosts, instances, services
 from fleet.db.engine import Database, Transaction
-from fleet.db.services import Beat
+from fleet.db.services import Beat, Heard
 from fleet.objects import Claimed, HostReport, Instance
 from fleet.telemetry import metrics
 
@@ -68,8 +68,8 @@ class Records:
         for host in host_names:
             self._database.write(services.set_alarm, host, STOPPING, self._clock(), incarnation)
 
-    def report_state(self, beat: Beat) -> list[str]:
-        """Heartbeat; returns the hosts that another process serves now."""
+    def report_state(self, beat: Beat) -> Heard:
+        """Heartbeat."""
         return self._heartbeats.note(beat)
 
     def lowest_versions(self) -> dict[str, str]:

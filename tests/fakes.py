@@ -36,6 +36,8 @@ class FakeConductor:
         self.reports: dict[tuple[str, str], HostReport] = {}
         self.nodes: dict[str, list[str]] = {}
         self.alarms: dict[str, str] = {}
+        #: Hosts that a heartbeat is told have an alarm.
+        self.alarmed: list[str] = []
         self.refused_nodes: dict[str, str] = {}
         #: What ``reschedule`` and ``abort_build`` were told, by instance uuid.
         self.rescheduled: dict[str, dict[str, Any]] = {}
@@ -83,7 +85,7 @@ class FakeConductor:
     ) -> dict[str, Any]:
         def work() -> dict[str, Any]:
             superseded = [host for host in hosts if self.incarnations.get(host) != incarnation]
-            return {"superseded": superseded, "versions": {}}
+            return {"superseded": superseded, "alarmed": list(self.alarmed), "versions": {}}
 
         return self._serve("report_state", work)
 

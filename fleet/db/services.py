@@ -28,9 +28,9 @@ _FOUND = sa.select(SERVICES).where(
 )
 _LOCKED = _FOUND.with_for_update()
 _HOSTS = sa.bindparam("hosts", expanding=True)
-_HEARD = sa.select(SERVICES.c["id", "host", "binary", "incarnation", "rpc_version", "release"]).where(
-    SERVICES.c.host.in_(_HOSTS)
-)
+_HEARD = sa.select(
+    SERVICES.c["id", "host", "binary", "incarnation", "rpc_version", "release", "disabled_reason"]
+).where(SERVICES.c.host.in_(_HOSTS))
 _SEEN = (
     SERVICES.update()
     .where(SERVICES.c.id.in_(sa.bindparam("ids", expanding=True)))
@@ -131,8 +131,19 @@ class Beat:
         return {name: value for name, value in said.items() if value is not None and value != getattr(row, name)}
 
 
-def heartbeats(tx: Transaction, beats: Sequence[Beat], now: datetime.datetime) -> list[list[str]]:
-    """Note that these services live; returns, for each beat, its hosts that another process has registered since.
+@dataclasses.dataclass(frozen=True)
+class Heard:
+    """What a heartbeat is answered: of its hosts, those that another process has registered since, and those with an alarm.
+
+    An alarm (:func:`set_alarm`) may be over, or never have been the agent's: it is to report their inventories anew.
+    """
+
+    superseded: Sequence[str] = ()
+    alarmed: Sequence[str] = ()
+
+
+def heartbeats(tx: Transaction, beats: Sequence[Beat], now: datetime.datetime) -> list[Heard]:
+    """Note that these services live; returns the answer to each beat.
 
     A heartbeat is not a change: schedulers follow ``last_seen_up`` apart from the generation.
     """
@@ -140,22 +151,24 @@ def heartbeats(tx: Transaction, beats: Sequence[Beat], now: datetime.datetime) -
     for row in tx.execute(_HEARD, {"hosts": sorted({host for beat in beats for host in beat.hosts})}):
         by_host.setdefault(row.host, []).append(row)
     seen: set[int] = set()
-    superseded = []
+    answers = []
     for beat in beats:
-        lost = []
+        lost, alarmed = [], []
         for host in beat.hosts:
             row = next((row for row in by_host.get(host, ()) if beat.owns(row)), None)
             if row is None:
                 lost.append(host)
                 continue
             seen.add(row.id)
+            if (row.disabled_reason or "").startswith(AUTO):
+                alarmed.append(host)
             if news := beat.news(row):
                 tx.update(SERVICES, row.id, news)
-        superseded.append(lost)
+        answers.append(Heard(lost, alarmed))
     if seen:
         # In the order of the keys: two conductors that lock many rows must not meet head on.
         tx.execute(_SEEN, {"ids": sorted(seen), "now": now})
-    return superseded
+    return answers
 
 
 def incarnation_of(tx: Transaction, host: str) -> str | None:

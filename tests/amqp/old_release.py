@@ -42,7 +42,7 @@ def _forget_versions() -> None:
     from fleet.rpc.server import endpoint
 
     def report_state(self: Any, context: Any, binary: str, hosts: list[str], incarnation: str) -> dict[str, Any]:
-        return {"superseded": self._records.report_state(Beat(binary, hosts, incarnation))}
+        return {"superseded": list(self._records.report_state(Beat(binary, hosts, incarnation)).superseded)}
 
     ConductorManager.report_state = endpoint(report_state)  # type: ignore[method-assign]
 

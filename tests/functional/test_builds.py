@@ -291,7 +291,7 @@ def test_an_earlier_life_of_an_agent_cannot_claim(conductor: Conductor) -> None:
         conductor.claim(uuid, "h1")
 
     assert conductor.state(uuid) == ("building", "placing", 1, None)
-    assert conductor.records.report_state(Beat("fleet-compute", ["h1", "h2"], INCARNATION)) == ["h1"]
+    assert conductor.records.report_state(Beat("fleet-compute", ["h1", "h2"], INCARNATION)).superseded == ["h1"]
 
 
 def test_a_group_policy_is_held_at_the_claim(conductor: Conductor) -> None:
@@ -469,4 +469,4 @@ def test_daemons_that_share_a_record_keep_it_alive_together(database: Database) 
     """A heartbeat that names no incarnation is taken from any process; one for a host without a record is not."""
     conductor = Conductor(database)
     conductor.records.register_services([{"host": "c1", "binary": "fleet-conductor", "topic": "conductor"}])
-    assert conductor.records.report_state(Beat("fleet-conductor", ["c1", "c2"], "")) == ["c2"]
+    assert conductor.records.report_state(Beat("fleet-conductor", ["c1", "c2"], "")).superseded == ["c2"]

@@ -39,12 +39,12 @@ def test_who_may_take_a_host_over(conductor: Conductor, who: str, identity: str,
     second = {**first, "incarnation": "b", "identity": machines[identity], "pid": 8}
     if taken:
         conductor.records.register_services([{**second, "host": "h8"}, second])
-        assert ["h9"] == conductor.records.report_state(Beat("fleet-compute", ["h9"], "a"))
+        assert ["h9"] == conductor.records.report_state(Beat("fleet-compute", ["h9"], "a")).superseded
         return
     with pytest.raises(errors.HostTaken) as refused:
         conductor.records.register_services([{**second, "host": "h8"}, second])
     assert f"Host h9 is served by another agent: pid 7 on m1, identity {machines['one']}, since" in str(refused.value)
-    assert [] == conductor.records.report_state(Beat("fleet-compute", ["h9"], "a"))
+    assert [] == conductor.records.report_state(Beat("fleet-compute", ["h9"], "a")).superseded
     assert "h8" not in {service["host"] for service in conductor.operator.list_services()}
 
 
@@ -117,3 +117,13 @@ def test_the_ledger_tells_what_differs(conductor: Conductor) -> None:
 def seen(conductor: Conductor, host: str) -> tuple[str, str | None]:
     (service,) = [each for each in conductor.operator.list_services() if each["host"] == host]
     return service["status"], service["disabled_reason"]
+
+
+def test_a_heartbeat_is_told_of_an_alarm(conductor: Conductor) -> None:
+    """Until it is over: the agent is to say how its host is."""
+    beat = Beat("fleet-compute", ["h1"], INCARNATION)
+    assert () == tuple(conductor.records.report_state(beat).alarmed)
+    conductor.records.report_hosts([{"host": "h1", "node": "h1"}], {})
+    assert ["h1"] == list(conductor.records.report_state(beat).alarmed)
+    conductor.records.report_hosts([], {}, {"h1": ""})
+    assert [] == list(conductor.records.report_state(beat).alarmed)

@@ -70,6 +70,20 @@ def test_what_was_not_answered_or_was_refused_is_told_again():
     assert 3 == sent(stand)
 
 
+def test_a_host_with_an_alarm_is_told_of_anew():
+    """Somebody else's bad report may have raised it: it must not last until the inventory is due again."""
+    stand = builders.a_stand()
+    reporter = reporting(stand, Clock())
+    reporter.report()
+    stand.conductor.alarmed = [HOST]
+    reporter.heartbeat()
+    reporter.report()
+    stand.conductor.alarmed = []
+    reporter.heartbeat()
+    reporter.report()
+    assert 2 == sent(stand)
+
+
 def test_a_new_registration_tells_everything():
     """The record may be a new one."""
     stand = builders.a_stand()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conductor_stub.heartbeats import Heartbeats
-from fleet.db.services import Beat
+from fleet.db.services import Beat, Heard
 from tests import factories
 from tests.clock import FakeClock
 
@@ -27,13 +27,13 @@ class SlowDatabase:
         self.written: list[list[str]] = []
         self.failure: Exception | None = None
 
-    def write(self, work: Callable[..., Any], beats: Sequence[Beat], now: Any) -> list[list[str]]:
+    def write(self, work: Callable[..., Any], beats: Sequence[Beat], now: Any) -> list[Heard]:
         self.written.append(sorted(host for beat in beats for host in beat.hosts))
         self.begun.release()
         assert self.let_go.acquire(timeout=WAIT_S)
         if self.failure is not None:
             raise self.failure
-        return [[host for host in beat.hosts if host == "lost"] for beat in beats]
+        return [Heard([host for host in beat.hosts if host == "lost"]) for beat in beats]
 
 
 def waiting(heartbeats: Heartbeats) -> int:
@@ -62,7 +62,7 @@ def noted(database: SlowDatabase, hosts: Sequence[str]) -> list[futures.Future]:
 
 def test_those_that_wait_for_a_write_share_the_next(database):
     """Two transactions for any number of heartbeats; each has an answer of its own."""
-    answers = [each.result(WAIT_S) for each in noted(database, ["a", "b", "lost", "c"])]
+    answers = [each.result(WAIT_S).superseded for each in noted(database, ["a", "b", "lost", "c"])]
     assert [["a"], ["b", "c", "lost"]] == database.written
     assert [[], [], ["lost"], []] == answers
 
