@@ -44,7 +44,7 @@ class Worker:
         self._server.wait()
 
 
-class Work(clients._API):
+class Work(clients.API):
     topic = "work"
 
 

@@ -16,7 +16,7 @@ from oslo_serialization import jsonutils
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.rpc import pins, serializer
-from fleet.rpc.clients import _API, SchedulerAPI
+from fleet.rpc.clients import API, SchedulerAPI
 from fleet.rpc.pins import Pins
 from tests.simulation.world import Process, World
 
@@ -25,7 +25,7 @@ CALL_TIMEOUT_S = 10.0
 LATE_S = 240.0
 #: Too many to be told of.
 _QUIET = ("report_state", "report_hosts")
-API = TypeVar("API", bound=_API)
+API = TypeVar("API", bound=API)
 
 
 @dataclasses.dataclass

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One class per topic and namespace of ``docs/wire-contract.md``: the only callers of another service."""
+
+from fleet.rpc.clients.api import API, MANDATORY
+from fleet.rpc.clients.compute import ComputeAPI
+from fleet.rpc.clients.compute_task import ComputeTaskAPI
+from fleet.rpc.clients.conductor import HEARTBEAT_TIMEOUT_S, ConductorAPI
+from fleet.rpc.clients.migration import MigrationAPI
+from fleet.rpc.clients.operator import BaseAPI, OperatorAPI
+from fleet.rpc.clients.scheduler import SchedulerAPI
+
+__all__ = [
+    "API",
+    "BaseAPI",
+    "ComputeAPI",
+    "ComputeTaskAPI",
+    "ConductorAPI",
+    "HEARTBEAT_TIMEOUT_S",
+    "MANDATORY",
+    "MigrationAPI",
+    "OperatorAPI",
+    "SchedulerAPI",
+]

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every client does: sends a message in a version that the receiver reads, and counts what is not answered."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.rpc import serializer, signing, versions
+from fleet.rpc.pins import Pins
+from fleet.telemetry import metrics
+
+#: Fail at once when no queue takes the message (a host whose agent is gone).
+MANDATORY = oslo_messaging.TransportOptions(at_least_once=True)
+#: What a server of oslo.messaging answers to a message that is newer than it is; it has done nothing then.
+_UNSUPPORTED = "UnsupportedVersion"
+
+
+class API:
+    """``pins`` says how new a message may be; a message is sent in the version that brought what it needs."""
+
+    topic = ""
+    namespace: str | None = None
+    _signer: signing.Signer | None = None
+
+    def __init__(self, transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts, pins: Pins | None = None) -> None:
+        self._conf = conf
+        self._pins = pins or Pins(conf)
+        keys = signing.keys_of(conf)
+        self._signer = signing.Signer(keys) if keys else None
+        target = oslo_messaging.Target(exchange=self._exchange(conf), topic=self.topic, namespace=self.namespace)
+        self._client = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.ContextSerializer())
+
+    @staticmethod
+    def _exchange(conf: cfg.ConfigOpts) -> str | None:
+        """None is ``control_exchange``."""
+        return None
+
+    def _call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
+        return self._ask(context, Message(method, kwargs))
+
+    def _cast(self, context: RequestContext, method: str, **kwargs: Any) -> None:
+        self._send(context, Message(method, kwargs))
+
+    def _ask(self, context: RequestContext, message: Message, **options: Any) -> Any:
+        """A call, counted if it is not answered in time; asked again in an older version if it is refused for its own.
+
+        :param options: of the client's ``prepare``
+        :raises errors.VersionPinned: it cannot be said in a version that may be sent
+        """
+        while True:
+            version, arguments = self._in_version(message)
+            try:
+                return self._prepared(version, options).call(
+                    self._signed(context, message.method, version, arguments, options), message.method, **arguments
+                )
+            except oslo_messaging.MessagingTimeout:
+                metrics.RPC_TIMEOUTS.labels(message.method).inc()
+                raise
+            except oslo_messaging.RemoteError as failed:
+                if failed.exc_type != _UNSUPPORTED:
+                    raise
+                refusal = failed
+            # Not while it is handled: oslo.log would show it with its traceback.
+            if not self._pins.refused(self.topic, message.method, version):
+                raise refusal
+
+    def _send(self, context: RequestContext, message: Message, **options: Any) -> None:
+        """A cast. :raises errors.VersionPinned:"""
+        version, arguments = self._in_version(message)
+        signed = self._signed(context, message.method, version, arguments, options)
+        self._prepared(version, options).cast(signed, message.method, **arguments)
+
+    def _signed(
+        self, context: RequestContext, method: str, version: str, arguments: dict[str, Any], options: dict[str, Any]
+    ) -> Any:
+        if self._signer is None:
+            return context
+        server = options.get("server")
+        to = f"{self.topic}.{server}" if server else self.topic
+        letter = signing.Letter(to, self.namespace, version, method, arguments)
+        return self._signer.seal(context, letter, host=server)
+
+    def _prepared(self, version: str, options: dict[str, Any]) -> Any:
+        return self._client.prepare(version=version, version_cap=self._pins.cap(self.topic), **options)
+
+    def _in_version(self, message: Message) -> tuple[str, dict[str, Any]]:
+        """The version in which ``message`` is sent, and its arguments: without those that are too new."""
+        needed = message.version or versions.OLDEST[self.topic]
+        if not self._can_send(needed):
+            cap, pin = self._pins.cap(self.topic), self._pins.pin(self.topic)
+            raise errors.VersionPinned(topic=self.topic, method=message.method, needs=needed, cap=cap, pin=pin)
+        if message.newer and self._can_send(message.newer_version):
+            return message.newer_version, {**message.arguments, **message.newer}
+        return needed, dict(message.arguments)
+
+    def _can_send(self, version: str) -> bool:
+        return self._client.prepare(version_cap=self._pins.cap(self.topic)).can_send_version(version)
+
+
+@dataclasses.dataclass(frozen=True)
+class Message:
+    """``version``: the one that brought the method, if it was not there from the first; ``newer``: the arguments that
+    ``newer_version`` has brought, left out where it cannot be sent."""
+
+    method: str
+    arguments: Mapping[str, Any]
+    version: str = ""
+    newer: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    newer_version: str = ""

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users, and conductors among themselves, ask of conductors: builds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.context import RequestContext
+from fleet.rpc.clients.api import API, Message
+
+
+class ComputeTaskAPI(API):
+    """Starts, moves on and ends builds."""
+
+    topic = "conductor"
+    namespace = "compute_task"
+
+    def create(
+        self, context: RequestContext, request: dict[str, Any], client_token: str | None = None
+    ) -> dict[str, Any]:
+        """:param client_token: with it, the request may be repeated when no answer comes
+
+        :raises errors.VersionPinned: there may be a conductor that knows of no tokens
+        """
+        if client_token is None:
+            return self._call(context, "create", request=request)
+        said = {"request": request, "client_token": client_token}
+        return self._ask(context, Message("create", said, version="1.2"))
+
+    def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
+        self._cast(context, "build_instances", instance_uuids=instance_uuids, attempt=attempt)
+
+    def reschedule(
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        node: str,
+        failure: dict[str, Any],
+        alternates: list[dict[str, Any]],
+    ) -> None:
+        self._call(
+            context,
+            "reschedule",
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            host=host,
+            node=node,
+            failure=failure,
+            alternates=alternates,
+        )
+
+    def abort_build(
+        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, node: str, failure: dict[str, Any]
+    ) -> None:
+        self._call(
+            context,
+            "abort_build",
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            host=host,
+            node=node,
+            failure=failure,
+        )
+
+    def terminate_instances(self, context: RequestContext, instance_uuids: list[str]) -> None:
+        self._call(context, "terminate_instances", instance_uuids=instance_uuids)

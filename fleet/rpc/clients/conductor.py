@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What agents and schedulers ask of conductors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oslo_messaging
+
+from fleet.context import RequestContext
+from fleet.rpc.clients.api import API, MANDATORY, Message
+
+LEAVE_TIMEOUT_S = 3
+#: A conductor that lives needs so long to answer a heartbeat when it has much to do.
+HEARTBEAT_TIMEOUT_S = 2
+
+
+class ConductorAPI(API):
+    """The ledger, as agents (and the scheduler's own service record) reach it."""
+
+    topic = "conductor"
+
+    def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """A conductor that has no queue yet is a timeout at once: daemons are started together, in any order."""
+        return self._sure_call(context, Message("register_services", {"services": services}))
+
+    def require_free(self, context: RequestContext, services: list[dict[str, Any]]) -> None:
+        """:raises errors.HostTaken: one of these hosts is another agent's"""
+        self._sure_call(context, Message("require_free", {"services": services}))
+
+    def leave(
+        self, context: RequestContext, binary: str, hosts: list[str], incarnation: str, idle: bool = True
+    ) -> None:
+        """Said by a process that stops, which has no time to wait for long. :param idle: whether it ends now
+
+        An older conductor would take it for gone although it is not idle, and is not told before it is.
+        """
+        if not idle and not self._can_send("1.1"):
+            return
+        said = {"binary": binary, "hosts": hosts, "incarnation": incarnation}
+        message = Message("leave", said, newer={"idle": idle}, newer_version="1.1")
+        self._sure_call(context, message, LEAVE_TIMEOUT_S)
+
+    def _sure_call(self, context: RequestContext, message: Message, timeout_s: int | None = None) -> Any:
+        try:
+            timeout_s = timeout_s or self._conf.rpc_response_timeout
+            return self._ask(context, message, transport_options=MANDATORY, timeout=timeout_s)
+        except oslo_messaging.MessageUndeliverable:
+            raise oslo_messaging.MessagingTimeout("No conductor has a queue") from None
+
+    def report_state(
+        self,
+        context: RequestContext,
+        binary: str,
+        hosts: list[str],
+        incarnation: str,
+        rpc_version: str | None = None,
+        release: str | None = None,
+    ) -> dict[str, Any]:
+        """Waits no longer than until the next one is due: who waits for a dead conductor's answer falls silent itself.
+
+        What is learnt of other services' versions is taken in.
+        """
+        due_s = max(self._conf.report_interval, HEARTBEAT_TIMEOUT_S)
+        said = {"binary": binary, "hosts": hosts, "incarnation": incarnation}
+        spoken = {"rpc_version": rpc_version, "release": release}
+        beat = Message("report_state", said, newer=spoken, newer_version="1.1")
+        answer = self._ask(context, beat, timeout=min(due_s, self._conf.rpc_response_timeout))
+        self._pins.learn(answer.get("versions"))
+        return answer
+
+    def report_hosts(
+        self,
+        context: RequestContext,
+        reports: list[dict[str, Any]],
+        nodes: dict[str, list[str]],
+        alarms: dict[str, str],
+    ) -> list[dict[str, Any]]:
+        said = {"reports": reports, "nodes": nodes}
+        return self._ask(context, Message("report_hosts", said, newer={"alarms": alarms}, newer_version="1.1"))
+
+    def get_host_instances(
+        self, context: RequestContext, host: str, uuids: list[str] | None = None
+    ) -> list[dict[str, Any]]:
+        return self._call(context, "get_host_instances", host=host, uuids=uuids)
+
+    def compare_instances(self, context: RequestContext, held: dict[str, list[str]]) -> dict[str, list[str]]:
+        return self._call(context, "compare_instances", held=held)
+
+    def claim_instance(
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        node: str,
+        incarnation: str,
+        claim: dict[str, Any],
+    ) -> dict[str, Any]:
+        return self._call(
+            context,
+            "claim_instance",
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            host=host,
+            node=node,
+            incarnation=incarnation,
+            claim=claim,
+        )
+
+    def finish_build(
+        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, power_state: int
+    ) -> dict[str, Any]:
+        return self._call(
+            context,
+            "finish_build",
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            host=host,
+            power_state=power_state,
+        )
+
+    def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
+        self._call(context, "instance_destroyed", instance_uuid=instance_uuid, host=host)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What agents, and conductors among themselves, ask of conductors: moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.context import RequestContext
+from fleet.rpc.clients.api import API
+
+
+class MigrationAPI(API):
+    """Moves, as conductors and agents tell each other of them."""
+
+    topic = "conductor"
+    namespace = "migration"
+
+    def place_migration(self, context: RequestContext, migration_uuid: str, attempt: int) -> None:
+        self._cast(context, "place_migration", migration_uuid=migration_uuid, attempt=attempt)
+
+    def get_host_migrations(
+        self, context: RequestContext, host: str, instance_uuids: list[str] | None = None
+    ) -> list[dict[str, Any]]:
+        return self._call(context, "get_host_migrations", host=host, instance_uuids=instance_uuids)
+
+    def claim_migration(
+        self,
+        context: RequestContext,
+        migration_uuid: str,
+        attempt: int,
+        host: str,
+        node: str,
+        incarnation: str,
+        claim: dict[str, Any],
+    ) -> dict[str, Any]:
+        return self._call(
+            context,
+            "claim_migration",
+            migration_uuid=migration_uuid,
+            attempt=attempt,
+            host=host,
+            node=node,
+            incarnation=incarnation,
+            claim=claim,
+        )
+
+    def migration_done(
+        self, context: RequestContext, migration_uuid: str, attempt: int, host: str, status: str
+    ) -> dict[str, Any]:
+        arguments = {"migration_uuid": migration_uuid, "attempt": attempt, "host": host, "status": status}
+        return self._call(context, "migration_done", **arguments)
+
+    def migration_failed(
+        self,
+        context: RequestContext,
+        migration_uuid: str,
+        attempt: int,
+        host: str,
+        status: str,
+        failure: dict[str, Any],
+    ) -> dict[str, Any]:
+        arguments = {"migration_uuid": migration_uuid, "attempt": attempt, "host": host, "status": status}
+        return self._call(context, "migration_failed", failure=failure, **arguments)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator asks: the records, and whether anybody is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+
+from fleet.context import RequestContext
+from fleet.rpc.clients.api import API
+
+
+class OperatorAPI(API):
+    """Everything that the ``fleet`` command shows and sets; see the contract for methods and arguments."""
+
+    topic = "conductor"
+    namespace = "operator"
+
+    def call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
+        return self._call(context, method, **kwargs)
+
+
+class BaseAPI(API):
+    """Whether anybody serves a topic. Its version is the same in all of them, and no pin's matter."""
+
+    namespace = "baseapi"
+
+    def __init__(self, transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts, topic: str) -> None:
+        self.topic = topic
+        super().__init__(transport, conf)
+
+    def ping(self, context: RequestContext, arg: object) -> dict[str, Any]:
+        return self._client.prepare(version="1.1").call(context, "ping", arg=arg)

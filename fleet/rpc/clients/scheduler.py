@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks schedulers for placement, and tells them what they cannot read yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.clock import Clock, seconds, utcnow
+from fleet.context import RequestContext
+from fleet.rpc.clients.api import API, Message
+
+
+class SchedulerAPI(API):
+    """Asks for placement. Several schedulers may serve the topic; any of them answers."""
+
+    topic = "scheduler"
+    clock: Clock = staticmethod(utcnow)
+
+    def select_destinations(
+        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """:raises errors.NoValidHost: and oslo_messaging.MessagingTimeout, whose outcome is unknown"""
+        # Somebody who has begun says so every now and then, and is waited for; a message that waits in a queue is not.
+        begin_by = self.clock() + seconds(self._conf.rpc_response_timeout)
+        spec = {**request_spec, "begin_by": f"{begin_by.isoformat()}Z"}
+        asked = {"request_spec": spec, "filter_properties": filter_properties}
+        waits = {"timeout": self._conf.long_rpc_timeout, "call_monitor_timeout": self._conf.rpc_response_timeout}
+        return self._ask(context, Message("select_destinations", asked), **waits)
+
+    def explain(
+        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any], best: int = 10
+    ) -> dict[str, Any]:
+        """What ``select_destinations`` would do and why; nothing is booked. The answer: ``docs/explain.md``."""
+        asked = {"request_spec": request_spec, "filter_properties": filter_properties, "best": best}
+        return self._ask(context, Message("explain", asked, version="4.2"))
+
+    def capacity(
+        self,
+        context: RequestContext,
+        request_spec: dict[str, Any],
+        filter_properties: dict[str, Any],
+        group_by: str | None = None,
+    ) -> dict[str, Any]:
+        """How many more instances of the request's flavor would fit; ``group_by``: ``zone``, ``aggregate`` or None."""
+        asked = {"request_spec": request_spec, "filter_properties": filter_properties, "group_by": group_by}
+        return self._ask(context, Message("capacity", asked, version="4.2"))
+
+    # Hints to all schedulers. One of an older release goes by the change feed alone.
+
+    def update_aggregates(self, context: RequestContext, aggregates: list[dict[str, Any]]) -> None:
+        self._tell(context, "update_aggregates", {"aggregates": aggregates})
+
+    def delete_aggregate(self, context: RequestContext, aggregate: dict[str, Any]) -> None:
+        self._tell(context, "delete_aggregate", {"aggregate": aggregate})
+
+    # Said by who has a build to go on with: never tried again.
+
+    def update_instance_info(
+        self, context: RequestContext, host_name: str, instance_info: list[dict[str, Any]]
+    ) -> None:
+        said = {"host_name": host_name, "instance_info": instance_info}
+        self._tell(context, "update_instance_info", said, retry=0)
+
+    def delete_instance_info(self, context: RequestContext, host_name: str, instance_uuid: str) -> None:
+        said = {"host_name": host_name, "instance_uuid": instance_uuid}
+        self._tell(context, "delete_instance_info", said, retry=0)
+
+    def sync_instance_info(self, context: RequestContext, host_name: str, instance_uuids: list[str]) -> None:
+        said = {"host_name": host_name, "instance_uuids": instance_uuids}
+        self._tell(context, "sync_instance_info", said, retry=0)
+
+    def _tell(self, context: RequestContext, method: str, said: dict[str, Any], **options: Any) -> None:
+        if self._can_send("4.1"):
+            self._send(context, Message(method, said, version="4.1"), fanout=True, **options)
