@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 at every point of a resize, its confirmation, its revert, and an evacuation: one process after the other."""
+"""kill -9 at every point of resizes and evacuations, those that go wrong among them: one process after the other."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import functools
 import random
 from collections.abc import Callable, Sequence
 from concurrent import futures
+from typing import Any
 
-from fleet import errors
+from fleet import errors, move_states
 from fleet.failpoint_names import AFTER_COMMIT, BEFORE_COMMIT
 from tests.chaos.run import Scenario
+from tests.chaos.scenarios.kills import TOO_LARGE
 from tests.chaos.world import HOSTS, NO_ANSWER, World
 
 MOVED = 6
@@ -20,11 +22,20 @@ _A_HOSTS = [host for host in HOSTS if host.startswith("a")]
 _TO_A_PLACE = ("move_accept", "move_take", "move_route", "move_claim", "move_advance")
 _PARTS = ("agent.move.before", "agent.move.after")
 _CLAIM = ("agent.move_claim.before", "agent.move_claim.after")
-_ORDERS = {
-    "resize": "resize_instance",
-    "confirm": "confirm_resize",
-    "revert": "revert_resize",
-    "evacuate": "evacuate_instance",
+_RESIZE = ("resize_instance", {"flavor": LARGER})
+_ORDERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "resize": _RESIZE,
+    "confirm": ("confirm_resize", {}),
+    "revert": ("revert_resize", {}),
+    "evacuate": ("evacuate_instance", {}),
+    "fail": _RESIZE,
+    "refuse": ("resize_instance", {"flavor": TOO_LARGE}),
+    "overdue": _RESIZE,
+}
+#: What must go wrong, so that a move gets there.
+_TROUBLE: dict[str, dict[str, Any]] = {
+    "fail": {"agent.move.before": {"action": "raise"}},
+    "overdue": {"agent.move.before": {"action": "delay", "seconds": 3}},
 }
 
 
@@ -37,6 +48,9 @@ POINTS = {
     "confirm": _points(("move_confirm", "move_advance"), *_PARTS),
     "revert": _points(("move_revert", "move_advance"), *_PARTS),
     "evacuate": _points(_TO_A_PLACE, *_CLAIM, *_PARTS),
+    "fail": _points(["move_fail"]),
+    "refuse": _points(["move_refuse"]),
+    "overdue": _points(["move_overdue"]),
 }
 
 
@@ -44,7 +58,8 @@ def kill_in_move(world: World, chance: random.Random, act: str) -> None:
     """A process dies at each point of the moves of six instances; every move ends, or is as if it had not been asked for."""
     _PREPARE.get(act, _boots)(world)
     # Which of the six meets a death is left to chance.
-    world.arm({point: {"action": "exit", "times": 1, "skip": chance.randrange(2)} for point in POINTS[act]})
+    deaths = {point: {"action": "exit", "times": 1, "skip": chance.randrange(2)} for point in POINTS[act]}
+    world.arm({**deaths, **_TROUBLE.get(act, {})})
     with contextlib.suppress(AssertionError):
         world.until(lambda: _asked(world, act) or _all_fired(world, act), timeout_s=30)
     unmet = [point for point in POINTS[act] if not world.fired(point)]
@@ -64,19 +79,31 @@ def _asked(world: World, act: str) -> bool:
     waiting = [row["uuid"] for row in world.builds() if row["task_state"] is None and _may(row, act)]
     with futures.ThreadPoolExecutor(MOVED) as pool:
         list(pool.map(functools.partial(_ask, world, act), waiting))
+    if act == "overdue":
+        _bring_forward(world)
     return False
+
+
+def _bring_forward(world: World) -> None:
+    """The deadlines of moves under way, rather than wait for them."""
+    statuses = ", ".join(f"'{each}'" for each in move_states.UNDER_WAY)
+    world.sql(
+        "UPDATE migrations SET deadline = created_at, step_deadline = created_at"
+        f" WHERE status IN ({statuses}) AND instance_uuid IN (SELECT uuid FROM instances WHERE name LIKE :name)",
+        name=f"{world.name}%",
+    )
 
 
 def _may(row: dict, act: str) -> bool:
     if act == "evacuate":
         return row["vm_state"] == "active" and row["host"] in _A_HOSTS
-    return row["vm_state"] == ("active" if act == "resize" else "resized")
+    return row["vm_state"] == ("resized" if act in ("confirm", "revert") else "active")
 
 
 def _ask(world: World, act: str, uuid: str) -> None:
-    arguments = {"flavor": LARGER} if act == "resize" else {}
+    method, arguments = _ORDERS[act]
     with contextlib.suppress(*NO_ANSWER, errors.FleetError):
-        world.trio.operator(_ORDERS[act], name=uuid, **arguments)
+        world.trio.operator(method, name=uuid, **arguments)
 
 
 def _boots(world: World) -> None:
