@@ -145,7 +145,7 @@ def build_agents(
         host = Host(name, driver, policy, incarnation, superseded)
         lanes = Lanes(executor, conf.max_concurrent_builds)
         builder = Builder(host, ledger, notifications)
-        manager = ComputeManager(host, ledger, builder, Mover(host, moves), lanes)
+        manager = ComputeManager(host, ledger, builder, Mover(host, moves, notifications), lanes)
         return ServedHost(host, server.get_server(host_transport, TOPIC, name, [manager], exchange), lanes)
 
     served = [serve(name, driver) for name, driver in load_drivers(conf, hosts).items()]

@@ -18,6 +18,7 @@ from compute_agent.drivers.base import SpawnFailed
 from compute_agent.host import Host
 from compute_agent.ledger import Unanswered
 from compute_agent.move_ledger import MoveLedger
+from compute_agent.notifications import END, ERROR, START, Notifications
 from compute_agent.resource_tracker import ResourceTracker
 from fleet import errors, failpoints, move_states, states
 from fleet.context import RequestContext
@@ -36,11 +37,13 @@ class Mover:
         self,
         host: Host,
         ledger: MoveLedger,
+        notifications: Notifications,
         clock: Callable[[], float] = time.monotonic,
         within: deadline.Within = deadline.within,
     ) -> None:
         self._host = host
         self._ledger = ledger
+        self._notifications = notifications
         self._clock = clock
         self._within = within
         self._steps: dict[tuple[str, str], Callable[[RequestContext, Migration], Migration]] = {
@@ -87,6 +90,7 @@ class Mover:
                 host=self._host.name,
                 migration=migration.uuid,
             )
+            self._tell(context, START, migration, migration.instance)
             migration = self._steps[migration.migration_type, migration.status](context, migration)
             if (migration.status, migration.attempt) == (before.status, before.attempt):
                 self._host.count(migration.instance.uuid, migration.instance, migration)
@@ -126,6 +130,7 @@ class Mover:
             LOG.info("Move claim refused: %s", refusal.message)
             return self._failed(context, migration, "claim", refusal, started)
         LOG.info("Move claim successful on node %s: %s", tracker.node, claim.resources)
+        self._tell(context, END, migration, claimed.instance)
         return claimed
 
     def _hold(self, tracker: ResourceTracker, migration: Migration) -> claims.Claim:
@@ -219,7 +224,9 @@ class Mover:
         failpoints.hit("agent.move.after")
         LOG.info("Step %s of a %s is done after %.2f s", step, migration.migration_type, self._clock() - started)
         self._let_go(migration)
-        return self._ledger.done(context, migration, self._host.name)
+        following = self._ledger.done(context, migration, self._host.name)
+        self._tell(context, END, migration, following.instance)
+        return following
 
     def _let_go(self, migration: Migration) -> None:
         """Before the ledger does: it must not sell room that this host still holds."""
@@ -233,7 +240,18 @@ class Mover:
     ) -> Migration:
         failure = failure_record(step, cause, self._clock() - started)
         LOG.warning("Step %s of a %s failed: %s", step, migration.migration_type, failure["message"])
+        self._tell(context, ERROR, migration, migration.instance, cause)
         return self._ledger.failed(context, migration, self._host.name, failure)
+
+    def _tell(
+        self,
+        context: RequestContext,
+        suffix: str,
+        migration: Migration,
+        instance: Instance,
+        cause: Exception | None = None,
+    ) -> None:
+        self._notifications.move(context, suffix, self._host.name, migration, instance, cause)
 
     def _destroy(self, context: RequestContext, instance_uuid: str) -> None:
         """What cannot be destroyed is found by the next comparison with the ledger, and until then counted as an orphan."""

@@ -1,21 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications ``compute.instance.create.*`` and ``compute.metrics.update``: nova's events, with nova's payload."""
+"""Notifications ``compute.instance.*`` of builds and moves, and ``compute.metrics.update``: nova's, with nova's payload."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
 
-from fleet import errors, states
+from fleet import errors, move_states, states
 from fleet.context import RequestContext
-from fleet.objects import Flavor, HostReport, Instance
+from fleet.objects import Flavor, HostReport, Instance, Migration
 
 LOG = logging.getLogger(__name__)
 
 MESSAGE_LENGTH = 255
+
+START, END, ERROR = "start", "end", "error"
+
+
+def _all_of(event: str) -> dict[str, str]:
+    return {suffix: f"{event}.{suffix}" for suffix in (START, END, ERROR)}
+
+
+#: What is told of a host's step of a move. A revert begins on one host and ends on the other.
+_STEPS: Mapping[tuple[str, str], Mapping[str, str]] = {
+    (move_states.RESIZE, move_states.PREPARING): {**_all_of("resize.prep"), ERROR: "resize.error"},
+    (move_states.RESIZE, move_states.PRE_MIGRATING): _all_of("resize"),
+    (move_states.RESIZE, move_states.POST_MIGRATING): _all_of("finish_resize"),
+    (move_states.RESIZE, move_states.CONFIRMING): _all_of("resize.confirm"),
+    (move_states.RESIZE, move_states.REVERTING): {START: "resize.revert.start", ERROR: "resize.revert.error"},
+    (move_states.RESIZE, move_states.RESUMING): {END: "resize.revert.end", ERROR: "resize.revert.error"},
+    (move_states.EVACUATION, move_states.PRE_MIGRATING): _all_of("rebuild"),
+}
 
 
 class Notifications:
@@ -29,6 +47,26 @@ class Notifications:
     ) -> None:
         """``compute.instance.create.<suffix>``; level ERROR for the suffix ``error``, else INFO."""
         self._emit(context, host, f"compute.instance.create.{suffix}", lambda: payload(instance, host, fault))
+
+    def move(
+        self,
+        context: RequestContext,
+        suffix: str,
+        host: str,
+        migration: Migration,
+        instance: Instance,
+        fault: Exception | None = None,
+    ) -> None:
+        """That ``host`` begins, has done or cannot do its part of the migration's status; of some nothing is told.
+
+        :param instance: as it is now
+        """
+        event = _STEPS.get((migration.migration_type, migration.status), {}).get(suffix)
+        if event is not None:
+            new = migration.new.flavor
+            size = {"new_instance_type": new.name, "new_instance_type_id": new.id}
+            what = f"compute.instance.{event}"
+            self._emit(context, host, what, lambda: {**payload(instance, host, fault), **size})
 
     def metrics(self, context: RequestContext, report: HostReport) -> None:
         """``compute.metrics.update``, where there are any."""

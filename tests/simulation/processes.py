@@ -243,7 +243,7 @@ def start_agent(world: World, bus: Bus, hypervisor: Hypervisor, host_name: str, 
             host,
             ledger,
             AgentBuilder(host, ledger, Notifications(None), world.seconds, _no_threads),
-            AgentMover(host, moves, world.seconds, _no_threads),
+            AgentMover(host, moves, Notifications(None), world.seconds, _no_threads),
             lanes,
         )
     ]

@@ -34,6 +34,24 @@ HOST = "host1"
 INCARNATION = "this life"
 
 
+class Notifier:
+    """oslo.messaging's, as far as it is used; ``sent`` in order."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str, str, dict[str, Any]]] = []
+        self._publisher = ""
+
+    def prepare(self, publisher_id: str) -> Notifier:
+        self._publisher = publisher_id
+        return self
+
+    def info(self, _context: object, event_type: str, content: dict[str, Any]) -> None:
+        self.sent.append(("INFO", self._publisher, event_type, content))
+
+    def error(self, _context: object, event_type: str, content: dict[str, Any]) -> None:
+        self.sent.append(("ERROR", self._publisher, event_type, content))
+
+
 def a_conf(fake: dict[str, Any] | None = None, local: dict[str, Any] | None = None, **options: Any) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     fleet_conf.register_opts(conf)

@@ -17,8 +17,7 @@ from compute_agent.notifications import Notifications
 from fleet import errors
 from tests.clock import FakeClock
 from tests.unit.compute_agent import builders
-from tests.unit.compute_agent.builders import HOST
-from tests.unit.compute_agent.test_results import Notifier
+from tests.unit.compute_agent.builders import HOST, Notifier
 
 Times = collections.namedtuple("Times", "user system idle iowait guest")
 

@@ -13,11 +13,12 @@ from compute_agent.claims import Limits
 from compute_agent.ledger import Patience
 from compute_agent.move import Mover
 from compute_agent.move_ledger import MoveLedger
+from compute_agent.notifications import Notifications
 from fleet import errors, move_states, states
 from fleet.objects import Claimed, Holding, Image, Instance, Migration, Sizing
 from tests.fake_moves import FakeMoves
 from tests.unit.compute_agent import builders
-from tests.unit.compute_agent.builders import HOST
+from tests.unit.compute_agent.builders import HOST, Notifier
 
 UUID = "00000000-0000-0000-0000-00000000000a"
 OTHER = "host2"
@@ -54,7 +55,8 @@ class Part:
         )
         patience = Patience(self.stand.stopping, self.stand.stopping._clock)
         self.ledger = MoveLedger(self.moves, patience, limit_s=10)
-        self.mover = Mover(self.stand.host, self.ledger)
+        self.notifier = Notifier()
+        self.mover = Mover(self.stand.host, self.ledger, Notifications(self.notifier))  # type: ignore[arg-type]
 
     @property
     def instance(self) -> Instance:
@@ -64,6 +66,12 @@ class Part:
         """The host looks at the record; returns its status then."""
         self.mover.run(builders.a_context(), self.instance.uuid)
         return self.moves.records[UUID].status
+
+    def notified(self) -> list[str]:
+        """After ``compute.instance.``; the publisher and the level are looked at, too."""
+        for level, publisher, event, _payload in self.notifier.sent:
+            assert (("ERROR" if event.endswith("error") else "INFO"), f"compute.{HOST}") == (level, publisher)
+        return [event.removeprefix("compute.instance.") for _level, _publisher, event, _payload in self.notifier.sent]
 
     def held_mb(self) -> int:
         return self.stand.tracker.held().memory_mb
@@ -97,6 +105,42 @@ def test_each_part_of_a_resize(status: str, role: dict, after: str, held_mb: int
     assert [(after, held_mb, power)] * 2 == [(part.look(), part.held_mb(), part.power()) for _twice in range(2)]
 
 
+@pytest.mark.parametrize(
+    ("status", "role", "expected"),
+    [
+        pytest.param("preparing", SOURCE, [], id="not this host's turn"),
+        pytest.param("preparing", DEST, ["resize.prep.start", "resize.prep.end"], id="a destination's claim"),
+        pytest.param("pre-migrating", SOURCE, ["resize.start", "resize.end"], id="switched off"),
+        pytest.param("post-migrating", DEST, ["finish_resize.start", "finish_resize.end"], id="started"),
+        pytest.param("confirming", SOURCE, ["resize.confirm.start", "resize.confirm.end"], id="confirmed"),
+        pytest.param("reverting", DEST, ["resize.revert.start"], id="a revert begins"),
+        pytest.param("resuming", SOURCE, ["resize.revert.end"], id="and ends on the other host"),
+        pytest.param(
+            "preparing", DEST | {"kind": move_states.EVACUATION}, ["rebuild.start", "rebuild.end"], id="evacuated"
+        ),
+        pytest.param(
+            "pre-migrating",
+            DEST | {"kind": move_states.EVACUATION, "failing_hosts": [HOST]},
+            ["rebuild.start", "rebuild.error"],
+            id="not evacuated",
+        ),
+        pytest.param(
+            "post-migrating",
+            DEST | {"failing_hosts": [HOST]},
+            ["finish_resize.start", "finish_resize.error", "resize.revert.start"],
+            id="not started, and undone",
+        ),
+    ],
+)
+def test_the_owner_of_the_fleet_is_notified(status: str, role: dict, expected: list[str]) -> None:
+    """Of each step by its host, with nova's names, and of the flavor that it is about."""
+    part = Part(status, **role)
+    part.look()
+    assert expected == part.notified()
+    sizes = {payload["new_instance_type_id"] for *_about, payload in part.notifier.sent}
+    assert sizes == ({part.migration.new.flavor.id} if expected else set())
+
+
 def test_a_confirmed_resize_leaves_nothing_on_the_source() -> None:
     """The guest that was kept is destroyed, and its room given back."""
     part = Part("pre-migrating")
@@ -112,6 +156,8 @@ def test_a_refused_claim_is_told_and_holds_nothing() -> None:
     full.moves.put(full.migration, limits={"memory_mb": 700.0})
     assert ("error", 0) == (full.look(), full.held_mb())
     assert "Free memory 700.00 MB < requested 1024 MB" in full.moves.records[UUID].failure["message"]
+    assert ["resize.prep.start", "resize.error"] == full.notified()
+    assert "ComputeResourcesUnavailable" == full.notifier.sent[-1][-1]["exception"]
 
     apart = Part("preparing", **DEST)
     apart.moves.refusal = errors.GroupAffinityViolation(

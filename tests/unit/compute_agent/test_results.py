@@ -14,25 +14,7 @@ from compute_agent.notifications import Notifications, payload
 from fleet import errors, states
 from fleet.objects import Flavor, Image, Instance
 from tests.unit.compute_agent import builders
-from tests.unit.compute_agent.builders import HOST
-
-
-class Notifier:
-    """oslo.messaging's, as far as it is used; ``sent`` in order."""
-
-    def __init__(self) -> None:
-        self.sent: list[tuple[str, str, str, dict[str, Any]]] = []
-        self._publisher = ""
-
-    def prepare(self, publisher_id: str) -> Notifier:
-        self._publisher = publisher_id
-        return self
-
-    def info(self, _context: object, event_type: str, content: dict[str, Any]) -> None:
-        self.sent.append(("INFO", self._publisher, event_type, content))
-
-    def error(self, _context: object, event_type: str, content: dict[str, Any]) -> None:
-        self.sent.append(("ERROR", self._publisher, event_type, content))
+from tests.unit.compute_agent.builders import HOST, Notifier
 
 
 class Driver(FakeDriver):
