@@ -27,9 +27,10 @@ from fleet.db.feed import Changes
 from fleet.objects import RequestSpec
 from fleet.whatif import Change, Demand
 from scheduler import conf as scheduler_conf
-from scheduler import decision, filter_scheduler
+from scheduler import decision, domain, filter_scheduler
 from scheduler.altered import StandingFeed, altered, newest_heartbeat
 from scheduler.candidates import Candidates
+from scheduler.consumption import Consumption
 from scheduler.host_manager import HostManager
 from scheduler.outcome import Decision, StateAge
 from scheduler.shapes import Shapes
@@ -64,7 +65,14 @@ def _pipeline(conf: cfg.ConfigOpts, without: Sequence[str]) -> decision.Pipeline
         if name not in names:
             raise errors.InvalidInput(field="without-filter", reason=f"{name} is not among {', '.join(names)}")
     left = [each for each in pipeline.filters if type(each).__name__ not in without]
-    return dataclasses.replace(pipeline, filters=left)
+    return dataclasses.replace(pipeline, filters=left, consumption=_built)
+
+
+def _built(request: RequestSpec) -> Consumption:
+    """What an instance takes of its host when its build, an operation under way, is over: here at once."""
+    taken = domain.consumption(request)
+    numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}
+    return dataclasses.replace(taken, numbers=numbers)
 
 
 class _Course:

@@ -78,6 +78,14 @@ def test_a_refusal_is_explained():
     assert "RamFilter" in line
 
 
+def test_a_build_is_over_at_once():
+    """Else hosts would seem busy for ever: eight builds under way are the most that a host takes."""
+    state = changes([node("a", memory_mb=65536, vcpus=64, local_gb=100)])
+    conf = configuration(scheduler_default_filters=["IoOpsFilter"])
+    found = whatif.run(conf, state, Change(), [demand(number) for number in range(20)], lambda done: None)
+    assert 20 == found["placed"]
+
+
 def test_use_is_counted_with_what_was_there_before():
     """What instances hold already, and what the demands would."""
     found = run(Change(), *SEVEN)
