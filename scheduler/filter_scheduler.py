@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -62,7 +63,9 @@ class FilterScheduler(Scheduler):
         self._tools = _Tools(load_pipeline(conf), Shapes())
         self._options = SchedulerOptions(conf.scheduler_json_config_location)
         self._chance = random.Random()
-        conf.register_mutate_hook(lambda _conf, changed: self._reload(changed))
+        # The configuration keeps its hooks for ever, and may outlive a scheduler.
+        reload = weakref.WeakMethod(self._reload)
+        conf.register_mutate_hook(lambda _conf, changed: (alive := reload()) and alive(changed))
 
     def _reload(self, changed: Mapping[Any, Any]) -> None:
         """Filters and weighers with the options that have just been read; the former ones, if these cannot be used."""

@@ -15,6 +15,10 @@ import tqdm
 from tests.simulation.player import play
 from tests.simulation.scenario import Verdict
 
+SEEDS_AT_ONCE = 4
+#: In such portions: about half a gigabyte.
+LIFE_OF_A_WORKER = 250
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
@@ -25,8 +29,11 @@ def main() -> int:
     given = parser.parse_args()
     ended, met, began = collections.Counter[str](), collections.Counter[str](), time.monotonic()
     seeds = range(given.first, given.first + given.seeds)
-    with multiprocessing.get_context("spawn").Pool(given.workers) as pool:
-        for verdict in tqdm.tqdm(pool.imap(play, seeds, chunksize=4), total=given.seeds, unit="seed", disable=None):
+    # What a process that died in a seed was about to do is never collected: its stack refers to itself.
+    with multiprocessing.get_context("spawn").Pool(given.workers, maxtasksperchild=LIFE_OF_A_WORKER) as pool:
+        for verdict in tqdm.tqdm(
+            pool.imap(play, seeds, chunksize=SEEDS_AT_ONCE), total=given.seeds, unit="seed", disable=None
+        ):
             ended.update(verdict.ended)
             met.update(verdict.met)
             if verdict.wrong or given.verbose:
