@@ -12,6 +12,7 @@ import pydantic
 from oslo_log import log as logging
 
 from compute_agent import claims, deadline
+from compute_agent.begun import Begun
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.host import Host
 from compute_agent.ledger import Ledger, Unanswered
@@ -90,6 +91,7 @@ class Builder:
         self._notifications = notifications
         self.clock = clock
         self._within = within
+        self._begun = Begun()
 
     def run(self, context: RequestContext, order: BuildOrder, arrived: float | None = None) -> None:
         """Never raises for what a build may meet; the ledger or its sweeper knows how the build goes on.
@@ -101,6 +103,9 @@ class Builder:
         started = self.clock()
         if arrived is not None and order.claim_within_s is not None and started - arrived > order.claim_within_s:
             LOG.info("Dropping this build: its turn comes %.1f s after the order, too late", started - arrived)
+            return
+        if (order.instance.uuid, order.attempt) in self._begun:
+            LOG.info("Dropping this build: this attempt was spawned here already, the order was repeated")
             return
         LOG.debug("Starting instance on node %s (deadline %s)", order.node or "-", order.deadline or "-")
         self._notifications.create(context, "start", self._host.name, order.instance)
@@ -197,6 +202,7 @@ class Builder:
             driver.spawn(context, instance, instance.image)
             return driver.get_info(instance.uuid).state
 
+        self._begun.add(instance.uuid, order.attempt)
         try:
             failpoints.hit("agent.spawn.before")
             with metrics.SPAWN_SECONDS.time():

@@ -175,6 +175,25 @@ def test_a_late_order_is_dropped(change: dict[str, Any]) -> None:
     assert_nothing_left(stand)
 
 
+def test_an_attempt_that_has_failed_here_is_not_spawned_again() -> None:
+    """The ledger, which could not be told, would let a repeated order claim once more; the sweeper finds it."""
+    spawns: list[str] = []
+
+    def fail(instance: Instance) -> None:
+        spawns.append(instance.uuid)
+        raise OSError("no")
+
+    stand = a_stand_that(fail)
+    stand.conductor.script("reschedule", TIMEOUT, times=100)
+    instance = placed(stand)
+    for _ in range(3):
+        stand.build(instance)
+    assert [instance.uuid] == spawns
+    stand.build(instance, attempt=2)
+    assert 1 == len(spawns), "an attempt that the ledger does not know is none"
+    assert_nothing_left(stand)
+
+
 def test_an_instance_deleted_while_it_spawns_is_destroyed() -> None:
     """The row has moved on before the end: what was spawned belongs to nobody."""
     stand = a_stand_that(lambda instance: stand.conductor.put(instance, task_state=states.DELETING))
