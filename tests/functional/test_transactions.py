@@ -63,13 +63,13 @@ _WHO_AND_END = {
 }
 
 
+# SQLite has no server that could close a connection.
+@pytest.mark.parametrize("opened_database", ["postgresql", "mariadb"], indirect=True)
 @pytest.mark.parametrize("rested_s", [3600.0, -1.0], ids=["used a moment ago", "rested"])
 def test_a_lost_connection_fails_no_transaction(
     database: Database, key: int, rested_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether it is noticed by a try before its use, or by its use."""
-    if database.engine.dialect.name == "sqlite":
-        pytest.skip("has no server that could close it")
     monkeypatch.setattr(idle_ping, "RESTED_S", rested_s)
     who, end = _WHO_AND_END[database.engine.dialect.name]
     with database.engine.connect() as connection:
