@@ -14,7 +14,7 @@ from oslo_log import log as logging
 from compute_agent import claims, deadline
 from compute_agent.begun import Begun
 from compute_agent.drivers.base import SpawnFailed
-from compute_agent.host import Host
+from compute_agent.host import Host, Undecided
 from compute_agent.ledger import Ledger, Unanswered
 from compute_agent.notifications import Notifications
 from compute_agent.resource_tracker import ResourceTracker
@@ -177,7 +177,7 @@ class Builder:
     ) -> Instance:
         """What only the ledger can tell: whether this attempt is still wanted, here."""
         try:
-            return self._ledger.claim_instance(
+            recorded = self._ledger.claim_instance(
                 context,
                 order.instance.uuid,
                 order.attempt,
@@ -189,9 +189,12 @@ class Builder:
         except errors.GroupAffinityViolation as violation:
             raise _Failed(states.CLAIM_STEP, violation) from None
         except Unanswered:
-            # The ledger may hold it, and then until the sweeper finds it; the next comparison tells.
+            # The ledger may hold it, or come to it later; the next comparison settles it.
+            self._host.undecided[order.instance.uuid] = Undecided(order.attempt, tracker.node, order.alternates)
             claim.keep()
             raise
+        self._host.undecided.pop(order.instance.uuid, None)
+        return recorded
 
     def _spawn(self, context: RequestContext, order: BuildOrder, instance: Instance, tracker: ResourceTracker) -> int:
         """Returns the new guest's power state."""

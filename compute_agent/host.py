@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from compute_agent import deadline
 from compute_agent.drivers.base import ComputeDriver
@@ -16,6 +18,15 @@ from fleet.objects import Instance, Migration
 
 #: Told with the host's name and a sentence when another process has taken the host over.
 Superseded = Callable[[str, str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Undecided:
+    """An attempt of which nobody knows whether the ledger has its claim: the call may still be on its way."""
+
+    attempt: int
+    node: str
+    alternates: Sequence[Any] = ()
 
 
 class Host:
@@ -30,6 +41,8 @@ class Host:
         self.incarnation = incarnation
         self._superseded = superseded
         self._lock = threading.Lock()
+        #: Instances whose claim the ledger was asked to record, and has not answered: the attempt it was for.
+        self.undecided: dict[str, Undecided] = {}
         self._trackers: dict[str, ResourceTracker] = {}
 
     def set_nodes(self, nodes: Iterable[str]) -> dict[str, ResourceTracker]:

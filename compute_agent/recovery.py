@@ -10,6 +10,8 @@ Nobody is at work on the instance meanwhile.
 | anything else, here  | it lives here                             | tracked; switched on, if a move is over that  |
 |                      |                                           | had switched it off                           |
 | a move to or from    | the conductor asks again for what is left | what it and the instance hold here is counted |
+| nothing, claim not   | the call may still be on its way          | attempt handed back, what it holds given back |
+| answered             |                                           |                                               |
 | nothing, guest ours  | its build went elsewhere meanwhile        | guest destroyed (fenced)                      |
 | nothing, guest alien | an orphan                                 | nothing: the audit counts and reports it      |
 """
@@ -32,6 +34,10 @@ from fleet.objects import Instance, Migration
 LOG = logging.getLogger(__name__)
 
 AGENT_RESTART = "agent-restart"
+
+
+class ClaimUnanswered(Exception):
+    """Why an attempt is given up of which the ledger has not said whether it has its claim."""
 
 
 class AgentRestarted(Exception):
@@ -89,9 +95,27 @@ def _fence(context: RequestContext, host: Host, ledger: Ledger, uuid: str, has_g
     if has_guest and not _destroy(context, host, uuid):
         host.orphan(uuid)
         return
+    _give_up_undecided(context, host, ledger, uuid)
     host.release(uuid)
     if has_guest:
         _tell_gone(context, host, ledger, uuid)
+
+
+def _give_up_undecided(context: RequestContext, host: Host, ledger: Ledger, uuid: str) -> None:
+    """A claim that was not answered may still be on its way to the ledger, which would then hold room that we have sold.
+
+    So the ledger is told first that the attempt is over: a claim that comes after is stale. :raises ledger.Unanswered:
+    """
+    undecided = host.undecided.get(uuid)
+    if undecided is None:
+        return
+    silence = ClaimUnanswered(f"The claim of {host.name} was not answered in time")
+    record = failure_record(states.CLAIM_STEP, silence, 0.0)
+    try:
+        ledger.reschedule(context, uuid, undecided.attempt, host.name, undecided.node, record, undecided.alternates)
+    except (errors.StaleBuild, errors.NotFound) as stale:
+        LOG.info("The build has moved on by itself: %s", stale.message)
+    host.undecided.pop(uuid, None)
 
 
 def _tell_gone(context: RequestContext, host: Host, ledger: Ledger, uuid: str) -> None:
@@ -156,6 +180,7 @@ def _hand_back(context: RequestContext, host: Host, ledger: Ledger, instance: In
         ledger.abort_build(context, *where, failure_record(AGENT_RESTART, abort, 0.0))
         return
     host.release(instance.uuid)
+    host.undecided.pop(instance.uuid, None)
     restarted = AgentRestarted(f"The agent of {host.name} was restarted, or cut off, while the instance was spawning")
     ledger.reschedule(context, *where, failure_record(AGENT_RESTART, restarted, 0.0), [])
 

@@ -16,7 +16,7 @@ from compute_agent.claims import Limits, Resources
 from compute_agent.drivers.fake import FakeDriver
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Image, Instance
+from fleet.objects import Claimed, Image, Instance
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST, Stand
 
@@ -249,8 +249,26 @@ def test_a_claim_without_any_answer_is_held_until_the_ledger_is_compared(
 
     assert 1 == stand.compare()
     assert_nothing_left(stand)
-    assert done == (instance.uuid in stand.conductor.rescheduled)
-    assert (1 if done else 0) == stand.conductor.rows[instance.uuid].attempt - 1
+    assert instance.uuid in stand.conductor.rescheduled
+    assert 2 == stand.conductor.rows[instance.uuid].attempt
+
+
+def test_room_is_not_sold_while_its_claim_may_still_reach_the_ledger() -> None:
+    """A claim that was given up waits in a queue: the ledger hears first that the attempt is over, and so refuses it."""
+    stand = builders.a_stand()
+    stand.conductor.script("claim_instance", TIMEOUT, times=10)
+    instance = placed(stand)
+    stand.build(instance)
+    stand.conductor.script("reschedule", TIMEOUT, times=100)
+    stand.compare()
+    assert Resources(512, 10, 1) == stand.tracker.view().used, "nobody has said that the attempt is over"
+    stand.conductor._script.clear()
+    stand.compare()
+    assert_nothing_left(stand)
+    with pytest.raises(errors.StaleBuild):
+        stand.ledger.claim_instance(
+            RequestContext(), instance.uuid, 1, HOST, HOST, builders.INCARNATION, Claimed(512, 10, 1)
+        )
 
 
 class HungDriver(FakeDriver):
