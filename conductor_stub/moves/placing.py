@@ -98,6 +98,10 @@ class Placer:
             properties.pop(forced, None)
         if record.migration_type == move_states.EVACUATION or not self._same_host:
             properties["ignore_hosts"] = [*properties.get("ignore_hosts", ()), record.source_compute]
+        # There it would meet the guest that it has left behind.
+        left = moves.not_cleaned(connection, row.uuid)
+        if left:
+            properties["ignore_hosts"] = [*properties.get("ignore_hosts", ()), *left]
         properties["retry"] = {"num_attempts": record.attempt, "hosts": record.plan.get("tried", [])}
         if row.group_uuid:
             group, members = groups.find(connection, row.group_uuid), groups.members(connection, row.group_uuid)

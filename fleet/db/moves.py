@@ -95,6 +95,13 @@ def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequen
     return connection.execute(_DUE, {"now": now, "at_most": limit}).all()
 
 
+_NOT_CLEANED = sa.select(MIGRATIONS.c.source_compute).where(
+    MIGRATIONS.c.instance_uuid == sa.bindparam("of_instance"),
+    MIGRATIONS.c.migration_type == move_states.EVACUATION,
+    MIGRATIONS.c.status == move_states.DONE,
+)
+
+
 def unconfirmed(connection: sa.Connection, since: datetime.datetime, limit: int) -> Sequence[sa.Row]:
     """Resizes that have waited for their confirmation since ``since`` or longer, the longest first."""
     return connection.execute(_UNCONFIRMED, {"since": since, "at_most": limit}).all()
@@ -116,6 +123,11 @@ def complete_evacuations(tx: Transaction, instance_uuid: str, host: str, now: da
     left = (MIGRATIONS.c.instance_uuid == instance_uuid, MIGRATIONS.c.source_compute == host)
     done = (MIGRATIONS.c.migration_type == move_states.EVACUATION, MIGRATIONS.c.status == move_states.DONE)
     tx.execute(MIGRATIONS.update().where(*left, *done).values(status=move_states.COMPLETED, updated_at=now))
+
+
+def not_cleaned(connection: sa.Connection, instance_uuid: str) -> list[str]:
+    """Hosts from which the instance was evacuated, and which have not come back and destroyed the guest that it left."""
+    return list(connection.execute(_NOT_CLEANED, {"of_instance": instance_uuid}).scalars())
 
 
 def claimed_by(row: sa.Row) -> dict[str, Any]:

@@ -377,6 +377,25 @@ def test_an_evacuation(stage: Stage) -> None:
     assert ("active", None, "h2") == stage.state()
 
 
+def test_nobody_goes_back_to_a_host_that_has_not_cleaned_up(stage: Stage) -> None:
+    """What the guest that it left holds would be counted twice, and its end be taken for the other's."""
+    stage.evacuate("h2")
+    stage.claim("h2")
+    stage.done("h2", move_states.PRE_MIGRATING)
+
+    def ignored() -> list[str]:
+        stage.conductor.scheduler.requests.clear()
+        stage.mover.resize(context(), stage.uuid, _flavor())
+        stage.conductor.scheduler.answers.append(errors.NoValidHost(reason="full"))
+        stage.work()
+        ((_spec, properties),) = stage.conductor.scheduler.requests
+        return sorted(properties["ignore_hosts"])
+
+    assert ["h1", "h2"] == ignored()
+    stage.conductor.records.destroyed(context(), stage.uuid, "h1")
+    assert ["h2"] == ignored()
+
+
 def test_an_evacuation_that_fails_tries_the_next_host(stage: Stage) -> None:
     """A destination that cannot spawn gives its claim back; after the last one the instance is where it was."""
     stage.evacuate("h2", "h3")
