@@ -179,10 +179,14 @@ def _hand_back(context: RequestContext, host: Host, ledger: Ledger, instance: In
         host.orphan(instance.uuid)
         ledger.abort_build(context, *where, failure_record(AGENT_RESTART, abort, 0.0))
         return
+    restarted = AgentRestarted(f"The agent of {host.name} was restarted, or cut off, while the instance was spawning")
+    try:
+        # First, so that the room is not sold again here while the ledger still counts it.
+        ledger.reschedule(context, *where, failure_record(AGENT_RESTART, restarted, 0.0), [])
+    except (errors.StaleBuild, errors.NotFound) as stale:
+        LOG.info("The build has moved on by itself: %s", stale.message)
     host.release(instance.uuid)
     host.undecided.pop(instance.uuid, None)
-    restarted = AgentRestarted(f"The agent of {host.name} was restarted, or cut off, while the instance was spawning")
-    ledger.reschedule(context, *where, failure_record(AGENT_RESTART, restarted, 0.0), [])
 
 
 def _switch_on(context: RequestContext, host: Host, instance: Instance) -> None:
