@@ -134,13 +134,17 @@ def _same_shape(bench: Bench, hosts: int) -> None:
     """A request like one before, with one host in a hundred changed since; beside one of sizes never asked for."""
     repeated, fresh = [], []
     for number in range(ROUNDS[hosts]):
-        bench.feed.change(CHANGED)
-        bench.manager.refresh()
-        repeated.append(figures.timed(functools.partial(bench.decide, bench.request(0))))
+        repeated.append(_after_a_change(bench, bench.request(0)))
         novel = bench.request(0, sizes={"vcpus": 1 + number % 8, "memory_mb": 1000 + number, "root_gb": 1 + number})
-        fresh.append(figures.timed(functools.partial(bench.decide, novel)))
+        fresh.append(_after_a_change(bench, novel))
     again, first = figures.Times(repeated[1:]), figures.Times(fresh[1:])
     figures.report("same_shape", hosts=hosts, **again.to_line(), of_a_first=round(again.median_s / first.median_s, 3))
+
+
+def _after_a_change(bench: Bench, request: RequestSpec) -> float:
+    bench.feed.change(CHANGED)
+    bench.manager.refresh()
+    return figures.timed(functools.partial(bench.decide, request))
 
 
 def _several(bench: Bench, hosts: int, single_s: float) -> None:
