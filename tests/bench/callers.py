@@ -15,13 +15,14 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
+import oslo_messaging
 from oslo_config import cfg
 
 from conductor_stub import request_spec
 from fleet import conf as fleet_conf
 from fleet.context import new_context
 from fleet.objects import Flavor, Image, Instance
-from fleet.rpc import transport
+from fleet.rpc import serializer, transport
 from fleet.rpc.clients import SchedulerAPI
 from tests.bench import echo
 
@@ -29,7 +30,12 @@ _SIZES = ((1, 1792), (2, 3584), (4, 7168))
 
 
 class EchoAPI(SchedulerAPI):
-    topic = echo.TOPIC
+    """Says the same, to somebody else."""
+
+    def __init__(self, rpc_transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts) -> None:
+        super().__init__(rpc_transport, conf)
+        target = oslo_messaging.Target(topic=echo.TOPIC)
+        self._client = oslo_messaging.get_rpc_client(rpc_transport, target, serializer=serializer.ContextSerializer())
 
 
 class Caller:

@@ -17,7 +17,7 @@ import oslo_messaging
 
 from fleet import conf as fleet_conf
 from fleet import service
-from fleet.rpc import transport
+from fleet.rpc import transport, versions
 from scheduler import conf as scheduler_conf
 
 TOPIC = "echo"
@@ -26,7 +26,7 @@ ANSWER = "FLEET_BENCH_ANSWER"
 
 
 class _Echo:
-    target = oslo_messaging.Target(version="4.2")
+    target = oslo_messaging.Target(version=versions.CURRENT["scheduler"])
 
     def __init__(self, answer: list[dict[str, Any]]) -> None:
         self._answer = answer
