@@ -20,7 +20,7 @@ from compute_agent.notifications import Notifications
 from compute_agent.resource_tracker import ResourceTracker
 from fleet import errors, failpoints, states
 from fleet.context import RequestContext
-from fleet.objects import Instance, fields
+from fleet.objects import HostLimits, Instance, fields
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class BuildOrder:
     instance: Instance
     attempt: fields.Positive
     node: fields.Name | None = None
-    limits: claims.Limits = dataclasses.field(default_factory=claims.Limits)
+    limits: HostLimits = dataclasses.field(default_factory=HostLimits)
     deadline: fields.Text | None = None
     claim_within_s: _Seconds | None = None
     spawn_within_s: _Seconds | None = None
@@ -185,9 +185,10 @@ class Builder:
                 tracker.node,
                 self._host.incarnation,
                 claim.claimed(),
+                order.limits,
             )
-        except errors.GroupAffinityViolation as violation:
-            raise _Failed(states.CLAIM_STEP, violation) from None
+        except (errors.GroupAffinityViolation, errors.ComputeResourcesUnavailable) as refusal:
+            raise _Failed(states.CLAIM_STEP, refusal) from None
         except Unanswered:
             # The ledger may hold it, or come to it later; the next comparison settles it.
             self._host.undecided[order.instance.uuid] = Undecided(order.attempt, tracker.node, order.alternates)

@@ -11,24 +11,17 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-import pydantic
 from oslo_log import log as logging
 
 from compute_agent.hardware import NOTHING, Holding
 from fleet import capacity, errors
 from fleet.hardware import pools
 from fleet.hardware.node import Hardware, Held, Wanted, fit
-from fleet.objects import Claimed, Flavor, Instance, fields, numa
+from fleet.objects import Claimed, Flavor, HostLimits, Instance
 
 LOG = logging.getLogger(__name__)
-
-_Number = Annotated[float, pydantic.Field(allow_inf_nan=False)]
-
-
-def _numa_limits(value: object) -> object:
-    return value if isinstance(value, numa.Limits) else numa.Limits.from_wire(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,20 +54,6 @@ class Resources:
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
-    """The ceilings that the scheduler's filters set for the chosen host; None is no ceiling (nova's rule)."""
-
-    memory_mb: _Number | None = None
-    disk_gb: _Number | None = None
-    vcpu: _Number | None = None
-    numa_topology: Annotated[numa.Limits | None, pydantic.BeforeValidator(_numa_limits)] = None
-
-    @classmethod
-    def from_wire(cls, data: object, field: str = "limits") -> Limits:
-        return fields.parse(cls, data or {}, field)
-
-
-@dataclasses.dataclass(frozen=True)
 class ClaimRequest:
     """What one claim is tested on.
 
@@ -85,7 +64,7 @@ class ClaimRequest:
     requested: Resources
     total: Resources
     used: Resources
-    limits: Limits
+    limits: HostLimits
     wanted: Wanted = Wanted()
     hardware: Hardware = Hardware()
     packing: bool = False
@@ -112,11 +91,8 @@ def _disk(claim: ClaimRequest) -> str | None:
 
 
 def _vcpus(claim: ClaimRequest) -> str | None:
-    # Half a virtual CPU cannot be sold: the ceiling is cut to whole ones.
-    limit = None if claim.limits.vcpu is None else int(claim.limits.vcpu)
-    return _short(
-        "CPUs", "VCPUs", _free("CPUs", "VCPUs", claim.total.vcpus, claim.used.vcpus, limit), claim.requested.vcpus
-    )
+    free = _free("CPUs", "VCPUs", claim.total.vcpus, claim.used.vcpus, claim.limits.vcpus)
+    return _short("CPUs", "VCPUs", free, claim.requested.vcpus)
 
 
 def _numa(claim: ClaimRequest) -> str | None:

@@ -16,7 +16,7 @@ from oslo_log import log as logging
 
 from compute_agent.instance_info import InstanceInfo
 from fleet.context import RequestContext
-from fleet.objects import Claimed, Instance
+from fleet.objects import Claimed, HostLimits, Instance
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
 
 LOG = logging.getLogger(__name__)
@@ -94,12 +94,17 @@ class Ledger:
         node: str,
         incarnation: str,
         claimed: Claimed,
+        limits: HostLimits,
     ) -> Instance:
-        """:raises StaleBuild: StaleIncarnation: GroupAffinityViolation: NotFound: (all of ``errors``) Unanswered:"""
+        """:param limits: that the host has tested the claim by: the ledger may count more there than the host does
+
+        :raises StaleBuild: StaleIncarnation: GroupAffinityViolation: ComputeResourcesUnavailable: NotFound: (all of
+            ``errors``) Unanswered:
+        """
         answer = self._ask(
             "claim_instance",
             lambda: self._conductor.claim_instance(
-                context, instance_uuid, attempt, host, node, incarnation, claimed.to_wire()
+                context, instance_uuid, attempt, host, node, incarnation, claimed.to_wire(), limits.to_wire()
             ),
         )
         return Instance.from_wire(answer)

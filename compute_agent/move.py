@@ -22,7 +22,7 @@ from compute_agent.notifications import END, ERROR, START, Notifications
 from compute_agent.resource_tracker import ResourceTracker
 from fleet import errors, failpoints, move_states, states
 from fleet.context import RequestContext
-from fleet.objects import Instance, Migration
+from fleet.objects import HostLimits, Instance, Migration
 
 LOG = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class Mover:
 
     def _hold(self, tracker: ResourceTracker, migration: Migration) -> claims.Claim:
         instance = migration.at_destination
-        limits = claims.Limits.from_wire(migration.limits)
+        limits = HostLimits.from_wire(migration.limits)
         overhead_mb = self._host.driver.estimate_instance_overhead(instance.flavor).get("memory_mb", 0)
         evacuated = migration.migration_type == move_states.EVACUATION
         claim = tracker.rebuild_claim if evacuated else tracker.resize_claim

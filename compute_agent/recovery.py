@@ -18,7 +18,7 @@ Nobody is at work on the instance meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -111,11 +111,24 @@ def _give_up_undecided(context: RequestContext, host: Host, ledger: Ledger, uuid
         return
     silence = ClaimUnanswered(f"The claim of {host.name} was not answered in time")
     record = failure_record(states.CLAIM_STEP, silence, 0.0)
+    where = (uuid, undecided.attempt, host.name, undecided.node)
+    _end_attempt(context, host, ledger, where, record, undecided.alternates)
+
+
+def _end_attempt(
+    context: RequestContext,
+    host: Host,
+    ledger: Ledger,
+    where: tuple[str, int, str, str | None],
+    failure: dict[str, Any],
+    alternates: Sequence[Any] = (),
+) -> None:
+    """In the ledger; the build may go on elsewhere. :param where: instance, attempt, host and node"""
     try:
-        ledger.reschedule(context, uuid, undecided.attempt, host.name, undecided.node, record, undecided.alternates)
+        ledger.reschedule(context, *where, failure, list(alternates))
     except (errors.StaleBuild, errors.NotFound) as stale:
         LOG.info("The build has moved on by itself: %s", stale.message)
-    host.undecided.pop(uuid, None)
+    host.undecided.pop(where[0], None)
 
 
 def _tell_gone(context: RequestContext, host: Host, ledger: Ledger, uuid: str) -> None:
@@ -180,13 +193,9 @@ def _hand_back(context: RequestContext, host: Host, ledger: Ledger, instance: In
         ledger.abort_build(context, *where, failure_record(AGENT_RESTART, abort, 0.0))
         return
     restarted = AgentRestarted(f"The agent of {host.name} was restarted, or cut off, while the instance was spawning")
-    try:
-        # First, so that the room is not sold again here while the ledger still counts it.
-        ledger.reschedule(context, *where, failure_record(AGENT_RESTART, restarted, 0.0), [])
-    except (errors.StaleBuild, errors.NotFound) as stale:
-        LOG.info("The build has moved on by itself: %s", stale.message)
+    # First, so that the room is not sold again here while the ledger still counts it.
+    _end_attempt(context, host, ledger, where, failure_record(AGENT_RESTART, restarted, 0.0))
     host.release(instance.uuid)
-    host.undecided.pop(instance.uuid, None)
 
 
 def _switch_on(context: RequestContext, host: Host, instance: Instance) -> None:

@@ -182,11 +182,8 @@ def _with_names(found: Iterable[list[HostReport]]) -> list[tuple[list[HostReport
 
 def batches(reports: Iterable[HostReport], size: int = REPORTS_A_CALL) -> list[list[HostReport]]:
     """Reports in messages of about ``size``, never a host in two: its list of nodes must be complete."""
-    by_host: dict[str, list[HostReport]] = {}
-    for report in reports:
-        by_host.setdefault(report.host, []).append(report)
     result: list[list[HostReport]] = []
-    for of_host in by_host.values():
+    for of_host in told.of_hosts(reports).values():
         if not result or len(result[-1]) + len(of_host) > size:
             result.append([])
         result[-1].extend(of_host)

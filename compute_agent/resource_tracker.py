@@ -16,7 +16,7 @@ from compute_agent.claims import Resources
 from compute_agent.hardware import NOTHING, Holding, Stock, wanted_by
 from fleet import errors
 from fleet.hardware.node import Hardware
-from fleet.objects import Claimed, HostReport, Instance, numa, pci
+from fleet.objects import Claimed, HostLimits, HostReport, Instance, numa, pci
 
 LOG = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class ResourceTracker:
         self._forgive_after_s = forgive_after_s
         self._clock = clock
 
-    def instance_claim(self, instance: Instance, limits: claims.Limits, overhead_memory_mb: int = 0) -> claims.Claim:
+    def instance_claim(self, instance: Instance, limits: HostLimits, overhead_memory_mb: int = 0) -> claims.Claim:
         """Test all resources and hold them, in one step that no other claim can come between.
 
         :raises errors.ComputeResourcesUnavailable: nothing is held
@@ -94,14 +94,14 @@ class ResourceTracker:
         """
         return self._claim(self._held, claims.Claim, instance, limits, overhead_memory_mb)
 
-    def resize_claim(self, instance: Instance, limits: claims.Limits, overhead_memory_mb: int = 0) -> claims.Claim:
+    def resize_claim(self, instance: Instance, limits: HostLimits, overhead_memory_mb: int = 0) -> claims.Claim:
         """:meth:`instance_claim` for the flavor that an instance is to have, which may be here with the present one.
 
         :raises errors.ComputeResourcesUnavailable: errors.StaleBuild:
         """
         return self._claim(self._moves, claims.MoveClaim, instance, limits, overhead_memory_mb)
 
-    def rebuild_claim(self, instance: Instance, limits: claims.Limits, overhead_memory_mb: int = 0) -> claims.Claim:
+    def rebuild_claim(self, instance: Instance, limits: HostLimits, overhead_memory_mb: int = 0) -> claims.Claim:
         """:meth:`instance_claim` for an instance whose host is down. :raises: as :meth:`resize_claim`"""
         return self._claim(self._moves, claims.MoveClaim, instance, limits, overhead_memory_mb)
 
@@ -110,7 +110,7 @@ class ResourceTracker:
         into: dict[str, _Held],
         kind: type[claims.Claim],
         instance: Instance,
-        limits: claims.Limits,
+        limits: HostLimits,
         overhead_memory_mb: int,
     ) -> claims.Claim:
         requested = Resources.of_flavor(instance.flavor, overhead_memory_mb)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from fleet.objects import HostReport
 
@@ -44,7 +44,7 @@ class Told:
             self._said.pop(host, None)
 
 
-def of_hosts(reports: Sequence[HostReport]) -> dict[str, tuple[HostReport, ...]]:
+def of_hosts(reports: Iterable[HostReport]) -> dict[str, tuple[HostReport, ...]]:
     """The reports of each host, in their order."""
     found: dict[str, list[HostReport]] = {}
     for report in reports:

@@ -20,7 +20,7 @@ from conductor_stub.termination import Termination
 from conductor_stub.transitions import Failure
 from fleet.context import RequestContext
 from fleet.db.services import Beat
-from fleet.objects import BuildRequest, Claimed, Flavor, Place, fields, instance_group
+from fleet.objects import BuildRequest, Claimed, Flavor, HostLimits, Place, fields, instance_group
 from fleet.rpc import server, versions
 from fleet.rpc.pins import Pins
 from fleet.rpc.server import endpoint
@@ -99,9 +99,11 @@ class ConductorManager:
         node: fields.Name,
         incarnation: fields.Token,
         claim: dict[str, Any],
+        limits: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        claimed = Claimed.from_wire(claim)
-        return self._records.claim(context, instance_uuid, attempt, host, node, incarnation, claimed).to_wire()
+        claimed, allowed = Claimed.from_wire(claim), HostLimits.from_wire(limits)
+        where = host, node, incarnation
+        return self._records.claim(context, instance_uuid, attempt, *where, claimed, allowed).to_wire()
 
     @endpoint
     def finish_build(

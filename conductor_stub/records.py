@@ -19,7 +19,7 @@ from fleet.context import RequestContext
 from fleet.db import groups, history, hosts, instances, services
 from fleet.db.engine import Database, Transaction
 from fleet.db.services import Beat, Heard
-from fleet.objects import Claimed, HostReport, Instance
+from fleet.objects import Claimed, HostLimits, HostReport, Instance
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -128,10 +128,13 @@ class Records:
         node: str,
         incarnation: str,
         claim: Claimed,
+        limits: HostLimits | None = None,
     ) -> Instance:
         """``placing → spawning``: host, node and usage at once.
 
+        :param limits: up to where the host may be used with it
         :raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupAffinityViolation: errors.NotFound:
+        :raises errors.ComputeResourcesUnavailable: the ledger counts more on the host than the host does
         """
         row = self._database.write(
             _claim,
@@ -141,6 +144,7 @@ class Records:
             node,
             incarnation,
             claim,
+            limits,
             self._limits.spawn_timeout_s,
             context.request_id,
             self._clock(),
@@ -193,6 +197,7 @@ def _claim(
     node: str,
     incarnation: str,
     claim: Claimed,
+    limits: HostLimits | None,
     spawn_timeout_s: float,
     request_id: str | None,
     now: datetime.datetime,
@@ -216,7 +221,7 @@ def _claim(
         groups.check_policy(tx, row.group_uuid, uuid, host)
     history.add_event(tx, uuid, history.CLAIM, now=now, attempt=attempt, host=host, node=node, request_id=request_id)
     tx.touch(instances.INSTANCES, uuid)
-    hosts.refresh_usage(tx, host, node, now)
+    hosts.refresh_usage(tx, host, node, now, limits=limits)
     return instances.moved(row, values)
 
 

@@ -32,6 +32,8 @@ class FakeConductor:
         self._script: dict[str, collections.deque[_Scripted]] = collections.defaultdict(collections.deque)
         self.calls: list[str] = []
         self.rows: dict[str, Instance] = {}
+        #: With which claims were made, by instance uuid.
+        self.limits: dict[str, dict[str, Any]] = {}
         self.incarnations: dict[str, str] = {}
         self.reports: dict[tuple[str, str], HostReport] = {}
         self.nodes: dict[str, list[str]] = {}
@@ -131,8 +133,10 @@ class FakeConductor:
         node: str,
         incarnation: str,
         claim: dict[str, Any],
+        limits: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         def work() -> dict[str, Any]:
+            self.limits[instance_uuid] = limits or {}
             row = self._row(instance_uuid)
             if (row.task_state, row.attempt, row.host, row.node) == (states.SPAWNING, attempt, host, node):
                 return row.to_wire()

@@ -12,7 +12,7 @@ from conductor_stub.limits import Limits, step_deadline
 from fleet import failpoints, move_states, states
 from fleet.db import groups, history, hosts, instances, moves, services
 from fleet.db.engine import Transaction
-from fleet.objects import Claimed, Place
+from fleet.objects import Claimed, HostLimits, Place
 
 INSTANCES = instances.INSTANCES
 
@@ -117,6 +117,7 @@ def claim(
     """``preparing → pre-migrating``: the record holds what the destination has claimed.
 
     :raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupAffinityViolation: errors.NotFound:
+    :raises errors.ComputeResourcesUnavailable: the ledger counts more on the host than the host does
     """
     move = read(tx, uuid)
     record, row = move.record, move.instance
@@ -132,6 +133,7 @@ def claim(
     event(tx, move, history.CLAIM, now, request_id, host=host, node=node)
     holding = moves.held(claimed, host, node)
     moves.update(tx, uuid, now, dest_node=node, **holding)
+    hosts.refresh_usage(tx, host, node, now, limits=HostLimits.from_wire(record.plan.get("limits")))
     return set_status(tx, read(tx, uuid), move_states.PRE_MIGRATING, limits, now)
 
 

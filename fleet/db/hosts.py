@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
 
-from fleet import capacity
+from fleet import capacity, errors
 from fleet.db import hardware, models, usage
 from fleet.db.engine import Transaction
-from fleet.objects import HostReport
+from fleet.objects import HostLimits, HostReport
 
 NODES = models.compute_nodes
 
@@ -61,20 +61,32 @@ def remove_nodes_except(tx: Transaction, host: str, nodes: Iterable[str], now: d
     return [node.hypervisor_hostname for node in gone]
 
 
-def refresh_usage(tx: Transaction, host: str, node: str, now: datetime.datetime, built: bool | None = None) -> None:
+def refresh_usage(
+    tx: Transaction,
+    host: str,
+    node: str,
+    now: datetime.datetime,
+    built: bool | None = None,
+    limits: HostLimits | None = None,
+) -> None:
     """Set the node's usage to what it reserves plus what instances, and moves, hold of it.
 
     The node's row is locked first, so that of two claims the later one sees the earlier.
 
     :param built: whether a build has just succeeded (which ends the row of failures), or failed, on the node
+    :param limits: of a claim that is among what is summed: up to where the host could be used when it was made
+    :raises errors.ComputeResourcesUnavailable: it is more than that
     """
     found = _lock(tx, host, node)
     if found is None:
         return
     counted = usage.of_node(tx, host, node)
+    used = _used(found, counted)
+    if limits is not None:
+        _require_room(used, limits)
     failed = found.failed_builds if built is None else 0 if built else found.failed_builds + 1
     changed = {
-        **_used(found, counted),
+        **used,
         "stats": {**usage.uncounted(found.stats or {}), **counted.stats, "failed_builds": failed},
         "failed_builds": failed,
         "updated_at": now,
@@ -118,6 +130,21 @@ def _used(node: sa.Row | HostReport, counted: usage.Usage) -> dict[str, Any]:
         "current_workload": counted.workload,
         "io_workload": counted.io_workload,
     }
+
+
+def _require_room(used: Mapping[str, Any], limits: HostLimits) -> None:
+    """A host may have sold room that the ledger still counts: a message was lost, or is late."""
+    reasons = [
+        f"{most:g} {unit} of {kind} may be used, {used[column]:g} would be"
+        for kind, unit, column, most in (
+            ("memory", "MB", "memory_mb_used", limits.memory_mb),
+            ("disk", "GB", "local_gb_used", limits.disk_gb),
+            ("CPUs", "VCPUs", "vcpus_used", limits.vcpus),
+        )
+        if most is not None and used[column] > most
+    ]
+    if reasons:
+        raise errors.ComputeResourcesUnavailable(reason=f"As the ledger counts: {'; '.join(reasons)}")
 
 
 def _lock(tx: Transaction, host: str, node: str) -> sa.Row | None:

@@ -10,6 +10,7 @@ from fleet.objects.build_request import BuildRequest
 from fleet.objects.claimed import Claimed
 from fleet.objects.flavor import Flavor
 from fleet.objects.holding import Holding
+from fleet.objects.host_limits import HostLimits
 from fleet.objects.host_report import HostReport
 from fleet.objects.image import Image
 from fleet.objects.instance import Instance
@@ -25,6 +26,7 @@ __all__ = [
     "Claimed",
     "Flavor",
     "Holding",
+    "HostLimits",
     "HostReport",
     "Image",
     "Instance",

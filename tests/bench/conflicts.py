@@ -17,7 +17,6 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from compute_agent import claims
 from compute_agent.resource_tracker import ResourceTracker
 from conductor_stub.limits import Limits
 from conductor_stub.records import Records
@@ -29,7 +28,7 @@ from fleet.db import hosts as db_hosts
 from fleet.db import models
 from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed
-from fleet.objects import BuildRequest, Flavor, HostReport, Instance, RequestSpec
+from fleet.objects import BuildRequest, Flavor, HostLimits, HostReport, Instance, RequestSpec
 from scheduler import decision, filter_scheduler
 from scheduler.host_manager import HostManager
 from scheduler.shapes import Shapes
@@ -150,7 +149,7 @@ class _Fleet:
             time.sleep(WAY_S)
             self._count("claims")
             try:
-                claim = self._trackers[place.host].instance_claim(instance, claims.Limits.from_wire(place.limits))
+                claim = self._trackers[place.host].instance_claim(instance, HostLimits.from_wire(place.limits))
             except errors.ComputeResourcesUnavailable:
                 self._count("refused")
                 continue

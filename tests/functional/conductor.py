@@ -18,7 +18,7 @@ from conductor_stub.termination import Termination
 from fleet.context import RequestContext, new_context
 from fleet.db.engine import Database
 from fleet.hardware.aliases import Aliases
-from fleet.objects import BuildRequest, Claimed, Instance
+from fleet.objects import BuildRequest, Claimed, HostLimits, Instance
 from tests.clock import FakeClock
 from tests.functional.trio_fakes import FakeCompute, FakeMoveTasks, FakeNotifier, FakeScheduler, FakeTasks
 
@@ -89,9 +89,11 @@ class Conductor:
         self.work()
         return uuid
 
-    def claim(self, uuid: str, host: str, attempt: int = 1, **hardware: Any) -> Instance:
+    def claim(
+        self, uuid: str, host: str, attempt: int = 1, limits: HostLimits | None = None, **hardware: Any
+    ) -> Instance:
         claim = Claimed(memory_mb=1024, disk_gb=10, vcpus=1, **hardware)
-        return self.records.claim(context(), uuid, attempt, host, host, INCARNATION, claim)
+        return self.records.claim(context(), uuid, attempt, host, host, INCARNATION, claim, limits)
 
     def finish(self, uuid: str, host: str, attempt: int = 1) -> Instance:
         return self.records.finish(context(), uuid, attempt, host, 1)

@@ -12,7 +12,7 @@ from fleet import errors
 from fleet.db import hosts
 from fleet.db.engine import Database
 from fleet.db.services import Beat
-from fleet.objects import Place
+from fleet.objects import HostLimits, Place
 from tests.functional.conductor import INCARNATION, Conductor, context
 from tests.functional.trio_fakes import no_valid_host
 
@@ -292,6 +292,28 @@ def test_an_earlier_life_of_an_agent_cannot_claim(conductor: Conductor) -> None:
 
     assert conductor.state(uuid) == ("building", "placing", 1, None)
     assert conductor.records.report_state(Beat("fleet-compute", ["h1", "h2"], INCARNATION)).superseded == ["h1"]
+
+
+FULL = [
+    (HostLimits(memory_mb=2047.0), "2047 MB of memory may be used, 2048 would be"),
+    (HostLimits(disk_gb=19.5), "19.5 GB of disk may be used, 20 would be"),
+    (HostLimits(vcpu=1.9), "1 VCPUs of CPUs may be used, 2 would be"),
+]
+
+
+@pytest.mark.parametrize(("limits", "why"), FULL, ids=["memory", "disk", "CPUs"])
+def test_the_ledger_never_counts_more_than_a_host_may_sell(conductor: Conductor, limits: HostLimits, why: str) -> None:
+    """A host that has given room back of which the ledger does not know yet cannot sell it again."""
+    first, second = conductor.place("h1"), conductor.place("h1")
+    conductor.claim(first, "h1", limits=limits)
+
+    with pytest.raises(errors.ComputeResourcesUnavailable, match=why):
+        conductor.claim(second, "h1", limits=limits)
+
+    assert conductor.state(second) == ("building", "placing", 1, None)
+    assert conductor.memory_used("h1") == 1024
+    conductor.claim(second, "h1", limits=HostLimits(memory_mb=2048, disk_gb=20, vcpu=2))
+    assert conductor.memory_used("h1") == 2048
 
 
 def test_a_group_policy_is_held_at_the_claim(conductor: Conductor) -> None:

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from compute_agent.claims import Limits
 from compute_agent.resource_tracker import ResourceTracker
 from conductor_stub.transitions import Failure
 from fleet import errors
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
 from fleet.hardware.aliases import parse_aliases
-from fleet.objects import HostReport, Instance, pci
+from fleet.objects import HostLimits, HostReport, Instance, pci
 from scheduler import filters
 from scheduler.host_cache import HostCache
 from tests import factories
@@ -59,7 +58,7 @@ def claim(conductor: Conductor, agent: ResourceTracker) -> str:
     """One instance, claimed by h1's agent with what it was sent."""
     uuid = conductor.place("h1", flavor=FLAVOR)
     _host, build = conductor.compute.builds[-1]
-    claimed = agent.instance_claim(Instance.from_wire(build["instance"]), Limits()).claimed()
+    claimed = agent.instance_claim(Instance.from_wire(build["instance"]), HostLimits()).claimed()
     conductor.records.claim(context(), uuid, 1, "h1", "h1", INCARNATION, claimed)
     return uuid
 

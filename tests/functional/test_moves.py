@@ -264,6 +264,17 @@ def test_a_refused_claim_goes_to_the_alternate_then_to_the_scheduler_then_nowher
     assert "after 3 attempts: h2, h3, h2" in stage.migration()["failure"]["message"]
 
 
+def test_a_move_claims_no_room_that_the_ledger_still_counts(stage: Stage) -> None:
+    """As a build: what the destination may be used up to is in the record, and the ledger holds it against its sum."""
+    other = stage.conductor.place("h2")
+    stage.conductor.claim(other, "h2")
+    stage.conductor.scheduler.limits = {"memory_mb": LARGE_MB + 1023.0}
+    stage.resize("h2")
+    with pytest.raises(errors.ComputeResourcesUnavailable, match="of memory may be used"):
+        stage.claim("h2")
+    assert (move_states.PREPARING, (SMALL_MB, 1024, 0)) == (stage.migration()["status"], stage.used())
+
+
 @pytest.mark.parametrize(
     ("status", "host"),
     [

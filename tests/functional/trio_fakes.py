@@ -14,10 +14,11 @@ from fleet.context import RequestContext
 
 
 class FakeScheduler:
-    """Answers from ``answers`` in turn: a list of (host, alternates), or an exception to raise."""
+    """Answers from ``answers`` in turn: a list of (host, alternates), or an exception to raise; with ``limits``."""
 
     def __init__(self) -> None:
         self.answers: collections.deque[Any] = collections.deque()
+        self.limits = {"memory_mb": 8000.0}
         self.requests: list[tuple[dict[str, Any], dict[str, Any]]] = []
 
     def select_destinations(
@@ -28,7 +29,7 @@ class FakeScheduler:
         if isinstance(answer, Exception):
             raise answer
         return [
-            {"host": host, "nodename": host, "limits": {"memory_mb": 100.0}, "alternates": [_place(a) for a in others]}
+            {"host": host, "nodename": host, "limits": dict(self.limits), "alternates": [_place(a) for a in others]}
             for host, others in answer
         ]
 

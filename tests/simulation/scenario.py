@@ -115,7 +115,7 @@ class Scenario:
             if world.happens("death", self._death):
                 self._die(world.chance.choice(sorted(self._processes)))
             if steps % 100 == 0:
-                wrong = invariants.at_any_moment(self._database, self._hypervisors, self._served())
+                wrong = invariants.at_any_moment(self._database, self._hypervisors)
                 if wrong:
                     return steps, wrong
         return steps, []

@@ -96,17 +96,18 @@ class ConductorAPI(API):
         node: str,
         incarnation: str,
         claim: dict[str, Any],
+        limits: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        return self._call(
-            context,
-            "claim_instance",
-            instance_uuid=instance_uuid,
-            attempt=attempt,
-            host=host,
-            node=node,
-            incarnation=incarnation,
-            claim=claim,
-        )
+        said = {
+            "instance_uuid": instance_uuid,
+            "attempt": attempt,
+            "host": host,
+            "node": node,
+            "incarnation": incarnation,
+            "claim": claim,
+        }
+        newer = {"limits": limits} if limits else {}
+        return self._ask(context, Message("claim_instance", said, newer=newer, newer_version="1.3"))
 
     def finish_build(
         self, context: RequestContext, instance_uuid: str, attempt: int, host: str, power_state: int

@@ -16,7 +16,6 @@ from oslo_config import cfg
 from compute_agent import comparison
 from compute_agent import conf as agent_conf
 from compute_agent.build import Builder, BuildOrder
-from compute_agent.claims import Limits
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.host import Host
 from compute_agent.inventory import HostPolicy
@@ -27,7 +26,7 @@ from compute_agent.reporter import Reporter
 from compute_agent.resource_tracker import ResourceTracker
 from fleet import conf as fleet_conf
 from fleet.context import RequestContext, new_context
-from fleet.objects import Flavor, HostReport, Instance
+from fleet.objects import Flavor, HostLimits, HostReport, Instance
 from tests.fakes import FakeConductor
 
 HOST = "host1"
@@ -86,7 +85,7 @@ def a_tracker(**report: Any) -> ResourceTracker:
 
 
 def an_order(instance: Instance, **values: Any) -> BuildOrder:
-    return BuildOrder(**{"instance": instance, "attempt": 1, "node": HOST, "limits": Limits(), **values})
+    return BuildOrder(**{"instance": instance, "attempt": 1, "node": HOST, "limits": HostLimits(), **values})
 
 
 class SteppingClock:

@@ -12,11 +12,11 @@ import pytest
 from oslo_config import cfg
 
 from compute_agent.build import BuildOrder, failure_record
-from compute_agent.claims import Limits, Resources
+from compute_agent.claims import Resources
 from compute_agent.drivers.fake import FakeDriver
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Claimed, Image, Instance
+from fleet.objects import Claimed, HostLimits, Image, Instance
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST, Stand
 
@@ -64,6 +64,14 @@ def fail_with(error: Exception) -> Any:
     return during_spawn
 
 
+def test_the_ledger_is_told_what_the_claim_was_tested_by() -> None:
+    """It holds its own sum against that; what is not limited is left out."""
+    stand = a_stand_that()
+    instance = placed(stand)
+    stand.build(instance, limits=HostLimits(memory_mb=4096.5, vcpu=16))
+    assert {"memory_mb": 4096.5, "vcpu": 16} == stand.conductor.limits[instance.uuid]
+
+
 def test_a_build_ends_active() -> None:
     """Claimed here and in the ledger, spawned, and finished: one call each."""
     stand = builders.a_stand()
@@ -91,7 +99,7 @@ def test_a_refused_claim_is_rescheduled_with_its_alternates() -> None:
     stand = builders.a_stand()
     instance = placed(stand)
     alternates = [{"host": "host2", "nodename": "host2", "limits": {}}]
-    stand.build(instance, limits=Limits(memory_mb=100), alternates=alternates)
+    stand.build(instance, limits=HostLimits(memory_mb=100), alternates=alternates)
     told = stand.conductor.rescheduled[instance.uuid]
     assert "claim" == told["failure"]["step"]
     assert "ComputeResourcesUnavailable" == told["failure"]["code"]
@@ -267,7 +275,7 @@ def test_room_is_not_sold_while_its_claim_may_still_reach_the_ledger() -> None:
     assert_nothing_left(stand)
     with pytest.raises(errors.StaleBuild):
         stand.ledger.claim_instance(
-            RequestContext(), instance.uuid, 1, HOST, HOST, builders.INCARNATION, Claimed(512, 10, 1)
+            RequestContext(), instance.uuid, 1, HOST, HOST, builders.INCARNATION, Claimed(512, 10, 1), HostLimits()
         )
 
 
@@ -357,7 +365,7 @@ def test_a_reschedule_that_comes_too_late_is_fine() -> None:
     stand = builders.a_stand()
     instance = placed(stand)
     stand.conductor.put(instance, attempt=2)
-    stand.build(instance, limits=Limits(memory_mb=1))
+    stand.build(instance, limits=HostLimits(memory_mb=1))
     assert {} == stand.conductor.rescheduled
 
 

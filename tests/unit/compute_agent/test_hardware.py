@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compute_agent import claims, inventory, recovery
-from compute_agent.claims import ClaimRequest, Limits, Resources
+from compute_agent.claims import ClaimRequest, Resources
 from compute_agent.drivers import fake_hardware
 from compute_agent.resource_tracker import ResourceTracker
 from fleet import errors
 from fleet.hardware.node import Hardware, Wanted
-from fleet.objects import Instance, numa, pci
+from fleet.objects import HostLimits, Instance, numa, pci
 from tests.unit.compute_agent import builders as agents
 from tests.unit.hardware import builders
 
@@ -50,14 +50,14 @@ DEVICES_SHORT = "The PCI claim failed: not enough free devices for 1 unnamed"
 def test_refusals(name, hardware, wanted, expected):
     """What is short is told, the topology before the devices."""
     request = ClaimRequest(
-        agents.an_instance(), Resources(), Resources(), Resources(), Limits(numa_topology=RATIOS), wanted, hardware
+        agents.an_instance(), Resources(), Resources(), Resources(), HostLimits(numa_topology=RATIOS), wanted, hardware
     )
     assert expected == claims.refusals(request), name
 
 
 def test_all_that_is_short_is_told_in_order():
     """Memory, disk, vcpus, NUMA, PCI."""
-    short = Limits(memory_mb=1, disk_gb=1, vcpu=1, numa_topology=RATIOS)
+    short = HostLimits(memory_mb=1, disk_gb=1, vcpu=1, numa_topology=RATIOS)
     request = ClaimRequest(
         agents.an_instance(), Resources(2, 2, 2), Resources(), Resources(), short, Wanted(ONE, NIC), Hardware(FULL)
     )
@@ -79,13 +79,13 @@ def test_all_that_is_short_is_told_in_order():
 )
 def test_forms_of_the_limits(wire, expected):
     """Two ratios, or the form of old that they are recovered from."""
-    assert expected == Limits.from_wire({"numa_topology": wire}).numa_topology
+    assert expected == HostLimits.from_wire({"numa_topology": wire}).numa_topology
 
 
 def test_limits_that_make_no_sense_are_named():
     """The error says which field."""
     with pytest.raises(errors.InvalidInput) as invalid:
-        Limits.from_wire({"numa_topology": {"cpu_allocation_ratio": "x", "ram_allocation_ratio": 1}})
+        HostLimits.from_wire({"numa_topology": {"cpu_allocation_ratio": "x", "ram_allocation_ratio": 1}})
     assert "limits.numa_topology.cpu_allocation_ratio" == invalid.value.field
 
 
@@ -110,7 +110,7 @@ def left(made: ResourceTracker) -> tuple[list[list[int]], int]:
 def test_a_claim_holds_cpus_and_devices_until_it_is_given_back():
     """They are known by number and address, and go with the claim."""
     made = tracker()
-    claim = made.instance_claim(instance(devices=2), Limits())
+    claim = made.instance_claim(instance(devices=2), HostLimits())
     assert ([[0, 1], []], 1) == left(made)
     claimed = claim.claimed()
     assert {"0": 0, "1": 1} == claimed.numa_topology["cells"][0]["cpu_pinning"]
@@ -121,13 +121,13 @@ def test_a_claim_holds_cpus_and_devices_until_it_is_given_back():
 
 def test_a_plain_claim_tells_the_ledger_of_no_hardware():
     """Nothing is claimed of cells and devices by who asks for none, also on a host that has some."""
-    claimed = tracker().instance_claim(agents.an_instance(), Limits()).claimed()
+    claimed = tracker().instance_claim(agents.an_instance(), HostLimits()).claimed()
     assert (None, None) == (claimed.numa_topology, claimed.pci_devices)
 
 
 def test_a_host_without_cells_claims_none():
     """A forced instance gets its memory and devices, and no topology."""
-    claimed = tracker(None).instance_claim(instance(devices=1), Limits()).claimed()
+    claimed = tracker(None).instance_claim(instance(devices=1), HostLimits()).claimed()
     assert (None, 1) == (claimed.numa_topology, len(claimed.pci_devices))
 
 
@@ -136,7 +136,7 @@ def test_packing_fills_a_cell_first(packing, expected):
     """The second instance goes to the other cell, unless cells are to be packed."""
     made = tracker(packing=packing)
     for _number in range(2):
-        made.instance_claim(instance(builders.instance(builders.pinned(vcpus=[0]))), Limits())
+        made.instance_claim(instance(builders.instance(builders.pinned(vcpus=[0]))), HostLimits())
     assert expected == left(made)[0]
 
 
@@ -144,7 +144,7 @@ def test_a_refused_claim_holds_nothing():
     """Memory would do, the CPUs do not: nothing is held of either."""
     made = tracker()
     with pytest.raises(errors.ComputeResourcesUnavailable) as refused:
-        made.instance_claim(instance(builders.instance(builders.pinned(vcpus=range(5))), devices=1), Limits())
+        made.instance_claim(instance(builders.instance(builders.pinned(vcpus=range(5))), devices=1), HostLimits())
     assert BOTH_SHORT == refused.value.reason
     assert (Resources(), ([[], []], 3)) == (made.view().used, left(made))
 
@@ -153,11 +153,11 @@ def test_a_restarted_agent_knows_who_holds_what():
     """The ledger's rows bring CPUs and devices back; the next claim gets others."""
     before, after = tracker(), tracker()
     first = instance(devices=1)
-    claimed = before.instance_claim(first, Limits()).claimed()
+    claimed = before.instance_claim(first, HostLimits()).claimed()
     row = dataclasses.replace(first, **{f"claimed_{name}": amount for name, amount in vars(claimed).items()})
     after.track(Instance.from_wire(row.to_wire()))
     assert left(before) == left(after)
-    second = after.instance_claim(instance(devices=2), Limits())
+    second = after.instance_claim(instance(devices=2), HostLimits())
     assert [4, 5] == sorted(cpu for cell in second.hardware.topology.cells for cpu in cell.held_cpus)
     assert ([[0, 1], [4, 5]], 0) == left(after)
 
@@ -171,7 +171,7 @@ def test_racers_never_share_a_cpu_or_a_device():
     def race(devices: int) -> None:
         gate.wait()
         try:
-            won.append(made.instance_claim(instance(devices=devices), Limits()))
+            won.append(made.instance_claim(instance(devices=devices), HostLimits()))
         except errors.ComputeResourcesUnavailable:
             return
 
@@ -210,7 +210,7 @@ def test_whatever_is_claimed_and_released_leaves_the_host_as_it_was(asked, order
     held: dict[str, claims.Claim] = {}
     for each in asked:
         try:
-            held[each.uuid] = made.instance_claim(each, Limits(numa_topology=RATIOS))
+            held[each.uuid] = made.instance_claim(each, HostLimits(numa_topology=RATIOS))
         except errors.ComputeResourcesUnavailable:
             continue
         topologies = [claim.hardware.topology for claim in held.values()]

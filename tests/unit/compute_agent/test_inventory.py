@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from compute_agent import inventory
-from compute_agent.claims import Limits, Resources
+from compute_agent.claims import Resources
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.inventory import HostPolicy
 from fleet import errors
-from fleet.objects import HostReport, Image
+from fleet.objects import HostLimits, HostReport, Image
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST
 
@@ -106,11 +106,11 @@ def test_a_refused_inventory_stops_claims_until_it_is_mended(caplog: pytest.LogC
     assert {} == stand.conductor.reports
     assert 1 == len(builders.lines(caplog, logging.ERROR))
     with pytest.raises(errors.ComputeResourcesUnavailable):
-        stand.tracker.instance_claim(builders.an_instance(), Limits())
+        stand.tracker.instance_claim(builders.an_instance(), HostLimits())
     driver.resources = dict(GOOD)
     stand.reporter.report()
     assert 8192 == stand.conductor.reports[HOST, HOST].memory_mb
-    stand.tracker.instance_claim(builders.an_instance(), Limits())
+    stand.tracker.instance_claim(builders.an_instance(), HostLimits())
 
 
 def test_an_inventory_that_shrinks_below_what_is_held_is_refused(caplog: pytest.LogCaptureFixture) -> None:
@@ -119,7 +119,7 @@ def test_an_inventory_that_shrinks_below_what_is_held_is_refused(caplog: pytest.
     driver = ShiftingDriver(conf)
     driver.resources = dict(GOOD)
     stand = builders.a_stand(conf, driver)
-    stand.tracker.instance_claim(builders.an_instance(flavor=builders.a_flavor(memory_mb=6000)), Limits())
+    stand.tracker.instance_claim(builders.an_instance(flavor=builders.a_flavor(memory_mb=6000)), HostLimits())
     for memory_mb in (3000, 3000):
         driver.resources = {**GOOD, "memory_mb": memory_mb}
         stand.reporter.report()
@@ -167,7 +167,7 @@ def test_a_guest_that_goes_during_the_audit_is_no_orphan() -> None:
     driver = Racing(conf)
     stand = builders.a_stand(conf, driver)
     instance = builders.an_instance(node=HOST)
-    stand.tracker.instance_claim(instance, Limits())
+    stand.tracker.instance_claim(instance, HostLimits())
     driver.spawn(builders.a_context(), instance, Image())
     stand.reporter.report()
     assert 0 == stand.conductor.reports[HOST, HOST].orphaned_memory_mb

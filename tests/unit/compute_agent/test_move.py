@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from compute_agent import recovery
-from compute_agent.claims import Limits
 from compute_agent.ledger import Patience
 from compute_agent.move import Mover
 from compute_agent.move_ledger import MoveLedger
 from compute_agent.notifications import Notifications
 from fleet import errors, move_states, states
-from fleet.objects import Claimed, Holding, Image, Instance, Migration, Sizing
+from fleet.objects import Claimed, Holding, HostLimits, Image, Instance, Migration, Sizing
 from tests.fake_moves import FakeMoves
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST, Notifier
@@ -227,15 +226,15 @@ def test_a_guest_that_a_finished_move_had_switched_off_is_started() -> None:
 def test_a_move_claim_stands_beside_the_instances_own() -> None:
     """Both count, each is given back by itself, and neither may be taken twice."""
     tracker, instance = builders.a_tracker(), builders.an_instance()
-    tracker.instance_claim(instance, Limits())
-    claim = tracker.resize_claim(dataclasses.replace(instance, flavor=LARGE), Limits())
+    tracker.instance_claim(instance, HostLimits())
+    claim = tracker.resize_claim(dataclasses.replace(instance, flavor=LARGE), HostLimits())
     assert (512 + 1024, 2) == (tracker.held().memory_mb, len(tracker.view().instances) + 1)
     with pytest.raises(errors.StaleBuild):
-        tracker.resize_claim(instance, Limits())
+        tracker.resize_claim(instance, HostLimits())
     with pytest.raises(errors.ComputeResourcesUnavailable):
-        tracker.rebuild_claim(builders.an_instance(), Limits(memory_mb=1700.0))
+        tracker.rebuild_claim(builders.an_instance(), HostLimits(memory_mb=1700.0))
     claim.abort()
     assert 512 == tracker.held().memory_mb
-    tracker.rebuild_claim(dataclasses.replace(instance, flavor=LARGE), Limits())
+    tracker.rebuild_claim(dataclasses.replace(instance, flavor=LARGE), HostLimits())
     tracker.drop_move_claim(instance.uuid)
     assert 512 == tracker.held().memory_mb

@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
-from compute_agent.claims import Limits, NopClaim, Resources
+from compute_agent.claims import NopClaim, Resources
 from compute_agent.resource_tracker import ResourceTracker
 from fleet import errors
+from fleet.objects import HostLimits
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST
 
@@ -18,7 +19,7 @@ def test_a_claim_is_held_after_its_with() -> None:
     """Leaving the ``with`` normally keeps what is held."""
     tracker = builders.a_tracker()
     instance = builders.an_instance()
-    with tracker.instance_claim(instance, Limits(), overhead_memory_mb=8) as claim:
+    with tracker.instance_claim(instance, HostLimits(), overhead_memory_mb=8) as claim:
         pass
     assert Resources(520, 10, 1) == claim.resources == tracker.view().used
     assert frozenset([instance.uuid]) == tracker.view().instances
@@ -27,7 +28,7 @@ def test_a_claim_is_held_after_its_with() -> None:
 def test_a_claim_is_given_back_when_its_with_fails() -> None:
     """Leaving the ``with`` by an exception gives everything back."""
     tracker = builders.a_tracker()
-    with pytest.raises(RuntimeError), tracker.instance_claim(builders.an_instance(), Limits()):
+    with pytest.raises(RuntimeError), tracker.instance_claim(builders.an_instance(), HostLimits()):
         raise RuntimeError
     assert Resources() == tracker.view().used
 
@@ -35,7 +36,7 @@ def test_a_claim_is_given_back_when_its_with_fails() -> None:
 def test_used_is_reserved_and_orphans_and_claims() -> None:
     """All three count against the limit."""
     tracker = builders.a_tracker(reserved_memory_mb=512, reserved_vcpus=1, reserved_disk_gb=2, orphaned_memory_mb=100)
-    tracker.instance_claim(builders.an_instance(), Limits())
+    tracker.instance_claim(builders.an_instance(), HostLimits())
     assert Resources(512 + 100 + 512, 2 + 10, 1 + 1) == tracker.view().used
 
 
@@ -43,9 +44,9 @@ def test_a_repeated_claim_is_stale_and_takes_nothing() -> None:
     """A repeated message neither counts twice nor gives the first one's resources back."""
     tracker = builders.a_tracker()
     instance = builders.an_instance()
-    tracker.instance_claim(instance, Limits())
+    tracker.instance_claim(instance, HostLimits())
     with pytest.raises(errors.StaleBuild):
-        tracker.instance_claim(instance, Limits())
+        tracker.instance_claim(instance, HostLimits())
     assert Resources(512, 10, 1) == tracker.view().used
 
 
@@ -53,9 +54,9 @@ def test_a_late_abort_does_not_take_what_a_later_claim_holds() -> None:
     """A claim gives back only what it put there itself."""
     tracker = builders.a_tracker()
     instance = builders.an_instance()
-    first = tracker.instance_claim(instance, Limits())
+    first = tracker.instance_claim(instance, HostLimits())
     tracker.release(instance.uuid)
-    tracker.instance_claim(instance, Limits())
+    tracker.instance_claim(instance, HostLimits())
     first.abort()
     assert Resources(512, 10, 1) == tracker.view().used
 
@@ -63,7 +64,7 @@ def test_a_late_abort_does_not_take_what_a_later_claim_holds() -> None:
 def test_a_node_without_inventory_is_not_tracked() -> None:
     """Before its first inventory a node gives claims that hold nothing."""
     tracker = ResourceTracker(builders.HOST, builders.HOST)
-    claim = tracker.instance_claim(builders.an_instance(), Limits(memory_mb=1))
+    claim = tracker.instance_claim(builders.an_instance(), HostLimits(memory_mb=1))
     assert isinstance(claim, NopClaim)
     assert Resources() == tracker.view().used
 
@@ -73,10 +74,10 @@ def test_a_suspended_node_takes_no_claims_until_a_good_inventory() -> None:
     tracker = builders.a_tracker()
     tracker.suspend("the inventory is odd")
     with pytest.raises(errors.ComputeResourcesUnavailable) as refused:
-        tracker.instance_claim(builders.an_instance(), Limits())
+        tracker.instance_claim(builders.an_instance(), HostLimits())
     assert "the inventory is odd" == refused.value.reason
     tracker.set_report(builders.a_report())
-    tracker.instance_claim(builders.an_instance(), Limits())
+    tracker.instance_claim(builders.an_instance(), HostLimits())
     assert 1 == len(tracker.view().instances)
 
 
@@ -91,7 +92,7 @@ def test_tracked_instances_hold_what_the_ledger_says() -> None:
 def test_as_many_racers_win_as_there_are_slots(slots: int) -> None:
     """Of 40 threads that claim at the same moment exactly as many succeed as fit under the limit."""
     tracker = builders.a_tracker()
-    limits = Limits(memory_mb=512 * slots)
+    limits = HostLimits(memory_mb=512 * slots)
     outcomes: list[bool] = []
     gate = threading.Barrier(40)
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from compute_agent.claims import Limits
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.notifications import Notifications, payload
 from fleet import errors, states
-from fleet.objects import Flavor, Image, Instance
+from fleet.objects import Flavor, HostLimits, Image, Instance
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST, Notifier
 
@@ -31,6 +30,7 @@ class Driver(FakeDriver):
 STALE = errors.StaleBuild(instance_uuid="u", attempt=1, reason="deleting")
 GONE = errors.NotFound(kind="Instance", name="u")
 VIOLATION = errors.GroupAffinityViolation(instance_uuid="u", host=HOST, policy="anti-affinity", group_uuid="g")
+FULL = errors.ComputeResourcesUnavailable(reason="As the ledger counts: 1 MB of memory may be used, 2 would be")
 ABORT = errors.BuildAbort(instance_uuid="u", reason="the image is broken")
 END, ERROR = ("INFO", "compute.instance.create.end"), ("ERROR", "compute.instance.create.error")
 
@@ -40,6 +40,8 @@ RESULTS: list[tuple[str, str, Exception | None, str, str, tuple[str, str], int]]
     ("the claim is refused", "full", None, "rescheduled", "ComputeResourcesUnavailable", ERROR, 0),
     ("the node is unknown", "node", None, "rescheduled", "NotFound", ERROR, 0),
     ("the group forbids it", "claim_instance", VIOLATION, "rescheduled", "GroupAffinityViolation", ERROR, 0),
+    ("the ledger counts more than the host", "claim_instance", FULL, "rescheduled", "ComputeResourcesUnavailable",
+     ERROR, 0),
     ("deleted before the claim", "claim_instance", GONE, "", "", END, 0),
     ("moved on before the claim", "claim_instance", STALE, "", "", END, 0),
     ("the driver says what failed", "spawn", SpawnFailed("no disk"), "rescheduled", "SpawnFailed", ERROR, 1),
@@ -67,7 +69,7 @@ def test_result(
         driver.failure = raised
     elif raised is not None:
         stand.conductor.script(where, raised)
-    order = {"full": {"limits": Limits(memory_mb=1)}, "node": {"node": "elsewhere"}}.get(where, {})
+    order = {"full": {"limits": HostLimits(memory_mb=1)}, "node": {"node": "elsewhere"}}.get(where, {})
     stand.build(instance, **order)
 
     results = {"rescheduled": stand.conductor.rescheduled, "aborted": stand.conductor.aborted}
