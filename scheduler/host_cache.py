@@ -26,6 +26,8 @@ from scheduler.instance_index import TrackedInstance, image_pairs
 LOG = logging.getLogger(__name__)
 
 _GONE_REMEMBERED = 10_000
+#: Of instances for which no host will be wanted any more.
+_OVER = (states.ERROR, states.DELETED)
 _NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 _NO_HINT: Mapping[str, str] = types.MappingProxyType({})
 
@@ -49,8 +51,9 @@ class HostCache:
         self._ids_of_host: dict[str, tuple[int, ...]] = {}
         #: Aggregates that the feed has told of, also those that are gone.
         self._told_aggregates: set[int] = set()
-        #: Instances that the feed has told to be gone, the oldest first: a late cast must not bring them back.
-        self._gone: dict[str, None] = {}
+        #: Instances that the feed has told to be on no host, the oldest first, and whether for good: a late cast must
+        #: not bring them back, nor a late request book for what is over.
+        self._gone: dict[str, bool] = {}
         self._up = numpy.empty(0, dtype=bool)
         self.generation = 0
 
@@ -65,6 +68,8 @@ class HostCache:
     def book(self, decision: Decision, expires_at: float) -> None:
         for pick in decision.picks:
             self.release(pick.instance_uuid)
+            if self._gone.get(pick.instance_uuid):
+                continue  # nothing more will be heard of it
             came_from = self._inventory.instances.host_of(pick.instance_uuid)
             self._ledger.book(Booking(pick.instance_uuid, pick.key, decision.amounts, expires_at, came_from))
             self._increase(pick.key, decision.amounts, 1)
@@ -318,13 +323,14 @@ class HostCache:
     # -- instances --------------------------------------------------------------------------------------------------
 
     def _apply_instance(self, instance: Any, news: bool) -> None:
-        if self._confirms(instance, news):
+        over = instance.deleted or instance.vm_state in _OVER
+        if over or self._confirms(instance, news):
             self.release(instance.uuid)
         elif instance.host is None:
             return  # booked still: the index must go on showing it where it is booked
         if instance.deleted or instance.vm_state == states.DELETED or instance.host is None:
             self._inventory.instances.remove(instance.uuid)
-            self._gone[instance.uuid] = None
+            self._gone[instance.uuid] = over
             if len(self._gone) > _GONE_REMEMBERED:
                 del self._gone[next(iter(self._gone))]
             return
@@ -349,7 +355,7 @@ class HostCache:
         One on the host that it is to be moved from says so, too, when its destination has claimed or the move is over.
         """
         booking = self._ledger.get(instance.uuid)
-        if booking is None or instance.deleted or instance.vm_state in (states.ERROR, states.DELETED):
+        if booking is None:
             return True
         if instance.host is None:
             return news

@@ -75,6 +75,22 @@ def test_the_feed_ends_a_booking(name, instance, free_mb, instances):
     assert instances == tracked(cache), name
 
 
+@pytest.mark.parametrize(
+    ("name", "instance", "free_mb"),
+    [
+        ("deleted", PlacedInstance(PICKED, None, vm_state="deleted", deleted=True), 4096),
+        ("in error", PlacedInstance(PICKED, None, vm_state="error"), 4096),
+        ("given back", PlacedInstance(PICKED, None, vm_state="building", task_state="scheduling"), 3072),
+    ],
+)
+def test_a_request_for_what_is_over_books_nothing(name, instance, free_mb):
+    """It was deleted while its request was on the way: the feed will not tell of it again."""
+    cache = factories.cache(node(memory_mb=4096))
+    cache.apply(changes(generation=2, instances=[instance]))
+    books(cache)
+    assert free_mb == free(cache), name
+
+
 def test_a_claim_replaces_its_booking():
     """The claim's transaction shows usage and instance together: the room is counted once."""
     cache = factories.cache(node(memory_mb=4096))
