@@ -33,7 +33,7 @@ from compute_agent.reporter import BINARY, TOPIC, Reporter, registrations
 from compute_agent.told import Told
 from fleet import conf as fleet_conf
 from fleet import context, errors, service
-from fleet.rpc import server
+from fleet.rpc import host_queues, server
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
 from fleet.rpc.pins import Pins
@@ -131,6 +131,7 @@ def build_agents(
     pins = Pins(conf)
     conductor = ConductorAPI(transport, conf, pins)
     host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
+    queues = host_queues.of(host_transport, TOPIC, exchange)
     told = InstanceInfo(SchedulerAPI(transport, conf, pins) if conf.scheduler_tracks_instance_changes else None)
     ledger = Ledger(conductor, ComputeTaskAPI(transport, conf, pins), patience, conf.claim_timeout, told)
     moves = MoveLedger(MigrationAPI(transport, conf, pins), patience, conf.claim_timeout)
@@ -146,7 +147,8 @@ def build_agents(
         lanes = Lanes(executor, conf.max_concurrent_builds)
         builder = Builder(host, ledger, notifications)
         manager = ComputeManager(host, ledger, builder, Mover(host, moves, notifications), lanes)
-        return ServedHost(host, server.get_server(host_transport, TOPIC, name, [manager], exchange), lanes)
+        served = server.get_server(host_transport, TOPIC, name, [manager], exchange, queues=queues)
+        return ServedHost(host, served, lanes)
 
     served = [serve(name, driver) for name, driver in load_drivers(conf, hosts).items()]
     agent = Agent(

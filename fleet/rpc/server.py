@@ -7,6 +7,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Sequence
+from concurrent import futures
 from typing import Any, TypeVar
 
 import oslo_messaging
@@ -17,7 +18,7 @@ from oslo_serialization import jsonutils
 
 from fleet import errors
 from fleet.objects import fields
-from fleet.rpc import receipt, serializer, signing
+from fleet.rpc import host_queues, receipt, serializer, signing
 
 #: A request as JSON may be this long: far more than any real one, far less than what hurts.
 MAX_REQUEST_BYTES = 256 * 1024
@@ -114,6 +115,11 @@ class Server:
 
 
 class _Bounded(rpc_server.RPCServer):
+    def __init__(self, *options: Any) -> None:
+        super().__init__(*options)
+        # Its threads wait for work; those that oslo.messaging chooses look every second whether they are still wanted.
+        self._executor_cls = futures.ThreadPoolExecutor
+
     def bound(self, threads: int) -> None:
         self._room = threading.Semaphore(threads)
         self.ending = threading.Event()
@@ -134,6 +140,21 @@ class _Bounded(rpc_server.RPCServer):
             self._process_incoming([stray])
 
 
+class _Host(_Bounded):
+    """Takes all that is sent to its host, and handles it in order: its queue ends with this process in any case, and
+    others wait for their turn on the connection."""
+
+    def __init__(self, queues: host_queues.HostQueues, *options: Any) -> None:
+        super().__init__(*options)
+        self._queues = queues
+
+    def _create_listener(self) -> host_queues.Listener:
+        return host_queues.Listener(self._queues, self._target.server)
+
+    def _on_incoming(self, incoming: object) -> None:
+        self._work_executor.submit(self._process_incoming, incoming)
+
+
 def get_server(
     transport: oslo_messaging.RPCTransport,
     topic: str,
@@ -141,11 +162,13 @@ def get_server(
     endpoints: Sequence[object],
     exchange: str | None = None,
     draining: threading.Event | None = None,
+    queues: host_queues.HostQueues | None = None,
 ) -> Server:
     """A server for ``topic``, also reachable as ``topic.server`` and by fanout; ``baseapi`` is added.
 
     :param exchange: other than ``control_exchange``
     :param draining: set as soon as a stop has ended the intake, while the last messages are still handled
+    :param queues: what ``server`` shares with other hosts; then it is reachable as ``topic.server`` only
     """
     keys = signing.keys_of(transport.conf)
     dispatching = receipt.Dispatcher(
@@ -154,9 +177,9 @@ def get_server(
         dispatcher.DefaultRPCAccessPolicy,
         checker=signing.Checker(transport.conf, keys, topic, server) if keys else None,
     )
-    served = _Bounded(
-        transport, oslo_messaging.Target(exchange=exchange, topic=topic, server=server), dispatching, "threading"
-    )
+    target = oslo_messaging.Target(exchange=exchange, topic=topic, server=server)
+    options = (transport, target, dispatching, "threading")
+    served = _Host(queues, *options) if queues is not None else _Bounded(*options)
     return Server(served, draining or threading.Event())
 
 
