@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from fleet.db import aggregates, hosts, services
 from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed, Changes
-from fleet.db.models import compute_nodes
+from fleet.db.models import compute_nodes, instances
+from fleet.db.models import services as SERVICES
 from fleet.db.services import Beat
 from fleet.objects import HostReport
 from tests.clock import FakeClock
@@ -207,6 +208,52 @@ def test_a_reader_beside_many_writers_misses_nothing(database: Database, seed: i
     assert cache.memory == everything
 
 
+def test_what_one_transaction_changed_is_seen_at_once(database: Database) -> None:
+    """Each writer sets its host's node, service and instance to one number: no reading shows two."""
+    conductor = Conductor(database)
+    names = [f"h{number}" for number in range(4)]
+    for name in names:
+        conductor.add_host(name)
+        conductor.claim(conductor.place(name, name=name), name)
+
+    def set_all(tx: Transaction, host: str, number: int) -> None:
+        said = {
+            compute_nodes: ("vcpus", number),
+            instances: ("project_id", f"{number}"),
+            SERVICES: ("disabled_reason", f"{number}"),
+        }
+        for table, (name, value) in said.items():
+            key = table.primary_key.columns[0]
+            row = tx.execute(sa.select(key).where(table.c.host == host).with_for_update()).scalar_one()
+            tx.update(table, row, {name: value})
+            tx.touch(table, row)
+
+    def write(host: str) -> None:
+        for number in range(20):
+            database.write(set_all, host, number)
+
+    def follow() -> int:
+        feed, generation, together = ChangeFeed(database), 0, 0
+        while not written.is_set():
+            changes = feed.read(generation)
+            generation = changes.generation
+            for host in {row.host for row in changes.nodes if not changes.full}:
+                shown = [row.vcpus for row in changes.nodes if row.host == host]
+                shown += [int(row.project_id) for row in changes.instances if row.host == host]
+                shown += [int(row.disabled_reason) for row in changes.services if row.host == host]
+                assert [shown[0]] * 3 == shown
+                together += 1
+        return together
+
+    written = threading.Event()
+    with futures.ThreadPoolExecutor(5) as pool:
+        reader = pool.submit(follow)
+        for done in [pool.submit(write, name) for name in names]:
+            done.result(120)
+        written.set()
+        assert reader.result(20) > 1
+
+
 def test_image_properties_where_they_weigh(database: Database) -> None:
     """A feed that is asked for them has the properties of every instance's image, also in a difference."""
     conductor = Conductor(database)
@@ -244,8 +291,8 @@ def test_a_reader_survives_the_loss_of_its_connection(database: Database) -> Non
     register(database, "h1")
     feed = ChangeFeed(database, retry=False)
     before = feed.read(0).generation
-    feed.read(before)  # the one that asks whether there is anything new has one by now, too
-    for reader in (feed._peek, feed._snapshot):
+    feed.read(before)  # a repeated one has a connection of its own
+    for reader in (feed._newest, feed._snapshot):
         assert reader._connection is not None
         reader._connection.connection.dbapi_connection.close()
     report(database, "h1")

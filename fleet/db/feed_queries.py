@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the change feed asks, made once: what is newer than a generation, and which generation is the newest."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet.db import models, services
+
+GENERATIONS = models.generations
+NODES = models.compute_nodes
+SERVICES = models.services
+INSTANCES = models.instances
+AGGREGATES = models.aggregates
+
+#: As text: most are like one that the scheduler has parsed before.
+_TEXT_COLUMNS = ["numa_topology", "pci_stats", "pci_device_pools"]
+_NODE_COLUMNS = [
+    NODES.c[name]
+    for name in [
+        "id",
+        "uuid",
+        "host",
+        "hypervisor_hostname",
+        "vcpus",
+        "vcpus_used",
+        "memory_mb",
+        "memory_mb_used",
+        "free_ram_mb",
+        "local_gb",
+        "local_gb_used",
+        "free_disk_gb",
+        "disk_available_least",
+        "reserved_vcpus",
+        "reserved_memory_mb",
+        "reserved_disk_gb",
+        "cpu_allocation_ratio",
+        "ram_allocation_ratio",
+        "disk_allocation_ratio",
+        "running_vms",
+        "io_workload",
+        "failed_builds",
+        "hypervisor_type",
+        "hypervisor_version",
+        "host_ip",
+        "cpu_info",
+        "supported_instances",
+        "metrics",
+        "stats",
+        "updated_at",
+        "deleted",
+    ]
+] + [sa.cast(NODES.c[name], sa.Text).label(name) for name in _TEXT_COLUMNS]
+_SERVICE_COLUMNS = [
+    SERVICES.c[name]
+    for name in ["id", "host", "binary", "disabled", "disabled_reason", "forced_down", "last_seen_up", "deleted"]
+]
+_INSTANCE_COLUMNS = [
+    INSTANCES.c[name]
+    for name in ["uuid", "host", "node", "vm_state", "task_state", "deleted", "instance_type_id", "project_id"]
+]
+
+
+GENERATION = sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Queries:
+    """Of one table. ``newer`` is the generation after which a row must have been stamped; instances never placed carry no
+    stamp.
+
+    :param changed: rows stamped since, also the deleted
+    :param there: the same without these: all there is, if ``newer`` is 0
+    :param dated: as ``changed``, each row with the generation that the statement has seen, as ``value``. If there are none,
+        one row with that alone: its ``row_key`` is none
+    :param of_host: what there is of one ``host``
+    """
+
+    table: sa.Table
+    changed: sa.Select
+    there: sa.Select
+    dated: sa.Select
+    of_host: sa.Select
+
+
+def _queries(table: sa.Table, columns: list[Any], *where: Any, dated: tuple[Any, ...] = ()) -> Queries:
+    """:param dated: what else the dated rows carry"""
+    newer, live = table.c.generation > sa.bindparam("newer"), sa.not_(table.c.deleted)
+    changed = sa.select(*columns).where(newer, *where)
+    key = table.primary_key.columns[0].label("row_key")
+    joined = GENERATIONS.outerjoin(table, sa.and_(newer, *where))
+    return Queries(
+        table,
+        changed,
+        changed.where(live),
+        GENERATION.select_from(joined).add_columns(key, *columns, *dated),
+        sa.select(*columns).where(table.c.host == sa.bindparam("of_host"), live, *where),
+    )
+
+
+def _newest_of(table: sa.Table) -> sa.Label:
+    return sa.select(sa.func.max(table.c.generation)).scalar_subquery().label(table.name)
+
+
+#: The generation, and which tables have something newer: most changes are to one or two, and a look at each index is quick.
+NEWEST = GENERATION.add_columns(*map(_newest_of, (NODES, SERVICES, AGGREGATES, INSTANCES)))
+
+#: Dated, these are asked first: they tell of the other tables, too.
+OF_NODES = _queries(NODES, _NODE_COLUMNS, dated=tuple(map(_newest_of, (SERVICES, AGGREGATES, INSTANCES))))
+OF_SERVICES = _queries(SERVICES, _SERVICE_COLUMNS, SERVICES.c.binary == services.COMPUTE)
+OF_INSTANCES = _queries(INSTANCES, _INSTANCE_COLUMNS)
+
+_IMAGE_PROPERTIES = (
+    sa.select(models.build_requests.c.spec["image"]["properties"])
+    .where(models.build_requests.c.reservation_id == INSTANCES.c.reservation_id)
+    .scalar_subquery()
+    .label("image_properties")
+)
+#: The same, with the properties of the images that instances were made from.
+OF_PICTURED_INSTANCES = _queries(INSTANCES, [*_INSTANCE_COLUMNS, _IMAGE_PROPERTIES])
+
+_HEARTBEATS = sa.select(SERVICES.c.host, SERVICES.c.last_seen_up).where(SERVICES.c.binary == services.COMPUTE)
+ALL_HEARTBEATS = _HEARTBEATS.where(SERVICES.c.last_seen_up.is_not(None))
+NEW_HEARTBEATS = _HEARTBEATS.where(SERVICES.c.last_seen_up > sa.bindparam("after"))
