@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy
 
@@ -26,6 +27,8 @@ class Scale:
         several = isinstance(multiplier, numpy.ndarray)
         self.counts = within[0] != within[1] and (several or multiplier != 0)
         self.anew = several or asked_anew(weigher)
+        #: How many hosts are on the lower and on the upper bound; None if they are not counted.
+        self.on_edges: list[int] | None = None
 
     @property
     def uniform(self) -> float | None:
@@ -50,6 +53,24 @@ class Scale:
     def edges(self) -> tuple[float, float]:
         """The contributions of hosts whose raw weight is the smallest, and the largest."""
         return self.of_one(self.found[0]), self.of_one(self.found[1])
+
+    def leaves_an_edge(self, before: float | None, now: float | None) -> bool:
+        """Count a host that contributed ``before``, and does ``now``; whether a bound has nobody left.
+
+        None: it was not alive, or is not. Only where those on the bounds are counted.
+        """
+        if before == now:
+            return False
+        return self._count([int(edge == now) - int(edge == before) for edge in self.edges])
+
+    def leave_an_edge(self, before: numpy.ndarray, after: numpy.ndarray) -> bool:
+        """As :meth:`leaves_an_edge`, of several: what those contributed that were alive, and those that are."""
+        gone, come = ([int(numpy.count_nonzero(each == edge)) for edge in self.edges] for each in (before, after))
+        return self._count([more - fewer for more, fewer in zip(come, gone, strict=True)])
+
+    def _count(self, more: Sequence[int]) -> bool:
+        self.on_edges = [number + each for number, each in zip(self.on_edges or (0, 0), more, strict=True)]
+        return min(self.on_edges) <= 0
 
 
 def asked_anew(each: BaseHostWeigher) -> bool:

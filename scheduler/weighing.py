@@ -2,8 +2,8 @@
 """The scores of all rows of the table for one request, and of the rows that have changed since.
 
 A host's score depends on the others through the bounds of each weigher's raw weights only. So, when rows change, their
-own scores are found anew, and all of a weigher's only if a bound has moved. A raw weight that lay on a bound may have
-taken it along: then, and only then, that weigher is asked about every host again.
+own scores are found anew, and all of a weigher's only if a bound has moved. The last raw weight that lay on a bound may
+have taken it along: then, and only then, that weigher is asked about every host again.
 """
 
 from __future__ import annotations
@@ -125,6 +125,7 @@ class Weighing:
         self, questions: Questions, row: int, were: bool, stay: bool, raw: Sequence[float], hosts: Asked
     ) -> bool:
         """Take over one row that was ``were`` alive and is now, or not: ``stay``; else as :meth:`update`."""
+        self._count_on_edges()
         suspects = []
         total = 0.0
         for number, scale in enumerate(self._scales):
@@ -138,7 +139,7 @@ class Weighing:
                 before = contribution[row]
                 now = contribution[row] = scale.of_one(raw[number]) if stay else 0.0
                 total += now
-                beyond |= were and before in scale.edges and not (stay and before == now)
+                beyond |= scale.leaves_an_edge(before if were else None, now if stay else None)
             if beyond:
                 suspects.append(number)
         self.total[row] = total if stay else OUT
@@ -160,6 +161,7 @@ class Weighing:
         :param raw: of :meth:`rough`, for all of the rows; what it says of those that do not stay does not matter
         :param hosts: gives all that are alive now
         """
+        self._count_on_edges()
         steady = [number for number, scale in enumerate(self._scales) if not scale.anew]
         low, high = (_column([self._scales[number].found[end] for number in steady]) for end in (0, 1))
         inside = ((raw[steady] >= low) & (raw[steady] <= high)) | ~stay
@@ -172,13 +174,21 @@ class Weighing:
                 continue
             before = contribution[rows]
             after = numpy.where(stay, scale.contribution(raw[number], _ANY), 0.0)
-            at_edge = ((before == scale.edges[0]) | (before == scale.edges[1])) & were & ((before != after) | ~stay)
-            if at_edge.any():
+            if scale.leave_an_edge(before[were], after[stay]):
                 suspects.add(number)
             contribution[rows] = after
             total += after
         self.total[rows] = total
         return self._recheck(questions, sorted(suspects), hosts()) if suspects else True
+
+    def _count_on_edges(self) -> None:
+        """Of each scale of which it is not known, how many hosts are on its bounds."""
+        alive = None
+        for number, contribution in self._contributions.items():
+            scale = self._scales[number]
+            if scale.on_edges is None and not scale.anew:
+                alive = self.total != OUT if alive is None else alive
+                scale.on_edges = [int(numpy.count_nonzero((contribution == edge) & alive)) for edge in scale.edges]
 
     def _recheck(self, questions: Questions, suspects: Sequence[int], hosts: Candidates) -> bool:
         """Ask these weighers about all hosts; False if one that did not count does now, or must be left out."""
