@@ -100,11 +100,11 @@ class ChangeFeed:
         """What has changed, by a statement for each table that has changed and no transaction around them: if all have seen
         the same generation, no commit lies between them, and they are one snapshot. None if not, or if that is not all.
         """
-        if self._at_rest and generation(connection) == since:
+        if self._at_rest and ask.NEWEST_OF.rows(connection, 1)[0].value == since:
             return Changes(since)
 
-        def changed(queries: ask.Queries) -> Sequence[sa.Row]:
-            return connection.execute(queries.dated, {"newer": since}).all()
+        def changed(queries: ask.Queries) -> Sequence[Any]:
+            return queries.dated.rows(connection, since)
 
         nodes = changed(ask.OF_NODES)
         newest = nodes[0]
@@ -172,7 +172,7 @@ def _has(newest: sa.Row, table: sa.Table, newer: int) -> bool:
     return (getattr(newest, table.name) or 0) > newer
 
 
-def _there(dated: Sequence[sa.Row]) -> Sequence[sa.Row]:
+def _there(dated: Sequence[Any]) -> Sequence[Any]:
     return dated if dated and dated[0].row_key is not None else ()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet.db import models, services
+from fleet.db.prepared import Prepared
 
 GENERATIONS = models.generations
 NODES = models.compute_nodes
@@ -65,6 +66,11 @@ _INSTANCE_COLUMNS = [
 
 
 GENERATION = sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)
+#: The same, of the row with that id.
+NEWEST_OF = Prepared("generation", lambda row: sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == row))
+#: More generations than there will ever be. A query that says where its end is looks short also to who does not know where
+#: it begins.
+_ALL_THERE_ARE = 10**15
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,21 +88,25 @@ class Queries:
     table: sa.Table
     changed: sa.Select
     there: sa.Select
-    dated: sa.Select
+    dated: Prepared
     of_host: sa.Select
 
 
-def _queries(table: sa.Table, columns: list[Any], *where: Any, dated: tuple[Any, ...] = ()) -> Queries:
+def _queries(name: str, table: sa.Table, columns: list[Any], *where: Any, dated: tuple[Any, ...] = ()) -> Queries:
     """:param dated: what else the dated rows carry"""
-    newer, live = table.c.generation > sa.bindparam("newer"), sa.not_(table.c.deleted)
-    changed = sa.select(*columns).where(newer, *where)
+    stamp, live = table.c.generation, sa.not_(table.c.deleted)
     key = table.primary_key.columns[0].label("row_key")
-    joined = GENERATIONS.outerjoin(table, sa.and_(newer, *where))
+    changed = sa.select(*columns).where(stamp > sa.bindparam("newer"), *where)
+
+    def with_date(newer: sa.ColumnElement) -> sa.Select:
+        later = sa.and_(stamp > newer, stamp <= newer + _ALL_THERE_ARE, *where)
+        return GENERATION.select_from(GENERATIONS.outerjoin(table, later)).add_columns(key, *columns, *dated)
+
     return Queries(
         table,
         changed,
         changed.where(live),
-        GENERATION.select_from(joined).add_columns(key, *columns, *dated),
+        Prepared(name, with_date),
         sa.select(*columns).where(table.c.host == sa.bindparam("of_host"), live, *where),
     )
 
@@ -109,9 +119,9 @@ def _newest_of(table: sa.Table) -> sa.Label:
 NEWEST = GENERATION.add_columns(*map(_newest_of, (NODES, SERVICES, AGGREGATES, INSTANCES)))
 
 #: Dated, these are asked first: they tell of the other tables, too.
-OF_NODES = _queries(NODES, _NODE_COLUMNS, dated=tuple(map(_newest_of, (SERVICES, AGGREGATES, INSTANCES))))
-OF_SERVICES = _queries(SERVICES, _SERVICE_COLUMNS, SERVICES.c.binary == services.COMPUTE)
-OF_INSTANCES = _queries(INSTANCES, _INSTANCE_COLUMNS)
+OF_NODES = _queries("nodes", NODES, _NODE_COLUMNS, dated=tuple(map(_newest_of, (SERVICES, AGGREGATES, INSTANCES))))
+OF_SERVICES = _queries("services", SERVICES, _SERVICE_COLUMNS, SERVICES.c.binary == services.COMPUTE)
+OF_INSTANCES = _queries("instances", INSTANCES, _INSTANCE_COLUMNS)
 
 _IMAGE_PROPERTIES = (
     sa.select(models.build_requests.c.spec["image"]["properties"])
@@ -120,7 +130,7 @@ _IMAGE_PROPERTIES = (
     .label("image_properties")
 )
 #: The same, with the properties of the images that instances were made from.
-OF_PICTURED_INSTANCES = _queries(INSTANCES, [*_INSTANCE_COLUMNS, _IMAGE_PROPERTIES])
+OF_PICTURED_INSTANCES = _queries("pictured_instances", INSTANCES, [*_INSTANCE_COLUMNS, _IMAGE_PROPERTIES])
 
 _HEARTBEATS = sa.select(SERVICES.c.host, SERVICES.c.last_seen_up).where(SERVICES.c.binary == services.COMPUTE)
 ALL_HEARTBEATS = _HEARTBEATS.where(SERVICES.c.last_seen_up.is_not(None))

@@ -300,6 +300,27 @@ def test_a_reader_survives_the_loss_of_its_connection(database: Database) -> Non
     assert ["h1"] == [row.host for row in feed.read(before).nodes]
 
 
+def test_a_reader_survives_the_loss_of_what_it_has_prepared(database: Database) -> None:
+    """Whoever throws that away, the same is read without, and in the same form."""
+    conductor = Conductor(database)
+    conductor.add_host("h1")
+    feed = ChangeFeed(database, retry=False)
+    before = feed.read(0).generation
+    conductor.claim(conductor.place("h1", name="a"), "h1")
+    prepared = feed.read(before)
+    feed.read(prepared.generation)  # asks first whether there is anything new
+    if database.engine.dialect.name == "postgresql":
+        feed._newest._connection.exec_driver_sql("DEALLOCATE ALL")
+        feed._newest._connection.commit()
+
+    assert prepared.generation == feed.read(prepared.generation).generation
+    plain = feed.read(before)
+    assert prepared.generation == plain.generation
+    for kind in ("nodes", "services", "instances"):
+        assert [tuple(row) for row in getattr(plain, kind)] == [tuple(row) for row in getattr(prepared, kind)]
+    assert ["h1", "h1"] == [prepared.nodes[0].host, prepared.instances[0].host]
+
+
 def test_heartbeats_of_many_hosts_are_read_less_often(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a scheduler of a large fleet would do little besides."""
     monkeypatch.setattr("fleet.db.feed.HEARTBEATS_A_SECOND", 1)
