@@ -55,6 +55,8 @@ class HostCache:
         #: not bring them back, nor a late request book for what is over.
         self._gone: dict[str, bool] = {}
         self._up = numpy.empty(0, dtype=bool)
+        #: Grows whenever a service, or a host's life, may be another than before.
+        self.signs_of_life = 0
         self.generation = 0
 
     def candidates(self, now: float) -> Candidates:
@@ -195,6 +197,7 @@ class HostCache:
         if changes.full:
             self._drop_missing(changes)
             self._table.compact()
+            self.signs_of_life += 1
         self._apply_aggregates(changes.aggregates)
         self._told_aggregates.update(each.id for each in changes.aggregates)
         for service in changes.services:
@@ -205,6 +208,7 @@ class HostCache:
             self._apply_node(node)
         for host, last_seen_up in changes.heartbeats:
             self._apply_heartbeat(host, domain.epoch_s(last_seen_up))
+        self.signs_of_life += bool(changes.heartbeats)
         self.generation = changes.generation
 
     def apply_host(self, host: str, there: Any) -> None:
@@ -253,6 +257,7 @@ class HostCache:
             values[name] += amount
         if new:
             values.update(self._service_values(key[0]))
+            self.signs_of_life += 1
         self._table.write(row, values)
         self._table.write_object(row, "host_ip", node.host_ip)
         self._table.share(row, "capabilities", domain.capabilities(node))
@@ -295,6 +300,7 @@ class HostCache:
         self._show_services(host)
 
     def _show_services(self, host: str) -> None:
+        self.signs_of_life += 1
         rows = self._table.rows_of_host(host)
         values = self._service_values(host) if rows else {}
         for row in rows:

@@ -28,7 +28,7 @@ from fleet.objects import Holding
 from fleet.telemetry import metrics
 from scheduler.candidates import Candidates
 from scheduler.domain import epoch_s
-from scheduler.filters.compute import is_up
+from scheduler.filters.compute import is_up, steady_until
 from scheduler.host_cache import HostCache
 from scheduler.outcome import Decision, StateAge
 
@@ -80,6 +80,9 @@ class HostManager:
         self._newest_ended = 0
         self._max_state_age_s = max_state_age_s
         self._read_at = 0.0
+        #: Until time goes on to then, and as long as there are no more signs of life, who was up is up.
+        self._steady_until = self._followed_at = 0.0
+        self._signs_of_life = 0
         self._problem = ""
 
     @property
@@ -172,7 +175,13 @@ class HostManager:
 
     def _follow_liveness(self) -> None:
         """Time alone takes a host down: no change of its row tells."""
-        self._cache.follow_liveness(is_up(self._candidates(), self._service_down_time_s))
+        now, signs = self._read_at, self._cache.signs_of_life
+        if signs == self._signs_of_life and self._followed_at <= now < self._steady_until:
+            return
+        hosts = self._candidates()
+        self._cache.follow_liveness(is_up(hosts, self._service_down_time_s))
+        self._signs_of_life, self._followed_at = signs, now
+        self._steady_until = steady_until(hosts, self._service_down_time_s)
 
     def _candidates(self) -> Candidates:
         """The hosts as they were when last read: who was alive then is not down for our not having looked since."""

@@ -21,6 +21,13 @@ def is_up(hosts: Candidates, service_down_time_s: float) -> numpy.ndarray:
     return (silence <= service_down_time_s) & ~hosts.column("forced_down")
 
 
+def steady_until(hosts: Candidates, service_down_time_s: float) -> float:
+    """The moment at which time alone may change what :func:`is_up` says of any of them."""
+    seen = hosts.column("last_seen_up")
+    turns = numpy.concatenate((seen - service_down_time_s, seen + service_down_time_s))
+    return float(turns.min(where=turns >= hosts.now, initial=numpy.inf))
+
+
 class ComputeFilter(ColumnFilter):
     """Hosts pass that are not disabled, not forced down, and were heard from within ``service_down_time``."""
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 from typing import Any
 
 import numpy
 import pytest
 
 from scheduler import filters
+from scheduler.filters import compute
 from tests import factories
 from tests.factories import NOW, PlacedInstance, Service, aggregate, node, request, uuid
 from tests.unit.scheduler.judging import passed
@@ -190,6 +192,19 @@ def test_compute(name, service, up):
     """A host passes whose service is enabled, not forced down, and was heard from within the limit."""
     hosts = factories.candidates(node(), services=[Service(**service)])
     assert (["host1"] if up else []) == passed(filters.ComputeFilter(60), hosts, request()), name
+
+
+@pytest.mark.parametrize(
+    ("heard_s_ago", "expected_s"),
+    [((10, 50), 10), ((10, 61), 50), ((-61,), 1), ((-30, 20), 40), ((60,), 0), ((1000,), math.inf)],
+)
+def test_until_when_time_alone_changes_nothing(heard_s_ago, expected_s):
+    """The next host goes silent 60 s after it was heard from, or was heard from by a clock that is 60 s ahead."""
+    names = [f"h{number}" for number in range(len(heard_s_ago))]
+    seen = [NOW - datetime.timedelta(seconds=ago) for ago in heard_s_ago]
+    services = [Service(name, last_seen_up=each) for name, each in zip(names, seen, strict=True)]
+    hosts = factories.candidates(*map(node, names), services=services)
+    assert expected_s == compute.steady_until(hosts, 60) - hosts.now
 
 
 def test_retry_excludes_the_exact_node():
