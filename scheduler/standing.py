@@ -29,6 +29,8 @@ from scheduler.weights import BaseHostWeigher
 _MOST_CHANGED = 0.25
 #: Of fewer hosts, all are judged anew sooner than it is found out which have changed.
 WORTH_FOLLOWING = 4096
+#: So many rows are taken over one by one.
+FEW = 8
 
 
 @dataclasses.dataclass
@@ -208,9 +210,9 @@ class Standing:
         questions, alive = inquiry.questions(), functools.partial(self.alive, hosts)
         if raw is None or self.alive_count <= 1:
             taken_over = False
-        elif len(rows) == 1:
-            were, stay = bool(before[0] == PASSED), bool(now[0] == PASSED)
-            taken_over = self._weighing.update_one(questions, int(rows[0]), were, stay, raw[:, 0].tolist(), alive)
+        elif len(rows) <= FEW:
+            changed = rows.tolist(), (before == PASSED).tolist(), (now == PASSED).tolist(), raw.tolist()
+            taken_over = self._weighing.update_few(questions, *changed, alive)
         else:
             taken_over = self._weighing.update(questions, rows, before == PASSED, now == PASSED, raw, alive)
         if not taken_over:

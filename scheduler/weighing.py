@@ -121,11 +121,24 @@ class Weighing:
             raw[number] = answer
         return raw
 
-    def update_one(
-        self, questions: Questions, row: int, were: bool, stay: bool, raw: Sequence[float], hosts: Asked
+    def update_few(
+        self,
+        questions: Questions,
+        rows: Sequence[int],
+        were: Sequence[bool],
+        stay: Sequence[bool],
+        raw: Sequence[Sequence[float]],
+        hosts: Asked,
     ) -> bool:
-        """Take over one row that was ``were`` alive and is now, or not: ``stay``; else as :meth:`update`."""
+        """As :meth:`update`, one after the other: so few are looked at sooner than arrays are made of them."""
         self._count_on_edges()
+        suspects: set[int] = set()
+        for place, (row, was, stays) in enumerate(zip(rows, were, stay, strict=True)):
+            suspects.update(self._take_over(row, was, stays, [of_scale[place] for of_scale in raw]))
+        return self._recheck(questions, sorted(suspects), hosts()) if suspects else True
+
+    def _take_over(self, row: int, was: bool, stays: bool, raw: Sequence[float]) -> list[int]:
+        """Numbers of the scales that may now be others."""
         suspects = []
         total = 0.0
         for number, scale in enumerate(self._scales):
@@ -134,16 +147,16 @@ class Weighing:
                 suspects.append(number)
                 continue
             # Also if it is not a number.
-            beyond = stay and not scale.found[0] <= raw[number] <= scale.found[1]
+            beyond = stays and not scale.found[0] <= raw[number] <= scale.found[1]
             if contribution is not None:
                 before = contribution[row]
-                now = contribution[row] = scale.of_one(raw[number]) if stay else 0.0
+                now = contribution[row] = scale.of_one(raw[number]) if stays else 0.0
                 total += now
-                beyond |= scale.leaves_an_edge(before if were else None, now if stay else None)
+                beyond |= scale.leaves_an_edge(before if was else None, now if stays else None)
             if beyond:
                 suspects.append(number)
-        self.total[row] = total if stay else OUT
-        return self._recheck(questions, suspects, hosts()) if suspects else True
+        self.total[row] = total if stays else OUT
+        return suspects
 
     def update(
         self,

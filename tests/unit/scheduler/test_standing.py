@@ -124,9 +124,18 @@ def told(made: Decision) -> tuple[Any, ...]:
 
 
 @hypothesis.settings(max_examples=60, deadline=None)
-@hypothesis.given(changes=st.lists(_change, min_size=3, max_size=25), plugin=st.booleans())
-def test_remembered_or_not_the_decision_is_the_same(changes: list[tuple[str, str, int]], plugin: bool) -> None:
+@hypothesis.given(
+    changes=st.lists(_change, min_size=3, max_size=25), plugin=st.booleans(), few=st.sampled_from([0, 2, standing.FEW])
+)
+def test_remembered_or_not_the_decision_is_the_same(
+    changes: list[tuple[str, str, int]], plugin: bool, few: int
+) -> None:
     """However hosts, aggregates and time move between requests: hosts, weights, limits, alternates, counts, reasons."""
+    with mock.patch.object(standing, "FEW", few):
+        _follow_and_compare(changes, plugin)
+
+
+def _follow_and_compare(changes: list[tuple[str, str, int]], plugin: bool) -> None:
     feed = Feed()
     manager = HostManager(feed, feed, clock=feed.clock)
     chosen = [*FILTERS, Once()] if plugin else list(FILTERS)
