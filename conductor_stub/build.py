@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import oslo_messaging
@@ -77,7 +77,7 @@ class Builder:
             alike.setdefault(avoided.places, ([], avoided))[0].append(row)
         return list(alike.values())
 
-    def _place(self, context: RequestContext, rows: Sequence[sa.Row], attempt: int, avoided: Avoidance) -> None:
+    def _place(self, context: RequestContext, rows: Sequence[Any], attempt: int, avoided: Avoidance) -> None:
         context = _context_of(context, rows[0], attempt)
         properties = self._filter_properties(rows, attempt, avoided)
         answer = self._ask(context, rows, properties)
@@ -162,11 +162,29 @@ class Builder:
 
     def hand_out(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
         """Offer waiting builds to any conductor. A message that cannot be sent is left to the sweeper."""
+
+        def cast() -> None:
+            try:
+                self._tasks.build_instances(context, list(uuids), attempt)
+            except oslo_messaging.MessagingException as lost:
+                LOG.warning("Could not hand out %d builds (%s); the sweeper will", len(uuids), lost)
+
+        self._passed_on(cast)
+
+    def keep(
+        self, context: RequestContext, rows: Sequence[Any], attempt: int, begin: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """Have this process itself place builds of one request that were written as ``placing``.
+
+        :param rows: of :func:`fleet.db.instances.accepted`
+        :param begin: has it done by a thread
+        """
+        self._passed_on(lambda: begin(lambda: self._place(context, rows, attempt, Avoidance())))
+
+    @staticmethod
+    def _passed_on(pass_on: Callable[[], None]) -> None:
         failpoints.hit("conductor.hand_out.before")
-        try:
-            self._tasks.build_instances(context, list(uuids), attempt)
-        except oslo_messaging.MessagingException as lost:
-            LOG.warning("Could not hand out %d builds (%s); the sweeper will", len(uuids), lost)
+        pass_on()
         failpoints.hit("conductor.hand_out.after")
 
     def scheduling_request(self, rows: Sequence[Any]) -> dict[str, Any]:

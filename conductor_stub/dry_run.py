@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 import sqlalchemy as sa
@@ -36,8 +35,7 @@ class DryRun:
     def request_for(self, context: RequestContext, request: BuildRequest) -> dict[str, Any]:
         """As if this were built. :raises errors.InvalidInput: errors.NotFound: as ``create`` does"""
         stored, rows = self._intake.plan(context, request)
-        planned = [types.SimpleNamespace(**instances.NOT_PLACED, **{**row, **stored}) for row in rows]
-        return self._builder.scheduling_request(planned)
+        return self._builder.scheduling_request([instances.accepted(stored, row) for row in rows])
 
 
 def _holding(row: sa.Row) -> Holding:

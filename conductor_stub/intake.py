@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import types
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +16,7 @@ from oslo_utils import uuidutils
 from conductor_stub.build import Builder
 from conductor_stub.client_token import ClientToken
 from conductor_stub.limits import Limits, step_deadline
+from conductor_stub.own_builds import OwnBuilds
 from fleet import errors, failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
@@ -31,7 +33,10 @@ FIRST_ATTEMPT = 1
 
 
 class Intake:
-    """``create``: validate, write the rows with their deadline, hand them out."""
+    """``create``: validate, write the rows with their deadline, place them here or hand them out.
+
+    :param own: None: hand all of them out
+    """
 
     def __init__(
         self,
@@ -41,6 +46,7 @@ class Intake:
         default_zone: str | None,
         clock: Clock = utcnow,
         aliases: Aliases = types.MappingProxyType({}),
+        own: OwnBuilds | None = None,
     ) -> None:
         self._database = database
         self._builder = builder
@@ -48,6 +54,7 @@ class Intake:
         self._default_zone = default_zone or ""
         self._clock = clock
         self._aliases = aliases
+        self._own = own or OwnBuilds(0)
 
     def accept(self, context: RequestContext, request: BuildRequest, client_token: str | None = None) -> dict[str, Any]:
         """Returns ``reservation_id`` and ``instances`` (uuid and name of each), in the ledger by then.
@@ -64,20 +71,35 @@ class Intake:
     def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> dict[str, Any]:
         stored, rows = self.plan(context, request)
         reservation_id = stored["reservation_id"]
-        first = self._database.write(
-            _insert, stored, rows, stored["group_uuid"], token, context.request_id, stored["created_at"]
-        )
-        if first is not None:
-            return first
-        uuids = [row["uuid"] for row in rows]
-        flavor_name = rows[0]["flavor_name"] or "(inline)"
-        metrics.BUILDS_ACCEPTED.inc(len(uuids))
-        LOG.debug("Accepted %d instances of flavor %s as %s", len(uuids), flavor_name, reservation_id)
-        self._builder.hand_out(context, uuids, FIRST_ATTEMPT)
+        with self._own.room() as begin:
+            if begin is not None:
+                rows = [{**row, "task_state": states.PLACING} for row in rows]
+            first = self._database.write(
+                _insert, stored, rows, stored["group_uuid"], token, context.request_id, stored["created_at"]
+            )
+            if first is not None:
+                return first
+            flavor_name = rows[0]["flavor_name"] or "(inline)"
+            metrics.BUILDS_ACCEPTED.inc(len(rows))
+            LOG.debug("Accepted %d instances of flavor %s as %s", len(rows), flavor_name, reservation_id)
+            self._go_on(context, stored, rows, begin)
         return {
             "reservation_id": reservation_id,
             "instances": [{"uuid": row["uuid"], "name": row["name"]} for row in rows],
         }
+
+    def _go_on(
+        self,
+        context: RequestContext,
+        stored: dict[str, Any],
+        rows: list[dict[str, Any]],
+        begin: Callable[[Callable[[], None]], None] | None,
+    ) -> None:
+        if begin is None:
+            self._builder.hand_out(context, [row["uuid"] for row in rows], FIRST_ATTEMPT)
+            return
+        accepted = [instances.accepted(stored, row) for row in rows]
+        self._builder.keep(context, accepted, FIRST_ATTEMPT, begin)
 
     def plan(self, context: RequestContext, request: BuildRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The build request and its instances as they would be written. :raises: as :meth:`accept`"""
@@ -132,7 +154,7 @@ class Intake:
             "task_state": states.SCHEDULING,
             "attempt": FIRST_ATTEMPT,
             "deadline": deadline,
-            # The cast that follows may be lost: if nobody has taken the build up by then, the sweeper hands it out.
+            # What follows may be lost, with a message or a process: if no host has it by then, the sweeper hands it out.
             "step_deadline": step_deadline(now, self._limits.placing_timeout_s, deadline),
             "availability_zone": Zone.parse(stored["spec"]["availability_zone"]).zone or None,
             "instance_type_id": flavor.id,

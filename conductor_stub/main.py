@@ -26,6 +26,7 @@ from conductor_stub.moves.mover import Mover
 from conductor_stub.moves.placing import Placer
 from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operator_api import OperatorAPI
+from conductor_stub.own_builds import OwnBuilds
 from conductor_stub.records import Records
 from conductor_stub.sweeper import Sweeper
 from conductor_stub.termination import Termination
@@ -68,7 +69,8 @@ def build_servers(
     )
     termination = Termination(database, compute, limits)
     aliases = parse_aliases(conf.pci.alias)
-    intake = Intake(database, builder, limits, conf.default_schedule_zone, aliases=aliases)
+    own = OwnBuilds()
+    intake = Intake(database, builder, limits, conf.default_schedule_zone, aliases=aliases, own=own)
     migrations = MigrationAPI(rpc_transport, conf, pins)
     placer = Placer(database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host)
     mover = Mover(database, placer, limits, aliases)
@@ -90,6 +92,7 @@ def build_servers(
     return [
         server.get_keeper(host_transport, transport.host_exchange(conf), keeper_name),
         server.get_server(rpc_transport, TOPIC, conf.host, endpoints, draining=draining),
+        own,
         service.Periodic("deadlines", sweeper.end_overdue, conf.conductor.sweep_interval),
         service.Periodic("sweeper", sweeper.retry_lost, conf.conductor.sweep_interval),
         service.Periodic("moves", move_sweeper.sweep, conf.conductor.sweep_interval),

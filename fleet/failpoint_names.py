@@ -11,7 +11,7 @@ AFTER_COMMIT = "after_commit"
 #: Transactions: each has a point before its commit and one after it.
 BUILD_TRANSACTIONS: Mapping[str, str] = {
     "conductor.accept": "the request and its instances are written",
-    "conductor.take": "a conductor has taken waiting builds: scheduling → placing",
+    "conductor.take": "a conductor has taken builds that were cast: scheduling → placing",
     "conductor.put_back": "the scheduler did not answer: placing → scheduling",
     "conductor.fail": "no host was found: ERROR with a fault",
     "conductor.claim": "the host's claim is recorded: placing → spawning, with usage",
@@ -39,8 +39,8 @@ MOVE_TRANSACTIONS: Mapping[str, str] = {
 
 #: Between transactions.
 BUILD_STEPS: Mapping[str, str] = {
-    "conductor.hand_out.before": "accepted builds are about to be cast to a worker",
-    "conductor.hand_out.after": "they were cast",
+    "conductor.hand_out.before": "accepted builds are about to be given to a thread of their conductor, or cast to a worker",
+    "conductor.hand_out.after": "they were",
     "conductor.select.before": "the scheduler is about to be asked",
     "conductor.select.after": "it has answered",
     "conductor.cast.before": "a build is about to be cast to its host",

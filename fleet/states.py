@@ -3,7 +3,7 @@
 
 ::
 
-    create ──▶ building/scheduling ◀───────────────┐
+    create ──▶ building/scheduling ◀───────────────┐   (at once ``placing`` where who has accepted it places it, too)
                  │ a conductor takes the build     │ a worker was lost: the sweeper hands it back
                  ▼                                 │
                building/placing ───────────────────┘

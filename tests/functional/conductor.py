@@ -12,6 +12,7 @@ from conductor_stub.moves.mover import Mover
 from conductor_stub.moves.placing import Placer
 from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operator_api import OperatorAPI
+from conductor_stub.own_builds import OwnBuilds
 from conductor_stub.records import Records
 from conductor_stub.sweeper import Sweeper
 from conductor_stub.termination import Termination
@@ -27,7 +28,12 @@ INCARNATION = "life-one"
 
 class Conductor:
     def __init__(
-        self, database: Database, limits: Limits | None = None, aliases: Aliases | None = None, same_host: bool = False
+        self,
+        database: Database,
+        limits: Limits | None = None,
+        aliases: Aliases | None = None,
+        same_host: bool = False,
+        own: OwnBuilds | None = None,
     ) -> None:
         self.database = database
         self.clock = FakeClock()
@@ -47,7 +53,7 @@ class Conductor:
             self.limits,
             self.clock,
         )
-        self.intake = Intake(database, self.builder, self.limits, None, self.clock, aliases or {})
+        self.intake = Intake(database, self.builder, self.limits, None, self.clock, aliases or {}, own)
         self.termination = Termination(database, self.compute, self.limits, self.clock)  # type: ignore[arg-type]
         self.records = Records(database, self.limits, clock=self.clock)
         self.sweeper = Sweeper(database, self.builder, self.termination, self.limits, self.clock)

@@ -106,6 +106,7 @@ def comes_to_its_deadline(world: World, points: dict) -> None:
 
 
 _ROADS: dict[str, Callable[[World, dict], None]] = {
+    "conductor.take": loses_the_hand_out,
     "conductor.fail": boots_too_large,
     "conductor.put_back": loses_the_scheduler,
     "conductor.reschedule": fails_on_some_hosts,
@@ -124,7 +125,7 @@ def _step(point: str) -> str:
 
 
 _DELETE_AT = [
-    "conductor.take.after_commit",
+    "conductor.hand_out.after",
     "conductor.select.after",
     "conductor.cast.after",
     "agent.claim.before",

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conductor that accepts a request also places it, as long as it has room; what is lost with it is found."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from conductor_stub.own_builds import OwnBuilds
+from fleet.db.engine import Database
+from fleet.objects import BuildRequest
+from tests.amqp.daemons import eventually
+from tests.functional.conductor import Conductor, context
+
+
+@pytest.fixture
+def own() -> Iterator[OwnBuilds]:
+    own = OwnBuilds(at_a_time=1)
+    yield own
+    own.stop()
+    own.wait()
+
+
+@pytest.fixture
+def conductor(database: Database, own: OwnBuilds) -> Conductor:
+    conductor = Conductor(database, own=own)
+    for host in ("h1", "h2"):
+        conductor.add_host(host)
+    return conductor
+
+
+class Gate:
+    """Holds up a conductor's scheduler until it is opened."""
+
+    def __init__(self, conductor: Conductor) -> None:
+        self._select = conductor.scheduler.select_destinations
+        self._open = threading.Event()
+        self.asked = threading.Event()
+        conductor.scheduler.select_destinations = self._waiting  # type: ignore[method-assign]
+
+    def _waiting(self, *asked: Any) -> list[dict[str, Any]]:
+        self.asked.set()
+        self._open.wait()
+        return self._select(*asked)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+def test_who_accepts_a_request_places_it(conductor: Conductor) -> None:
+    """Nothing is cast to conductors, and the build goes its way."""
+    conductor.scheduler.answers.append([("h1", ())])
+    (uuid,) = conductor.create()
+    eventually(lambda: conductor.compute.builds)
+    ((host, order),) = conductor.compute.builds
+    assert ("h1", uuid, 1) == (host, order["instance"]["uuid"], order["attempt"])
+    assert 0 == conductor.work()
+    assert ("building", "placing", 1, None) == conductor.state(uuid)
+    conductor.claim(uuid, "h1")
+    conductor.finish(uuid, "h1")
+    assert ("active", None, 1, "h1") == conductor.state(uuid)
+
+
+def test_the_order_says_what_a_row_would(conductor: Conductor) -> None:
+    """The instance is sent as it is in the ledger, though it was not read from there."""
+    conductor.scheduler.answers.append([("h1", ())])
+    (uuid,) = conductor.create(metadata={"key": "value"}, image={"properties": {"os_type": "linux"}})
+    eventually(lambda: conductor.compute.builds)
+    ((_host, order),) = conductor.compute.builds
+    shown = {**conductor.operator.show_instance(uuid)["instance"], "created_at": order["instance"]["created_at"]}
+    assert {name: value for name, value in shown.items() if name in order["instance"]} == order["instance"]
+
+
+def test_what_it_has_no_room_for_is_left_to_others(conductor: Conductor) -> None:
+    """A second request, while the scheduler is slow with the first, is cast to any conductor."""
+    gate = Gate(conductor)
+    conductor.scheduler.answers.extend([[("h1", ())], [("h2", ())]])
+    conductor.create()
+    gate.asked.wait()
+    (second,) = conductor.create()
+    assert ("building", "scheduling", 1, None) == conductor.state(second)
+    gate.open()
+    eventually(lambda: len(conductor.compute.builds) == 1)
+    assert 1 == conductor.work()
+    assert ["h1", "h2"] == [host for host, _order in conductor.compute.builds]
+
+
+def test_a_stop_ends_what_was_begun_and_begins_nothing(conductor: Conductor, own: OwnBuilds) -> None:
+    """The first request is placed before the stop is over, the second is for another conductor."""
+    gate = Gate(conductor)
+    conductor.scheduler.answers.append([("h1", ())])
+    conductor.create()
+    gate.asked.wait()
+    own.stop()
+    conductor.create()
+    stopped = threading.Thread(target=own.wait)
+    stopped.start()
+    gate.open()
+    stopped.join(10)
+    assert (False, 1) == (stopped.is_alive(), len(conductor.compute.builds))
+    assert 1 == len(conductor.tasks.cast)
+
+
+def test_a_build_that_is_lost_with_its_conductor_is_handed_out(conductor: Conductor, own: OwnBuilds) -> None:
+    """Its step is overdue like any other: another conductor takes it up, at the same attempt."""
+    place = conductor.builder._place
+    conductor.builder._place = lambda *_request: None  # type: ignore[method-assign]
+    (uuid,) = conductor.create()
+    eventually(lambda: _has_room(own))
+    conductor.builder._place = place  # type: ignore[method-assign]
+    conductor.clock.advance(conductor.limits.placing_timeout_s + 1)
+    assert 1 == conductor.sweeper.sweep()
+    conductor.scheduler.answers.append([("h2", ())])
+    assert 1 == conductor.work()
+    assert [("h2", uuid)] == [(host, order["instance"]["uuid"]) for host, order in conductor.compute.builds]
+
+
+def test_a_repeated_request_gives_its_room_back(conductor: Conductor, own: OwnBuilds) -> None:
+    """It is answered as the first was, nothing is placed again, and the next request has the room."""
+
+    def accept(token: str) -> dict[str, Any]:
+        request = BuildRequest.from_wire({"flavor": {"vcpus": 1, "memory_mb": 1024, "root_gb": 10}})
+        eventually(lambda: _has_room(own))
+        return conductor.intake.accept(context(), request, token)
+
+    conductor.scheduler.answers.extend([[("h1", ())], [("h2", ())]])
+    assert accept("one") == accept("one")
+    accept("two")
+    eventually(lambda: len(conductor.compute.builds) == 2)
+    assert 0 == conductor.work()
+
+
+def _has_room(own: OwnBuilds) -> bool:
+    with own.room() as begin:
+        return begin is not None
