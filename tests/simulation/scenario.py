@@ -44,6 +44,9 @@ _PLACED = (
     .where(sa.not_(_INSTANCES.c.deleted), _INSTANCES.c.host != "")
     .union(sa.select(_MIGRATIONS.c.instance_uuid, _MIGRATIONS.c.held_host).where(_MIGRATIONS.c.held_host != ""))
 )
+_AT_REST = sa.select(_INSTANCES.c.uuid, _INSTANCES.c.host).where(
+    sa.not_(_INSTANCES.c.deleted), _INSTANCES.c.vm_state == states.ACTIVE, _INSTANCES.c.task_state.is_(None)
+)
 #: After these an agent may hold what the ledger knows nothing of, until its next audit.
 _EXCUSES = {"answer lost", "message lost", "message late", "commit unknown", "death"}
 
@@ -152,6 +155,9 @@ class Scenario:
             # What an agent holds for a claim whose answer was lost, its next audit lets go.
             held = process.host.tracker(name).view().instances  # type: ignore[attr-defined]
             yield held != {row.uuid for row in placed if row.host == name}
+        # A driver that hung may switch a guest off after its move is over; the next audit switches it on.
+        for row in self._database.rows(_AT_REST):
+            yield bool(self._hypervisors[row.host].guests.get(row.uuid, {}).get("switched_off"))
 
     def _start(self, name: str) -> None:
         self._lives[name] += 1
