@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -175,10 +176,15 @@ class Sender:
 
 def unpinned() -> Pins:
     """All are of one release."""
+    return Pins(_no_pins())
+
+
+@functools.cache
+def _no_pins() -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     pins.register_opts(conf)
     conf([])
-    return Pins(conf)
+    return conf
 
 
 class _Timeouts:
