@@ -20,8 +20,8 @@ from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
 
-#: Requests. Who accepts more than it can place leaves them to others.
-AT_A_TIME = 64
+#: Requests, each for as long as the scheduler takes to answer. Who accepts more than it can place leaves them to others.
+AT_A_TIME = 16
 
 Work = Callable[[], None]
 
@@ -30,13 +30,14 @@ class OwnBuilds:
     """A server without a queue: it works until it is stopped, and then ends what was begun.
 
     :param at_a_time: 0: all are left to others
+    :param threads: that do the work; its own, if that is None
     """
 
-    def __init__(self, at_a_time: int = AT_A_TIME) -> None:
+    def __init__(self, at_a_time: int = AT_A_TIME, threads: futures.Executor | None = None) -> None:
         self._at_a_time = at_a_time
         self._room = threading.Semaphore(at_a_time)
         self._stopping = threading.Event()
-        self._threads = futures.ThreadPoolExecutor(max(at_a_time, 1), "own-builds")
+        self._threads = threads or futures.ThreadPoolExecutor(max(at_a_time, 1), "own-builds")
 
     @contextlib.contextmanager
     def room(self) -> Iterator[Callable[[Work], None] | None]:

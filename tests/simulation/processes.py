@@ -33,6 +33,7 @@ from conductor_stub.moves.manager import MigrationManager, OperatorMoves
 from conductor_stub.moves.mover import Mover
 from conductor_stub.moves.placing import Placer
 from conductor_stub.moves.sweeper import MoveSweeper
+from conductor_stub.own_builds import OwnBuilds
 from conductor_stub.records import Records
 from conductor_stub.sweeper import Sweeper
 from conductor_stub.termination import Termination
@@ -60,6 +61,8 @@ LIMITS = Limits(
     retry_interval_s=3,
     service_down_time_s=60,
 )
+#: Requests that a conductor places itself at a time; it hands out the others.
+OWN_BUILDS = 1
 MEMORY_MB = 4096
 HEARTBEAT_S, REPORT_S, SWEEP_S = 25.0, 100.0, 20.0
 
@@ -181,7 +184,8 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
     )
     termination = Termination(database, compute, LIMITS, world.clock)
     records = Records(database, LIMITS, clock=world.clock, turn=Turn(world))
-    intake = Intake(database, builder, LIMITS, None, world.clock)
+    own = OwnBuilds(OWN_BUILDS, Executor(world, process))
+    intake = Intake(database, builder, LIMITS, None, world.clock, own=own)
     placer = Placer(
         database,
         bus.client(SchedulerAPI),
