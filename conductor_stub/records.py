@@ -219,9 +219,9 @@ def _claim(
     services.check_incarnation(tx, host, row.incarnation, incarnation)
     if row.group_uuid:
         groups.check_policy(tx, row.group_uuid, uuid, host)
-    history.add_event(tx, uuid, history.CLAIM, now=now, attempt=attempt, host=host, node=node, request_id=request_id)
     tx.touch(instances.INSTANCES, uuid)
     hosts.refresh_usage(tx, host, node, now, limits=limits)
+    history.add_event(tx, uuid, history.CLAIM, now=now, attempt=attempt, host=host, node=node, request_id=request_id)
     return instances.moved(row, values)
 
 
@@ -252,6 +252,8 @@ def _finish(
         tx, uuid, attempt=attempt, steps=(states.SPAWNING,), values=values, host=host, now=now
     ):
         raise instances.stale(row, attempt)
+    tx.touch(instances.INSTANCES, uuid)
+    hosts.refresh_usage(tx, host, row.node, now, built=True)
     history.add_event(
         tx,
         uuid,
@@ -263,6 +265,4 @@ def _finish(
         request_id=request_id,
         duration_s=(now - row.created_at).total_seconds(),
     )
-    tx.touch(instances.INSTANCES, uuid)
-    hosts.refresh_usage(tx, host, row.node, now, built=True)
     return instances.moved(row, values)

@@ -4,14 +4,12 @@
 Commit order equals generation order: the last thing a writing transaction does is to advance the single row of
 ``generations``, whose lock it then holds until it has committed. So whoever reads generation G has, in the same
 snapshot, every change up to G, and a reader that asks for ``generation > G`` never misses one. The counter is always the
-last lock taken, so it takes part in no deadlock.
+last lock taken, so it takes part in no deadlock. What a transaction writes with it: ``transaction``.
 """
 
 from __future__ import annotations
 
-import collections
-import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -24,100 +22,15 @@ from oslo_db.sqlalchemy import engines
 from fleet import failpoints
 from fleet.db import idle_ping, models, tls
 from fleet.db.reader import Reader
+from fleet.db.transaction import Transaction
 from fleet.telemetry import metrics
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
 SQLITE_BUSY_TIMEOUT_MS = 30_000
-
-
-# Statements of every transaction, made once: to build one costs as much as to run it.
 _GENERATION = models.generations
 _TAKE_THE_WRITE_LOCK = _GENERATION.update().where(_GENERATION.c.id == 1).values(value=_GENERATION.c.value)
-_ADVANCE = _GENERATION.update().where(_GENERATION.c.id == 1).values(value=_GENERATION.c.value + 1)
-_ADVANCE_AND_TELL = _ADVANCE.returning(_GENERATION.c.value)
-_TELL = sa.select(_GENERATION.c.value).where(_GENERATION.c.id == 1)
-
-
-@functools.cache
-def _insert_of(table: sa.Table) -> sa.Insert:
-    return table.insert()
-
-
-@functools.cache
-def _update_of(table: sa.Table) -> sa.Update:
-    return table.update().where(table.primary_key.columns[0] == sa.bindparam("of_key"))
-
-
-@functools.cache
-def _stamp_of(table: sa.Table) -> sa.Update:
-    key = table.primary_key.columns[0]
-    rows = key.in_(sa.bindparam("keys", expanding=True))
-    return table.update().where(rows).values(generation=sa.bindparam("newest"))
-
-
-class Transaction:
-    """One writing transaction. ``touch`` names the tracked rows that it changes."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-        self._touched: dict[sa.Table, set[Any]] = collections.defaultdict(set)
-        #: A change that waits for what comes next: for the row's stamp, it is to be hoped.
-        self._waiting: tuple[sa.Table, Any, dict[str, Any]] | None = None
-
-    def execute(self, statement: sa.Executable, parameters: Any = None) -> sa.CursorResult:
-        self._write_what_waits()
-        return self._connection.execute(statement, parameters)
-
-    def insert(self, table: sa.Table, values: Mapping[str, Any]) -> Any:
-        """Insert one row; returns its primary key (a scalar)."""
-        return self.execute(_insert_of(table), dict(values)).inserted_primary_key[0]
-
-    def insert_all(self, table: sa.Table, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Insert one row or more, all with the same columns."""
-        self.execute(_insert_of(table), [dict(row) for row in rows])
-
-    def update(self, table: sa.Table, key: Any, values: Mapping[str, Any]) -> None:
-        """Set ``values`` (not SQL expressions) on the row with this primary key."""
-        self.execute(_update_of(table), {**values, "of_key": key})
-
-    def change(self, table: sa.Table, key: Any, values: Mapping[str, Any]) -> None:
-        """:meth:`update` and :meth:`touch` of a tracked row that this transaction has locked, with one statement if no
-        other follows. (Unlocked, its lock would be taken after the counter's.)
-        """
-        self._write_what_waits()
-        self._waiting = table, key, dict(values)
-        self.touch(table, key)
-
-    def _write_what_waits(self) -> None:
-        if self._waiting is not None:
-            (table, key, values), self._waiting = self._waiting, None
-            self.update(table, key, values)
-
-    def touch(self, table: sa.Table, *keys: Any) -> None:
-        self._touched[table].update(keys)
-
-    def _stamp(self) -> None:
-        if not self._touched:
-            return
-        waiting, self._waiting = self._waiting, None
-        generation = self._next_generation()
-        if waiting is not None:
-            table, key, values = waiting
-            self.update(table, key, {**values, "generation": generation})
-            self._touched[table].discard(key)
-        for table, keys in self._touched.items():
-            if len(keys) == 1:
-                self.update(table, *keys, {"generation": generation})
-            elif keys:
-                self.execute(_stamp_of(table), {"keys": sorted(keys), "newest": generation})
-
-    def _next_generation(self) -> int:
-        if self._connection.dialect.update_returning:
-            return self.execute(_ADVANCE_AND_TELL).scalar_one()
-        self.execute(_ADVANCE)
-        return self.execute(_TELL).scalar_one()
 
 
 class Database:
@@ -199,7 +112,7 @@ class Database:
             self._take_the_write_lock(connection)
             transaction = Transaction(connection)
             result = work(transaction, *args, **kwargs)
-            transaction._stamp()
+            transaction.finish()
             failpoints.before_commit(work)
         failpoints.after_commit(work)
         return result

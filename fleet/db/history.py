@@ -55,7 +55,7 @@ def add_event(
     duration_s: float | None = None,
     request_id: str | None = None,
 ) -> None:
-    tx.insert(
+    tx.insert_last(
         EVENTS,
         {
             "instance_uuid": uuid,

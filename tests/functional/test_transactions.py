@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from fleet.db import idle_ping, models, services
+from fleet.db import hosts, idle_ping, models, services
 from fleet.db.engine import Database, Transaction
+from fleet.objects import HostReport
 from tests.clock import FakeClock
 
 CLOCK = FakeClock()
 SERVICES = models.services
+FLAVORS = models.flavors
 
 
 @pytest.fixture
@@ -54,6 +56,50 @@ def test_a_change_is_seen_by_what_follows_in_the_transaction(database: Database,
     assert "second" == database.write(work)
     found = _row(database)
     assert ("second", _generation(database)) == (found.topic, found.generation)
+
+
+def _flavor(name: str) -> dict[str, Any]:
+    return {"flavorid": name, "name": name, "extra_specs": {"of": name}, "created_at": CLOCK()}
+
+
+def _flavors(connection: Any) -> list[tuple[str, dict[str, str]]]:
+    query = sa.select(FLAVORS.c.name, FLAVORS.c.extra_specs).order_by(FLAVORS.c.id)
+    return [(name, specs) for name, specs in connection.execute(query)]
+
+
+@pytest.mark.parametrize("touching", ["nothing", "a changed row", "rows of two tables"])
+def test_what_is_inserted_last_is_there(database: Database, key: int, touching: str) -> None:
+    """In its order, with whatever else the transaction has to write at its end; and the stamps are one."""
+    host = {"host": "h1", "vcpus": 1, "memory_mb": 1, "local_gb": 1, "node": "n1"}
+    database.write(hosts.report, HostReport.from_wire(host), CLOCK())
+
+    def work(tx: Transaction) -> None:
+        if touching == "a changed row":
+            _change(tx, key, "new")
+        if touching == "rows of two tables":
+            nodes = tx.execute(sa.select(models.compute_nodes.c.id)).scalars().all()
+            tx.touch(models.compute_nodes, *nodes)
+            tx.touch(SERVICES, key)
+        tx.insert_last(FLAVORS, _flavor("one"))
+        tx.insert_last(FLAVORS, _flavor("two"))
+
+    database.write(work)
+    assert [("one", {"of": "one"}), ("two", {"of": "two"})] == database.read(_flavors)
+    if touching != "nothing":
+        assert _generation(database) == _row(database).generation
+    if touching == "rows of two tables":
+        node = database.read(lambda connection: connection.execute(sa.select(models.compute_nodes)).one())
+        assert _generation(database) == node.generation
+
+
+def test_what_is_inserted_last_is_seen_by_what_follows(database: Database) -> None:
+    """Nobody has to know that it waited."""
+
+    def work(tx: Transaction) -> list[tuple[str, dict[str, str]]]:
+        tx.insert_last(FLAVORS, _flavor("one"))
+        return _flavors(tx)
+
+    assert [("one", {"of": "one"})] == database.write(work)
 
 
 _WHO_AND_END = {

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One writing transaction: what it writes, and how its end stamps what it has changed (see ``engine``).
+
+Statements are made once: to build one costs as much as to run it.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet.db import models
+
+_GENERATION = models.generations
+_ADVANCE = _GENERATION.update().where(_GENERATION.c.id == 1).values(value=_GENERATION.c.value + 1)
+_ADVANCE_AND_TELL = _ADVANCE.returning(_GENERATION.c.value)
+_TELL = sa.select(_GENERATION.c.value).where(_GENERATION.c.id == 1)
+
+
+@functools.cache
+def _insert_of(table: sa.Table) -> sa.Insert:
+    return table.insert()
+
+
+@functools.cache
+def _update_of(table: sa.Table) -> sa.Update:
+    return table.update().where(table.primary_key.columns[0] == sa.bindparam("of_key"))
+
+
+@functools.cache
+def _stamp_of(table: sa.Table) -> sa.Update:
+    key = table.primary_key.columns[0]
+    rows = key.in_(sa.bindparam("keys", expanding=True))
+    return table.update().where(rows).values(generation=sa.bindparam("newest"))
+
+
+@functools.cache
+def _defaults_of(table: sa.Table) -> dict[str, Any]:
+    """What a row has where nothing is said: within another statement an insert does not look for itself."""
+    return {column.name: column.default.arg for column in table.columns if column.default is not None}
+
+
+@functools.cache
+def _end_of(
+    changed: tuple[sa.Table, tuple[str, ...]] | None,
+    touched: tuple[tuple[sa.Table, bool], ...],
+    inserted: tuple[tuple[sa.Table, tuple[str, ...]], ...],
+) -> sa.Select:
+    """All that waits for the end of a transaction, and the counter, in one statement.
+
+    :param changed: a table and the columns that are set in one row of it
+    :param touched: tables, and whether one row of each is stamped or several
+    :param inserted: tables and columns, a row each
+    """
+    newest = _ADVANCE_AND_TELL.cte("newest")
+    generation = sa.select(newest.c.value).scalar_subquery()
+    parts: list[sa.CTE] = []
+    if changed is not None:
+        table, columns = changed
+        values = {name: sa.bindparam(f"set_{name}", type_=table.c[name].type) for name in columns}
+        row = table.primary_key.columns[0] == sa.bindparam("of_key")
+        parts.append(table.update().where(row).values(**values, generation=generation).cte("changed"))
+    for number, (table, one) in enumerate(touched):
+        key = table.primary_key.columns[0]
+        rows = key == sa.bindparam(f"key_{number}") if one else key.in_(sa.bindparam(f"key_{number}", expanding=True))
+        parts.append(table.update().where(rows).values(generation=generation).cte(f"touched_{number}"))
+    for number, (table, columns) in enumerate(inserted):
+        values = {name: sa.bindparam(f"new_{number}_{name}", type_=table.c[name].type) for name in columns}
+        parts.append(table.insert().values(**values).cte(f"inserted_{number}"))
+    return sa.select(newest.c.value).add_cte(*parts)
+
+
+class Transaction:
+    """One writing transaction. ``touch`` names the tracked rows that it changes.
+
+    What waits (``change``, ``insert_last``) is written before any other statement, or else with the stamp: so every
+    statement sees it, and where nothing follows the end is one statement, if the database can do that.
+    """
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._touched: dict[sa.Table, set[Any]] = collections.defaultdict(set)
+        #: A change that waits for what comes next: for the row's stamp, it is to be hoped.
+        self._waiting: tuple[sa.Table, Any, dict[str, Any]] | None = None
+        self._last: list[tuple[sa.Table, dict[str, Any]]] = []
+
+    def execute(self, statement: sa.Executable, parameters: Any = None) -> sa.CursorResult:
+        self._write_what_waits()
+        return self._connection.execute(statement, parameters)
+
+    def insert(self, table: sa.Table, values: Mapping[str, Any]) -> Any:
+        """Insert one row; returns its primary key (a scalar)."""
+        return self.execute(_insert_of(table), dict(values)).inserted_primary_key[0]
+
+    def insert_last(self, table: sa.Table, values: Mapping[str, Any]) -> None:
+        """Insert one row whose key nobody asks for, with the last statement if no other follows."""
+        self._last.append((table, {**_defaults_of(table), **values}))
+
+    def insert_all(self, table: sa.Table, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Insert one row or more, all with the same columns."""
+        self.execute(_insert_of(table), [dict(row) for row in rows])
+
+    def update(self, table: sa.Table, key: Any, values: Mapping[str, Any]) -> None:
+        """Set ``values`` (not SQL expressions) on the row with this primary key."""
+        self.execute(_update_of(table), {**values, "of_key": key})
+
+    def change(self, table: sa.Table, key: Any, values: Mapping[str, Any]) -> None:
+        """:meth:`update` and :meth:`touch` of a tracked row that this transaction has locked, with one statement if no
+        other follows. (Unlocked, its lock would be taken after the counter's.)
+        """
+        self._write_what_waits()
+        self._waiting = table, key, dict(values)
+        self.touch(table, key)
+
+    def _write_what_waits(self) -> None:
+        if self._waiting is not None:
+            (table, key, values), self._waiting = self._waiting, None
+            self.update(table, key, values)
+        last, self._last = self._last, []
+        alike: dict[Any, list[dict[str, Any]]] = collections.defaultdict(list)
+        for table, values in last:
+            alike[table, tuple(values)].append(values)
+        for (table, _columns), rows in alike.items():
+            self.insert_all(table, rows)
+
+    def touch(self, table: sa.Table, *keys: Any) -> None:
+        self._touched[table].update(keys)
+
+    def finish(self) -> None:
+        """Write what waits, and stamp what was touched."""
+        if not self._touched:
+            self._write_what_waits()
+        elif self._connection.dialect.name == "postgresql":
+            self._stamp_at_once()
+        else:
+            self._stamp()
+
+    def _stamp_at_once(self) -> None:
+        if len({table for table, _values in self._last}) < len(self._last):
+            # Parts of one statement are done in no order, and rows of one table are to be in theirs.
+            self._write_what_waits()
+        changed: tuple[sa.Table, tuple[str, ...]] | None = None
+        given: dict[str, Any] = {}
+        if self._waiting is not None:
+            (table, key, values), self._waiting = self._waiting, None
+            self._touched[table].discard(key)
+            changed = table, tuple(values)
+            given.update({f"set_{name}": value for name, value in values.items()}, of_key=key)
+        touched = [(table, sorted(keys)) for table, keys in self._touched.items() if keys]
+        for number, (_table, keys) in enumerate(touched):
+            given[f"key_{number}"] = keys[0] if len(keys) == 1 else keys
+        last, self._last = self._last, []
+        for number, (_table, values) in enumerate(last):
+            given.update({f"new_{number}_{name}": value for name, value in values.items()})
+        shape = (
+            changed,
+            tuple((table, len(keys) == 1) for table, keys in touched),
+            tuple((table, tuple(values)) for table, values in last),
+        )
+        self.execute(_end_of(*shape), given)
+
+    def _stamp(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        generation = self._next_generation()
+        if waiting is not None:
+            table, key, values = waiting
+            self.update(table, key, {**values, "generation": generation})
+            self._touched[table].discard(key)
+        for table, keys in self._touched.items():
+            if len(keys) == 1:
+                self.update(table, *keys, {"generation": generation})
+            elif keys:
+                self.execute(_stamp_of(table), {"keys": sorted(keys), "newest": generation})
+
+    def _next_generation(self) -> int:
+        if self._connection.dialect.update_returning:
+            return self.execute(_ADVANCE_AND_TELL).scalar_one()
+        self.execute(_ADVANCE)
+        return self.execute(_TELL).scalar_one()
