@@ -29,6 +29,7 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 SQLITE_BUSY_TIMEOUT_MS = 30_000
+_FOR_WRITERS = "READ COMMITTED"
 _GENERATION = models.generations
 _TAKE_THE_WRITE_LOCK = _GENERATION.update().where(_GENERATION.c.id == 1).values(value=_GENERATION.c.value)
 
@@ -44,7 +45,7 @@ class Database:
         tls.require_trusted(options.connection or "sqlite://")
         self._engine = self._open(options)
         # Explicit row locks decide between writers; a plain SELECT after one must see what the lock waited for.
-        self._writer = self._isolated("READ COMMITTED")
+        self._writer = self._isolated(_FOR_WRITERS)
         self._snapshot = self._isolated("REPEATABLE READ")
         self._retry = db_api.wrap_db_retry(
             retry_interval=options.db_retry_interval,
@@ -108,7 +109,7 @@ class Database:
             raise
 
     def _commit(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
-        with self._writer.begin() as connection:
+        with self._for_writing().begin() as connection:
             self._take_the_write_lock(connection)
             transaction = Transaction(connection)
             result = work(transaction, *args, **kwargs)
@@ -116,6 +117,12 @@ class Database:
             failpoints.before_commit(work)
         failpoints.after_commit(work)
         return result
+
+    def _for_writing(self) -> sa.Engine:
+        """To set a level that the server sets by itself, at every use and back again, would be work for nothing."""
+        # Not known before the first connection is there.
+        is_default = getattr(self._engine.dialect, "default_isolation_level", None) == _FOR_WRITERS
+        return self._engine if is_default else self._writer
 
     def _take_the_write_lock(self, connection: sa.Connection) -> None:
         """Before anything is read: SQLite cannot upgrade a stale snapshot. Others lock rows."""
