@@ -14,7 +14,7 @@ from fleet.hardware.node import Hardware
 from fleet.objects import Aggregate
 from scheduler.consumption import HARDWARE, Consumption
 from scheduler.host_state import DEFAULTS, Capabilities, HostState, RowState
-from scheduler.host_table import CHANGED_AT, PRESENT, HostTable, Key
+from scheduler.host_table import PRESENT, HostTable, Key
 from scheduler.instance_index import InstanceIndex, TrackedInstance
 
 
@@ -110,9 +110,9 @@ class Candidates:
         """It grows when something changes that may concern every row, such as an aggregate's metadata."""
         return self._inventory.epoch
 
-    def changed_since(self, version: int) -> numpy.ndarray:
-        """Whether each candidate's row has changed after that version of the table."""
-        return self.column(CHANGED_AT) > version
+    def changed_rows(self, version: int) -> numpy.ndarray:
+        """Rows of the table that have changed after that version of it, each once, in their order."""
+        return self._table.changed_rows(version)
 
     @property
     def rows(self) -> numpy.ndarray:

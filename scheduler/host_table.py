@@ -19,6 +19,8 @@ PRESENT = "present"
 #: The version of the table at which the row last changed.
 CHANGED_AT = "changed_at"
 _FIRST_CAPACITY = 64
+#: So many of the newest changes are remembered by row, at least.
+_REMEMBERED = 1024
 
 
 class Interned:
@@ -67,6 +69,8 @@ class HostTable:
         self._arrays.update({name: numpy.zeros(_FIRST_CAPACITY, dtype=numpy.int32) for name in self.interned})
         self._arrays.update({name: numpy.empty(_FIRST_CAPACITY, dtype=object) for name in objects})
         self._arrays[CHANGED_AT] = numpy.zeros(_FIRST_CAPACITY, dtype=numpy.int64)
+        #: The row that each of the newest versions has changed, oldest first.
+        self._changed: list[int] = []
         #: The used part of an array, by name: made when it is asked for, void when the table grows.
         self._views: dict[str, numpy.ndarray] = {}
         self._often_uniform = tuple(often_uniform)
@@ -94,6 +98,13 @@ class HostTable:
         :meth:`compact`.
         """
         return self._uniform.get(name)
+
+    def changed_rows(self, version: int) -> numpy.ndarray:
+        """Rows that have changed after that version, each once, in their order."""
+        newer = self.version - version
+        if newer > len(self._changed):
+            return numpy.flatnonzero(self.column(CHANGED_AT) > version)
+        return numpy.array(sorted(set(self._changed[len(self._changed) - newer :])), dtype=numpy.intp)
 
     def row_of(self, key: Key) -> int | None:
         return self._row_of.get(key)
@@ -198,10 +209,14 @@ class HostTable:
         """Something has changed of these rows that their columns do not show."""
         self.version += 1
         self._arrays[CHANGED_AT][rows] = self.version
+        self._changed.clear()
 
     def _touch(self, row: int) -> None:
         self.version += 1
         self._arrays[CHANGED_AT][row] = self.version
+        self._changed.append(row)
+        if len(self._changed) > 2 * _REMEMBERED:
+            del self._changed[:_REMEMBERED]
 
     def _reserve(self, rows: int) -> None:
         capacity = len(self._arrays[PRESENT])

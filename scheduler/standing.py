@@ -162,9 +162,8 @@ class Standing:
             more = len(hosts) - len(self.dropped_by)
             self.dropped_by = numpy.pad(self.dropped_by, (0, more), constant_values=ABSENT)
             self._weighing.grow(len(hosts))
-        changed = hosts.changed_since(version)
-        changed[self._stale] = True
-        return numpy.flatnonzero(changed)
+        changed = hosts.changed_rows(version)
+        return numpy.union1d(changed, numpy.array(self._stale, dtype=numpy.intp)) if self._stale else changed
 
     # -- between the instances --------------------------------------------------------------------------------------
 

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import random
+
+import numpy
 import pytest
 
 from scheduler.host_table import HostTable
@@ -61,3 +64,20 @@ def test_columns_show_rows_that_came_later():
     for number in range(200):
         of.write(of.add((f"later{number}", "node")), {"failed": number})
     assert [1, *range(200)] == of.column("failed").tolist()
+
+
+def test_which_rows_have_changed_since_a_version(monkeypatch):
+    """Each once and in order, whether the table still remembers them or must look at all."""
+    monkeypatch.setattr("scheduler.host_table._REMEMBERED", 3)
+    of, chance = table(*range(5)), random.Random(1)
+    changes = [(of.version, set(range(5)))]
+    for _number in range(40):
+        rows = chance.sample(range(5), chance.choice([1, 1, 1, 2]))
+        if len(rows) == 1:
+            of.write(rows[0], {"used": 2})
+        else:
+            of.touch(numpy.array(rows))
+        changes.append((of.version, set(rows)))
+        for number, (version, _rows) in enumerate(changes):
+            later = set().union(*(changed for _version, changed in changes[number + 1 :]))
+            assert sorted(later) == of.changed_rows(version).tolist()

@@ -33,7 +33,10 @@ def test_normalise(name, raw, minval, maxval, expected):
 )
 def test_best(count, expected):
     """The best come first, and equals in their order, however many are asked for."""
-    assert expected == scores.best(numpy.array([1.0, 5.0, 1.0, 5.0, 0.0]), count).tolist()
+    given = [1.0, 5.0, 1.0, 5.0, 0.0]
+    array = numpy.array(given)
+    assert expected == scores.best(array, count).tolist()
+    assert given == array.tolist()
 
 
 @pytest.mark.parametrize(
