@@ -39,8 +39,9 @@ def _servers(
         return started.is_set() and broker_reachable(conf)
 
     options = conf.health
+    when_served = once_served(probes[BROKER], started, options.round_trip_interval)
     watchdog = Watchdog(
-        probes,
+        {**probes, BROKER: when_served},
         options.round_trip_interval,
         options.round_trip_limit,
         options.stuck_limit,
@@ -49,6 +50,17 @@ def _servers(
     if not options.port:
         return [watchdog]
     return [watchdog, HealthServer(watchdog, str(options.bind_host), options.port + number)]
+
+
+def once_served(probe: Probe, started: threading.Event, patience_s: float) -> Probe:
+    """As ``probe``, but not before the daemon serves its queue: an answer to what is sent earlier never comes."""
+
+    def probe_when_served() -> None:
+        if not started.wait(patience_s):
+            raise RuntimeError("nothing is served yet")
+        probe()
+
+    return probe_when_served
 
 
 def through_broker(
