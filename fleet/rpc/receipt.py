@@ -17,7 +17,7 @@ from oslo_messaging.rpc import dispatcher
 
 from fleet import errors
 from fleet.context import new_context
-from fleet.rpc import signing
+from fleet.rpc import call_monitor, signing
 
 LOG = logging.getLogger(__name__)
 
@@ -71,6 +71,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
         super().__init__(endpoints, *options)
         self._checker = checker
         self._seldom = _Seldom(clock)
+        self._monitor = call_monitor.CallMonitor()
 
     def dispatch(self, incoming: Any) -> Any:
         refusal, answer = self._answer(incoming)
@@ -101,7 +102,8 @@ class Dispatcher(dispatcher.RPCDispatcher):
             _check(incoming.message)
             if self._checker is not None:
                 self._checker.check(incoming.ctxt, incoming.message)
-            return None, super().dispatch(incoming)
+            with self._monitor.watching(incoming):
+                return None, super().dispatch(incoming)
         except (
             dispatcher.NoSuchMethod,
             dispatcher.UnsupportedVersion,
