@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 import oslo_messaging
 import pydantic
+from oslo_messaging._drivers import base
 from oslo_messaging.rpc import dispatcher
 from oslo_messaging.rpc import server as rpc_server
 from oslo_serialization import jsonutils
 
 from fleet import errors
 from fleet.objects import fields
-from fleet.rpc import host_queues, receipt, serializer, signing
+from fleet.rpc import host_queues, listening, receipt, serializer, signing
 
 #: A request as JSON may be this long: far more than any real one, far less than what hurts.
 MAX_REQUEST_BYTES = 256 * 1024
@@ -119,6 +120,9 @@ class _Bounded(rpc_server.RPCServer):
         super().__init__(*options)
         # Its threads wait for work; those that oslo.messaging chooses look every second whether they are still wanted.
         self._executor_cls = futures.ThreadPoolExecutor
+
+    def _create_listener(self) -> base.Listener:
+        return listening.at_length(super()._create_listener())
 
     def bound(self, threads: int) -> None:
         self._room = threading.Semaphore(threads)
