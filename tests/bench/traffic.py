@@ -69,4 +69,4 @@ def statements(here: daemons.Site) -> Iterator[Callable[[], int]]:
         here.postgresql.execute("SELECT pg_reload_conf()")
 
 
-_VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
+_VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "EXECUTE")
