@@ -51,12 +51,6 @@ def delete_at(world: World, chance: random.Random, point: str) -> None:
 
 
 def boots(world: World, points: dict) -> None:
-    world.arm(points)
-    world.boot(BUILDS)
-    world.boot(BUILDS)
-
-
-def boots_often(world: World, points: dict) -> None:
     """So often that a worker comes to the point twice, however requests fall to the workers."""
     world.arm(points)
     for _request in range(BUILDS):
@@ -113,7 +107,6 @@ def comes_to_its_deadline(world: World, points: dict) -> None:
 
 
 _ROADS: dict[str, Callable[[World, dict], None]] = {
-    "conductor.accept": boots_often,
     "conductor.take": loses_the_hand_out,
     "conductor.fail": boots_too_large,
     "conductor.put_back": loses_the_scheduler,
