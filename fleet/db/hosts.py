@@ -141,7 +141,7 @@ def _require_room(used: Mapping[str, Any], limits: HostLimits) -> None:
             ("disk", "GB", "local_gb_used", limits.disk_gb),
             ("CPUs", "VCPUs", "vcpus_used", limits.vcpus),
         )
-        if most is not None and used[column] > most
+        if most is not None and capacity.usable(most, used[column]) < 0
     ]
     if reasons:
         raise errors.ComputeResourcesUnavailable(reason=f"As the ledger counts: {'; '.join(reasons)}")
