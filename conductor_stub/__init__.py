@@ -4,10 +4,10 @@
 A *request* is what a client asked for in one call; each of its instances is a *build*. A *step* is where a build
 stands (``fleet.states``); the *sweeper* acts on a step whose deadline has passed.
 
-Read ``main`` (the wiring), ``manager`` (the RPC surface), ``intake`` (accept), ``own_builds`` (in threads of its
-own), ``build`` (place and cast), ``outcome``
-(what agents say came of it), ``termination``, ``sweeper``; ``request_spec`` makes what the scheduler is asked,
-``records`` is what agents read and write, ``operator_api`` what operators do.
+Read ``main`` (the wiring), ``manager`` (the RPC surface), ``intake`` (accept), ``own_builds`` (the threads that place
+what was accepted here), ``build`` (place and cast), ``transitions`` (what comes of an attempt), ``termination``,
+``sweeper``; ``request_spec`` makes what the scheduler is asked, ``records`` is what agents read and write,
+``operator_api`` what operators do.
 """
 
 import fleet  # noqa: F401  (chooses native threads before anything here imports oslo.messaging)
