@@ -51,6 +51,11 @@ class Pipeline:
         )
 
     @functools.cached_property
+    def preparing(self) -> Sequence[BaseHostFilter]:
+        """The filters that have something to do before the hosts are looked at."""
+        return [each for each in self.filters if type(each).prepare is not BaseHostFilter.prepare]
+
+    @functools.cached_property
     def recall_keys(self) -> Sequence[Key] | None:
         """How to find the shape of a request; None if nothing can be recalled."""
         return keys_of(self.filters, self.weighers)

@@ -8,13 +8,14 @@ import functools
 import random
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+import prometheus_client
 from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
-from fleet import errors, failpoints
+from fleet import afterwards, errors, failpoints
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection
 from fleet.telemetry import metrics
@@ -53,6 +54,22 @@ class _Tools(NamedTuple):
 
     pipeline: decision.Pipeline
     shapes: Shapes
+    #: Per filter, the seconds that it has taken in all.
+    seconds: Sequence[prometheus_client.Counter]
+
+    @classmethod
+    def load(cls, conf: cfg.ConfigOpts) -> Self:
+        """:raises errors.ConfigError: on a name that leads nowhere"""
+        pipeline = load_pipeline(conf)
+        seconds = [metrics.FILTER_SECONDS.labels(type(each).__name__) for each in pipeline.filters]
+        return cls(pipeline, Shapes(), seconds)
+
+    def count_seconds(self, supervision: Supervision) -> None:
+        """What the filters took for one request."""
+        for each, seconds in zip(self.pipeline.filters, self.seconds, strict=True):
+            took_s = supervision.took_s.get(each)
+            if took_s:
+                seconds.inc(took_s)
 
 
 class FilterScheduler(Scheduler):
@@ -60,7 +77,7 @@ class FilterScheduler(Scheduler):
 
     def __init__(self, conf: cfg.ConfigOpts, host_manager: HostManager, notifier: Notifier) -> None:
         super().__init__(conf, host_manager, notifier)
-        self._tools = _Tools(load_pipeline(conf), Shapes())
+        self._tools = _Tools.load(conf)
         self._options = SchedulerOptions(conf.scheduler_json_config_location)
         self._chance = random.Random()
         # The configuration keeps its hooks for ever, and may outlive a scheduler.
@@ -72,7 +89,7 @@ class FilterScheduler(Scheduler):
         if not changed:
             return
         try:
-            self._tools = _Tools(load_pipeline(self.conf), Shapes())
+            self._tools = _Tools.load(self.conf)
         except errors.FleetError as refusal:
             LOG.error("The former filters and weighers stay in use: %s", refusal.message)
 
@@ -86,11 +103,11 @@ class FilterScheduler(Scheduler):
         supervision = self._prepare(tools, named)
         made = self.host_manager.decide(self._decision(tools, context, named, supervision), named.instance_uuids)
         failpoints.hit("scheduler.decide.after")
-        for each in tools.pipeline.filters:
-            metrics.FILTER_SECONDS.labels(type(each).__name__).inc(supervision.took_s.get(each, 0.0))
+        afterwards.after_answer(functools.partial(tools.count_seconds, supervision))
         if not made.complete:
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
-        self.notifier.info(context, "scheduler.select_destinations.end", payload)
+        ended = context, "scheduler.select_destinations.end", payload
+        afterwards.after_answer(functools.partial(self.notifier.info, *ended))
         return made.selections()
 
     def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
@@ -125,7 +142,7 @@ class FilterScheduler(Scheduler):
     def _prepare(self, tools: _Tools, request: RequestSpec) -> Supervision:
         """Before the lock is taken. A plugin that fails here is left out of all that follows for this request."""
         supervision = tools.pipeline.watch.begin()
-        for each in tools.pipeline.filters:
+        for each in tools.pipeline.preparing:
             supervision.ask("Filter", each, each.prepare, request, self.host_manager.node_names)
         return supervision
 
@@ -155,5 +172,7 @@ class FilterScheduler(Scheduler):
 def _named(request: RequestSpec) -> RequestSpec:
     """Every instance needs a name to be booked under, also where the caller gave none."""
     missing = request.num_instances - len(request.instance_uuids)
+    if not missing:
+        return request
     made_up = tuple(uuidutils.generate_uuid() for _ in range(missing))
     return dataclasses.replace(request, instance_uuids=request.instance_uuids + made_up)

@@ -27,7 +27,7 @@ class FilterCount(NamedTuple):
     end: int
 
     def to_wire(self) -> dict[str, Any]:
-        return self._asdict()
+        return {"name": self.name, "start": self.start, "end": self.end}
 
     def __str__(self) -> str:
         return f"{self.name}: (start: {self.start}, end: {self.end})"

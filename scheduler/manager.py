@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import oslo_messaging
 from oslo_log import log as logging
 
-from fleet import errors
+from fleet import afterwards, errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, fields
@@ -45,12 +46,12 @@ class SchedulerManager:
             self._require_caller(request)
             selections = self._driver.select_destinations(context, request)
         except errors.NoValidHost as refusal:
-            decision_log.refused(request, refusal, time.monotonic() - started)
+            _tell(decision_log.refused, request, refusal, started)
             raise
         except errors.FleetError as failure:
-            decision_log.failed(request, failure, time.monotonic() - started)
+            _tell(decision_log.failed, request, failure, started)
             raise
-        decision_log.placed(request, selections, time.monotonic() - started)
+        _tell(decision_log.placed, request, selections, started)
         return [selection.to_wire() for selection in selections]
 
     def _require_caller(self, request: RequestSpec) -> None:
@@ -155,3 +156,8 @@ class SchedulerManager:
             self._driver.refresh()
         except errors.StaleState as lost:
             LOG.warning("%s A cast is all there is to go by.", lost.message)
+
+
+def _tell(tell: Callable[..., None], request: RequestSpec, outcome: object, started: float) -> None:
+    """The operator, once the caller knows."""
+    afterwards.after_answer(functools.partial(tell, request, outcome, time.monotonic() - started))

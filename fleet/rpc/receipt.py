@@ -17,45 +17,17 @@ from oslo_messaging.rpc import dispatcher
 
 from fleet import errors
 from fleet.context import new_context
-from fleet.rpc import call_monitor, signing
+from fleet.rpc import call_monitor, extent, signing
 
 LOG = logging.getLogger(__name__)
 
-#: Characters of text in one message: more than the largest reports have, less than what hurts.
+#: Characters of one message: more than the largest reports have, less than what hurts.
 MAX_MESSAGE_SIZE = 16 * 2**20
 MAX_MESSAGE_DEPTH = 64
 #: Seconds between two lines about refused messages.
 LINE_EVERY_S = 60.0
 _SHOWN = 128
 _NAME = 40
-
-
-def deeper_than(value: object, most: int) -> bool:
-    """Whether lists and mappings are nested more than ``most`` deep, looked into level by level."""
-    level = [value]
-    for _depth in range(most):
-        level = [inner for each in level for inner in _inside(each)]
-        if not level:
-            return False
-    return True
-
-
-def larger_than(value: object, most: int) -> bool:
-    """Whether the texts in ``value``, keys included, have more than ``most`` characters, its elements counting as one."""
-    left, waiting = most, [value]
-    while waiting and left >= 0:
-        each = waiting.pop()
-        left -= len(each) if isinstance(each, str) else 1
-        if isinstance(each, dict):
-            waiting.extend(each)
-        waiting.extend(_inside(each))
-    return left < 0
-
-
-def _inside(value: object) -> list[object]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return list(value) if isinstance(value, list | tuple) else []
 
 
 class Dispatcher(dispatcher.RPCDispatcher):
@@ -116,10 +88,12 @@ class Dispatcher(dispatcher.RPCDispatcher):
 
 def _check(message: dict[str, Any]) -> None:
     """:raises errors.InvalidInput:"""
-    if larger_than(message, MAX_MESSAGE_SIZE):
+    try:
+        size = len(extent.text_of(message, MAX_MESSAGE_DEPTH))
+    except extent.TooDeep:
+        raise errors.InvalidInput(field="message", reason=f"is nested more than {MAX_MESSAGE_DEPTH} deep") from None
+    if size > MAX_MESSAGE_SIZE:
         raise errors.InvalidInput(field="message", reason=f"is larger than {MAX_MESSAGE_SIZE} characters")
-    if deeper_than(message, MAX_MESSAGE_DEPTH):
-        raise errors.InvalidInput(field="message", reason=f"is nested more than {MAX_MESSAGE_DEPTH} deep")
     if not isinstance(message.get("method"), str):
         raise errors.InvalidInput(field="message.method", reason="is not a name")
     if not isinstance(message.get("args", {}), dict):

@@ -15,11 +15,10 @@ import pydantic
 from oslo_messaging._drivers import base
 from oslo_messaging.rpc import dispatcher
 from oslo_messaging.rpc import server as rpc_server
-from oslo_serialization import jsonutils
 
-from fleet import errors
+from fleet import afterwards, errors
 from fleet.objects import fields
-from fleet.rpc import host_queues, listening, receipt, serializer, signing
+from fleet.rpc import extent, host_queues, listening, receipt, serializer, signing
 
 #: A request as JSON may be this long: far more than any real one, far less than what hurts.
 MAX_REQUEST_BYTES = 256 * 1024
@@ -78,10 +77,10 @@ def endpoint(method: Endpoint) -> Endpoint:
 
 def require_size(request: object, field: str) -> None:
     """:raises errors.InvalidInput: the request is too large, or nested too deeply, to be looked into"""
-    if receipt.deeper_than(request, MAX_REQUEST_DEPTH):
-        raise errors.InvalidInput(field=field, reason="is nested too deeply")
     try:
-        text = jsonutils.dumps(request, allow_nan=False)
+        text = extent.text_of(request, MAX_REQUEST_DEPTH, finite=True)
+    except extent.TooDeep:
+        raise errors.InvalidInput(field=field, reason="is nested too deeply") from None
     except ValueError:
         raise errors.InvalidInput(field=field, reason="has a number that is not finite") from None
     if len(text) > MAX_REQUEST_BYTES:
@@ -134,6 +133,10 @@ class _Bounded(rpc_server.RPCServer):
             pass
         work = self._work_executor.submit(self._process_incoming, incoming)
         work.add_done_callback(lambda _done: self._room.release())
+
+    def _process_incoming(self, incoming: Any) -> None:
+        with afterwards.answering():
+            super()._process_incoming(incoming)
 
     def handle_strays(self) -> None:
         """Messages that were on their way when the intake ended: oslo.messaging acknowledges them as it closes the

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How large a message is, and how deeply nested, by its JSON: to write that again takes a fraction of a walk through it."""
+
+from __future__ import annotations
+
+import json
+
+_ANY = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), default=str)
+_FINITE = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":"), default=str)
+
+
+class TooDeep(Exception):
+    """Lists and mappings are nested more deeply than is allowed."""
+
+
+def text_of(value: object, deepest: int, finite: bool = False) -> str:
+    """``value`` as JSON, without spaces.
+
+    :param deepest: so many lists and mappings may be in one another
+    :param finite: whether each number has to be; then the text is ASCII
+    :raises TooDeep: :raises ValueError: a number is not finite
+    """
+    try:
+        text = (_FINITE if finite else _ANY).encode(value)
+    except RecursionError:
+        raise TooDeep from None
+    # Nobody can be nested more deeply than there are brackets, and most have few.
+    if text.count("[") + text.count("{") > deepest and _deeper_than(value, deepest):
+        raise TooDeep
+    return text
+
+
+def _deeper_than(value: object, most: int) -> bool:
+    """Looked into level by level."""
+    level = [value]
+    for _depth in range(most):
+        level = [inner for each in level for inner in _inside(each)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple) else []
