@@ -18,7 +18,7 @@ from oslo_messaging.rpc import server as rpc_server
 
 from fleet import afterwards, errors
 from fleet.objects import fields
-from fleet.rpc import extent, host_queues, listening, receipt, serializer, signing
+from fleet.rpc import answers, extent, host_queues, listening, receipt, serializer, signing
 
 #: A request as JSON may be this long: far more than any real one, far less than what hurts.
 MAX_REQUEST_BYTES = 256 * 1024
@@ -62,13 +62,23 @@ def endpoint(method: Endpoint) -> Endpoint:
 
     A wrong argument is answered with ``InvalidInput`` naming it; see :func:`expected_errors` for the rest.
     """
-    known = set(inspect.signature(method).parameters) - {"self", "context"}
-    checked = pydantic.validate_call(method, config=pydantic.ConfigDict(arbitrary_types_allowed=True))
+    parameters = {
+        name: parameter
+        for name, parameter in inspect.signature(method, eval_str=True).parameters.items()
+        if name not in ("self", "context")
+    }
+    checked: Callable[..., Any] = method
+    if any(parameter.annotation is not Any for parameter in parameters.values()):
+        checked = pydantic.validate_call(method, config=pydantic.ConfigDict(arbitrary_types_allowed=True))
+    needed = [name for name, parameter in parameters.items() if parameter.default is inspect.Parameter.empty]
 
     @functools.wraps(method)
     def called(self: object, context: object, **arguments: Any) -> Any:
+        for name in needed:
+            if name not in arguments:
+                raise errors.InvalidInput(field=name, reason="missing required argument")
         try:
-            return checked(self, context, **{name: value for name, value in arguments.items() if name in known})
+            return checked(self, context, **{name: value for name, value in arguments.items() if name in parameters})
         except pydantic.ValidationError as invalid:
             raise fields.invalid_input(invalid) from None
 
@@ -136,7 +146,7 @@ class _Bounded(rpc_server.RPCServer):
 
     def _process_incoming(self, incoming: Any) -> None:
         with afterwards.answering():
-            super()._process_incoming(incoming)
+            super()._process_incoming([answers.at_once(each) for each in incoming])
 
     def handle_strays(self) -> None:
         """Messages that were on their way when the intake ended: oslo.messaging acknowledges them as it closes the

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import pytest
 from oslo_messaging.rpc import dispatcher
@@ -23,6 +24,10 @@ class Manager:
         if number == 666:
             raise RuntimeError("a bug")
         return 2 * number
+
+    @endpoint
+    def anything(self, context: RequestContext, asked: Any, more: Any = None) -> Any:
+        return [asked, more]
 
 
 def refusal(**arguments: object) -> errors.FleetError:
@@ -44,6 +49,15 @@ def test_a_bad_argument_is_named(bad: dict[str, object]) -> None:
     error = refusal(**bad)
     assert isinstance(error, errors.InvalidInput)
     assert error.field == "number"
+
+
+def test_an_argument_of_any_kind_may_be_none_but_must_be_there() -> None:
+    """Unknown ones are ignored here, too."""
+    assert [None, None] == Manager().anything(new_context(), asked=None, tomorrow=True)
+    with pytest.raises(dispatcher.ExpectedException) as caught:
+        Manager().anything(new_context(), more=1)
+    error = caught.value.exc_info[1]
+    assert (errors.InvalidInput, "asked") == (type(error), error.field)
 
 
 def test_a_refusal_has_no_traceback() -> None:
@@ -68,6 +82,11 @@ LARGE = [
         "nested too deeply",
     ),
 ]
+
+
+def test_brackets_in_a_text_are_no_depth() -> None:
+    """Nor are many lists beside one another."""
+    server.require_size({"hint": "[" * 1000, "more": [[]] * 1000}, "request")
 
 
 @pytest.mark.parametrize(("what", "request_", "reason"), LARGE, ids=[case[0] for case in LARGE])

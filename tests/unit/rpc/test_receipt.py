@@ -66,6 +66,7 @@ ALLOWED = [
     ("small", message("one")),
     ("as large as allowed", message("x" * (SIZE - 100))),
     ("as deep as allowed", message(nested(receipt.MAX_MESSAGE_DEPTH - 3))),
+    ("with more brackets than may be in one another", message(["[" * 1000, [[]] * 1000])),
 ]
 REFUSED = [
     ("one text is too large", message("x" * SIZE), "message: is larger"),

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An answer says on the wire what oslo.messaging's says, and goes its way where the quick one fails."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+from oslo_messaging._drivers import amqp as rpc_amqp
+from oslo_messaging._drivers import amqpdriver, common
+
+from fleet.rpc import answers
+
+MSG_ID, QUEUE = "a1", "reply_of_somebody"
+ANSWER = [{"host": "höst", "limits": {"vcpu": 16.0}, "decision": None}]
+
+
+class Connection:
+    """Keeps what is sent in either way."""
+
+    kombu_compression = None
+    direct_mandatory_flag = True
+
+    def __init__(self) -> None:
+        self._connection_lock = contextlib.nullcontext()
+        self.channel = mock.Mock()
+        self.channel.prepare_message.side_effect = lambda body, **properties: (body, properties)
+        self.sent_by_oslo: list[tuple[str, dict[str, Any]]] = []
+
+    def direct_send(self, queue: str, message: dict[str, Any]) -> None:
+        self.sent_by_oslo.append((queue, message))
+
+
+@pytest.fixture
+def connection() -> Connection:
+    return Connection()
+
+
+@pytest.fixture
+def abandoned() -> amqpdriver.ObsoleteReplyQueuesCache:
+    return amqpdriver.ObsoleteReplyQueuesCache()
+
+
+@pytest.fixture
+def incoming(connection: Connection, abandoned: amqpdriver.ObsoleteReplyQueuesCache) -> Any:
+    return answers.at_once(_incoming(connection, abandoned))
+
+
+def _incoming(connection: Connection, abandoned: Any, msg_id: str | None = MSG_ID) -> Any:
+    @contextlib.contextmanager
+    def borrowed(purpose: object) -> Iterator[Connection]:
+        assert common.PURPOSE_SEND == purpose
+        yield connection
+
+    driver = mock.Mock(_get_connection=borrowed, missing_destination_retry_timeout=60)
+    listener = mock.Mock(driver=driver)
+    return amqpdriver.AMQPIncomingMessage(listener, {}, {}, "u1", msg_id, QUEUE, None, abandoned, mock.Mock())
+
+
+def _content(envelope: dict[str, Any]) -> dict[str, Any]:
+    content = json.loads(envelope[common._MESSAGE_KEY])
+    assert content.pop(rpc_amqp.UNIQUE_ID)
+    return {**envelope, common._MESSAGE_KEY: content}
+
+
+def test_it_says_what_oslo_messaging_says(connection: Connection, abandoned: Any, incoming: Any) -> None:
+    """To the same queue, in the same envelope, with one publish."""
+    incoming.reply(ANSWER)
+    _incoming(connection, abandoned).reply(ANSWER)
+
+    ((body, properties),), sent = connection.channel.basic_publish.call_args
+    ((queue, envelope),) = connection.sent_by_oslo
+    assert _content(envelope) == _content(json.loads(body))
+    assert {"exchange": "", "routing_key": queue, "mandatory": True} == sent
+    assert ("application/json", "utf-8") == (properties["content_type"], properties["content_encoding"])
+
+
+@pytest.mark.parametrize("failure", [OSError("lost"), AttributeError("never connected")], ids=str)
+def test_a_lost_connection_is_oslo_messaging_s_to_mend(
+    connection: Connection, incoming: Any, failure: Exception
+) -> None:
+    """It connects again, and tells of it; the answer is sent once more."""
+    connection.channel.basic_publish.side_effect = failure
+    incoming.reply(ANSWER)
+    assert [QUEUE] == [queue for queue, _message in connection.sent_by_oslo]
+
+
+def test_a_failure_goes_the_usual_way(connection: Connection, incoming: Any) -> None:
+    """Exceptions are rare, and have a form of their own."""
+    incoming.reply(failure=(ValueError, ValueError("bad"), None))
+    assert not connection.channel.basic_publish.called
+    ((_queue, envelope),) = connection.sent_by_oslo
+    assert "bad" in envelope[common._MESSAGE_KEY]
+
+
+def test_compression_is_done_where_it_is_wanted(connection: Connection, incoming: Any) -> None:
+    """By who knows how."""
+    connection.kombu_compression = "gzip"
+    incoming.reply(ANSWER)
+    assert (False, 1) == (connection.channel.basic_publish.called, len(connection.sent_by_oslo))
+
+
+def test_nobody_is_answered_who_does_not_wait(connection: Connection, abandoned: Any) -> None:
+    """A cast has no answer, and who is gone gets none."""
+    answers.at_once(_incoming(connection, abandoned, msg_id=None)).reply(ANSWER)
+    abandoned.add(QUEUE, MSG_ID)
+    answers.at_once(_incoming(connection, abandoned)).reply(ANSWER)
+    assert (False, []) == (connection.channel.basic_publish.called, connection.sent_by_oslo)
+
+
+def test_other_transports_are_left_alone() -> None:
+    """The embedded one answers in its own way."""
+    other = mock.Mock()
+    reply = other.reply
+    assert answers.at_once(other) is other
+    assert other.reply is reply
