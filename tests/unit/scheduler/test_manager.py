@@ -8,7 +8,7 @@ import logging
 import pytest
 from oslo_messaging.rpc import dispatcher
 
-from fleet import errors
+from fleet import afterwards, errors
 from fleet.clock import seconds
 from fleet.context import new_context
 from fleet.objects import RequestSpec
@@ -54,6 +54,18 @@ class Scheduler:
         with pytest.raises(dispatcher.ExpectedException) as refusal:
             self.select(asked, **replaced)
         return refusal.value.exc_info[1]
+
+
+def test_the_caller_is_answered_before_the_operator_is_told(caplog):
+    """The line and the closing notification follow the answer."""
+    caplog.set_level(logging.INFO)
+    scheduler = Scheduler(node("host1"))
+    with afterwards.answering():
+        assert ["host1"] == [each["host"] for each in scheduler.select(request())]
+        assert not [record for record in caplog.records if "Placed" in record.getMessage()]
+        assert ["scheduler.select_destinations.start"] == [event for event, _payload in scheduler.notifier.sent]
+    assert 1 == len([record for record in caplog.records if "Placed" in record.getMessage()])
+    assert ["start", "end"] == [event.rpartition(".")[2] for event, _payload in scheduler.notifier.sent]
 
 
 def test_one_dict_for_each_instance():
