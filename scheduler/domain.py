@@ -219,8 +219,22 @@ def _pools(text: str) -> pools.Pools:
 def capabilities(node: Any) -> Capabilities:
     """Of a node's row, or of a host state."""
     cpu_info = node.cpu_info if isinstance(node.cpu_info, str) or node.cpu_info is None else json.dumps(node.cpu_info)
-    kinds = tuple(tuple(kind) for kind in node.supported_instances or ())
-    return Capabilities(node.hypervisor_type, cpu_info, kinds)
+    return Capabilities(node.hypervisor_type, cpu_info, _kinds(_json(node.supported_instances)))
+
+
+@functools.lru_cache(_HARDWARE_KEPT)
+def _kinds(text: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(kind) for kind in json.loads(text)) if text else ()
+
+
+def unbooked(node: Any) -> dict[str, Any]:
+    """The rare values that nobody takes from, of a node's row or of a host state."""
+    return {name: _value(getattr(node, name)) for name in UNBOOKED}
+
+
+def _value(told: Any) -> Any:
+    """Of what may be JSON text still."""
+    return json.loads(_json(told) or "null") if isinstance(told, str) else told
 
 
 def epoch_s(time: datetime | None) -> float:

@@ -261,8 +261,8 @@ class HostCache:
         self._table.write(row, values)
         self._table.write_object(row, "host_ip", node.host_ip)
         self._table.share(row, "capabilities", domain.capabilities(node))
-        for name in domain.UNBOOKED:
-            self._table.write_rare(row, name, getattr(node, name))
+        for name, value in domain.unbooked(node).items():
+            self._table.write_rare(row, name, value)
         if hardware is not None or key in self._reported:  # few nodes have, or had, anything of the kind
             self._report_rare(key, hardware)
         if new:

@@ -52,8 +52,8 @@ def _inventory(state: HostState) -> Inventory:
     table.write(row, {PRESENT: True, **_numbers(state)})
     table.write_object(row, "host_ip", state.host_ip)
     table.share(row, "capabilities", domain.capabilities(state))
-    for name in domain.UNBOOKED:
-        table.write_rare(row, name, getattr(state, name))
+    for name, value in domain.unbooked(state).items():
+        table.write_rare(row, name, value)
     table.write_rare(row, HARDWARE, domain.hardware(state))
     inventory.aggregates = dict(enumerate(_aggregates(state.aggregates), 1))
     table.share(row, "aggregates", tuple(inventory.aggregates))

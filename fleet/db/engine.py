@@ -147,7 +147,7 @@ class Database:
 
         :param in_snapshot: whether all of its statements see the same, or (cheaper) each the newest
         """
-        return Reader(self._snapshot if in_snapshot else self._isolated("AUTOCOMMIT"))
+        return Reader(self._snapshot) if in_snapshot else Reader(self._isolated("AUTOCOMMIT"), in_transaction=False)
 
     def retried(self, read: Callable[P, Result]) -> Callable[P, Result]:
         """``read``, repeated while the database is away, as long as [database] says."""

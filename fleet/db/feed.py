@@ -98,7 +98,8 @@ class ChangeFeed:
 
     def _follow(self, connection: sa.Connection, since: int) -> Changes | None:
         """What has changed, by a statement for each table that has changed and no transaction around them: if all have seen
-        the same generation, no commit lies between them, and they are one snapshot. None if not, or if that is not all.
+        the same generation, no commit lies between them, and they are one snapshot. None if not, if that is not all, or
+        if it is not noted which tables those are.
         """
         if self._at_rest and ask.NEWEST_OF.rows(connection, 1)[0].value == since:
             return Changes(since)
@@ -109,6 +110,8 @@ class ChangeFeed:
         nodes = changed(ask.OF_NODES)
         newest = nodes[0]
         self._at_rest = newest.value == since
+        if newest.noted != newest.value:
+            return None
         services = changed(ask.OF_SERVICES) if _has(newest, ask.SERVICES, since) else ()
         instances = changed(self._of_instances) if _has(newest, ask.INSTANCES, since) else ()
         whole = all(rows[0].value == newest.value for rows in (services, instances) if rows)

@@ -17,8 +17,8 @@ SERVICES = models.services
 INSTANCES = models.instances
 AGGREGATES = models.aggregates
 
-#: As text: most are like one that the scheduler has parsed before.
-_TEXT_COLUMNS = ["numa_topology", "pci_stats", "pci_device_pools"]
+#: As text: of most there is nothing in it, or they are like one that the scheduler has parsed before.
+_TEXT_COLUMNS = ["numa_topology", "pci_stats", "pci_device_pools", "supported_instances", "metrics", "stats"]
 _NODE_COLUMNS = [
     NODES.c[name]
     for name in [
@@ -48,9 +48,6 @@ _NODE_COLUMNS = [
         "hypervisor_version",
         "host_ip",
         "cpu_info",
-        "supported_instances",
-        "metrics",
-        "stats",
         "updated_at",
         "deleted",
     ]
@@ -119,7 +116,12 @@ def _newest_of(table: sa.Table) -> sa.Label:
 NEWEST = GENERATION.add_columns(*map(_newest_of, (NODES, SERVICES, AGGREGATES, INSTANCES)))
 
 #: Dated, these are asked first: they tell of the other tables, too.
-OF_NODES = _queries("nodes", NODES, _NODE_COLUMNS, dated=tuple(map(_newest_of, (SERVICES, AGGREGATES, INSTANCES))))
+OF_NODES = _queries(
+    "nodes",
+    NODES,
+    _NODE_COLUMNS,
+    dated=(GENERATIONS.c.noted, *(GENERATIONS.c[table.name] for table in (SERVICES, AGGREGATES, INSTANCES))),
+)
 OF_SERVICES = _queries("services", SERVICES, _SERVICE_COLUMNS, SERVICES.c.binary == services.COMPUTE)
 OF_INSTANCES = _queries("instances", INSTANCES, _INSTANCE_COLUMNS)
 

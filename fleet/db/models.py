@@ -44,12 +44,22 @@ def _number(name: str) -> sa.Column:
     return sa.Column(name, sa.Integer, nullable=False, default=0, server_default="0")
 
 
-#: One row: the generation of the newest commit. Its row lock makes commit order equal generation order.
+def _generation(name: str) -> sa.Column:
+    return sa.Column(name, sa.BigInteger, nullable=False, default=0, server_default="0")
+
+
+#: One row: the generation of the newest commit. Its row lock makes commit order equal generation order. The columns named
+#: after tables hold the newest generation that changed each, if ``noted`` is the ``value``: a program older than these
+#: columns has advanced that alone.
 generations = sa.Table(
     "generations",
     METADATA,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("value", sa.BigInteger, nullable=False),
+    _generation("services"),
+    _generation("aggregates"),
+    _generation("instances"),
+    _generation("noted"),
 )
 
 services = sa.Table(

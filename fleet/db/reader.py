@@ -17,14 +17,19 @@ Result = TypeVar("Result")
 
 
 class Reader:
-    """Not for use by several threads at once. What a transaction is, the engine says."""
+    """Not for use by several threads at once.
 
-    def __init__(self, engine: sa.Engine) -> None:
+    :param in_transaction: whether the statements of a reading are one transaction (what that is, the engine says), or each
+        is one of its own
+    """
+
+    def __init__(self, engine: sa.Engine, in_transaction: bool = True) -> None:
         self._engine = engine
+        self._in_transaction = in_transaction
         self._connection: sa.Connection | None = None
 
     def read(self, work: Callable[..., Result], *args: Any) -> Result:
-        """Run ``work(connection, …)`` in one transaction. :raises db_exception.DBError: as it comes"""
+        """Run ``work(connection, …)``. :raises db_exception.DBError: as it comes"""
         if self._connection is not None:
             try:
                 return self._run(self._connection, work, *args)
@@ -35,8 +40,13 @@ class Reader:
 
     def _run(self, connection: sa.Connection, work: Callable[..., Result], *args: Any) -> Result:
         try:
-            with connection.begin():
-                return work(connection, *args)
+            if self._in_transaction:
+                with connection.begin():
+                    return work(connection, *args)
+            result = work(connection, *args)
+            if connection.in_transaction():  # SQLAlchemy's idea of one, which begins by itself
+                connection.commit()
+            return result
         except BaseException:
             # Whatever state it is in: the next read begins anew.
             self._connection = None

@@ -16,9 +16,30 @@ import sqlalchemy as sa
 from fleet.db import models
 
 _GENERATION = models.generations
-_ADVANCE = _GENERATION.update().where(_GENERATION.c.id == 1).values(value=_GENERATION.c.value + 1)
-_ADVANCE_AND_TELL = _ADVANCE.returning(_GENERATION.c.value)
+#: Of which the row of generations says when they were last changed.
+_NOTED = (models.services, models.aggregates, models.instances)
 _TELL = sa.select(_GENERATION.c.value).where(_GENERATION.c.id == 1)
+
+
+@functools.cache
+def _advance(*changed: sa.Table) -> sa.Update:
+    """The next generation, which has changed these of the noted tables."""
+    known = _GENERATION.c
+    newest = known.value + 1
+    told = known.noted == known.value
+    noted = [
+        (known[table.name], newest if table in changed else sa.case((told, known[table.name]), else_=newest))
+        for table in _NOTED
+    ]
+    # MariaDB sets one after the other, and each sees what was set before it.
+    return (
+        _GENERATION.update().where(known.id == 1).ordered_values(*noted, (known.noted, newest), (known.value, newest))
+    )
+
+
+def _advance_by(changed: Iterable[sa.Table]) -> sa.Update:
+    touched = set(changed)
+    return _advance(*(table for table in _NOTED if table in touched))
 
 
 @functools.cache
@@ -56,7 +77,8 @@ def _end_of(
     :param touched: tables, and whether one row of each is stamped or several
     :param inserted: tables and columns, a row each
     """
-    newest = _ADVANCE_AND_TELL.cte("newest")
+    tables = [table for table, _one in touched] + ([changed[0]] if changed else [])
+    newest = _advance_by(tables).returning(_GENERATION.c.value).cte("newest")
     generation = sa.select(newest.c.value).scalar_subquery()
     parts: list[sa.CTE] = []
     if changed is not None:
@@ -177,7 +199,8 @@ class Transaction:
                 self.execute(_stamp_of(table), {"keys": sorted(keys), "newest": generation})
 
     def _next_generation(self) -> int:
+        advance = _advance_by(self._touched)
         if self._connection.dialect.update_returning:
-            return self.execute(_ADVANCE_AND_TELL).scalar_one()
-        self.execute(_ADVANCE)
+            return self.execute(advance.returning(_GENERATION.c.value)).scalar_one()
+        self.execute(advance)
         return self.execute(_TELL).scalar_one()

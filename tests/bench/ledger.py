@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from fleet.clock import seconds, utcnow
 from fleet.db import models
 from fleet.db.engine import Database
+from fleet.db.transaction import Transaction
 from tests.bench import fleets
 from tests.factories import Node
 
@@ -37,16 +38,14 @@ def fill(database: Database, hosts: int) -> None:
 
 def change(database: Database, numbers: Sequence[int]) -> None:
     """Some hosts have another instance, as a commit tells the change feed of it."""
-    with database.engine.begin() as connection:
-        newest = connection.execute(
-            _GENERATIONS.update().values(value=_GENERATIONS.c.value + 1).returning(_GENERATIONS.c.value)
-        ).scalar_one()
-        hosts = [fleets.name_of(number) for number in numbers]
-        connection.execute(
-            _NODES.update()
-            .where(_NODES.c.host.in_(hosts))
-            .values(vcpus_used=_NODES.c.vcpus_used + 1, running_vms=_NODES.c.running_vms + 1, generation=newest)
-        )
+    database.write(_change, [fleets.name_of(number) for number in numbers])
+
+
+def _change(transaction: Transaction, hosts: Sequence[str]) -> None:
+    of_these = _NODES.c.host.in_(hosts)
+    more = {"vcpus_used": _NODES.c.vcpus_used + 1, "running_vms": _NODES.c.running_vms + 1}
+    transaction.execute(_NODES.update().where(of_these).values(more))
+    transaction.touch(_NODES, *transaction.execute(sa.select(_NODES.c.id).where(of_these)).scalars())
 
 
 def _node_rows(nodes: list[Node], now: datetime.datetime) -> Iterator[dict[str, Any]]:

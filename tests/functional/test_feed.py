@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from fleet.db import aggregates, hosts, services
 from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed, Changes
-from fleet.db.models import compute_nodes, instances
+from fleet.db.models import compute_nodes, generations, instances
 from fleet.db.models import services as SERVICES
 from fleet.db.services import Beat
 from fleet.objects import HostReport
@@ -252,6 +252,52 @@ def test_what_one_transaction_changed_is_seen_at_once(database: Database) -> Non
             done.result(120)
         written.set()
         assert reader.result(20) > 1
+
+
+def _disable_as_an_older_program(database: Database, host: str) -> None:
+    """Its generation has one number, and says nothing of tables."""
+    with database.engine.begin() as connection:
+        connection.execute(generations.update().values(value=generations.c.value + 1))
+        newest = connection.execute(sa.select(generations.c.value)).scalar_one()
+        of_host = SERVICES.update().where(SERVICES.c.host == host)
+        connection.execute(of_host.values(disabled=True, generation=newest))
+
+
+@pytest.mark.parametrize("newer_before", [False, True])
+@pytest.mark.parametrize("newer_after", [False, True])
+def test_commits_of_older_programs_are_followed(database: Database, newer_before: bool, newer_after: bool) -> None:
+    """What they change is seen, also where a program that notes tables commits before it is read, or after."""
+    register(database, "h1")
+    report(database, "h1")
+    cache = Cache(database)
+    cache.refresh()
+    if newer_before:
+        report(database, "h1", memory_mb=9000)
+    _disable_as_an_older_program(database, "h1")
+    if newer_after:
+        report(database, "h1", memory_mb=10_000)
+
+    changes = cache.refresh()
+
+    assert [True] == [row.disabled for row in changes.services]
+    assert (10_000 if newer_after else 9000 if newer_before else 8000) == cache.memory["h1"]
+    assert ((), ()) == (tuple(cache.refresh().services), tuple(cache.refresh().nodes))
+
+
+def test_what_has_changed_is_noted_by_table(database: Database) -> None:
+    """Beside the newest generation, and only where something has."""
+    register(database, "h1")
+    registered = _noted(database)
+    report(database, "h1")
+    reported = _noted(database)
+    assert registered["services"] == registered["value"] == registered["noted"]
+    assert {**registered, "value": reported["value"], "noted": reported["noted"]} == reported
+    assert reported["noted"] == reported["value"] > registered["value"]
+
+
+def _noted(database: Database) -> dict[str, int]:
+    row = database.read(lambda connection: connection.execute(sa.select(generations)).one())
+    return dict(row._mapping)
 
 
 def test_image_properties_where_they_weigh(database: Database) -> None:

@@ -24,7 +24,7 @@ _UNDER_WAY = """
         OR EXISTS (SELECT 1 FROM migrations WHERE step_deadline IS NOT NULL)
 """
 _EMPTY = "".join(f"DELETE FROM {table.name};" for table in reversed(models.METADATA.sorted_tables))
-_EMPTY += "INSERT INTO generations VALUES (1, 1);"
+_EMPTY += "INSERT INTO generations (id, value) VALUES (1, 1);"
 
 
 class _Reader(Reader):
