@@ -161,7 +161,7 @@ class FilterScheduler(Scheduler):
             request=request,
             chance=self._chance,
             context=context,
-            config_options=self._options.get(),
+            config_options={} if tools.pipeline.columns_only else self._options.get(),
             supervision=supervision,
             log=log,
             shapes=tools.shapes,

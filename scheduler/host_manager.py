@@ -16,13 +16,14 @@ decided by what is known, as long as that is young enough, and say STALE.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from oslo_log import log as logging
 
-from fleet import errors, failpoints, memory
+from fleet import afterwards, errors, failpoints, memory
 from fleet.clock import Clock, utcnow
 from fleet.objects import Holding
 from fleet.telemetry import metrics
@@ -222,7 +223,7 @@ class HostManager:
             self._problem = f"{type(failure).__name__}: {str(failure).strip().splitlines()[0] if str(failure) else ''}"
             return
         with self._lock:
-            metrics.CACHE_LAG.set(changes.generation - self._cache.generation)
+            lag = changes.generation - self._cache.generation
             self._cache.apply(changes)
             self._read_at = begun_at
             self._follow_liveness()
@@ -231,8 +232,7 @@ class HostManager:
         del changes
         if full:  # of a large fleet, as large as what was made of it
             memory.give_back()
-        metrics.CACHE_GENERATION.set(newest)
-        metrics.CACHE_READ_AT.set(begun_at)
+        afterwards.after_answer(functools.partial(_count, newest, lag, begun_at))
         if self._problem:
             LOG.info("The state of the hosts can be read again")
         self._problem = ""
@@ -247,3 +247,9 @@ class HostManager:
         LOG.warning(
             "STALE: deciding by host states that are %.0f s old, as the newest cannot be read: %s", age_s, self._problem
         )
+
+
+def _count(generation: int, lag: int, read_at: float) -> None:
+    metrics.CACHE_GENERATION.set(generation)
+    metrics.CACHE_LAG.set(lag)
+    metrics.CACHE_READ_AT.set(read_at)

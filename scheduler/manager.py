@@ -55,9 +55,11 @@ class SchedulerManager:
         return [selection.to_wire() for selection in selections]
 
     def _require_caller(self, request: RequestSpec) -> None:
-        now = self._clock()
-        if request.begin_by is not None and now > request.begin_by:
-            raise errors.RequestExpired(late_s=f"{(now - request.begin_by).total_seconds():.1f}")
+        if request.begin_by is None:
+            return
+        late_s = (self._clock() - request.begin_by).total_seconds()
+        if late_s > 0:
+            raise errors.RequestExpired(late_s=f"{late_s:.1f}")
 
     @endpoint
     def explain(

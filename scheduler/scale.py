@@ -59,10 +59,7 @@ class Scale:
 
         None: it was not alive, or is not. Only where those on the bounds are counted.
         """
-        edges = self.edges
-        if before == now or (before not in edges and now not in edges):
-            return False
-        return self._count([int(edge == now) - int(edge == before) for edge in edges])
+        return self._count([int(edge == now) - int(edge == before) for edge in self.edges])
 
     def leave_an_edge(self, before: numpy.ndarray, after: numpy.ndarray) -> bool:
         """As :meth:`leaves_an_edge`, of several: what those contributed that were alive, and those that are."""

@@ -218,7 +218,7 @@ class Standing:
             self._weigh_all(inquiry, hosts)
 
     def _recount(self, rows: numpy.ndarray, before: numpy.ndarray, now: numpy.ndarray, filters: int) -> None:
-        if numpy.array_equal(before, now):
+        if not (before != now).any():
             return
         self.dropped_by[rows] = now
         gone, come = (numpy.bincount(each - ABSENT, minlength=filters - ABSENT) for each in (before, now))

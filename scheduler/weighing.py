@@ -48,6 +48,31 @@ class _Fresh(NamedTuple):
         return columns
 
 
+class _Line(NamedTuple):
+    """A scale laid out, to find the contributions of a few hosts one after the other.
+
+    The raw weight is kept from ``low`` to ``high``; ``factor`` is what the whole way from one to the other contributes.
+    ``contribution`` is none where nothing counts.
+    """
+
+    number: int
+    scale: Scale
+    least: float
+    most: float
+    contribution: numpy.ndarray | None
+    low: float
+    high: float
+    width: float
+    factor: float
+    edges: tuple[float, float]
+
+    @classmethod
+    def of(cls, number: int, scale: Scale, contribution: numpy.ndarray | None) -> _Line:
+        low, high = scale.within
+        factor = float(scale.multiplier) if contribution is not None and low != high else 0.0
+        return cls(number, scale, *scale.found, contribution, low, high, high - low or 1.0, factor, scale.edges)
+
+
 class Weighing:
     """``total`` has one score per row of the table, :data:`OUT` for those that are not alive."""
 
@@ -58,6 +83,8 @@ class Weighing:
         self._weighed = False
         self._fresh: _Fresh | None = None
         self._spread: dict[int, numpy.ndarray] = {}
+        #: Of the scales that are not found anew at each change; made when a change of few hosts is followed.
+        self._layout: Sequence[_Line] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -78,6 +105,7 @@ class Weighing:
         more = size - len(self.total)
         self._spread = {number: numpy.pad(each, (0, more)) for number, each in self._contributions.items()}
         self.total = numpy.concatenate((self.total, numpy.full(more, OUT)))
+        self._layout = None
 
     def weigh(self, questions: Questions, hosts: Candidates, size: int, known: bool = False) -> None:
         """Score every row anew.
@@ -107,6 +135,7 @@ class Weighing:
             scales.append(measured.scale)
         self._scales, self._fresh = scales, _Fresh(numbers, values, hosts.rows if len(hosts) < size else None)
         self._take_total(_sum(values, len(hosts)), self._fresh.rows, size)
+        self._layout = None
 
     def rough(self, questions: Questions, hosts: Candidates) -> numpy.ndarray | None:
         """Raw weights of a few hosts, a row per scale; None if a weigher must be left out, or none is needed."""
@@ -131,28 +160,38 @@ class Weighing:
         hosts: Asked,
     ) -> bool:
         """As :meth:`update`, one after the other: so few are looked at sooner than arrays are made of them."""
-        self._count_on_edges()
-        suspects: set[int] = set()
+        if self._layout is None:
+            self._layout = self._laid_out()
+        suspects = {number for number, scale in enumerate(self._scales) if scale.anew}
         for place, (row, was, stays) in enumerate(zip(rows, were, stay, strict=True)):
-            suspects.update(self._take_over(row, was, stays, [of_scale[place] for of_scale in raw]))
+            suspects.update(self._take_over(self._layout, row, was, stays, [of_scale[place] for of_scale in raw]))
         return self._recheck(questions, sorted(suspects), hosts()) if suspects else True
 
-    def _take_over(self, row: int, was: bool, stays: bool, raw: Sequence[float]) -> list[int]:
+    def _laid_out(self) -> list[_Line]:
+        self._count_on_edges()
+        known = self._contributions
+        return [_Line.of(number, each, known.get(number)) for number, each in enumerate(self._scales) if not each.anew]
+
+    def _take_over(
+        self, lines: Sequence[_Line], row: int, was: bool, stays: bool, weights: Sequence[float]
+    ) -> list[int]:
         """Numbers of the scales that may now be others."""
         suspects = []
         total = 0.0
-        for number, scale in enumerate(self._scales):
-            contribution = self._contributions.get(number)
-            if scale.anew:
-                suspects.append(number)
-                continue
+        for number, scale, least, most, contribution, low, high, width, factor, edges in lines:
+            raw = weights[number]
             # Also if it is not a number.
-            beyond = stays and not scale.found[0] <= raw[number] <= scale.found[1]
+            beyond = stays and not least <= raw <= most
             if contribution is not None:
-                before = contribution[row]
-                now = contribution[row] = scale.of_one(raw[number]) if stays else 0.0
-                total += now
-                beyond |= scale.leaves_an_edge(before if was else None, now if stays else None)
+                before = contribution.item(row) if was else None
+                now = None
+                if stays:
+                    kept = low if raw < low else high if raw > high else raw
+                    now = factor * ((kept - low) / width)
+                    total += now
+                contribution[row] = now or 0.0
+                if before != now and (before in edges or now in edges):
+                    beyond |= scale.leaves_an_edge(before, now)
             if beyond:
                 suspects.append(number)
         self.total[row] = total if stays else OUT
@@ -214,7 +253,7 @@ class Weighing:
             found = measured.scale
             if found.found == former.found and not former.anew:
                 continue  # another host is on the bound, too
-            self._scales[number] = found
+            self._scales[number], self._layout = found, None
             contribution = self._contributions.get(number)
             if contribution is None:
                 if found.counts:

@@ -86,7 +86,8 @@ def devices_from_wire(data: object, field: str = "pci_devices") -> tuple[PciDevi
 
 def requests_from_wire(data: object, field: str = "pci_requests") -> tuple[PciRequest, ...]:
     """:raises errors.InvalidInput: naming the field"""
-    return fields.parse(tuple[PciRequest, ...], _records(data, "requests", field), field)
+    records = _records(data, "requests", field)
+    return fields.parse(tuple[PciRequest, ...], records, field) if records else ()
 
 
 def _records(data: object, wrapper: str, field: str) -> list[Any]:

@@ -156,3 +156,14 @@ def _recalls(each: type) -> bool:
     names = ("raw", "applies", "multiplier", "recall_key")
     owner = {name: next(cls for cls in each.__mro__ if name in vars(cls)) for name in names}
     return all(issubclass(owner["recall_key"], owner[name]) for name in names)
+
+
+def is_column_alone(each: BaseHostWeigher) -> bool:
+    """Whether it comes with the scheduler, and a raw weight is made of one column and nothing else."""
+    return _is_column_alone(type(each))  # type: ignore[arg-type]  # a class is hashable
+
+
+@functools.cache
+def _is_column_alone(each: type) -> bool:
+    ours = each.__module__.partition(".")[0] == __name__.partition(".")[0]
+    return ours and _over_columns(each) and each.raw is ColumnWeigher.raw  # type: ignore[attr-defined]
