@@ -93,6 +93,12 @@ class StandingFeed:
     def __init__(self, state: Changes) -> None:
         self._state = dataclasses.replace(state, full=True, generation=max(state.generation, 1))
 
+    def ask(self, since: int) -> None:
+        """There is nothing to wait for."""
+
+    def forget(self) -> None:
+        """Nothing was asked."""
+
     def read(self, since: int) -> Changes:
         return self._state if since == 0 else Changes(self._state.generation)
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from scheduler.filter_scheduler import FilterScheduler
 
 
@@ -17,6 +19,10 @@ class CachingScheduler(FilterScheduler):
 
     def refresh(self) -> None:
         """A hint does not shorten the period."""
+
+    def expecting(self) -> contextlib.AbstractContextManager[None]:
+        """Nothing: a request does not ask."""
+        return contextlib.nullcontext()
 
     def _update_host_states(self) -> None:
         """What could not be read at its time is not waited for either, but must not grow too old."""

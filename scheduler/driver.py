@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -31,6 +32,13 @@ class Scheduler:
         self.conf = conf
         self.host_manager = host_manager
         self.notifier = notifier
+
+    def expecting(self) -> contextlib.AbstractContextManager[None]:
+        """Around each request for :meth:`select_destinations`, before it is looked into; by default nothing.
+
+        For who can do something meanwhile; see :meth:`HostManager.expecting`.
+        """
+        return contextlib.nullcontext()
 
     def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
         """One host for each instance, in their order. :raises errors.NoValidHost: if not all find one"""

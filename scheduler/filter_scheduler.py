@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import random
@@ -93,10 +94,13 @@ class FilterScheduler(Scheduler):
         except errors.FleetError as refusal:
             LOG.error("The former filters and weighers stay in use: %s", refusal.message)
 
+    def expecting(self) -> contextlib.AbstractContextManager[None]:
+        return self.host_manager.expecting()
+
     def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
+        self._update_host_states()
         payload = {"request_spec": dict(request.request_spec)}
         self.notifier.info(context, "scheduler.select_destinations.start", payload)
-        self._update_host_states()
         failpoints.hit("scheduler.decide.before")
         named = _named(request)
         tools = self._tools

@@ -16,9 +16,10 @@ decided by what is known, as long as that is young enough, and say STALE.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from oslo_log import log as logging
@@ -48,6 +49,10 @@ class Decide(Protocol):
 class Feed(Protocol):
     """Where changes come from; see :mod:`fleet.db.feed`."""
 
+    def ask(self, since: int) -> None: ...
+
+    def forget(self) -> None: ...
+
     def read(self, since: int) -> Any: ...
 
     def read_host(self, host: str) -> Any: ...
@@ -76,6 +81,8 @@ class HostManager:
         self._lock = threading.Lock()
         self._cache = HostCache()
         self._turnstile = threading.Lock()
+        #: The thread that has asked the feed ahead, and so is in the turnstile.
+        self._asking: int | None = None
         self._reads_begun = 0
         self._newest_applied = 0
         self._newest_ended = 0
@@ -91,17 +98,53 @@ class HostManager:
         """Whether the cache has been filled once."""
         return self._newest_applied > 0
 
+    @contextlib.contextmanager
+    def expecting(self) -> Iterator[None]:
+        """Around a request that has just come, and will :meth:`refresh`: the feed is asked now, and answers meanwhile.
+
+        Whoever refreshes before that waits, so nothing slow may come between. Where somebody else is at the feed, nothing
+        is asked ahead.
+        """
+        if not self._turnstile.acquire(blocking=False):
+            yield
+            return
+        self._reads_begun += 1
+        self._asking = threading.get_ident()
+        try:
+            self._feed.ask(self._cache.generation)
+            yield
+        finally:
+            if self._asking == threading.get_ident():
+                self._leave()
+
+    def _leave(self) -> None:
+        self._feed.forget()
+        self._asking = None
+        self._turnstile.release()
+
     def refresh(self) -> None:
-        """Bring the cache to what was committed when this was called, or later.
+        """Bring the cache to what was committed when this was called (or :meth:`expecting` begun), or later.
 
         :raises errors.StaleState: the feed cannot be read, and what is known is too old
         """
+        if self._asking == threading.get_ident():
+            try:
+                self._read(self._reads_begun)
+                self._require_known()
+            finally:
+                self._leave()
+            return
         arrived = self._reads_begun
         with self._turnstile:
             if self._newest_ended <= arrived:  # no read has begun and ended since we came
-                self._read()
-            if self._problem:
-                self._require_young()
+                self._reads_begun += 1
+                self._read(self._reads_begun)
+            self._require_known()
+
+    def _require_known(self) -> None:
+        """:raises errors.StaleState:"""
+        if self._problem:
+            self._require_young()
 
     @property
     def readings(self) -> int:
@@ -210,9 +253,8 @@ class HostManager:
         with self._lock:
             return self._cache.counts()
 
-    def _read(self) -> None:
-        self._reads_begun += 1
-        number, begun_at = self._reads_begun, epoch_s(self._clock())
+    def _read(self, number: int) -> None:
+        begun_at = epoch_s(self._clock())
         try:
             failpoints.hit("scheduler.refresh.before")
             changes = self._feed.read(self._cache.generation)

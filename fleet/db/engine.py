@@ -21,6 +21,7 @@ from oslo_db.sqlalchemy import engines
 
 from fleet import failpoints
 from fleet.db import idle_ping, models, tls
+from fleet.db.ahead import Ahead
 from fleet.db.reader import Reader
 from fleet.db.transaction import Transaction
 from fleet.telemetry import metrics
@@ -148,6 +149,10 @@ class Database:
         :param in_snapshot: whether all of its statements see the same, or (cheaper) each the newest
         """
         return Reader(self._snapshot) if in_snapshot else Reader(self._isolated("AUTOCOMMIT"), in_transaction=False)
+
+    def ahead(self) -> Ahead:
+        """For questions that are sent before their answers are wanted, where the database can be asked like that."""
+        return Ahead(self._engine)
 
     def retried(self, read: Callable[P, Result]) -> Callable[P, Result]:
         """``read``, repeated while the database is away, as long as [database] says."""

@@ -14,6 +14,7 @@ from fleet.clock import Clock, seconds, utcnow
 from fleet.db import aggregates
 from fleet.db import feed_queries as ask
 from fleet.db.engine import Database
+from fleet.db.prepared import Prepared
 
 #: Heartbeats are read this often at most; they change liveness, which is counted in tens of seconds. Of a large fleet
 #: more are read at a time, and it is done a second later for each so many of them: else it would do little besides.
@@ -61,6 +62,7 @@ class ChangeFeed:
         self, database: Database, clock: Clock = utcnow, with_images: bool = False, retry: bool = True
     ) -> None:
         self._newest, self._snapshot = database.reader(in_snapshot=False), database.reader(in_snapshot=True)
+        self._ahead = database.ahead()
         self._attempt = database.retried(_at_once) if retry else _at_once
         self._of_instances = ask.OF_PICTURED_INSTANCES if with_images else ask.OF_INSTANCES
         self._clock = clock
@@ -69,6 +71,21 @@ class ChangeFeed:
         self._heartbeats_read: datetime.datetime | None = None
         self._heartbeat_period = HEARTBEAT_PERIOD
         self._newest_heartbeat: datetime.datetime | None = None
+
+    def ask(self, since: int) -> None:
+        """Send what :meth:`read` is to ask first, if it comes next: it tells all that is committed by now."""
+        if since and not self._heartbeats_due():
+            self._ahead.ask(*self._first_question(since))
+
+    def forget(self) -> None:
+        """What was asked is not to be read any more: it is too old for who comes next."""
+        self._ahead.forget()
+
+    def _first_question(self, since: int) -> tuple[Prepared, int]:
+        return (ask.NEWEST_OF, 1) if self._at_rest else (ask.OF_NODES.dated, since)
+
+    def _first_answer(self, connection: sa.Connection, question: Prepared, number: int) -> Sequence[Any]:
+        return self._ahead.answer(question, number) or question.rows(connection, number)
 
     def read(self, since: int) -> Changes:
         """Everything after generation ``since``, in one snapshot; 0 (or a generation from before a restore) is all."""
@@ -101,13 +118,13 @@ class ChangeFeed:
         the same generation, no commit lies between them, and they are one snapshot. None if not, if that is not all, or
         if it is not noted which tables those are.
         """
-        if self._at_rest and ask.NEWEST_OF.rows(connection, 1)[0].value == since:
+        if self._at_rest and self._first_answer(connection, ask.NEWEST_OF, 1)[0].value == since:
             return Changes(since)
 
         def changed(queries: ask.Queries) -> Sequence[Any]:
             return queries.dated.rows(connection, since)
 
-        nodes = changed(ask.OF_NODES)
+        nodes = self._first_answer(connection, ask.OF_NODES.dated, since)
         newest = nodes[0]
         self._at_rest = newest.value == since
         if newest.noted != newest.value:

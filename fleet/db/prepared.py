@@ -46,10 +46,23 @@ class Prepared:
     def _ask(self, connection: sa.Connection, number: int) -> Sequence[Any]:
         with connection.connection.cursor() as cursor:
             if self._name not in connection.info:
-                text = self._numbered.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
-                cursor.execute(f"{_ALWAYS}; PREPARE {self._name}(bigint) AS {text}")
+                cursor.execute(self.preparation(connection.dialect))
                 connection.info[self._name] = True
-            cursor.execute(f"EXECUTE {self._name}({number:d})")
-            if self._row is None:
-                self._row = collections.namedtuple("Row", [column.name for column in cursor.description])._make
-            return list(map(self._row, cursor.fetchall()))
+            cursor.execute(self.execution(number))
+            return self.fetched(cursor)
+
+    # for who has a connection of the driver's
+
+    def preparation(self, dialect: sa.Dialect) -> str:
+        """What is to be said once, of PostgreSQL's."""
+        text = self._numbered.compile(dialect=dialect, compile_kwargs={"literal_binds": True})
+        return f"{_ALWAYS}; PREPARE {self._name}(bigint) AS {text}"
+
+    def execution(self, number: int) -> str:
+        return f"EXECUTE {self._name}({number:d})"
+
+    def fetched(self, cursor: Any) -> list[Any]:
+        """What the execution has found, with the query's columns as attributes."""
+        if self._row is None:
+            self._row = collections.namedtuple("Row", [column.name for column in cursor.description])._make
+        return list(map(self._row, cursor.fetchall()))

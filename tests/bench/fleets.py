@@ -59,6 +59,12 @@ class ChangingFeed:
         self._pending = Changes(self._generation, nodes=changed, instances=placed)
         return count
 
+    def ask(self, since: int) -> None:
+        """There is nothing to wait for."""
+
+    def forget(self) -> None:
+        """Nothing was asked."""
+
     def read(self, since: int) -> Changes:
         if since == 0:
             return self._everything()

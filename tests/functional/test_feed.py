@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from concurrent import futures
 
 import pytest
 import sqlalchemy as sa
 
-from fleet.db import aggregates, hosts, services
+from fleet.db import aggregates, ahead, hosts, services
 from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed, Changes
 from fleet.db.models import compute_nodes, generations, instances
@@ -365,6 +366,69 @@ def test_a_reader_survives_the_loss_of_what_it_has_prepared(database: Database) 
     for kind in ("nodes", "services", "instances"):
         assert [tuple(row) for row in getattr(plain, kind)] == [tuple(row) for row in getattr(prepared, kind)]
     assert ["h1", "h1"] == [prepared.nodes[0].host, prepared.instances[0].host]
+
+
+def _changed(changes: Changes) -> tuple[int, list[tuple]]:
+    return changes.generation, [tuple(row) for row in changes.nodes]
+
+
+def test_what_is_asked_ahead_is_read_as_if_it_were_not(database: Database) -> None:
+    """Whether there is something new or not, and again after an answer that nobody wanted."""
+    conductor = Conductor(database)
+    conductor.add_host("h1")
+    early, plain = ChangeFeed(database, retry=False), ChangeFeed(database, retry=False)
+    since = early.read(0).generation
+    assert since == plain.read(0).generation
+    for memory_mb in (9000, None, 10_000, 11_000, None, None):
+        if memory_mb:
+            report(database, "h1", memory_mb)
+        early.ask(since)
+        if memory_mb == 11_000:
+            early.forget()
+            report(database, "h1", 12_000)
+        told = early.read(since)
+        assert _changed(told) == _changed(plain.read(since))
+        assert bool(memory_mb) == bool(told.nodes)
+        since = told.generation
+
+
+def test_what_is_asked_ahead_tells_of_then(database: Database) -> None:
+    """What is committed after it is told by the next reading, and nothing is missed."""
+    register(database, "h1")
+    report(database, "h1")
+    feed = ChangeFeed(database, retry=False)
+    before = feed.read(0).generation
+    feed.ask(before)
+    report(database, "h1", memory_mb=9000)
+    first = feed.read(before)
+    second = feed.read(first.generation)
+    assert [9000] == [row.memory_mb for row in [*first.nodes, *second.nodes]]
+    assert (database.engine.dialect.name == "postgresql") == (first.generation == before)
+
+
+@pytest.mark.parametrize("lost", ["asking", "answering"])
+def test_an_answer_that_is_lost_is_asked_for_as_usual(database: Database, lost: str) -> None:
+    """And for a while nothing is asked ahead, until it is tried again."""
+    register(database, "h1")
+    report(database, "h1")
+    feed = ChangeFeed(database, retry=False)
+    before = feed.read(0).generation
+    feed.ask(before)
+    feed.read(before)
+    report(database, "h1", memory_mb=9000)
+    if lost == "answering":
+        feed.ask(before)
+    if feed._ahead._connection is not None:
+        feed._ahead._connection.close()
+    if lost == "asking":
+        feed.ask(before)
+    assert [9000] == [row.memory_mb for row in feed.read(before).nodes]
+    feed.ask(before)
+    assert feed._ahead._connection is None
+    feed._ahead._clock = lambda: time.monotonic() + ahead.REST_S
+    feed.ask(before)
+    assert (database.engine.dialect.name == "postgresql") == (feed._ahead._connection is not None)
+    assert [9000] == [row.memory_mb for row in feed.read(before).nodes]
 
 
 def test_heartbeats_of_many_hosts_are_read_less_often(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
