@@ -19,6 +19,8 @@ _GENERATION = models.generations
 #: Of which the row of generations says when they were last changed.
 _NOTED = (models.services, models.aggregates, models.instances)
 _TELL = sa.select(_GENERATION.c.value).where(_GENERATION.c.id == 1)
+#: Rows that are changed, or inserted, with the last statement: there is one for every number of them.
+MOST_AT_THE_END = 8
 
 
 @functools.cache
@@ -65,34 +67,36 @@ def _defaults_of(table: sa.Table) -> dict[str, Any]:
     return {column.name: column.default.arg for column in table.columns if column.default is not None}
 
 
-@functools.cache
+@functools.lru_cache(128)
 def _end_of(
-    changed: tuple[sa.Table, tuple[str, ...]] | None,
+    changed: tuple[tuple[sa.Table, tuple[str, ...]], ...],
     touched: tuple[tuple[sa.Table, bool], ...],
-    inserted: tuple[tuple[sa.Table, tuple[str, ...]], ...],
+    inserted: tuple[tuple[sa.Table, tuple[str, ...], int], ...],
 ) -> sa.Select:
     """All that waits for the end of a transaction, and the counter, in one statement.
 
-    :param changed: a table and the columns that are set in one row of it
+    :param changed: tables and the columns that are set in one row of each
     :param touched: tables, and whether one row of each is stamped or several
-    :param inserted: tables and columns, a row each
+    :param inserted: tables and columns, and how many rows
     """
-    tables = [table for table, _one in touched] + ([changed[0]] if changed else [])
+    tables = [table for table, _of in (*changed, *touched)]
     newest = _advance_by(tables).returning(_GENERATION.c.value).cte("newest")
     generation = sa.select(newest.c.value).scalar_subquery()
     parts: list[sa.CTE] = []
-    if changed is not None:
-        table, columns = changed
-        values = {name: sa.bindparam(f"set_{name}", type_=table.c[name].type) for name in columns}
-        row = table.primary_key.columns[0] == sa.bindparam("of_key")
-        parts.append(table.update().where(row).values(**values, generation=generation).cte("changed"))
+    for number, (table, columns) in enumerate(changed):
+        values = {name: sa.bindparam(f"set_{number}_{name}", type_=table.c[name].type) for name in columns}
+        row = table.primary_key.columns[0] == sa.bindparam(f"of_key_{number}")
+        parts.append(table.update().where(row).values(**values, generation=generation).cte(f"changed_{number}"))
     for number, (table, one) in enumerate(touched):
         key = table.primary_key.columns[0]
         rows = key == sa.bindparam(f"key_{number}") if one else key.in_(sa.bindparam(f"key_{number}", expanding=True))
         parts.append(table.update().where(rows).values(generation=generation).cte(f"touched_{number}"))
-    for number, (table, columns) in enumerate(inserted):
-        values = {name: sa.bindparam(f"new_{number}_{name}", type_=table.c[name].type) for name in columns}
-        parts.append(table.insert().values(**values).cte(f"inserted_{number}"))
+    for number, (table, columns, count) in enumerate(inserted):
+        new = [
+            {name: sa.bindparam(f"new_{number}_{row}_{name}", type_=table.c[name].type) for name in columns}
+            for row in range(count)
+        ]
+        parts.append(table.insert().values(new[0] if count == 1 else new).cte(f"inserted_{number}"))
     return sa.select(newest.c.value).add_cte(*parts)
 
 
@@ -106,8 +110,8 @@ class Transaction:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
         self._touched: dict[sa.Table, set[Any]] = collections.defaultdict(set)
-        #: A change that waits for what comes next: for the row's stamp, it is to be hoped.
-        self._waiting: tuple[sa.Table, Any, dict[str, Any]] | None = None
+        #: Changes, by table and key, that wait for what comes next: for the rows' stamps, it is to be hoped.
+        self._waiting: dict[tuple[sa.Table, Any], dict[str, Any]] = {}
         self._last: list[tuple[sa.Table, dict[str, Any]]] = []
 
     def execute(self, statement: sa.Executable, parameters: Any = None) -> sa.CursorResult:
@@ -134,20 +138,22 @@ class Transaction:
         """:meth:`update` and :meth:`touch` of a tracked row that this transaction has locked, with one statement if no
         other follows. (Unlocked, its lock would be taken after the counter's.)
         """
-        self._write_what_waits()
-        self._waiting = table, key, dict(values)
+        self._waiting[table, key] = {**self._waiting.get((table, key), {}), **values}
         self.touch(table, key)
 
     def _write_what_waits(self) -> None:
-        if self._waiting is not None:
-            (table, key, values), self._waiting = self._waiting, None
-            self.update(table, key, values)
+        self._write_changes(self._waiting)
+        self._write_inserts()
+
+    def _write_changes(self, changes: Iterable[tuple[sa.Table, Any]]) -> None:
+        due = {row: self._waiting.pop(row) for row in list(changes)}
+        for (table, key), values in due.items():
+            self._connection.execute(_update_of(table), {**values, "of_key": key})
+
+    def _write_inserts(self) -> None:
         last, self._last = self._last, []
-        alike: dict[Any, list[dict[str, Any]]] = collections.defaultdict(list)
-        for table, values in last:
-            alike[table, tuple(values)].append(values)
-        for (table, _columns), rows in alike.items():
-            self.insert_all(table, rows)
+        for (table, _columns), rows in _alike(last).items():
+            self._connection.execute(_insert_of(table), rows)
 
     def touch(self, table: sa.Table, *keys: Any) -> None:
         self._touched[table].update(keys)
@@ -162,34 +168,35 @@ class Transaction:
             self._stamp()
 
     def _stamp_at_once(self) -> None:
-        if len({table for table, _values in self._last}) < len(self._last):
+        self._write_changes(list(self._waiting)[MOST_AT_THE_END:])
+        alike = _alike(self._last)
+        if len({table for table, _columns in alike}) < len(alike) or len(self._last) > MOST_AT_THE_END:
             # Parts of one statement are done in no order, and rows of one table are to be in theirs.
-            self._write_what_waits()
-        changed: tuple[sa.Table, tuple[str, ...]] | None = None
+            self._write_inserts()
+            alike = {}
+        changes, self._waiting, self._last = self._waiting, {}, []
         given: dict[str, Any] = {}
-        if self._waiting is not None:
-            (table, key, values), self._waiting = self._waiting, None
+        for number, ((table, key), values) in enumerate(changes.items()):
             self._touched[table].discard(key)
-            changed = table, tuple(values)
-            given.update({f"set_{name}": value for name, value in values.items()}, of_key=key)
+            given.update({f"set_{number}_{name}": value for name, value in values.items()})
+            given[f"of_key_{number}"] = key
         touched = [(table, sorted(keys)) for table, keys in self._touched.items() if keys]
         for number, (_table, keys) in enumerate(touched):
             given[f"key_{number}"] = keys[0] if len(keys) == 1 else keys
-        last, self._last = self._last, []
-        for number, (_table, values) in enumerate(last):
-            given.update({f"new_{number}_{name}": value for name, value in values.items()})
+        for number, rows in enumerate(alike.values()):
+            for row, values in enumerate(rows):
+                given.update({f"new_{number}_{row}_{name}": value for name, value in values.items()})
         shape = (
-            changed,
+            tuple((table, tuple(values)) for (table, _key), values in changes.items()),
             tuple((table, len(keys) == 1) for table, keys in touched),
-            tuple((table, tuple(values)) for table, values in last),
+            tuple((table, columns, len(rows)) for (table, columns), rows in alike.items()),
         )
-        self.execute(_end_of(*shape), given)
+        self._connection.execute(_end_of(*shape), given)
 
     def _stamp(self) -> None:
-        waiting, self._waiting = self._waiting, None
+        waiting, self._waiting = self._waiting, {}
         generation = self._next_generation()
-        if waiting is not None:
-            table, key, values = waiting
+        for (table, key), values in waiting.items():
             self.update(table, key, {**values, "generation": generation})
             self._touched[table].discard(key)
         for table, keys in self._touched.items():
@@ -204,3 +211,11 @@ class Transaction:
             return self.execute(advance.returning(_GENERATION.c.value)).scalar_one()
         self.execute(advance)
         return self.execute(_TELL).scalar_one()
+
+
+def _alike(rows: Iterable[tuple[sa.Table, dict[str, Any]]]) -> dict[tuple[sa.Table, Any], list[dict[str, Any]]]:
+    """By table and columns, in the order of the rows."""
+    found: dict[tuple[sa.Table, Any], list[dict[str, Any]]] = {}
+    for table, values in rows:
+        found.setdefault((table, tuple(values)), []).append(values)
+    return found

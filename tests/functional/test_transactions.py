@@ -58,6 +58,30 @@ def test_a_change_is_seen_by_what_follows_in_the_transaction(database: Database,
     assert ("second", _generation(database)) == (found.topic, found.generation)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 8, 9, 20])
+def test_changes_of_many_rows_are_one_generation(database: Database, rows: int) -> None:
+    """However many the last statement takes; each row has what was set on it, and what was inserted is in its order."""
+    for number in range(rows):
+        service = {"host": f"h{number:02}", "binary": "fleet-compute", "topic": "compute"}
+        database.write(services.register, service, CLOCK(), 60)
+    before = _generation(database)
+
+    def work(tx: Transaction) -> None:
+        found = tx.execute(sa.select(SERVICES.c.id, SERVICES.c.host).order_by(SERVICES.c.id).with_for_update()).all()
+        for row in found:
+            tx.change(SERVICES, row.id, {"topic": f"of {row.host}"})
+            tx.change(SERVICES, row.id, {"hostname": row.host})
+            tx.insert_last(FLAVORS, _flavor(row.host))
+
+    database.write(work)
+    changed = database.read(lambda connection: connection.execute(sa.select(SERVICES).order_by(SERVICES.c.id)).all())
+    assert [(f"of h{number:02}", f"h{number:02}", before + 1) for number in range(rows)] == [
+        (row.topic, row.hostname, row.generation) for row in changed
+    ]
+    assert before + 1 == _generation(database)
+    assert [f"h{number:02}" for number in range(rows)] == [name for name, _specs in database.read(_flavors)]
+
+
 def _flavor(name: str) -> dict[str, Any]:
     return {"flavorid": name, "name": name, "extra_specs": {"of": name}, "created_at": CLOCK()}
 
