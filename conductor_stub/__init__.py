@@ -6,8 +6,8 @@ stands (``fleet.states``); the *sweeper* acts on a step whose deadline has passe
 
 Read ``main`` (the wiring), ``manager`` (the RPC surface), ``intake`` (accept), ``own_builds`` (the threads that place
 what was accepted here), ``build`` (place and cast), ``transitions`` (what comes of an attempt), ``termination``,
-``sweeper``; ``request_spec`` makes what the scheduler is asked, ``records`` is what agents read and write,
-``operator_api`` what operators do.
+``sweeper``; ``request_spec`` makes what the scheduler is asked, ``records`` is what agents read and write (``steps``:
+the claim and the finish of a build), ``operator_api`` what operators do.
 """
 
 import fleet  # noqa: F401  (chooses native threads before anything here imports oslo.messaging)

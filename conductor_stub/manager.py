@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from typing import Any
+from typing import Annotated, Any
 
 import oslo_messaging
+import pydantic
 
+from conductor_stub import steps
 from conductor_stub.announcements import Announcements
 from conductor_stub.build import Builder
 from conductor_stub.dry_run import DryRun
@@ -16,14 +18,19 @@ from conductor_stub.examination import Examination
 from conductor_stub.intake import Intake
 from conductor_stub.operator_api import OperatorAPI
 from conductor_stub.records import Records
+from conductor_stub.steps import Claim, Finish, Step
 from conductor_stub.termination import Termination
 from conductor_stub.transitions import Failure
+from fleet import errors
 from fleet.context import RequestContext
 from fleet.db.services import Beat
 from fleet.objects import BuildRequest, Claimed, Flavor, HostLimits, Place, fields, instance_group
-from fleet.rpc import server, versions
+from fleet.rpc import outcomes, server, versions
 from fleet.rpc.pins import Pins
 from fleet.rpc.server import endpoint
+
+#: In one message: far more than an agent sends.
+MOST_STEPS = 256
 
 
 class ConductorManager:
@@ -102,8 +109,8 @@ class ConductorManager:
         limits: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         claimed, allowed = Claimed.from_wire(claim), HostLimits.from_wire(limits)
-        where = host, node, incarnation
-        return self._records.claim(context, instance_uuid, attempt, *where, claimed, allowed).to_wire()
+        step = Claim(instance_uuid, attempt, host, node, incarnation, claimed, allowed)
+        return self._records.take(context, step).to_wire()
 
     @endpoint
     def finish_build(
@@ -114,7 +121,22 @@ class ConductorManager:
         host: fields.Name,
         power_state: fields.Natural,
     ) -> dict[str, Any]:
-        return self._records.finish(context, instance_uuid, attempt, host, power_state).to_wire()
+        return self._records.take(context, Finish(instance_uuid, attempt, host, power_state)).to_wire()
+
+    @endpoint
+    def build_steps(
+        self, context: RequestContext, steps: Annotated[list[dict[str, Any]], pydantic.Field(max_length=MOST_STEPS)]
+    ) -> list[dict[str, Any]]:
+        """An answer for each, in their order: what is wrong with one is not the others' business."""
+        asked = [_asked(context, step, f"steps.{number}") for number, step in enumerate(steps)]
+        # What is said of them all is said of none.
+        context.about()
+        taken = iter(self._records.take_all([each for each in asked if isinstance(each, tuple)]))
+        told = [next(taken) if isinstance(each, tuple) else each for each in asked]
+        return [
+            outcomes.refusal(each) if isinstance(each, errors.FleetError) else outcomes.result(each.to_wire())
+            for each in told
+        ]
 
     @endpoint
     def instance_destroyed(self, context: RequestContext, instance_uuid: fields.Uuid, host: fields.Name) -> None:
@@ -289,6 +311,23 @@ class OperatorManager:
         max_server_per_host: fields.Positive = 1,
     ) -> dict[str, Any]:
         return self._api.create_group(name, policy, max_server_per_host, context.project_id)
+
+
+def _asked(
+    context: RequestContext, data: dict[str, Any], field: str
+) -> tuple[RequestContext, Step] | errors.InvalidInput:
+    """A step, under the request that it belongs to; or what is wrong with it."""
+    try:
+        step = steps.from_wire(data, field)
+        names = ("request_id", "project_id", "user_id")
+        whose = {
+            name: fields.parse(fields.Text | None, data.get(name), f"{field}.{name}")  # type: ignore[arg-type]
+            for name in names
+        }
+    except errors.InvalidInput as wrong:
+        return wrong
+    about = context.about(instance_uuid=step.instance_uuid, attempt=step.attempt, host=step.host)
+    return about.on_behalf(**whose), step
 
 
 def _service(data: dict[str, Any], index: int) -> dict[str, Any]:

@@ -4,22 +4,22 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
 
-from conductor_stub import termination
+from conductor_stub import steps, termination
 from conductor_stub.heartbeats import Heartbeats
-from conductor_stub.limits import Limits, step_deadline
-from fleet import errors, failpoints, states
+from conductor_stub.limits import Limits
+from conductor_stub.steps import Finish, Step
+from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import groups, history, hosts, instances, services
-from fleet.db.engine import Database, Transaction
+from fleet.db import hosts, instances, services
+from fleet.db.engine import Database
 from fleet.db.services import Beat, Heard
-from fleet.objects import Claimed, HostLimits, HostReport, Instance
+from fleet.objects import HostReport, Instance
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -119,46 +119,43 @@ class Records:
         """By host, the instances that an agent should look at again: see :func:`fleet.db.instances.compare`."""
         return self._database.read(instances.compare, held)
 
-    def claim(
-        self,
-        context: RequestContext,
-        uuid: str,
-        attempt: int,
-        host: str,
-        node: str,
-        incarnation: str,
-        claim: Claimed,
-        limits: HostLimits | None = None,
-    ) -> Instance:
-        """``placing → spawning``: host, node and usage at once.
+    def take(self, context: RequestContext, step: Step) -> Instance:
+        """A step of a build, which may have been taken before.
 
-        :param limits: up to where the host may be used with it
         :raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupAffinityViolation: errors.NotFound:
         :raises errors.ComputeResourcesUnavailable: the ledger counts more on the host than the host does
         """
-        row = self._database.write(
-            _claim,
-            uuid,
-            attempt,
-            host,
-            node,
-            incarnation,
-            claim,
-            limits,
-            self._limits.spawn_timeout_s,
-            context.request_id,
-            self._clock(),
-        )
-        return instances.to_instance(row)
+        (instance,) = self._write([(context, step)])
+        return instance
 
-    def finish(self, context: RequestContext, uuid: str, attempt: int, host: str, power_state: int) -> Instance:
-        """``spawning → active``. :raises errors.StaleBuild: errors.NotFound:"""
+    def take_all(self, asked: Sequence[tuple[RequestContext, Step]]) -> list[Instance | errors.FleetError]:
+        """Steps of many builds, in one transaction if nothing is in the way of any, and else each as :meth:`take` does."""
+        if not asked:
+            return []
+        if len({step.instance_uuid for _context, step in asked}) == len(asked):
+            try:
+                return list(self._write(asked))
+            except errors.FleetError as refusal:
+                LOG.debug("Of %d steps one at least is refused (%s): each is taken by itself", len(asked), refusal)
+        answers: list[Instance | errors.FleetError] = []
+        for context, step in asked:
+            context.update_store()
+            try:
+                answers.append(self.take(context, step))
+            except errors.FleetError as refusal:
+                answers.append(refusal)
+        return answers
+
+    def _write(self, asked: Sequence[tuple[RequestContext, Step]]) -> list[Instance]:
         now = self._clock()
-        row = self._database.write(_finish, uuid, attempt, host, power_state, context.request_id, now)
-        if row.launched_at == now:
+        together = [steps.Asked(step, context.request_id) for context, step in asked]
+        rows = self._database.write(steps.in_one(together, self._limits.spawn_timeout_s, now))
+        for (context, step), row in zip(asked, rows, strict=True):
             # Otherwise it was said before: an agent that has lost the answer asks again.
-            self._tell_active(context.about(instance_uuid=uuid, attempt=attempt, host=host), row)
-        return instances.to_instance(row)
+            if isinstance(step, Finish) and row.launched_at == now:
+                about = context.about(instance_uuid=row.uuid, attempt=step.attempt, host=step.host)
+                self._tell_active(about, row)
+        return [instances.to_instance(row) for row in rows]
 
     @staticmethod
     def _tell_active(_context: RequestContext, row: Any) -> None:
@@ -186,83 +183,3 @@ class Records:
         if gone:
             context.about(instance_uuid=uuid, host=host)
             LOG.info("Instance is DELETED")
-
-
-@failpoints.commits("conductor.claim")
-def _claim(
-    tx: Transaction,
-    uuid: str,
-    attempt: int,
-    host: str,
-    node: str,
-    incarnation: str,
-    claim: Claimed,
-    limits: HostLimits | None,
-    spawn_timeout_s: float,
-    request_id: str | None,
-    now: datetime.datetime,
-) -> Any:
-    row = instances.lock(tx, uuid, for_host=host)
-    here = (row.host, row.node) == (host, node)
-    if row.vm_state == states.BUILDING and row.task_state == states.SPAWNING and row.attempt == attempt and here:
-        return row
-    values = {
-        "task_state": states.SPAWNING,
-        "host": host,
-        "node": node,
-        "launched_on": host,
-        "step_deadline": step_deadline(now, spawn_timeout_s, row.deadline),
-        **{f"claimed_{name}": amount for name, amount in vars(claim).items()},
-    }
-    if not instances.move(tx, uuid, attempt=attempt, steps=(states.PLACING,), values=values, now=now):
-        raise instances.stale(row, attempt)
-    services.check_incarnation(tx, host, row.incarnation, incarnation)
-    if row.group_uuid:
-        groups.check_policy(tx, row.group_uuid, uuid, host)
-    tx.touch(instances.INSTANCES, uuid)
-    hosts.refresh_usage(tx, host, node, now, limits=limits)
-    history.add_event(tx, uuid, history.CLAIM, now=now, attempt=attempt, host=host, node=node, request_id=request_id)
-    return instances.moved(row, values)
-
-
-@failpoints.commits("conductor.finish")
-def _finish(
-    tx: Transaction,
-    uuid: str,
-    attempt: int,
-    host: str,
-    power_state: int,
-    request_id: str | None,
-    now: datetime.datetime,
-) -> Any:
-    row = instances.lock(tx, uuid)
-    was_done = (row.vm_state, row.attempt, row.host) == (states.ACTIVE, attempt, host)
-    # A move may have begun before the answer was heard; the guest that this build made is the one that it needs.
-    if was_done and row.task_state != states.DELETING:
-        return row
-    values = {
-        "vm_state": states.ACTIVE,
-        "task_state": None,
-        "power_state": power_state,
-        "launched_at": now,
-        "step_deadline": None,
-    }
-    on_this_host = row.host == host
-    if not on_this_host or not instances.move(
-        tx, uuid, attempt=attempt, steps=(states.SPAWNING,), values=values, host=host, now=now
-    ):
-        raise instances.stale(row, attempt)
-    tx.touch(instances.INSTANCES, uuid)
-    hosts.refresh_usage(tx, host, row.node, now, built=True)
-    history.add_event(
-        tx,
-        uuid,
-        history.ATTEMPT,
-        now=now,
-        attempt=attempt,
-        host=host,
-        node=row.node,
-        request_id=request_id,
-        duration_s=(now - row.created_at).total_seconds(),
-    )
-    return instances.moved(row, values)

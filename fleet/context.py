@@ -78,6 +78,16 @@ class RequestContext(oslo_context.RequestContext):
         values.update(instance_uuid=instance_uuid, attempt=attempt, host=host, migration=migration)
         return type(self).from_dict(values)
 
+    def on_behalf(self, request_id: str | None, project_id: str | None, user_id: str | None) -> Self:
+        """The same build under the request that asked for it, and who did; it becomes the thread's current context."""
+        values = {**self.to_dict(), "request_id": request_id or self.request_id}
+        values.update(project_id=project_id, user_id=user_id)
+        return type(self).from_dict(values)
+
+    def whose(self) -> dict[str, str | None]:
+        """What :meth:`on_behalf` takes."""
+        return {"request_id": self.request_id, "project_id": self.project_id, "user_id": self.user_id}
+
     def under(self, request_id: str | None) -> Self:
         """Gone on with under the id of the request that had asked for it, if that is known; current from now on."""
         return type(self).from_dict({**self.to_dict(), "request_id": request_id or self.request_id})

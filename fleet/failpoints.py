@@ -2,9 +2,9 @@
 """Named points of a build at which fault tests make a daemon die, hang, fail or dawdle; off unless a daemon is armed.
 
 A point is passed with ``hit(NAME)``; a transaction's two points (all is written, not committed; committed, nobody told)
-with ``@commits(NAME)`` on its function. While nothing is armed both cost one comparison. ``arm`` is called once by
-``fleet.conf.load_config``; what the points then do stands in a file that is read anew whenever it changes, so that a
-test arms and disarms running daemons.
+with ``@commits(NAME)`` on its function, or on each of the works that are done in one (``@commits_all``). While nothing is
+armed both cost one comparison. ``arm`` is called once by ``fleet.conf.load_config``; what the points then do stands in a
+file that is read anew whenever it changes, so that a test arms and disarms running daemons.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from oslo_config import cfg
@@ -94,10 +94,24 @@ def commits(step: str) -> Callable[[Work], Work]:
     """Mark a transaction's function: the engine passes ``STEP.before_commit`` and ``STEP.after_commit``."""
 
     def mark(work: Work) -> Work:
-        work.failpoint = step  # type: ignore[attr-defined]
+        work.failpoints = (step,)  # type: ignore[attr-defined]
         return work
 
     return mark
+
+
+def commits_all(marked: Iterable[object]) -> Callable[[Work], Work]:
+    """Mark the function of a transaction that does several marked works: it passes the points of each."""
+
+    def mark(work: Work) -> Work:
+        work.failpoints = tuple(step for each in marked for step in _steps(each))  # type: ignore[attr-defined]
+        return work
+
+    return mark
+
+
+def _steps(work: object) -> tuple[str, ...]:
+    return getattr(work, "failpoints", ())
 
 
 def before_commit(work: Callable[..., Any]) -> None:
@@ -109,8 +123,9 @@ def after_commit(work: Callable[..., Any]) -> None:
 
 
 def _hit_commit(work: Callable[..., Any], when: str) -> None:
-    if _armed is not None and (step := getattr(work, "failpoint", None)):
-        _armed.hit(f"{step}.{when}")
+    if _armed is not None:
+        for step in _steps(work):
+            _armed.hit(f"{step}.{when}")
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:

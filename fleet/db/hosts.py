@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +24,15 @@ _RENAMED = {"node": "hypervisor_hostname"}
 _LOCKED = (
     sa.select(NODES)
     .where(NODES.c.host == sa.bindparam("on_host"), NODES.c.hypervisor_hostname == sa.bindparam("on_node"))
+    .with_for_update()
+)
+_ALL_LOCKED = (
+    sa.select(NODES)
+    .where(
+        NODES.c.host.in_(sa.bindparam("hosts", expanding=True)),
+        NODES.c.hypervisor_hostname.in_(sa.bindparam("nodes", expanding=True)),
+    )
+    .order_by(NODES.c.host, NODES.c.hypervisor_hostname)
     .with_for_update()
 )
 _OTHERS = sa.select(NODES.c.id, NODES.c.hypervisor_hostname).where(
@@ -61,6 +71,18 @@ def remove_nodes_except(tx: Transaction, host: str, nodes: Iterable[str], now: d
     return [node.hypervisor_hostname for node in gone]
 
 
+@dataclasses.dataclass(frozen=True)
+class News:
+    """What has happened on a node besides that its usage is another.
+
+    :param built: whether a build has just succeeded (which ends the row of failures), or failed
+    :param limits: of claims that are among what is summed: up to where the host could be used when they were made
+    """
+
+    built: bool | None = None
+    limits: Sequence[HostLimits] = ()
+
+
 def refresh_usage(
     tx: Transaction,
     host: str,
@@ -73,16 +95,44 @@ def refresh_usage(
 
     The node's row is locked first, so that of two claims the later one sees the earlier.
 
-    :param built: whether a build has just succeeded (which ends the row of failures), or failed, on the node
-    :param limits: of a claim that is among what is summed: up to where the host could be used when it was made
+    :param built: see :class:`News`
+    :param limits: of one claim
     :raises errors.ComputeResourcesUnavailable: it is more than that
     """
-    found = _lock(tx, host, node)
-    if found is None:
+    _refresh_one(tx, host, node, News(built, () if limits is None else (limits,)), now)
+
+
+def refresh_all(tx: Transaction, news: Mapping[tuple[str, str], News], now: datetime.datetime) -> None:
+    """:func:`refresh_usage` of each (host, node), with as many statements as for one of them.
+
+    All are locked in an order that no two transactions can contradict, before any is summed.
+
+    :raises errors.ComputeResourcesUnavailable: one has more than may be used there
+    """
+    if len(news) < 2:
+        for (host, node), one in news.items():
+            _refresh_one(tx, host, node, one, now)
         return
-    counted = usage.of_node(tx, host, node)
+    hosts, nodes = (sorted({place[which] for place in news}) for which in (0, 1))
+    locked = tx.execute(_ALL_LOCKED, {"hosts": hosts, "nodes": nodes}).all()
+    counted = usage.of_nodes(tx, news.keys())
+    for found in locked:
+        place = found.host, found.hypervisor_hostname
+        if place in news:
+            _refresh(tx, found, counted[place], news[place], now)
+
+
+def _refresh_one(tx: Transaction, host: str, node: str, news: News, now: datetime.datetime) -> None:
+    found = _lock(tx, host, node)
+    if found is not None:
+        _refresh(tx, found, usage.of_node(tx, host, node), news, now)
+
+
+def _refresh(tx: Transaction, found: sa.Row, counted: usage.Usage, news: News, now: datetime.datetime) -> None:
+    """:param found: the node's row, locked"""
+    host, node, built = found.host, found.hypervisor_hostname, news.built
     used = _used(found, counted)
-    if limits is not None:
+    for limits in news.limits:
         _require_room(used, limits)
     failed = found.failed_builds if built is None else 0 if built else found.failed_builds + 1
     changed = {
@@ -96,9 +146,8 @@ def refresh_usage(
 
 
 def refresh_usages(tx: Transaction, places: Iterable[tuple[str | None, str | None]], now: datetime.datetime) -> None:
-    """:func:`refresh_usage` of each (host, node), in an order that no two transactions can contradict."""
-    for host, node in sorted({(host, node) for host, node in places if host is not None and node is not None}):
-        refresh_usage(tx, host, node, now)
+    """:func:`refresh_usage` of each (host, node) of these where nothing else has happened."""
+    refresh_all(tx, {(host, node): News() for host, node in places if host is not None and node is not None}, now)
 
 
 def miscounted(connection: sa.Connection, row: sa.Row) -> dict[str, tuple[Any, Any]]:

@@ -45,6 +45,9 @@ INCARNATION = (
     .label("incarnation")
 )
 _INCARNATION = sa.select(INCARNATION)
+_INCARNATIONS = sa.select(SERVICES.c.host, SERVICES.c.incarnation).where(
+    SERVICES.c.host.in_(_HOSTS), SERVICES.c.binary == COMPUTE
+)
 
 
 def register(
@@ -174,6 +177,12 @@ def heartbeats(tx: Transaction, beats: Sequence[Beat], now: datetime.datetime) -
 def incarnation_of(tx: Transaction, host: str) -> str | None:
     """The life of the agent that serves ``host``. It locks nothing."""
     return tx.execute(_INCARNATION, {"served_host": host}).scalar_one()
+
+
+def incarnations_of(tx: Transaction, hosts: Collection[str]) -> dict[str, str | None]:
+    """By host, where it has an agent: :func:`incarnation_of`."""
+    found = tx.execute(_INCARNATIONS, {"hosts": list(hosts)}) if hosts else ()
+    return {row.host: row.incarnation for row in found}
 
 
 def check_incarnation(tx: Transaction, host: str, found: str | None, incarnation: str) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -52,6 +52,26 @@ _BY_SORT = (
 )
 
 
+_HOSTS, _NODES = sa.bindparam("hosts", expanding=True), sa.bindparam("nodes", expanding=True)
+#: The same of several nodes, and of what has both a host and a node of theirs.
+_BY_PLACE_AND_SORT = (
+    sa.select(INSTANCES.c.host, INSTANCES.c.node, *_SORT, *_sums(INSTANCES), sa.func.count().label("number"))
+    .where(INSTANCES.c.host.in_(_HOSTS), INSTANCES.c.node.in_(_NODES), sa.not_(INSTANCES.c.deleted))
+    .group_by(INSTANCES.c.host, INSTANCES.c.node, *_SORT)
+    .union_all(
+        sa.select(
+            MIGRATIONS.c.held_host,
+            MIGRATIONS.c.held_node,
+            *(sa.literal_column("''").label(column.name) for column in _SORT),
+            *_sums(MIGRATIONS),
+            sa.literal_column("0").label("number"),
+        )
+        .where(MIGRATIONS.c.held_host.in_(_HOSTS), MIGRATIONS.c.held_node.in_(_NODES))
+        .group_by(MIGRATIONS.c.held_host, MIGRATIONS.c.held_node)
+    )
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Usage:
     """``stats`` has nova's keys: ``num_instances``, ``num_vm_<vm_state>``, ``num_task_<task_state>``,
@@ -76,7 +96,20 @@ class Usage:
 
 
 def of_node(tx: Transaction | sa.Connection, host: str, node: str) -> Usage:
-    sorts = tx.execute(_BY_SORT, {"on_host": host, "on_node": node}).all()
+    return _usage(tx.execute(_BY_SORT, {"on_host": host, "on_node": node}).all())
+
+
+def of_nodes(tx: Transaction, places: Collection[tuple[str, str]]) -> dict[tuple[str, str], Usage]:
+    """:func:`of_node` of each (host, node), with one statement."""
+    sorts: dict[tuple[str, str], list[sa.Row]] = {place: [] for place in places}
+    hosts, nodes = ({place[which] for place in places} for which in (0, 1))
+    for row in tx.execute(_BY_PLACE_AND_SORT, {"hosts": sorted(hosts), "nodes": sorted(nodes)}):
+        if (row.host, row.node) in sorts:
+            sorts[row.host, row.node].append(row)
+    return {place: _usage(found) for place, found in sorts.items()}
+
+
+def _usage(sorts: Sequence[sa.Row]) -> Usage:
     return Usage(
         vcpus=int(sum(sort.vcpus for sort in sorts)),
         memory_mb=int(sum(sort.memory_mb for sort in sorts)),

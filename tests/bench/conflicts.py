@@ -20,6 +20,7 @@ from typing import Any
 from compute_agent.resource_tracker import ResourceTracker
 from conductor_stub.limits import Limits
 from conductor_stub.records import Records
+from conductor_stub.steps import Claim, Finish
 from fleet import errors, states
 from fleet.cli import private_servers
 from fleet.clock import utcnow
@@ -155,8 +156,8 @@ class _Fleet:
                 continue
             time.sleep(WAY_S)
             where = (instance.uuid, 1, place.host)
-            self._records.claim(new_context(), *where, place.nodename, INCARNATION, claim.claimed())
-            self._records.finish(new_context(), *where, 1)
+            self._records.take(new_context(), Claim(*where, place.nodename, INCARNATION, claim.claimed()))
+            self._records.take(new_context(), Finish(*where, 1))
             with self._lock:
                 self._placed.append((instance.uuid, place.host, flavor.vcpus))
                 self._vcpus_used += flavor.vcpus

@@ -21,6 +21,7 @@ _OF_BUILDS = {
     "build_and_run_instance",
     "claim_instance",
     "finish_build",
+    "build_steps",
     "reschedule",
     "abort_build",
     "terminate_instances",

@@ -14,6 +14,7 @@ from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operator_api import OperatorAPI
 from conductor_stub.own_builds import OwnBuilds
 from conductor_stub.records import Records
+from conductor_stub.steps import Claim, Finish
 from conductor_stub.sweeper import Sweeper
 from conductor_stub.termination import Termination
 from fleet.context import RequestContext, new_context
@@ -99,10 +100,10 @@ class Conductor:
         self, uuid: str, host: str, attempt: int = 1, limits: HostLimits | None = None, **hardware: Any
     ) -> Instance:
         claim = Claimed(memory_mb=1024, disk_gb=10, vcpus=1, **hardware)
-        return self.records.claim(context(), uuid, attempt, host, host, INCARNATION, claim, limits)
+        return self.records.take(context(), Claim(uuid, attempt, host, host, INCARNATION, claim, limits))
 
     def finish(self, uuid: str, host: str, attempt: int = 1) -> Instance:
-        return self.records.finish(context(), uuid, attempt, host, 1)
+        return self.records.take(context(), Finish(uuid, attempt, host, 1))
 
     def state(self, uuid: str) -> tuple[str, str | None, int, str | None]:
         """vm_state, task_state, attempt, host."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from compute_agent.resource_tracker import ResourceTracker
+from conductor_stub.steps import Claim
 from conductor_stub.transitions import Failure
 from fleet import errors
 from fleet.db.engine import Database
@@ -59,7 +60,7 @@ def claim(conductor: Conductor, agent: ResourceTracker) -> str:
     uuid = conductor.place("h1", flavor=FLAVOR)
     _host, build = conductor.compute.builds[-1]
     claimed = agent.instance_claim(Instance.from_wire(build["instance"]), HostLimits()).claimed()
-    conductor.records.claim(context(), uuid, 1, "h1", "h1", INCARNATION, claimed)
+    conductor.records.take(context(), Claim(uuid, 1, "h1", "h1", INCARNATION, claimed))
     return uuid
 
 

@@ -121,5 +121,19 @@ class ConductorAPI(API):
             power_state=power_state,
         )
 
+    def takes_steps(self) -> bool:
+        """Whether what several builds want may be asked with :meth:`build_steps`.
+
+        Not while a conductor may be too old, nor where messages are signed: one key may be of one host only.
+        """
+        return self._signer is None and self._can_send("1.4")
+
+    def build_steps(self, context: RequestContext, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Several of :meth:`claim_instance` and :meth:`finish_build`, with an answer for each in ``fleet.rpc.outcomes``.
+
+        :param steps: ``method``, its arguments, and whose it is (``RequestContext.whose``)
+        """
+        return self._ask(context, Message("build_steps", {"steps": steps}, version="1.4"))
+
     def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
         self._call(context, "instance_destroyed", instance_uuid=instance_uuid, host=host)

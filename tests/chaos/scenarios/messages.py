@@ -112,6 +112,8 @@ _NONSENSE: list[tuple[str, dict]] = [
     ("update_aggregates", {"aggregates": {"id": "seven"}}),
     ("select_destinations", {"request_spec": [[[]]], "filter_properties": 7}),
     ("claim_instance", {"instance_uuid": None}),
+    ("build_steps", {"steps": [{}, {"method": "claim_instance", "instance_uuid": None}, {"method": ["finish_build"]}]}),
+    ("build_steps", {"steps": ["claim_instance"]}),
     ("report_hosts", {"reports": [{"host": "a1", "node": "a1", "memory_mb": -1}], "nodes": {}}),
 ]
 

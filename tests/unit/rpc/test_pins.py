@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -134,6 +135,23 @@ def test_a_conductor_of_the_former_release_is_not_told_of_a_stop_to_come(conf: c
     assert [{"binary": "fleet-compute", "hosts": ["h1"], "incarnation": "life-one"}] == [
         message["args"] for message in conductor.taken
     ]
+
+
+def test_steps_of_many_builds_are_not_sent_to_an_older_conductor(conf: cfg.ConfigOpts) -> None:
+    """Whether that is known or not: it has done nothing then, and is not asked so again."""
+    conductor = Receiver("1.3")
+    api = clients.ConductorAPI(sending(conf, conductor), conf)
+    assert api.takes_steps()
+    with pytest.raises(errors.VersionPinned, match="build_steps needs version 1.4 of the conductor's API"):
+        api.build_steps(new_context(), [])
+    assert (False, ["1.4"], []) == (api.takes_steps(), conductor.refused, conductor.taken)
+
+
+def test_steps_of_many_builds_are_not_signed_with_one_key(conf: cfg.ConfigOpts, tmp_path: pathlib.Path) -> None:
+    """Which may be of one host only."""
+    (tmp_path / "keys").write_text(f"agent-a host:a1 {'a' * 32}\n")
+    conf.set_override("keys_file", str(tmp_path / "keys"), group="message_signing")
+    assert not clients.ConductorAPI(sending(conf, Receiver("1.4")), conf).takes_steps()
 
 
 def test_a_heartbeats_answer_is_followed(conf: cfg.ConfigOpts) -> None:

@@ -88,6 +88,8 @@ LETTERS: list[tuple[str, Callable[[Post], Any], str]] = [
         lambda post: post.letter(A, "claim_instance", host="b1"),
         "claim_instance names host b1, key agent-a",
     ),
+    ("its own steps", lambda post: post.letter(A, "build_steps", steps=[{"host": "a1"}, {"host": "a2"}]), "taken"),
+    ("another's step", lambda post: post.letter(A, "build_steps", steps=[{"host": "a1"}, {"host": "b1"}]), "host b1"),
     ("another's heartbeat", lambda post: post.letter(A, hosts=["a1", "b1"]), "names host b1"),
     ("another's name", lambda post: post.letter(A, "register_services", services=[{"host": "b1"}]), "names host b1"),
     ("another's inventory", lambda post: post.letter(A, "report_hosts", reports=[{"host": "b1"}], nodes={}), "host b1"),

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers to several questions that came in one message: a result, or the error that it would have been answered with.
+
+On the wire ``{"result": …}``, or ``{"error": NAME, "facts": {…}, "message": …}`` with a class of ``fleet.errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import oslo_messaging
+
+from fleet import errors
+
+
+def result(value: Any) -> dict[str, Any]:
+    return {"result": value}
+
+
+def refusal(error: errors.FleetError) -> dict[str, Any]:
+    return {"error": type(error).__name__, "facts": error.kwargs, "message": error.message}
+
+
+def read(answer: Mapping[str, Any]) -> Any:
+    """The result of one. :raises errors.FleetError: it was refused
+
+    :raises oslo_messaging.RemoteError: with an error that only a later release knows, as for one question alone
+    """
+    if "error" not in answer:
+        return answer["result"]
+    kind = getattr(errors, answer["error"], None)
+    try:
+        error = kind(**answer["facts"])  # type: ignore[misc]
+    except TypeError:
+        error = None
+    if not isinstance(error, errors.FleetError):
+        raise oslo_messaging.RemoteError(answer["error"], answer.get("message"))
+    raise error
