@@ -8,8 +8,9 @@ conductor's database, reached by RPC only; a *lane* is the order of work on one 
 
 Read in this order: ``main`` (the wiring), ``agent`` (a process's life), ``manager`` (the RPC surface), ``build``
 (claim, spawn, finish), ``claims`` and ``resource_tracker`` (who may come in), ``ledger`` (calls whose outcome may be
-unknown), ``audit`` and ``reporter`` (what is told), ``recovery`` (after a crash) and ``comparison`` (all the time),
-``identity`` (who may serve a host), ``drivers`` (what runs a guest), ``monitors`` (what is measured).
+unknown) and ``together`` (those of many builds in one message), ``audit`` and ``reporter`` (what is told),
+``recovery`` (after a crash) and ``comparison`` (all the time), ``identity`` (who may serve a host), ``drivers`` (what
+runs a guest), ``monitors`` (what is measured).
 """
 
 import fleet  # noqa: F401  (chooses native threads before anything here imports oslo.messaging)

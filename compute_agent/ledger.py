@@ -15,6 +15,7 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from compute_agent.instance_info import InstanceInfo
+from compute_agent.together import Together
 from fleet.context import RequestContext
 from fleet.objects import Claimed, HostLimits, Instance
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
@@ -69,7 +70,10 @@ class Patience:
 
 
 class Ledger:
-    """``claim_timeout_s`` bounds every call but ``finish_build``. What it has recorded, ``told`` says to the schedulers."""
+    """``claim_timeout_s`` bounds every call but ``finish_build``. What it has recorded, ``told`` says to the schedulers.
+
+    One for all hosts of a process: claims and finishes go ``together``.
+    """
 
     def __init__(
         self,
@@ -78,8 +82,10 @@ class Ledger:
         patience: Patience,
         claim_timeout_s: float,
         told: InstanceInfo | None = None,
+        together: Together | None = None,
     ) -> None:
         self._conductor = conductor
+        self._together = together or Together(conductor)
         self._compute_task = compute_task
         self._patience = patience
         self._limit_s = claim_timeout_s
@@ -101,13 +107,18 @@ class Ledger:
         :raises StaleBuild: StaleIncarnation: GroupAffinityViolation: ComputeResourcesUnavailable: NotFound: (all of
             ``errors``) Unanswered:
         """
-        answer = self._ask(
+        step = self._together.step(
+            context,
             "claim_instance",
-            lambda: self._conductor.claim_instance(
-                context, instance_uuid, attempt, host, node, incarnation, claimed.to_wire(), limits.to_wire()
-            ),
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            host=host,
+            node=node,
+            incarnation=incarnation,
+            claim=claimed.to_wire(),
+            limits=limits.to_wire(),
         )
-        return Instance.from_wire(answer)
+        return Instance.from_wire(self._ask("claim_instance", step.ask))
 
     def finish_build(
         self, context: RequestContext, instance_uuid: str, attempt: int, host: str, power_state: int
@@ -116,12 +127,15 @@ class Ledger:
 
         :raises errors.StaleBuild: errors.NotFound: Unanswered: (only when the agent stops)
         """
-        answer = self._patience.until_answered(
+        step = self._together.step(
+            context,
             "finish_build",
-            lambda: self._conductor.finish_build(context, instance_uuid, attempt, host, power_state),
-            limit_s=None,
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            host=host,
+            power_state=power_state,
         )
-        instance = Instance.from_wire(answer)
+        instance = Instance.from_wire(self._patience.until_answered("finish_build", step.ask, limit_s=None))
         self._told.arrived(context, instance)
         return instance
 

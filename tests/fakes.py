@@ -16,6 +16,7 @@ from typing import Any
 from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.objects import HostReport, Instance
+from fleet.rpc import outcomes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,6 +164,23 @@ class FakeConductor:
             return row.to_wire()
 
         return self._serve("finish_build", work)
+
+    def takes_steps(self) -> bool:
+        return True
+
+    def build_steps(self, context: RequestContext, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        def work() -> list[dict[str, Any]]:
+            return [self._step(context, **step) for step in steps]
+
+        return self._serve("build_steps", work)
+
+    def _step(
+        self, context: RequestContext, method: str, request_id: str, project_id: str, user_id: str, **arguments: Any
+    ) -> dict[str, Any]:
+        try:
+            return outcomes.result(getattr(self, method)(context, **arguments))
+        except errors.FleetError as refusal:
+            return outcomes.refusal(refusal)
 
     def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
         def work() -> None:

@@ -25,6 +25,7 @@ SKEWS = [
     ("a conductor of each", {"conductor": ["old", "new"], "scheduler": ["new"], "compute": ["new", "old"]}),
 ]
 BUILDS = 8
+AT_A_TIME = 12
 
 
 @pytest.fixture
@@ -61,6 +62,8 @@ def test_two_releases_build_together(stand: Trio, what: str, ages: dict[str, lis
     stand.wait_for_hosts(4)
     stand.wait_for_service("fleet-scheduler")
     uuids = [uuid for number in range(BUILDS) for uuid in stand.boot(name=f"b{number}")]
+    # What comes up at the same time is asked together, where all can read it.
+    uuids += stand.boot(name="many", count=AT_A_TIME)
     assert {"active"} == set(stand.wait_for(uuids, "active", "error").values())
     assert 4 == len({stand.show(uuid)["instance"]["host"] for uuid in uuids})
     if ages["scheduler"] == ["new"]:

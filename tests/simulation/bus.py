@@ -131,7 +131,7 @@ class Bus:
         message.reply.result, message.reply.failure, message.reply.arrived = reply.result, reply.failure, True
 
     def _dispatch(self, process: Process, message: Message, given: dict[str, Any]) -> Any:
-        for endpoint in process.endpoints:
+        for endpoint in process.of_queue.get(message.queue, process.endpoints):
             if endpoint.target.namespace == message.namespace and hasattr(endpoint, message.method):
                 context = self._serializer.deserialize_context(dict(message.context))
                 return getattr(endpoint, message.method)(context, **given)

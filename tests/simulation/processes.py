@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent import futures
 from typing import Any
 
@@ -25,6 +25,7 @@ from compute_agent.move import Mover as AgentMover
 from compute_agent.move_ledger import MoveLedger
 from compute_agent.notifications import Notifications
 from compute_agent.reporter import Reporter
+from compute_agent.together import Together
 from conductor_stub.build import Builder
 from conductor_stub.intake import Intake
 from conductor_stub.limits import Limits
@@ -165,6 +166,24 @@ class Turn:
         self._taken = False
 
 
+class Signal:
+    """A threading.Event for the coroutines of a process."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        # Less than the world's clock can tell would be no time at all.
+        return self._world.wait(lambda: self._is_set, timeout and max(timeout, 0.001))
+
+
 class Pauses:
     """A threading.Event that nobody sets, for code that waits on it between tries."""
 
@@ -228,44 +247,46 @@ def _scheduler_conf() -> cfg.ConfigOpts:
     return conf
 
 
-def start_agent(world: World, bus: Bus, hypervisor: Hypervisor, host_name: str, life: int) -> Process:
-    process = Process(host_name)
-    incarnation = f"{host_name}-{life}"
+def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], name: str, life: int) -> Process:
+    """:param hypervisors: by the names of the hosts that it serves"""
+    process = Process(name)
+    incarnation = f"{name}-{life}"
     patience = Patience(Pauses(world), world.seconds)  # type: ignore[arg-type]
     conductor = bus.client(ConductorAPI)
-    ledger = Ledger(conductor, bus.client(ComputeTaskAPI), patience, claim_timeout_s=20)
+    together = Together(conductor, world.seconds, lambda: Signal(world))
+    ledger = Ledger(conductor, bus.client(ComputeTaskAPI), patience, claim_timeout_s=20, together=together)
     moves = MoveLedger(bus.client(MigrationAPI), patience, limit_s=20)
 
     def superseded(_name: str, reason: str) -> None:
         world.log("%s was superseded: %s", incarnation, reason)
         world.kill(process)
 
-    host = Host(host_name, hypervisor, HostPolicy(ram_allocation_ratio=1.0), incarnation, superseded)
-    lanes = Lanes(Executor(world, process), slots=2)
-    process.endpoints = [
-        ComputeManager(
-            host,
-            ledger,
-            AgentBuilder(host, ledger, Notifications(None), world.seconds, _no_threads),
-            AgentMover(host, moves, Notifications(None), world.seconds, _no_threads),
-            lanes,
-        )
-    ]
-    reporter = Reporter(conductor, patience, [host], incarnation)
+    policy = HostPolicy(ram_allocation_ratio=1.0)
+    hosts = {name: Host(name, each, policy, incarnation, superseded) for name, each in hypervisors.items()}
+    lanes = {name: Lanes(Executor(world, process), slots=2) for name in hosts}
+    for name, host in hosts.items():
+        builder = AgentBuilder(host, ledger, Notifications(None), world.seconds, _no_threads)
+        mover = AgentMover(host, moves, Notifications(None), world.seconds, _no_threads)
+        process.of_queue[f"compute.{name}"] = [ComputeManager(host, ledger, builder, mover, lanes[name])]
+    reporter = Reporter(conductor, patience, list(hosts.values()), incarnation)
+
+    def compare() -> None:
+        comparison.compare([(host, lanes[name]) for name, host in hosts.items()], ledger, moves)
 
     def begin() -> None:
         reporter.register()
-        recovery.recover(new_context(), host, ledger, moves)
+        for host in hosts.values():
+            recovery.recover(new_context(), host, ledger, moves)
         reports = reporter.audit()
-        bus.serve(process, [f"compute.{host_name}"])
+        bus.serve(process, process.of_queue)
         reporter.send(reports)
         process.serving = True  # type: ignore[attr-defined]
         _every(world, process, HEARTBEAT_S, "heartbeat", reporter.heartbeat)
         _every(world, process, REPORT_S, "report", reporter.report)
-        _every(world, process, REPORT_S, "compare", lambda: comparison.compare([(host, lanes)], ledger, moves))
+        _every(world, process, REPORT_S, "compare", compare)
 
     world.spawn(process, "begin", begin)
-    process.host = host  # type: ignore[attr-defined]
+    process.hosts = hosts  # type: ignore[attr-defined]
     return process
 
 

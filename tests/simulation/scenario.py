@@ -7,7 +7,7 @@ import collections
 import dataclasses
 import traceback
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -25,7 +25,9 @@ from tests.simulation.bus import Bus
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.world import Process, World
 
-HOSTS = ("h1", "h2", "h3")
+#: The hosts that each serves.
+AGENTS = {"a1": ("h1", "h2"), "a2": ("h3",)}
+HOSTS = tuple(host for hosts in AGENTS.values() for host in hosts)
 REQUESTS = 3
 TROUBLE_S = 45.0
 #: Long enough for every deadline, and for every message that was very late.
@@ -95,7 +97,7 @@ class Scenario:
         return str(name) if dashed else name.hex
 
     def _play(self) -> tuple[int, list[str]]:
-        for name in ("conductor-1", "conductor-2", "scheduler-1", "scheduler-2", *HOSTS):
+        for name in ("conductor-1", "conductor-2", "scheduler-1", "scheduler-2", *AGENTS):
             self._start(name)
         self._world.spawn(self._client, "client", self._workload)
         steps, wrong = self._run(TROUBLE_S, 0)
@@ -104,7 +106,7 @@ class Scenario:
             steps, wrong = self._run(CALM_S, steps)
             wrong = wrong or self._forgotten
         if not wrong:
-            hosts = {host: self._processes[host].host for host in HOSTS}  # type: ignore[attr-defined]
+            hosts = {name: host for agent in AGENTS for name, host in self._hosts(agent)}
             wrong = invariants.at_the_end(self._database, self._hypervisors, hosts, REQUESTS)
         return steps, wrong
 
@@ -124,12 +126,14 @@ class Scenario:
         return steps, []
 
     def _served(self) -> dict[str, Host]:
-        served = {name: self._processes[name] for name in HOSTS}
-        return {
-            name: process.host  # type: ignore[attr-defined]
-            for name, process in served.items()
-            if process.alive and getattr(process, "serving", False)
-        }
+        alive = [agent for agent in AGENTS if self._processes[agent].alive and self._serves(agent)]
+        return {name: host for agent in alive for name, host in self._hosts(agent)}
+
+    def _serves(self, agent: str) -> bool:
+        return getattr(self._processes[agent], "serving", False)
+
+    def _hosts(self, agent: str) -> Iterable[tuple[str, Host]]:
+        return self._processes[agent].hosts.items()  # type: ignore[attr-defined]
 
     def _healed(self, steps: int) -> bool:
         """Whether nothing is left that could still change anything."""
@@ -149,12 +153,12 @@ class Scenario:
     def _unsettled(self) -> Iterator[bool]:
         yield bool(self._database.rows(_UNSETTLED))
         placed = self._database.rows(_PLACED)
-        for name in HOSTS:
-            process = self._processes[name]
-            yield not getattr(process, "serving", False)
-            # What an agent holds for a claim whose answer was lost, its next audit lets go.
-            held = process.host.tracker(name).view().instances  # type: ignore[attr-defined]
-            yield held != {row.uuid for row in placed if row.host == name}
+        for agent in AGENTS:
+            yield not self._serves(agent)
+            for name, host in self._hosts(agent):
+                # What an agent holds for a claim whose answer was lost, its next audit lets go.
+                held = host.tracker(name).view().instances
+                yield held != {row.uuid for row in placed if row.host == name}
         # A driver that hung may switch a guest off after its move is over; the next audit switches it on.
         for row in self._database.rows(_AT_REST):
             yield bool(self._hypervisors[row.host].guests.get(row.uuid, {}).get("switched_off"))
@@ -167,7 +171,8 @@ class Scenario:
         elif name.startswith("scheduler"):
             process = processes.start_scheduler(self._world, self._bus, self._database, name)
         else:
-            process = processes.start_agent(self._world, self._bus, self._hypervisors[name], name, self._lives[name])
+            served = {host: self._hypervisors[host] for host in AGENTS[name]}
+            process = processes.start_agent(self._world, self._bus, served, name, self._lives[name])
         self._processes[name] = process
 
     def _die(self, name: str) -> None:
@@ -198,7 +203,7 @@ class Scenario:
             self._world.sleep(chance.choice([0.0, 1.0, 15.0]))
             request = {
                 "flavor": {"vcpus": 1, "memory_mb": chance.choice([512, 1024, 2048])},
-                "count": chance.choice([1, 1, 2]),
+                "count": chance.choice([1, 2, 4]),
                 "group": chance.choice(["", "", "group"]),
             }
             try:

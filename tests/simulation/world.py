@@ -21,11 +21,13 @@ class Killed(BaseException):
 
 @dataclasses.dataclass(eq=False)
 class Process:
-    """One life of a daemon. ``endpoints`` are what it serves; what it started dies with it."""
+    """One life of a daemon. ``endpoints`` are what it serves, ``of_queue`` where a queue has its own; what it started
+    dies with it."""
 
     name: str
     alive: bool = True
     endpoints: list[Any] = dataclasses.field(default_factory=list)
+    of_queue: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
     topics: list[str] = dataclasses.field(default_factory=list)
 
 
