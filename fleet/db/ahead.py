@@ -43,10 +43,10 @@ class Ahead:
         try:
             if self._connection is None:
                 self._connect()
-            _wait(self._connection)  # for an answer that nobody wanted
+            self._wait()  # for an answer that nobody wanted
             if question not in self._prepared:
                 self._cursor.execute(question.preparation(self._engine.dialect))
-                _wait(self._connection)
+                self._wait()
                 self._prepared.add(question)
             self._cursor.execute(question.execution(number))
         except Exception as failure:
@@ -65,7 +65,7 @@ class Ahead:
         if asked != (question, number):
             return None
         try:
-            _wait(self._connection)
+            self._wait()
             return question.fetched(self._cursor)
         except Exception as failure:
             # Whatever the driver raises.
@@ -76,8 +76,16 @@ class Ahead:
         dialect = self._engine.dialect
         arguments, options = dialect.create_connect_args(self._engine.url)
         self._connection = dialect.loaded_dbapi.connect(*arguments, **options, async_=True)
-        _wait(self._connection)
+        self._wait()
         self._cursor = self._connection.cursor()
+
+    def _wait(self) -> None:
+        """Until the database has done what it was asked. :raises Exception: psycopg2's"""
+        states = self._engine.dialect.loaded_dbapi.extensions
+        while (state := self._connection.poll()) != states.POLL_OK:
+            poller = select.poll()
+            poller.register(self._connection.fileno(), select.POLLIN if state == states.POLL_READ else select.POLLOUT)
+            poller.poll()
 
     def _give_up(self, failure: Exception) -> None:
         LOG.debug("Nothing is asked ahead for %g s: %s", REST_S, failure)
@@ -86,12 +94,3 @@ class Ahead:
         self._prepared = set()
         if connection is not None:
             connection.close()
-
-
-def _wait(connection: Any) -> None:
-    """Until the database has done what it was asked. :raises Exception: psycopg2's"""
-    waiting_for = {1: select.POLLIN, 2: select.POLLOUT}  # psycopg2.extensions.POLL_READ, POLL_WRITE
-    while (state := connection.poll()) in waiting_for:
-        poller = select.poll()
-        poller.register(connection.fileno(), waiting_for[state])
-        poller.poll()

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends the answer of a call with one publish on a connection that is there; where that fails, as oslo.messaging does.
 
-oslo.messaging builds an exchange, a retrying function and a producer's arguments for each answer, looks whether the broker
-has blocked the connection, and sets the socket's timeouts twice: half of what an answer takes, while its caller waits.
+oslo.messaging builds an exchange, a retrying function and a producer's arguments for each answer, and sets the socket's
+timeouts twice: half of what an answer takes, while its caller waits.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import time
 import uuid
 from typing import Any
 
+import oslo_messaging
 from oslo_log import log as logging
 from oslo_messaging._drivers import amqp as rpc_amqp
 from oslo_messaging._drivers import amqpdriver, common
@@ -20,6 +22,8 @@ from oslo_serialization import jsonutils
 LOG = logging.getLogger(__name__)
 
 _ENCODER = json.JSONEncoder(default=jsonutils.to_primitive)
+#: Before an answer that came back is sent again; as long as oslo.messaging waits.
+UNDELIVERABLE_S = 0.25
 #: AMQP's.
 _PERSISTENT = 2
 
@@ -56,6 +60,11 @@ def _is_sent(incoming: Any, reply: Any) -> bool:
                 message, exchange="", routing_key=incoming.reply_q, mandatory=connection.direct_mandatory_flag
             )
         return True
+    except oslo_messaging.MessageUndeliverable:
+        # The caller may be about to have its queue again. The broker's receipt comes after the message that was returned,
+        # and must not be taken for the next one's.
+        time.sleep(UNDELIVERABLE_S)
+        return False
     except Exception as failure:
         # Whatever the connection raises: the usual way meets it again, and knows what to do.
         LOG.debug("An answer is sent again, as the connection failed: %s", failure)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+import oslo_messaging
 import pytest
 from oslo_messaging._drivers import amqp as rpc_amqp
 from oslo_messaging._drivers import amqpdriver, common
@@ -16,6 +17,7 @@ from oslo_messaging._drivers import amqpdriver, common
 from fleet.rpc import answers
 
 MSG_ID, QUEUE = "a1", "reply_of_somebody"
+RETURNED = oslo_messaging.MessageUndeliverable(None, "", QUEUE, None)
 ANSWER = [{"host": "höst", "limits": {"vcpu": 16.0}, "decision": None}]
 
 
@@ -79,11 +81,12 @@ def test_it_says_what_oslo_messaging_says(connection: Connection, abandoned: Any
     assert ("application/json", "utf-8") == (properties["content_type"], properties["content_encoding"])
 
 
-@pytest.mark.parametrize("failure", [OSError("lost"), AttributeError("never connected")], ids=str)
+@pytest.mark.parametrize("failure", [OSError("lost"), AttributeError("never connected"), RETURNED], ids=repr)
 def test_a_lost_connection_is_oslo_messaging_s_to_mend(
-    connection: Connection, incoming: Any, failure: Exception
+    connection: Connection, incoming: Any, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It connects again, and tells of it; the answer is sent once more."""
+    monkeypatch.setattr(answers, "UNDELIVERABLE_S", 0)
     connection.channel.basic_publish.side_effect = failure
     incoming.reply(ANSWER)
     assert [QUEUE] == [queue for queue, _message in connection.sent_by_oslo]
