@@ -233,7 +233,12 @@ class Builder:
         tracker: ResourceTracker,
     ) -> Instance:
         try:
-            return self._ledger.finish_build(context, instance.uuid, order.attempt, self._host.name, power_state)
+            return self._ledger.finish_build(
+                context, instance.uuid, order.attempt, self._host.name, power_state, self._host.incarnation
+            )
+        except errors.StaleIncarnation:
+            # Whoever serves the host now has the guest, too, and may have built the instance anew.
+            raise
         except errors.FleetError:
             # The row has moved on: what was spawned here belongs to nobody.
             self._clean_up(context, instance.uuid, tracker)

@@ -121,11 +121,17 @@ class Ledger:
         return Instance.from_wire(self._ask("claim_instance", step.ask))
 
     def finish_build(
-        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, power_state: int
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        power_state: int,
+        incarnation: str,
     ) -> Instance:
         """Asked without end: the guest runs, and only the row can say whether it may. Returns the instance, active.
 
-        :raises errors.StaleBuild: errors.NotFound: Unanswered: (only when the agent stops)
+        :raises errors.StaleBuild: errors.StaleIncarnation: errors.NotFound: Unanswered: (only when the agent stops)
         """
         step = self._together.step(
             context,
@@ -134,6 +140,7 @@ class Ledger:
             attempt=attempt,
             host=host,
             power_state=power_state,
+            incarnation=incarnation,
         )
         instance = Instance.from_wire(self._patience.until_answered("finish_build", step.ask, limit_s=None))
         self._told.arrived(context, instance)

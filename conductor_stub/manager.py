@@ -120,8 +120,9 @@ class ConductorManager:
         attempt: fields.Natural,
         host: fields.Name,
         power_state: fields.Natural,
+        incarnation: fields.Token | None = None,
     ) -> dict[str, Any]:
-        return self._records.take(context, Finish(instance_uuid, attempt, host, power_state)).to_wire()
+        return self._records.take(context, Finish(instance_uuid, attempt, host, power_state, incarnation)).to_wire()
 
     @endpoint
     def build_steps(

@@ -68,12 +68,16 @@ class Claim:
 @failpoints.commits("conductor.finish")
 @dataclasses.dataclass(frozen=True)
 class Finish:
-    """``spawning → active``."""
+    """``spawning → active``.
+
+    :param incarnation: a later life of the agent has given the build up, or will; None: an older agent did not say
+    """
 
     instance_uuid: fields.Uuid
     attempt: fields.Natural
     host: fields.Name
     power_state: fields.Natural
+    incarnation: fields.Token | None = None
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any], field: str) -> Finish:
@@ -147,12 +151,12 @@ def _record(tx: Transaction, asked: Sequence[Asked], spawn_timeout_s: float, now
             begun.append((each, rows[number]))
     if not begun:
         return rows
-    claims = [(each.step, row) for each, row in begun if isinstance(each.step, Claim)]
-    for claim, _row in claims:
-        services.check_incarnation(tx, claim.host, serving.get(claim.host), claim.incarnation)
-    for claim, row in sorted(claims, key=lambda claimed: claimed[1].group_uuid or ""):
-        if row.group_uuid:
-            groups.check_policy(tx, row.group_uuid, row.uuid, claim.host)
+    for each, _row in begun:
+        if each.step.incarnation is not None:
+            services.check_incarnation(tx, each.step.host, serving.get(each.step.host), each.step.incarnation)
+    claimed = [row for each, row in begun if isinstance(each.step, Claim) and row.group_uuid]
+    for row in sorted(claimed, key=lambda row: row.group_uuid):
+        groups.check_policy(tx, row.group_uuid, row.uuid, row.host)
     tx.touch(instances.INSTANCES, *(row.uuid for _each, row in begun))
     hosts.refresh_all(tx, _news(begun), now)
     for each, row in begun:
@@ -172,17 +176,17 @@ def _record(tx: Transaction, asked: Sequence[Asked], spawn_timeout_s: float, now
 
 
 def _locked(tx: Transaction, steps: Sequence[Step]) -> tuple[list[Any], Mapping[str, str | None]]:
-    """Their rows, and by host which life of an agent serves it, of those that claim."""
-    claiming = {step.host for step in steps if isinstance(step, Claim)}
+    """Their rows, and by host which life of an agent serves it, where they say for which they speak."""
+    speaking = {step.host for step in steps if step.incarnation is not None}
     if len(steps) == 1:
         (step,) = steps
-        row = instances.lock(tx, step.instance_uuid, for_host=step.host if claiming else None)
-        return [row], {step.host: row.incarnation} if claiming else {}
+        row = instances.lock(tx, step.instance_uuid, for_host=step.host if speaking else None)
+        return [row], {step.host: row.incarnation} if speaking else {}
     found = instances.lock_all(tx, [step.instance_uuid for step in steps])
     for step in steps:
         if step.instance_uuid not in found:
             raise errors.NotFound(kind="Instance", name=step.instance_uuid)
-    return [found[step.instance_uuid] for step in steps], services.incarnations_of(tx, claiming)
+    return [found[step.instance_uuid] for step in steps], services.incarnations_of(tx, speaking)
 
 
 def _news(begun: Iterable[tuple[Asked, Any]]) -> dict[tuple[str, str], hosts.News]:

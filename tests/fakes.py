@@ -154,12 +154,20 @@ class FakeConductor:
         return self._serve("claim_instance", work)
 
     def finish_build(
-        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, power_state: int
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        power_state: int,
+        incarnation: str,
     ) -> dict[str, Any]:
         def work() -> dict[str, Any]:
             row = self._row(instance_uuid)
             if (row.vm_state, row.task_state, row.attempt, row.host) != (states.ACTIVE, None, attempt, host):
                 self._expect(row, attempt, states.SPAWNING, host)
+                if self.incarnations.get(host, incarnation) != incarnation:
+                    raise errors.StaleIncarnation(host=host, pid=1, hostname="elsewhere", started_at="now")
                 row = self.put(row, vm_state=states.ACTIVE, task_state=None, power_state=power_state)
             return row.to_wire()
 

@@ -73,7 +73,7 @@ class Conductor:
         self.operator = OperatorAPI(database, self.limits.service_down_time_s, clock=self.clock)
 
     def add_host(self, host: str, memory_mb: int = 8000, **service: Any) -> None:
-        service |= {"host": host, "binary": "fleet-compute", "topic": "compute", "incarnation": INCARNATION}
+        service = {"incarnation": INCARNATION, **service, "host": host, "binary": "fleet-compute", "topic": "compute"}
         self.records.register_services([service])
         report = {"host": host, "node": host, "vcpus": 8, "memory_mb": memory_mb, "local_gb": 100}
         answers = self.records.report_hosts([report], {host: [host]})

@@ -54,6 +54,11 @@ class Stand(Conductor):
         except (errors.FleetError, oslo_messaging.RemoteError) as refusal:
             return refusal
 
+    def restart(self, host: str) -> None:
+        """Its agent's next life."""
+        self.records.leave("fleet-compute", [host], INCARNATION)
+        self.add_host(host, incarnation="next life")
+
     def since(self, uuid: str) -> list[dict[str, Any]]:
         """What has happened to it since it was accepted."""
         return self.events(uuid)[1:]
@@ -185,6 +190,29 @@ def test_a_finish_that_is_refused(conductor: Stand) -> None:
     told = conductor.ask(finish(uuids[0], "h1"), finish(uuids[1], "h3"))
     assert [ACTIVE, "StaleBuild"] == states(told)
     assert f"Build of instance {uuids[1]} attempt 1 is no longer expected here" in told[1].message
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_finish_of_an_earlier_life_comes_too_late(conductor: Stand, together: bool) -> None:
+    """The agent that serves the host now has read that the build is under way here, and gives it up: guest and all."""
+    late, well = (conductor.place(host) for host in ("h1", "h2"))
+    conductor.ask(claim(late, "h1"), claim(well, "h2"))
+    conductor.restart("h1")
+    others = [finish(well, "h2", incarnation=INCARNATION)] if together else []
+    told = conductor.ask(finish(late, "h1", incarnation=INCARNATION), *others)
+    assert ["StaleIncarnation", *([ACTIVE] if together else [])] == states(told)
+    assert ("building", "spawning", 1, "h1") == conductor.state(late)
+    # An agent of the release before does not say whose life it is.
+    assert [ACTIVE] == states(conductor.ask(finish(late, "h1")))
+
+
+def test_a_finish_may_be_repeated_by_a_later_life(conductor: Stand) -> None:
+    """What was done was done: nothing is asked of the incarnation."""
+    uuid = conductor.place("h1")
+    conductor.ask(claim(uuid, "h1"))
+    conductor.ask(finish(uuid, "h1", incarnation=INCARNATION))
+    conductor.restart("h1")
+    assert [ACTIVE] == states(conductor.ask(finish(uuid, "h1", incarnation=INCARNATION)))
 
 
 def test_a_group_policy_is_held_among_those_that_come_together(conductor: Stand) -> None:

@@ -100,7 +100,7 @@ class Bus:
             self._arrive_later(message)
 
     def _arrive_later(self, message: Message) -> None:
-        delay = self._world.chance.choice([0.0, 0.01, 0.1])
+        delay = self._world.chance.choice([0.0, 0.01, 0.1, 0.5])
         if self._world.happens("message late", self._delay):
             delay = self._world.chance.choice([1.0, 20.0, LATE_S])
             self._world.log("%s takes %s s", message, delay)

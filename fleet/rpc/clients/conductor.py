@@ -110,16 +110,17 @@ class ConductorAPI(API):
         return self._ask(context, Message("claim_instance", said, newer=newer, newer_version="1.3"))
 
     def finish_build(
-        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, power_state: int
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        power_state: int,
+        incarnation: str,
     ) -> dict[str, Any]:
-        return self._call(
-            context,
-            "finish_build",
-            instance_uuid=instance_uuid,
-            attempt=attempt,
-            host=host,
-            power_state=power_state,
-        )
+        said = {"instance_uuid": instance_uuid, "attempt": attempt, "host": host, "power_state": power_state}
+        newer = {"incarnation": incarnation}
+        return self._ask(context, Message("finish_build", said, newer=newer, newer_version="1.4"))
 
     def takes_steps(self) -> bool:
         """Whether what several builds want may be asked with :meth:`build_steps`.

@@ -202,6 +202,16 @@ def test_an_attempt_that_has_failed_here_is_not_spawned_again() -> None:
     assert_nothing_left(stand)
 
 
+def test_a_superseded_host_leaves_the_guest_to_its_successor() -> None:
+    """Who serves the host now may have built the instance anew by the time that the finish is refused."""
+    stand = a_stand_that(lambda instance: stand.conductor.incarnations.update({HOST: "another life"}))
+    instance = placed(stand)
+    stand.build(instance)
+    assert ["claim_instance", "finish_build"] == stand.conductor.calls
+    assert [instance.uuid] == stand.driver.list_instance_uuids()
+    assert 1 == len(stand.superseded)
+
+
 def test_an_instance_deleted_while_it_spawns_is_destroyed() -> None:
     """The row has moved on before the end: what was spawned belongs to nobody."""
     stand = a_stand_that(lambda instance: stand.conductor.put(instance, task_state=states.DELETING))
