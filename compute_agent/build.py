@@ -236,13 +236,21 @@ class Builder:
             return self._ledger.finish_build(
                 context, instance.uuid, order.attempt, self._host.name, power_state, self._host.incarnation
             )
-        except errors.StaleIncarnation:
-            # Whoever serves the host now has the guest, too, and may have built the instance anew.
-            raise
         except errors.FleetError:
-            # The row has moved on: what was spawned here belongs to nobody.
-            self._clean_up(context, instance.uuid, tracker)
+            # The row has moved on: what was spawned here belongs to nobody. Another process that serves this host now may
+            # have built the instance anew: that is not ours.
+            if self._attempt_of(instance.uuid) in (None, order.attempt):
+                self._clean_up(context, instance.uuid, tracker)
             raise
+
+    def _attempt_of(self, instance_uuid: str) -> int | None:
+        """Which one spawned the guest that is here; None: there is none, or it does not say, or nobody can tell."""
+        try:
+            guest = self._host.driver.get_per_instance_usage().get(instance_uuid)
+        except Exception as failure:
+            LOG.warning("The driver does not tell which attempt spawned the guest: %s", failure)
+            return None
+        return guest and guest.get("attempt")
 
     def _clean_up(
         self, context: RequestContext, instance_uuid: str, tracker: ResourceTracker, hangs: bool = False

@@ -11,11 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import oslo_messaging
 from oslo_log import log as logging
 
 from compute_agent.instance_info import InstanceInfo
-from compute_agent.together import Together
+from compute_agent.together import UNKNOWN_OUTCOME, Together
 from fleet.context import RequestContext
 from fleet.objects import Claimed, HostLimits, Instance
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
@@ -24,8 +23,6 @@ LOG = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-#: Nobody answered, or somebody failed while answering: in both cases the call may have been done.
-UNKNOWN_OUTCOME = (oslo_messaging.MessagingException, ConnectionError)
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 10.0
 

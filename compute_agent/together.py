@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims and finishes of all hosts of a process, asked of the conductor together.
 
-What comes up while a call is under way waits, and goes with the next; the first of those that wait sends it for all. So a
+What comes up while a call is under way waits, and goes with the next; one of those that wait sends it for all. So a
 lone build is asked for at once and by itself, and a thousand hosts send about as many messages as the conductor has time
 to answer.
 
 ::
 
-    ask ──▶ waiting ── no call under way ──▶ who waits longest sends all that wait ──▶ each has its answer, or its error
+    ask ──▶ waiting ── no call under way ──▶ one of them sends all that wait ──▶ each has its answer, or its error
                     └─ nor answered for a second: a call that may be lost holds nobody up
 """
 
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors
@@ -28,6 +29,8 @@ from fleet.rpc.clients import ConductorAPI
 
 LOG = logging.getLogger(__name__)
 
+#: Nobody answered, or somebody failed while answering: in both cases the call may have been done.
+UNKNOWN_OUTCOME = (oslo_messaging.MessagingException, ConnectionError)
 #: In one call. When so many wait they do not wait any longer.
 MOST = 32
 #: Calls that others wait for: with more of them each would carry less.
@@ -165,8 +168,11 @@ class Together:
             told = self._conductor.build_steps(steps[0].context, [step.to_wire() for step in steps])
             for step, answer in zip(steps, told, strict=True):
                 step.answer = answer
+        except UNKNOWN_OUTCOME as silence:
+            for step in steps:
+                step.failure = silence
         except errors.FleetError as refusal:
             LOG.info("%d steps of builds are asked for one by one: %s", len(steps), refusal.message)
-        except Exception as failure:
-            for step in steps:
-                step.failure = failure
+        except Exception:
+            # A bug in what is said of one build must not end the others.
+            LOG.exception("%d steps of builds are asked for one by one", len(steps))

@@ -132,7 +132,7 @@ class Records:
         """Steps of many builds, in one transaction if nothing is in the way of any, and else each as :meth:`take` does."""
         if not asked:
             return []
-        if len({step.instance_uuid for _context, step in asked}) == len(asked):
+        if 1 < len(asked) == len({step.instance_uuid for _context, step in asked}):
             try:
                 return list(self._write(asked))
             except errors.FleetError as refusal:

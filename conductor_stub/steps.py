@@ -2,7 +2,8 @@
 """The steps of a build that its agent asks for: claim and finish, any number of them in one transaction.
 
 Each row is moved by compare-and-set on its attempt, and each step may be repeated without harm. What is locked comes in
-one order for all transactions: instances, groups, nodes (each sorted), and last the change counter.
+one order for all transactions: instances, services, groups, nodes (each sorted), and last the change counter. (MariaDB locks
+in the order in which it finds them, and may have to try again.)
 """
 
 from __future__ import annotations
@@ -146,14 +147,14 @@ def _record(tx: Transaction, asked: Sequence[Asked], spawn_timeout_s: float, now
     rows, serving = _locked(tx, [each.step for each in asked])
     begun = []
     for number, (each, row) in enumerate(zip(asked, rows, strict=True)):
-        if not each.step.was_done(row):
-            rows[number] = each.step.move(tx, row, spawn_timeout_s, now)
+        step = each.step
+        if not step.was_done(row):
+            if step.incarnation is not None:
+                services.check_incarnation(tx, step.host, serving.get(step.host), step.incarnation)
+            rows[number] = step.move(tx, row, spawn_timeout_s, now)
             begun.append((each, rows[number]))
     if not begun:
         return rows
-    for each, _row in begun:
-        if each.step.incarnation is not None:
-            services.check_incarnation(tx, each.step.host, serving.get(each.step.host), each.step.incarnation)
     claimed = [row for each, row in begun if isinstance(each.step, Claim) and row.group_uuid]
     for row in sorted(claimed, key=lambda row: row.group_uuid):
         groups.check_policy(tx, row.group_uuid, row.uuid, row.host)
@@ -176,17 +177,23 @@ def _record(tx: Transaction, asked: Sequence[Asked], spawn_timeout_s: float, now
 
 
 def _locked(tx: Transaction, steps: Sequence[Step]) -> tuple[list[Any], Mapping[str, str | None]]:
-    """Their rows, and by host which life of an agent serves it, where they say for which they speak."""
+    """Their rows, and by host which life of an agent serves it, where they say for which they speak.
+
+    Of a claim that is later than the next life's first look, the comparison finds out. A finish would say that there is a
+    guest, so nobody may begin to serve its host before it is written.
+    """
     speaking = {step.host for step in steps if step.incarnation is not None}
+    finishing = any(isinstance(step, Finish) for step in steps)
     if len(steps) == 1:
         (step,) = steps
-        row = instances.lock(tx, step.instance_uuid, for_host=step.host if speaking else None)
-        return [row], {step.host: row.incarnation} if speaking else {}
+        row = instances.lock(tx, step.instance_uuid, for_host=None if finishing else step.host)
+        return [row], services.incarnations_of(tx, speaking, held=True) if finishing else {step.host: row.incarnation}
     found = instances.lock_all(tx, [step.instance_uuid for step in steps])
     for step in steps:
         if step.instance_uuid not in found:
             raise errors.NotFound(kind="Instance", name=step.instance_uuid)
-    return [found[step.instance_uuid] for step in steps], services.incarnations_of(tx, speaking)
+    rows = [found[step.instance_uuid] for step in steps]
+    return rows, services.incarnations_of(tx, speaking, held=finishing)
 
 
 def _news(begun: Iterable[tuple[Asked, Any]]) -> dict[tuple[str, str], hosts.News]:

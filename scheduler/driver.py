@@ -36,7 +36,8 @@ class Scheduler:
     def expecting(self) -> contextlib.AbstractContextManager[None]:
         """Around each request for :meth:`select_destinations`, before it is looked into; by default nothing.
 
-        For who can do something meanwhile; see :meth:`HostManager.expecting`.
+        For who can do something meanwhile; see :meth:`HostManager.expecting`, for which :meth:`select_destinations` must
+        refresh the host states before anything slow: a driver that does not is to leave this as it is here.
         """
         return contextlib.nullcontext()
 

@@ -43,7 +43,10 @@ class Scale:
         )
 
     def of_one(self, raw: float) -> float:
-        """As :meth:`contribution`, for one host, of a scale whose multiplier is a number."""
+        """As :meth:`contribution`, for one host, of a scale whose multiplier is a number.
+
+        :class:`scheduler.weighing._Line` does the same in the same order: contributions are compared with ``edges``.
+        """
         low, high = self.within
         if low == high:
             return 0.0

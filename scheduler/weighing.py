@@ -49,7 +49,7 @@ class _Fresh(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A scale laid out, to find the contributions of a few hosts one after the other.
+    """A scale laid out, to find the contributions of a few hosts one after the other, exactly as :meth:`Scale.of_one` does.
 
     The raw weight is kept from ``low`` to ``high``; ``factor`` is what the whole way from one to the other contributes.
     ``contribution`` is none where nothing counts.

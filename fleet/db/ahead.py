@@ -21,6 +21,8 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds after a failure in which nothing is asked ahead: a database that is away costs each request enough.
 REST_S = 5.0
+#: An answer that takes longer is none: whoever waits for it keeps all others from asking.
+PATIENCE_S = 2.0
 
 
 class Ahead:
@@ -80,12 +82,16 @@ class Ahead:
         self._cursor = self._connection.cursor()
 
     def _wait(self) -> None:
-        """Until the database has done what it was asked. :raises Exception: psycopg2's"""
+        """Until the database has done what it was asked.
+
+        :raises TimeoutError: it is silent; and whatever psycopg2 raises
+        """
         states = self._engine.dialect.loaded_dbapi.extensions
         while (state := self._connection.poll()) != states.POLL_OK:
             poller = select.poll()
             poller.register(self._connection.fileno(), select.POLLIN if state == states.POLL_READ else select.POLLOUT)
-            poller.poll()
+            if not poller.poll(PATIENCE_S * 1000):
+                raise TimeoutError(f"no answer within {PATIENCE_S:g} s")
 
     def _give_up(self, failure: Exception) -> None:
         LOG.debug("Nothing is asked ahead for %g s: %s", REST_S, failure)

@@ -109,8 +109,8 @@ def refresh_all(tx: Transaction, news: Mapping[tuple[str, str], News], now: date
 
     :raises errors.ComputeResourcesUnavailable: one has more than may be used there
     """
-    if len(news) < 2:
-        for (host, node), one in news.items():
+    if len(news) < 2 or tx.compares_names_roughly:
+        for (host, node), one in sorted(news.items()):
             _refresh_one(tx, host, node, one, now)
         return
     hosts, nodes = (sorted({place[which] for place in news}) for which in (0, 1))

@@ -45,9 +45,13 @@ INCARNATION = (
     .label("incarnation")
 )
 _INCARNATION = sa.select(INCARNATION)
-_INCARNATIONS = sa.select(SERVICES.c.host, SERVICES.c.incarnation).where(
-    SERVICES.c.host.in_(_HOSTS), SERVICES.c.binary == COMPUTE
+_INCARNATIONS = (
+    sa.select(SERVICES.c.host, SERVICES.c.incarnation)
+    .where(SERVICES.c.host.in_(_HOSTS), SERVICES.c.binary == COMPUTE)
+    .order_by(SERVICES.c.host)
 )
+#: Until the end of the transaction: who registers waits for it, heartbeats (on PostgreSQL) do not.
+_HELD_INCARNATIONS = _INCARNATIONS.with_for_update(read=True, key_share=True)
 
 
 def register(
@@ -179,10 +183,16 @@ def incarnation_of(tx: Transaction, host: str) -> str | None:
     return tx.execute(_INCARNATION, {"served_host": host}).scalar_one()
 
 
-def incarnations_of(tx: Transaction, hosts: Collection[str]) -> dict[str, str | None]:
-    """By host, where it has an agent: :func:`incarnation_of`."""
-    found = tx.execute(_INCARNATIONS, {"hosts": list(hosts)}) if hosts else ()
-    return {row.host: row.incarnation for row in found}
+def incarnations_of(tx: Transaction, hosts: Collection[str], held: bool = False) -> dict[str, str | None]:
+    """By host, where it has an agent: :func:`incarnation_of`.
+
+    :param held: nobody else becomes its agent until the transaction ends
+    """
+    found = tx.execute(_HELD_INCARNATIONS if held else _INCARNATIONS, {"hosts": sorted(hosts)}).all() if hosts else ()
+    exactly = {row.host: row.incarnation for row in found}
+    # MariaDB finds them whatever their case.
+    roughly = {row.host.lower(): row.incarnation for row in found}
+    return {host: exactly.get(host, roughly.get(host.lower())) for host in hosts}
 
 
 def check_incarnation(tx: Transaction, host: str, found: str | None, incarnation: str) -> None:

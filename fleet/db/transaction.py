@@ -114,6 +114,11 @@ class Transaction:
         self._waiting: dict[tuple[sa.Table, Any], dict[str, Any]] = {}
         self._last: list[tuple[sa.Table, dict[str, Any]]] = []
 
+    @property
+    def compares_names_roughly(self) -> bool:
+        """Whether names that differ by case are one name to the database, as they are not to us."""
+        return self._connection.dialect.name == "mysql"
+
     def execute(self, statement: sa.Executable, parameters: Any = None) -> sa.CursorResult:
         self._write_what_waits()
         return self._connection.execute(statement, parameters)

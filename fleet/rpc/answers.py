@@ -7,7 +7,6 @@ timeouts twice: half of what an answer takes, while its caller waits.
 
 from __future__ import annotations
 
-import functools
 import json
 import time
 import uuid
@@ -31,13 +30,14 @@ _PERSISTENT = 2
 def at_once(incoming: Any) -> Any:
     """The same message, answered like this; of other transports than RabbitMQ's it is left as it is."""
     if type(incoming) is amqpdriver.AMQPIncomingMessage:
-        incoming.reply = functools.partial(_reply, incoming)
+        incoming.__class__ = _AnsweredAtOnce
     return incoming
 
 
-def _reply(incoming: Any, reply: Any = None, failure: Any = None) -> None:
-    if failure or not incoming.orig_msg_id or not _is_sent(incoming, reply):
-        amqpdriver.AMQPIncomingMessage.reply(incoming, reply, failure)
+class _AnsweredAtOnce(amqpdriver.AMQPIncomingMessage):
+    def reply(self, reply: Any = None, failure: Any = None) -> None:
+        if failure or not self.orig_msg_id or not _is_sent(self, reply):
+            super().reply(reply, failure)
 
 
 def _is_sent(incoming: Any, reply: Any) -> bool:
@@ -56,15 +56,15 @@ def _is_sent(incoming: Any, reply: Any) -> bool:
                 content_encoding="utf-8",
                 properties={"delivery_mode": _PERSISTENT},
             )
-            channel.basic_publish(
-                message, exchange="", routing_key=incoming.reply_q, mandatory=connection.direct_mandatory_flag
-            )
+            where = {"exchange": "", "routing_key": incoming.reply_q, "mandatory": connection.direct_mandatory_flag}
+            try:
+                channel.basic_publish(message, **where)
+            except oslo_messaging.MessageUndeliverable:
+                # The caller may be about to have its queue again. The broker's receipt comes after the message that was
+                # returned, and whoever has the connection next must not take it for its own.
+                time.sleep(UNDELIVERABLE_S)
+                return False
         return True
-    except oslo_messaging.MessageUndeliverable:
-        # The caller may be about to have its queue again. The broker's receipt comes after the message that was returned,
-        # and must not be taken for the next one's.
-        time.sleep(UNDELIVERABLE_S)
-        return False
     except Exception as failure:
         # Whatever the connection raises: the usual way meets it again, and knows what to do.
         LOG.debug("An answer is sent again, as the connection failed: %s", failure)

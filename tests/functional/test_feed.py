@@ -431,6 +431,24 @@ def test_an_answer_that_is_lost_is_asked_for_as_usual(database: Database, lost: 
     assert [9000] == [row.memory_mb for row in feed.read(before).nodes]
 
 
+def test_a_database_that_is_silent_is_not_waited_for(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All others would wait, too; who asks in the usual way may have an answer."""
+    monkeypatch.setattr(ahead, "PATIENCE_S", 0.2)
+    register(database, "h1")
+    report(database, "h1")
+    feed = ChangeFeed(database, retry=False)
+    before = feed.read(0).generation
+    feed.ask(before)
+    feed.read(before)
+    report(database, "h1", memory_mb=9000)
+    feed.ask(before)
+    if feed._ahead._connection is not None:  # on PostgreSQL
+        feed._ahead._wait()
+        feed._ahead._cursor.execute("SELECT pg_sleep(30)")
+    assert [9000] == [row.memory_mb for row in feed.read(before).nodes]
+    assert feed._ahead._connection is None
+
+
 def test_heartbeats_of_many_hosts_are_read_less_often(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a scheduler of a large fleet would do little besides."""
     monkeypatch.setattr("fleet.db.feed.HEARTBEATS_A_SECOND", 1)

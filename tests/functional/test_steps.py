@@ -18,12 +18,14 @@ from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_messaging.rpc import dispatcher
 
+from conductor_stub import steps as build_steps
 from conductor_stub.manager import MOST_STEPS, ConductorManager
+from conductor_stub.steps import Finish
 from fleet import conf as fleet_conf
 from fleet import errors, failpoints
 from fleet.context import new_context
 from fleet.db import models
-from fleet.db.engine import Database
+from fleet.db.engine import Database, Transaction
 from fleet.rpc import outcomes
 from fleet.rpc.pins import Pins
 from tests.functional.conductor import INCARNATION, Conductor, context
@@ -204,6 +206,26 @@ def test_a_finish_of_an_earlier_life_comes_too_late(conductor: Stand, together: 
     assert ("building", "spawning", 1, "h1") == conductor.state(late)
     # An agent of the release before does not say whose life it is.
     assert [ACTIVE] == states(conductor.ask(finish(late, "h1")))
+
+
+def test_nobody_takes_a_host_over_while_a_finish_is_written(conductor: Stand, database: Database) -> None:
+    """Else the next life would read that the build is under way, and destroy the guest of what is ACTIVE then."""
+    uuid = conductor.place("h1")
+    conductor.ask(claim(uuid, "h1"))
+    conductor.records.leave("fleet-compute", ["h1"], INCARNATION)
+    step = Finish(uuid, 1, "h1", 1, INCARNATION)
+    work = build_steps.in_one([build_steps.Asked(step, None)], 60, conductor.clock())
+    with futures.ThreadPoolExecutor(1) as other:
+
+        def finish_while_another_comes(tx: Transaction) -> futures.Future:
+            work(tx)
+            coming = other.submit(conductor.add_host, "h1", incarnation="next life")
+            with pytest.raises(futures.TimeoutError):
+                coming.result(0.5)
+            return coming
+
+        database.write(finish_while_another_comes).result(30)
+    assert ("active", None, 1, "h1") == conductor.state(uuid)
 
 
 def test_a_finish_may_be_repeated_by_a_later_life(conductor: Stand) -> None:

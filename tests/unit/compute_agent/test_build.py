@@ -202,13 +202,16 @@ def test_an_attempt_that_has_failed_here_is_not_spawned_again() -> None:
     assert_nothing_left(stand)
 
 
-def test_a_superseded_host_leaves_the_guest_to_its_successor() -> None:
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_a_superseded_host_destroys_its_own_attempt_only(monkeypatch: pytest.MonkeyPatch, rebuilt: bool) -> None:
     """Who serves the host now may have built the instance anew by the time that the finish is refused."""
     stand = a_stand_that(lambda instance: stand.conductor.incarnations.update({HOST: "another life"}))
     instance = placed(stand)
+    if rebuilt:
+        monkeypatch.setattr(stand.driver, "get_per_instance_usage", lambda: {instance.uuid: {"attempt": 2}})
     stand.build(instance)
     assert ["claim_instance", "finish_build"] == stand.conductor.calls
-    assert [instance.uuid] == stand.driver.list_instance_uuids()
+    assert ([instance.uuid] if rebuilt else []) == stand.driver.list_instance_uuids()
     assert 1 == len(stand.superseded)
 
 

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
+import weakref
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -121,3 +123,16 @@ def test_other_transports_are_left_alone() -> None:
     reply = other.reply
     assert answers.at_once(other) is other
     assert other.reply is reply
+
+
+def test_a_message_is_gone_as_soon_as_it_is_answered(connection: Connection, abandoned: Any) -> None:
+    """It does not refer to itself: large ones would wait for the garbage collection."""
+    gc.disable()
+    try:
+        message = answers.at_once(_incoming(connection, abandoned))
+        message.reply(ANSWER)
+        known = weakref.ref(message)
+        del message
+        assert known() is None
+    finally:
+        gc.enable()
