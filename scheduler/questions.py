@@ -14,7 +14,7 @@ import numpy
 from fleet.objects import RequestSpec
 from scheduler import scores, weights
 from scheduler.candidates import Candidates
-from scheduler.plugin_watch import Supervision, WrongAnswer
+from scheduler.plugin_watch import Supervision, WrongAnswer, is_ours
 from scheduler.scale import Scale
 from scheduler.weights import BaseHostWeigher, ColumnWeigher, WeighedHost, over_columns
 
@@ -63,15 +63,15 @@ class Questions:
 
     def rough(self, each: BaseHostWeigher, hosts: Candidates) -> numpy.ndarray | None:
         """One number for each of a few hosts, finite or not."""
-        if weights.is_column_alone(each):  # nothing in it can misbehave
-            return each.raw_of(hosts.column(each.column))  # type: ignore[attr-defined]  # it is a ColumnWeigher
+        if is_ours(each) and weights.is_column_alone(each):  # nothing in it can misbehave
+            return each.raw_of(hosts.column(each.column))
         return self._supervision.ask("Weigher", each, self._answer, each, hosts)
 
     def _measure(self, each: BaseHostWeigher, hosts: Candidates, known: float | None) -> Measured:
         multiplier = _multiplier(each, hosts) if known is None else known
         if _is_zero(multiplier) and over_columns(each) and not each.refuses:  # type: ignore[attr-defined]
             return Measured(_NO_RAW, Scale(each, multiplier, (0.0, 0.0)))
-        same = weights.uniform(each, hosts) if over_columns(each) else None
+        same = weights.uniform(each, hosts)
         if (
             same is not None and each.minval is None and each.maxval is None
         ):  # else it is a bound's distance that counts

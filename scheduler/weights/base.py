@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Hashable, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import numpy
 from oslo_config import cfg
@@ -138,9 +138,16 @@ def _over_columns(each: type) -> bool:
     )
 
 
+def is_column_alone(each: BaseHostWeigher) -> TypeGuard[ColumnWeigher]:
+    """Whether a raw weight is made of one column, and of nothing else."""
+    if not (isinstance(each, ColumnWeigher) and over_columns(each)):
+        return False
+    return bool(each.column) and type(each).raw is ColumnWeigher.raw
+
+
 def uniform(each: BaseHostWeigher, hosts: Candidates) -> float | None:
     """The raw weight of all hosts, if it is known to be the same without looking at them."""
-    if not (isinstance(each, ColumnWeigher) and each.column and type(each).raw is ColumnWeigher.raw):
+    if not is_column_alone(each):
         return None
     number = hosts.uniform(each.column)
     return None if number is None else float(each.raw_of(numpy.array(number)))
@@ -156,14 +163,3 @@ def _recalls(each: type) -> bool:
     names = ("raw", "applies", "multiplier", "recall_key")
     owner = {name: next(cls for cls in each.__mro__ if name in vars(cls)) for name in names}
     return all(issubclass(owner["recall_key"], owner[name]) for name in names)
-
-
-def is_column_alone(each: BaseHostWeigher) -> bool:
-    """Whether it comes with the scheduler, and a raw weight is made of one column and nothing else."""
-    return _is_column_alone(type(each))  # type: ignore[arg-type]  # a class is hashable
-
-
-@functools.cache
-def _is_column_alone(each: type) -> bool:
-    ours = each.__module__.partition(".")[0] == __name__.partition(".")[0]
-    return ours and _over_columns(each) and each.raw is ColumnWeigher.raw  # type: ignore[attr-defined]
