@@ -406,9 +406,8 @@ def test_what_is_asked_ahead_tells_of_then(database: Database) -> None:
     assert (database.engine.dialect.name == "postgresql") == (first.generation == before)
 
 
-@pytest.mark.parametrize("lost", ["asking", "answering"])
-def test_an_answer_that_is_lost_is_asked_for_as_usual(database: Database, lost: str) -> None:
-    """And for a while nothing is asked ahead, until it is tried again."""
+def _with_news(database: Database) -> tuple[ChangeFeed, int]:
+    """A feed that has asked ahead before, and a generation after which a host has changed."""
     register(database, "h1")
     report(database, "h1")
     feed = ChangeFeed(database, retry=False)
@@ -416,6 +415,13 @@ def test_an_answer_that_is_lost_is_asked_for_as_usual(database: Database, lost: 
     feed.ask(before)
     feed.read(before)
     report(database, "h1", memory_mb=9000)
+    return feed, before
+
+
+@pytest.mark.parametrize("lost", ["asking", "answering"])
+def test_an_answer_that_is_lost_is_asked_for_as_usual(database: Database, lost: str) -> None:
+    """And for a while nothing is asked ahead, until it is tried again."""
+    feed, before = _with_news(database)
     if lost == "answering":
         feed.ask(before)
     if feed._ahead._connection is not None:
@@ -434,13 +440,7 @@ def test_an_answer_that_is_lost_is_asked_for_as_usual(database: Database, lost: 
 def test_a_database_that_is_silent_is_not_waited_for(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """All others would wait, too; who asks in the usual way may have an answer."""
     monkeypatch.setattr(ahead, "PATIENCE_S", 0.2)
-    register(database, "h1")
-    report(database, "h1")
-    feed = ChangeFeed(database, retry=False)
-    before = feed.read(0).generation
-    feed.ask(before)
-    feed.read(before)
-    report(database, "h1", memory_mb=9000)
+    feed, before = _with_news(database)
     feed.ask(before)
     if feed._ahead._connection is not None:  # on PostgreSQL
         feed._ahead._wait()
