@@ -18,13 +18,11 @@ from oslo_messaging.rpc import server as rpc_server
 
 from fleet import afterwards, errors
 from fleet.objects import fields
-from fleet.rpc import answers, extent, host_queues, listening, receipt, serializer, signing
+from fleet.rpc import answers, extent, host_queues, listening, receipt, serializer, signing, turns
 
 #: A request as JSON may be this long: far more than any real one, far less than what hurts.
 MAX_REQUEST_BYTES = 256 * 1024
 MAX_REQUEST_DEPTH = 32
-#: How often a server that waits for a free thread looks whether it is to stop.
-LOOK_UP_S = 0.2
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -100,22 +98,21 @@ def require_size(request: object, field: str) -> None:
 
 
 class Server:
-    """Takes a message only when a thread is free for it; the rest of a backlog stays with the broker, for others.
+    """Takes a message only when a thread is free for it (:mod:`fleet.rpc.turns`).
 
     oslo.messaging acknowledges a message when it takes it, and by itself takes all there are: a worker that dies would
     lose, and one that stops would have to work off, whatever was sent to it.
     """
 
-    def __init__(self, served: _Bounded, draining: threading.Event) -> None:
+    def __init__(self, served: _Served, draining: threading.Event) -> None:
         self._served = served
         self._draining = draining
 
     def start(self, override_pool_size: int | None = None) -> None:
-        self._served.bound(override_pool_size or self._served.conf.executor_thread_pool_size)
+        self._served.threads = override_pool_size or self._served.conf.executor_thread_pool_size
         self._served.start(override_pool_size)
 
     def stop(self) -> None:
-        self._served.ending.set()
         self._served.stop()
         self._draining.set()
 
@@ -124,25 +121,15 @@ class Server:
         self._served.handle_strays()
 
 
-class _Bounded(rpc_server.RPCServer):
-    def __init__(self, *options: Any) -> None:
-        super().__init__(*options)
-        # Its threads wait for work; those that oslo.messaging chooses look every second whether they are still wanted.
-        self._executor_cls = futures.ThreadPoolExecutor
+class _Served(rpc_server.RPCServer):
+    #: How many messages are handled at once.
+    threads = 1
 
     def _create_listener(self) -> base.Listener:
-        return listening.at_length(super()._create_listener())
-
-    def bound(self, threads: int) -> None:
-        self._room = threading.Semaphore(threads)
-        self.ending = threading.Event()
+        return turns.Listener(listening.at_length(super()._create_listener()), self.threads)
 
     def _on_incoming(self, incoming: object) -> None:
-        # A stop waits for this thread, which then must not wait for a slow handler.
-        while not self._room.acquire(timeout=LOOK_UP_S) and not self.ending.is_set():
-            pass
-        work = self._work_executor.submit(self._process_incoming, incoming)
-        work.add_done_callback(lambda _done: self._room.release())
+        self._process_incoming(incoming)
 
     def _process_incoming(self, incoming: Any) -> None:
         with afterwards.answering():
@@ -152,17 +139,19 @@ class _Bounded(rpc_server.RPCServer):
         """Messages that were on their way when the intake ended: oslo.messaging acknowledges them as it closes the
         connection (18.3: waiting for the fanout queue's deletion, it reads what comes before), and then forgets them.
         """
-        listener = getattr(self.listener, "_poll_style_listener", None)
+        listener = getattr(self.listener, "polled", None)
         for stray in list(getattr(listener, "incoming", ())):
             self._process_incoming([stray])
 
 
-class _Host(_Bounded):
+class _Host(_Served):
     """Takes all that is sent to its host, and handles it in order: its queue ends with this process in any case, and
     others wait for their turn on the connection."""
 
     def __init__(self, queues: host_queues.HostQueues, *options: Any) -> None:
         super().__init__(*options)
+        # Its threads wait for work; those that oslo.messaging chooses look every second whether they are still wanted.
+        self._executor_cls = futures.ThreadPoolExecutor
         self._queues = queues
 
     def _create_listener(self) -> host_queues.Listener:
@@ -196,7 +185,7 @@ def get_server(
     )
     target = oslo_messaging.Target(exchange=exchange, topic=topic, server=server)
     options = (transport, target, dispatching, "threading")
-    served = _Host(queues, *options) if queues is not None else _Bounded(*options)
+    served = _Host(queues, *options) if queues is not None else _Served(*options)
     return Server(served, draining or threading.Event())
 
 

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server's threads take turns at listening: who has taken a message handles it, and another one listens meanwhile.
+
+oslo.messaging listens in one thread and handles in others; to wake one of those is a good part of what a short call takes.
+(The pattern has a name, Leader/Followers: Schmidt and others, PLoP 2000.)
+
+::
+
+    ┌──▶ waits for its turn ──▶ listens ── takes a message, and leaves the turn to another ──▶ handles it ──┐
+    └───────────────────────────────────────────────────────────────────────────────────────────────────────┘
+
+So a message is taken only when a thread is free for it; the rest of a backlog stays with the broker, for others.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from oslo_log import log as logging
+from oslo_messaging._drivers import base
+
+LOG = logging.getLogger(__name__)
+
+#: After something that no broker explains.
+BEGIN_AGAIN_S = 1.0
+
+_OnIncoming = Callable[[list[base.RpcIncomingMessage]], object]
+
+
+class Listener(base.Listener):
+    """In the place of oslo.messaging's adapter, of which it takes the driver's own listener.
+
+    The lock ``_guard`` guards the list of threads and the number of those that listen, or wait for their turn.
+
+    :param threads: how many messages may be handled at once; each is started when it is first needed
+    """
+
+    def __init__(self, adapter: base.PollStyleListenerAdapter, threads: int) -> None:
+        super().__init__(adapter.batch_size, adapter.batch_timeout, adapter.prefetch_size)
+        self.polled: base.PollStyleListener = adapter._poll_style_listener
+        self._most = threads
+        self._turn = threading.Lock()
+        self._guard = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._free = 0
+        self._ending = False
+
+    def start(self, on_incoming_callback: _OnIncoming) -> None:
+        super().start(on_incoming_callback)
+        self._add()
+
+    def stop(self) -> None:
+        """Nothing is taken any more when this returns; what was taken may still be handled."""
+        with self._guard:
+            self._ending = True
+            all_busy = not self._free
+        if all_busy:
+            # For who knows how long; and someone must see that nothing more comes.
+            self._add()
+        self.polled.stop()
+
+    def cleanup(self) -> None:
+        """When all that was taken has been handled."""
+        for thread in self._threads:
+            thread.join()
+        super().stop()  # which forgets who handles
+        self.polled.cleanup()
+
+    def _add(self) -> None:
+        thread = threading.Thread(target=self._run, name="rpc", daemon=True)
+        with self._guard:
+            self._free += 1
+            self._threads.append(thread)
+        thread.start()
+
+    def _run(self) -> None:
+        while incoming := self._take():
+            try:
+                self.on_incoming_callback(incoming)
+            except Exception:
+                LOG.exception("A message was taken, and not handled")
+            with self._guard:
+                self._free += 1
+
+    def _take(self) -> list[base.RpcIncomingMessage] | None:
+        """The next message, as soon as it is this thread's turn and there is one; None if none is to come."""
+        with self._turn:
+            incoming = self._listen()
+            with self._guard:
+                self._free -= 1
+                more = self._ending or len(self._threads) < self._most
+                nobody_listens = bool(incoming) and not self._free and more
+        if nobody_listens:
+            self._add()
+        return incoming
+
+    def _listen(self) -> list[base.RpcIncomingMessage] | None:
+        while True:
+            # Read before: what came until then is still to be taken.
+            ending = self._ending
+            incoming: list[base.RpcIncomingMessage] = []
+            try:
+                incoming = self.polled.poll(batch_size=self.batch_size, batch_timeout=self.batch_timeout)
+            except Exception:
+                # A broker that is away is nothing that reaches us.
+                LOG.exception("Messages cannot be taken; next try in %g s", BEGIN_AGAIN_S)
+                time.sleep(BEGIN_AGAIN_S)
+            if incoming or ending:
+                return incoming or None
