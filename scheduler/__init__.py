@@ -6,8 +6,9 @@ through; a *weigher* gives each survivor a number; a *pick* is the host chosen f
 that the database does not show yet; a *column* is one number of all hosts.
 
 Read in this order: ``host_table`` (the columns), ``candidates`` (what one request sees of them), ``filters``,
-``weights``, ``decision`` (request and candidates in, picks and reasons out), ``booking``, ``host_manager`` (the cache
-and its lock), ``filter_scheduler`` (the default driver), ``manager`` (the RPC surface), ``main`` (the wiring).
+``weights``, ``pipeline`` (who is asked), ``decision`` (request and candidates in, picks and reasons out), ``booking``,
+``host_manager`` (the cache and its lock), ``filter_scheduler`` (the default driver), ``manager`` (the RPC surface),
+``main`` (the wiring).
 """
 
 import fleet  # noqa: F401  (chooses native threads before anything here imports oslo.messaging)

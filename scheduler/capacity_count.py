@@ -15,8 +15,8 @@ from fleet.objects import Aggregate, RequestSpec
 from fleet.reasons import Reason
 from scheduler import aggregate_metadata, filtering, restriction, shortfall
 from scheduler.candidates import Candidates
-from scheduler.decision import Pipeline
 from scheduler.filters import BaseHostFilter, ServerGroupAffinityFilter
+from scheduler.pipeline import Pipeline
 from scheduler.plugin_watch import Supervision
 from scheduler.shortfall import Shortfall
 
@@ -163,16 +163,15 @@ def survey(
     :param group_by: ``zone``, ``aggregate`` (a host in several counts in each), or None
     """
     supervision = supervision or pipeline.watch.begin()
-    allowed = restriction.restrict(hosts, request)
 
     def ask(each: BaseHostFilter, of: Candidates) -> Shortfall | None:
         return supervision.ask("Filter", each, _shortfall, each, of, request)
 
     nobody = hosts.subset(numpy.array([], dtype=int))
-    filters = () if allowed.forced else pipeline.filters
+    filters = () if restriction.is_forced(request) else pipeline.filters
     measured = [each for each in filters if ask(each, nobody) is not None]
     others = [each for each in filters if not any(each is one for one in measured)]
-    round_ = filtering.run(others, hosts, allowed.mask, request, properties, supervision)
+    round_ = filtering.run(others, hosts, restriction.allowed(hosts, request), request, properties, supervision)
     rows = hosts.rows[round_.alive]
     chosen = hosts.subset(rows)
     return Survey(

@@ -4,80 +4,32 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
 from oslo_log import log as logging
 
 from fleet.objects import Place, RequestSpec
-from scheduler import one_host, refusal, restriction, scores, weights
+from scheduler import one_host, refusal, restriction, scores
 from scheduler.candidates import Candidates
-from scheduler.consumption import Consumption
-from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
+from scheduler.filters import ColumnFilter
 from scheduler.outcome import Decision, Pick, StateAge
-from scheduler.plugin_watch import PluginWatch, Supervision, WrongAnswer
-from scheduler.shapes import Key, Shapes, keys_of, shape_of
-from scheduler.standing import Inquiry, Judgement, Standing
-from scheduler.weights import BaseHostWeigher
+from scheduler.pipeline import Prepared
+from scheduler.plugin_watch import WrongAnswer
+from scheduler.shapes import Shapes
+from scheduler.standing import Judgement, Standing
 
 LOG = logging.getLogger(__name__)
 #: Of so many hosts at once it is foreseen what they are with one instance more.
 _FORESEEN = 32
 
 
-@dataclasses.dataclass(frozen=True)
-class Pipeline:
-    """How to decide: everything that the configuration and the domain say, and nothing of a request.
-
-    ``consumption`` gives what one instance takes of its host; ``watch`` asks the plugins.
-    """
-
-    filters: Sequence[BaseHostFilter]
-    weighers: Sequence[BaseHostWeigher]
-    consumption: Callable[[RequestSpec], Consumption]
-    host_subset_size: int = 1
-    shuffle_best_same_weighed_hosts: bool = False
-    alternates: int = 0
-    watch: PluginWatch = dataclasses.field(default_factory=PluginWatch)
-
-    @functools.cached_property
-    def columns_only(self) -> bool:
-        """Whether nobody here reads nova's dict of the request."""
-        return all(over_columns(each) for each in self.filters) and all(
-            weights.over_columns(each) for each in self.weighers
-        )
-
-    @functools.cached_property
-    def preparing(self) -> Sequence[BaseHostFilter]:
-        """The filters that have something to do before the hosts are looked at."""
-        return [each for each in self.filters if type(each).prepare is not BaseHostFilter.prepare]
-
-    @functools.cached_property
-    def recall_keys(self) -> Sequence[Key] | None:
-        """How to find the shape of a request; None if nothing can be recalled."""
-        return keys_of(self.filters, self.weighers)
-
-    @functools.cached_property
-    def limiting(self) -> Sequence[ColumnFilter]:
-        """The filters that set limits over columns."""
-        return [
-            each
-            for each in self.filters
-            if isinstance(each, ColumnFilter) and type(each).limits is not ColumnFilter.limits
-        ]
-
-
 def decide(
-    pipeline: Pipeline,
+    prepared: Prepared,
     hosts: Candidates,
-    request: RequestSpec,
     chance: random.Random,
-    context: object = None,
-    config_options: Mapping[str, Any] | None = None,
-    supervision: Supervision | None = None,
     log: bool = True,
     shapes: Shapes | None = None,
     best: int = 0,
@@ -85,40 +37,31 @@ def decide(
 ) -> Decision:
     """Pick a host for each instance of the request, one after the other, until no host is left.
 
-    :param supervision: of this request, if plugins were asked about it before
     :param log: False for a dry run, which is no news
     :param shapes: what was found out for earlier requests, by this pipeline about these hosts
     :param best: of how many hosts, the best for the first instance, to tell how they came to their scores
     :param state: how old what is known of the hosts is, to be told with the decision
     :raises errors.PluginFailed: a filter or weigher misbehaved, and is not to be skipped
     """
-    properties = plugin_properties(pipeline, request, context, config_options or {})
-    asking = supervision or pipeline.watch.begin()
-    allowed = restriction.restrict(hosts, request)
-    # Forced hosts are taken as they are: the operator has overruled the filters.
-    filters = () if allowed.forced else pipeline.filters
-    inquiry = Inquiry(filters, pipeline.weighers, request, properties, asking)
-    shape = None if allowed.restricted or shapes is None else shape_of(pipeline.recall_keys, request, asking)
-    standing = Standing() if shapes is None else shapes.take(shape)
-    standing.bring_up(inquiry, hosts, allowed.mask)
-    decision = _Course(pipeline, hosts, inquiry, standing, chance).run(log, best, state)
-    if shapes is not None and not asking.remarks:  # a plugin left out, or slow, is to be asked again
-        shapes.keep(shape, standing)
+    inquiry = prepared.inquiry
+    standing = Standing() if shapes is None else shapes.take(prepared.shape)
+    standing.bring_up(inquiry, hosts, restriction.allowed(hosts, inquiry.request))
+    decision = _Course(prepared, hosts, standing, chance).run(log, best, state)
+    if shapes is not None and not inquiry.supervision.remarks:  # a plugin left out, or slow, is to be asked again
+        shapes.keep(prepared.shape, standing)
     return decision
 
 
 class _Course:
     """One decision under way: how the hosts stand, and the request as its picks have changed it."""
 
-    def __init__(
-        self, pipeline: Pipeline, hosts: Candidates, inquiry: Inquiry, standing: Standing, chance: random.Random
-    ) -> None:
-        self._pipeline = pipeline
+    def __init__(self, prepared: Prepared, hosts: Candidates, standing: Standing, chance: random.Random) -> None:
+        self._pipeline = prepared.pipeline
         self._all = hosts
-        self._inquiry = inquiry
+        self._inquiry = prepared.inquiry
         self._standing = standing
         self._chance = chance
-        self._amounts = pipeline.consumption(inquiry.request)
+        self._amounts = prepared.amounts
         self._chosen: list[_Chosen] = []
         #: What would be said of a row with one instance more on it.
         self._foreseen: dict[int, Judgement] = {}
@@ -290,19 +233,3 @@ def _limits(each: ColumnFilter, hosts: Candidates, request: RequestSpec) -> dict
         if not isinstance(values, numpy.ndarray) or values.shape != (len(hosts),):
             raise WrongAnswer(f"gave {values!r:.80} as the limit {name}, where an array of {len(hosts)} is wanted")
     return limits
-
-
-def plugin_properties(
-    pipeline: Pipeline, request: RequestSpec, context: object, config_options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """``filter_properties`` as nova hands it to filters: the sender's, completed. Built if someone reads it."""
-    if pipeline.columns_only:
-        return {}
-    return {
-        **request.filter_properties,
-        "context": context,
-        one_host.REQUEST: request,
-        "request_spec": request.request_spec,
-        "instance_type": request.request_spec.get("instance_type"),
-        "config_options": config_options,
-    }

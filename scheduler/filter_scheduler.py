@@ -26,6 +26,7 @@ from scheduler.driver import Notifier, Scheduler
 from scheduler.explain import explanation
 from scheduler.host_manager import Decide, HostManager
 from scheduler.outcome import Decision, StateAge
+from scheduler.pipeline import Pipeline, Prepared, plugin_properties, prepare
 from scheduler.plugin_watch import PluginWatch, Supervision
 from scheduler.scheduler_options import SchedulerOptions
 from scheduler.shapes import Shapes
@@ -33,9 +34,9 @@ from scheduler.shapes import Shapes
 LOG = logging.getLogger(__name__)
 
 
-def load_pipeline(conf: cfg.ConfigOpts) -> decision.Pipeline:
+def load_pipeline(conf: cfg.ConfigOpts) -> Pipeline:
     """The pipeline that the configuration describes. :raises errors.ConfigError: on a name that leads nowhere"""
-    return decision.Pipeline(
+    return Pipeline(
         filters=loading.load_filters(conf),
         weighers=loading.load_weighers(conf),
         consumption=domain.consumption,
@@ -53,7 +54,7 @@ def load_pipeline(conf: cfg.ConfigOpts) -> decision.Pipeline:
 class _Tools(NamedTuple):
     """What decides, and what it remembers (looked at under the host manager's lock only)."""
 
-    pipeline: decision.Pipeline
+    pipeline: Pipeline
     shapes: Shapes
     #: Per filter, the seconds that it has taken in all.
     seconds: Sequence[prometheus_client.Counter]
@@ -98,16 +99,18 @@ class FilterScheduler(Scheduler):
         return self.host_manager.expecting()
 
     def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
+        named, tools = _named(request), self._tools
+        # While the database answers, if nobody is asked who may be slow.
+        prepared = self._prepare(tools, context, named) if tools.pipeline.is_quick else None
         self._update_host_states()
         payload = {"request_spec": dict(request.request_spec)}
         self.notifier.info(context, "scheduler.select_destinations.start", payload)
         failpoints.hit("scheduler.decide.before")
-        named = _named(request)
-        tools = self._tools
-        supervision = self._prepare(tools, named)
-        made = self.host_manager.decide(self._decision(tools, context, named, supervision), named.instance_uuids)
+        if prepared is None:
+            prepared = self._prepare(tools, context, named)
+        made = self.host_manager.decide(self._decision(tools, prepared), named.instance_uuids)
         failpoints.hit("scheduler.decide.after")
-        afterwards.after_answer(functools.partial(tools.count_seconds, supervision))
+        afterwards.after_answer(functools.partial(tools.count_seconds, prepared.inquiry.supervision))
         if not made.complete:
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
         ended = context, "scheduler.select_destinations.end", payload
@@ -116,10 +119,8 @@ class FilterScheduler(Scheduler):
 
     def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
         self._update_host_states()
-        named = _named(request)
-        tools = self._tools
-        supervision = self._prepare(tools, named)
-        decide = self._decision(tools, context, named, supervision, log=False, best=best)
+        named, tools = _named(request), self._tools
+        decide = self._decision(tools, self._prepare(tools, context, named), log=False, best=best)
 
         def work(hosts: Candidates, state: StateAge) -> Decision:
             return decide(hosts, state=state)
@@ -129,8 +130,8 @@ class FilterScheduler(Scheduler):
     def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
         self._update_host_states()
         tools = self._tools
-        supervision = self._prepare(tools, request)
-        properties = decision.plugin_properties(tools.pipeline, request, context, self._options.get())
+        supervision = self._supervise(tools.pipeline, request)
+        properties = plugin_properties(tools.pipeline, request, context, self._options.get())
         zone = self.conf.default_availability_zone
 
         def work(hosts: Candidates, state: StateAge) -> tuple[capacity_count.Survey, StateAge]:
@@ -143,33 +144,22 @@ class FilterScheduler(Scheduler):
     def _update_host_states(self) -> None:
         self.host_manager.refresh()
 
-    def _prepare(self, tools: _Tools, request: RequestSpec) -> Supervision:
-        """Before the lock is taken. A plugin that fails here is left out of all that follows for this request."""
-        supervision = tools.pipeline.watch.begin()
-        for each in tools.pipeline.preparing:
+    def _prepare(self, tools: _Tools, context: RequestContext, request: RequestSpec) -> Prepared:
+        """Before the lock is taken."""
+        supervision = self._supervise(tools.pipeline, request)
+        options = {} if tools.pipeline.columns_only else self._options.get()
+        return prepare(tools.pipeline, request, context, options, supervision)
+
+    def _supervise(self, pipeline: Pipeline, request: RequestSpec) -> Supervision:
+        """Let filters prepare: one that fails here is left out of all that follows for this request."""
+        supervision = pipeline.watch.begin()
+        for each in pipeline.preparing:
             supervision.ask("Filter", each, each.prepare, request, self.host_manager.node_names)
         return supervision
 
-    def _decision(
-        self,
-        tools: _Tools,
-        context: RequestContext,
-        request: RequestSpec,
-        supervision: Supervision,
-        log: bool = True,
-        best: int = 0,
-    ) -> Decide:
+    def _decision(self, tools: _Tools, prepared: Prepared, log: bool = True, best: int = 0) -> Decide:
         return functools.partial(
-            decision.decide,
-            tools.pipeline,
-            request=request,
-            chance=self._chance,
-            context=context,
-            config_options={} if tools.pipeline.columns_only else self._options.get(),
-            supervision=supervision,
-            log=log,
-            shapes=tools.shapes,
-            best=best,
+            decision.decide, prepared, chance=self._chance, log=log, shapes=tools.shapes, best=best
         )
 
 

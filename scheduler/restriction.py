@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy
 from oslo_log import log as logging
 
@@ -14,17 +12,18 @@ from scheduler.candidates import Candidates
 LOG = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True)
-class Allowed:
-    """``forced``: the request named its hosts, and no filter is asked. ``restricted``: it named any, or excluded some."""
-
-    mask: numpy.ndarray
-    forced: bool
-    restricted: bool
+def is_forced(request: RequestSpec) -> bool:
+    """Whether the request names its hosts, so that no filter is asked."""
+    return bool(request.force_hosts or request.force_nodes)
 
 
-def restrict(hosts: Candidates, request: RequestSpec) -> Allowed:
-    """Apply ``ignore_hosts``, ``force_hosts`` and ``force_nodes``. Host names compare without case, node names with."""
+def is_restricted(request: RequestSpec) -> bool:
+    """Whether the request names any hosts, or excludes some."""
+    return is_forced(request) or bool(request.ignore_hosts)
+
+
+def allowed(hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+    """A mask: ``ignore_hosts``, ``force_hosts`` and ``force_nodes``. Host names compare without case, node names with."""
     mask = hosts.present()
     if request.ignore_hosts:
         LOG.debug("Ignoring hosts, as the request asks: %s", ", ".join(request.ignore_hosts))
@@ -35,8 +34,7 @@ def restrict(hosts: Candidates, request: RequestSpec) -> Allowed:
     if request.force_nodes:
         mask = mask & hosts.only(hosts.rows_of_nodes(request.force_nodes))
         _log_forced("nodes", request.force_nodes, mask)
-    forced = bool(request.force_hosts or request.force_nodes)
-    return Allowed(mask, forced, forced or bool(request.ignore_hosts))
+    return mask
 
 
 def _log_forced(kind: str, names: tuple[str, ...], mask: numpy.ndarray) -> None:

@@ -27,7 +27,7 @@ from fleet.db.feed import Changes
 from fleet.objects import RequestSpec
 from fleet.whatif import Change, Demand
 from scheduler import conf as scheduler_conf
-from scheduler import decision, domain, filter_scheduler
+from scheduler import decision, domain, filter_scheduler, pipeline
 from scheduler.altered import StandingFeed, altered, newest_heartbeat
 from scheduler.candidates import Candidates
 from scheduler.consumption import Consumption
@@ -58,14 +58,14 @@ def run(
     return course.figures()
 
 
-def _pipeline(conf: cfg.ConfigOpts, without: Sequence[str]) -> decision.Pipeline:
-    pipeline = filter_scheduler.load_pipeline(conf)
-    names = [type(each).__name__ for each in pipeline.filters]
+def _pipeline(conf: cfg.ConfigOpts, without: Sequence[str]) -> pipeline.Pipeline:
+    asked = filter_scheduler.load_pipeline(conf)
+    names = [type(each).__name__ for each in asked.filters]
     for name in without:
         if name not in names:
             raise errors.InvalidInput(field="without-filter", reason=f"{name} is not among {', '.join(names)}")
-    left = [each for each in pipeline.filters if type(each).__name__ not in without]
-    return dataclasses.replace(pipeline, filters=left, consumption=_built)
+    left = [each for each in asked.filters if type(each).__name__ not in without]
+    return dataclasses.replace(asked, filters=left, consumption=_built)
 
 
 def _built(request: RequestSpec) -> Consumption:
@@ -78,12 +78,12 @@ def _built(request: RequestSpec) -> Consumption:
 class _Course:
     """What has become of the demands so far."""
 
-    def __init__(self, pipeline: decision.Pipeline, state: Changes, service_down_time_s: float) -> None:
+    def __init__(self, asked: pipeline.Pipeline, state: Changes, service_down_time_s: float) -> None:
         now = newest_heartbeat(state) or utcnow()
         feed = StandingFeed(state)
         self._manager = HostManager(feed, feed, lambda: now, math.inf, service_down_time_s)
         self._manager.refresh()
-        self._pipeline = pipeline
+        self._pipeline = asked
         self._shapes = Shapes()
         self._chance = random.Random(1)
         self._deaths: list[tuple[float, str]] = []
@@ -100,7 +100,11 @@ class _Course:
         began = time.perf_counter()
         made = self._manager.decide(
             functools.partial(
-                decision.decide, self._pipeline, request=request, chance=self._chance, log=False, shapes=self._shapes
+                decision.decide,
+                pipeline.prepare(self._pipeline, request),
+                chance=self._chance,
+                log=False,
+                shapes=self._shapes,
             ),
             request.instance_uuids,
         )

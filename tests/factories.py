@@ -13,9 +13,10 @@ from fleet.db.feed import ChangedAggregate, Changes
 from fleet.objects import Flavor, RequestSpec
 from scheduler import domain
 from scheduler.candidates import Candidates
-from scheduler.decision import Decision, Pipeline, decide
+from scheduler.decision import Decision, decide
 from scheduler.filters import BaseHostFilter
 from scheduler.host_cache import HostCache
+from scheduler.pipeline import Pipeline, prepare
 from scheduler.weights import BaseHostWeigher
 
 NOW = datetime.datetime(2026, 1, 1, 12, 0, 0)
@@ -165,4 +166,4 @@ def pipeline(
 
 
 def decision(made: Pipeline, hosts: Candidates, asked: RequestSpec, seed: int = 1) -> Decision:
-    return decide(made, hosts, asked, random.Random(seed))
+    return decide(prepare(made, asked), hosts, random.Random(seed))

@@ -30,7 +30,7 @@ from fleet.db import models
 from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed
 from fleet.objects import BuildRequest, Flavor, HostLimits, HostReport, Instance, RequestSpec
-from scheduler import decision, filter_scheduler
+from scheduler import decision, filter_scheduler, pipeline
 from scheduler.host_manager import HostManager
 from scheduler.shapes import Shapes
 from tests import factories
@@ -199,8 +199,7 @@ class _Scheduler:
 
         work = functools.partial(
             decision.decide,
-            self._pipeline,
-            request=request,
+            pipeline.prepare(self._pipeline, request),
             chance=self._chance,
             log=False,
             shapes=self._shapes,

@@ -13,13 +13,14 @@ from oslo_config import cfg
 from fleet import conf as fleet_conf
 from fleet.objects import RequestSpec
 from scheduler import conf as scheduler_conf
-from scheduler import decision
+from scheduler import decision, pipeline
 from scheduler.candidates import Candidates
 from scheduler.consumption import Consumption
-from scheduler.decision import Decision, Pipeline
+from scheduler.decision import Decision
 from scheduler.filter_scheduler import load_pipeline
 from scheduler.filtering import Tally
 from scheduler.host_manager import HostManager
+from scheduler.pipeline import Pipeline
 from scheduler.shapes import Shapes
 from tests import factories
 from tests.bench import figures, fleets
@@ -56,9 +57,8 @@ class Bench:
         return RequestSpec.from_wire(wire, {})
 
     def decide(self, request: RequestSpec) -> Decision:
-        work = functools.partial(
-            decision.decide, self.pipeline, request=request, chance=self.chance, shapes=self.shapes
-        )
+        prepared = pipeline.prepare(self.pipeline, request)
+        work = functools.partial(decision.decide, prepared, chance=self.chance, shapes=self.shapes)
         made = self.manager.decide(work, request.instance_uuids)
         assert made.complete
         return made

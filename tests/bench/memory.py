@@ -14,6 +14,7 @@ import psutil
 
 from scheduler.decision import decide
 from scheduler.host_manager import HostManager
+from scheduler.pipeline import prepare
 from scheduler.shapes import Shapes
 from tests import factories
 from tests.bench import figures, fleets
@@ -59,7 +60,7 @@ def _decide(manager: HostManager) -> None:
     pipeline, shapes = default_pipeline(), Shapes()
     for number in range(12):
         asked = factories.request({"memory_mb": 1024 * (1 + number % 4)})
-        work = functools.partial(decide, pipeline, request=asked, chance=random.Random(1), shapes=shapes)
+        work = functools.partial(decide, prepare(pipeline, asked), chance=random.Random(1), shapes=shapes)
         manager.decide(work, asked.instance_uuids)
 
 

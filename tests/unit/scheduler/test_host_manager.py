@@ -15,6 +15,7 @@ from fleet import errors
 from scheduler import filters
 from scheduler.decision import decide
 from scheduler.host_manager import HostManager
+from scheduler.pipeline import prepare
 from tests import factories
 from tests.clock import FakeClock
 from tests.factories import PlacedInstance, Service, changes, node, request
@@ -56,9 +57,8 @@ def manager(*nodes, clock=None, feed=None, audit_feed=None):
 
 def select(host_manager, asked):
     pipeline = factories.pipeline([filters.RamFilter()])
-    return host_manager.decide(
-        functools.partial(decide, pipeline, request=asked, chance=random.Random(1)), asked.instance_uuids
-    )
+    work = functools.partial(decide, prepare(pipeline, asked), chance=random.Random(1))
+    return host_manager.decide(work, asked.instance_uuids)
 
 
 def test_refresh_asks_for_what_is_newer():

@@ -12,7 +12,7 @@ from fleet import afterwards, errors
 from fleet.clock import seconds
 from fleet.context import new_context
 from fleet.objects import RequestSpec
-from scheduler import filters, loading
+from scheduler import filter_scheduler, filters, loading, pipeline
 from scheduler.host_manager import HostManager
 from scheduler.manager import SchedulerManager
 from tests import factories
@@ -116,6 +116,27 @@ def test_a_users_filter_as_it_stands(caplog):
     lines = [record.getMessage() for record in caplog.records]
     assert "SpecifiedHostFilter is initialized!" in lines
     assert "Filter SpecifiedHostFilter returned 0 hosts" in lines
+
+
+@pytest.mark.parametrize(
+    ("chosen", "order"),
+    [
+        (["RetryFilter", "RamFilter"], ["prepared", "read"]),
+        (["RamFilter", "SpecifiedHostFilter"], ["read", "prepared"]),  # a user's may be slow
+    ],
+)
+def test_a_request_is_looked_into_while_the_database_answers(
+    chosen: list[str], order: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless somebody is asked who may be slow: all other requests would wait for that."""
+    available = ["scheduler.filters.all_filters", "tests.unit.scheduler.plugins.SpecifiedHostFilter"]
+    scheduler = Scheduler(node("a"), scheduler_available_filters=available, scheduler_default_filters=chosen)
+    seen: list[str] = []
+    read = scheduler.feed.read
+    monkeypatch.setattr(scheduler.feed, "read", lambda since: seen.append("read") or read(since))
+    monkeypatch.setattr(filter_scheduler, "prepare", lambda *about: seen.append("prepared") or pipeline.prepare(*about))
+    assert ["a"] == [each["host"] for each in scheduler.select(request())]
+    assert order == seen
 
 
 @pytest.mark.parametrize(("late_s", "zone", "booked"), [(-1, "Z", 1), (0, "Z", 1), (1, "Z", 0), (1, "", 0)])

@@ -20,6 +20,7 @@ from scheduler.candidates import Candidates
 from scheduler.decision import Decision, decide
 from scheduler.filters import ColumnFilter
 from scheduler.host_manager import HostManager
+from scheduler.pipeline import prepare
 from scheduler.shapes import Shapes, shape_of
 from scheduler.weights import ColumnWeigher
 from tests import factories
@@ -153,13 +154,13 @@ def _follow_and_compare(changes: list[tuple[str, str, int]], plugin: bool) -> No
         answers: list[tuple[Any, ...]] = []
 
         def both(hosts: Candidates, asked: RequestSpec = asked, answers: list[Any] = answers, **_: Any) -> Decision:
-            made = decide(pipeline, hosts, asked, random.Random(1), shapes=shapes)
+            made = decide(prepare(pipeline, asked), hosts, random.Random(1), shapes=shapes)
             answers.append(told(made))
             return made
 
         manager.consider(
             lambda hosts, _state, asked=asked, answers=answers: answers.append(  # type: ignore[misc]
-                told(decide(pipeline, hosts, asked, random.Random(1)))
+                told(decide(prepare(pipeline, asked), hosts, random.Random(1)))
             )
         )
         manager.decide(both, asked.instance_uuids)
@@ -199,7 +200,9 @@ def test_only_changed_hosts_are_asked_about_again(each: Counting, expected: list
     for number in range(3):
         if number == 2:
             cache.apply(factories.changes([node("n7", 3)], generation=2))
-        decide(pipeline, cache.candidates(factories.NOW_S), factories.request(), random.Random(1), shapes=shapes)
+        decide(
+            prepare(pipeline, factories.request()), cache.candidates(factories.NOW_S), random.Random(1), shapes=shapes
+        )
     assert expected == each.asked
 
 
@@ -207,9 +210,8 @@ def test_instances_of_a_request_are_foreseen_together() -> None:
     """A filter is asked about thirty hosts at once what they are with an instance more, not once per instance."""
     each = Counting()
     hosts = factories.candidates(*[node(f"n{number}", number % 7) for number in range(60)])
-    made = decide(
-        factories.pipeline([each], [weights.RAMWeigher()]), hosts, factories.request(count=20), random.Random(1)
-    )
+    pipeline = factories.pipeline([each], [weights.RAMWeigher()])
+    made = decide(prepare(pipeline, factories.request(count=20)), hosts, random.Random(1))
     assert made.complete
     assert len(each.asked) < 8
 
@@ -231,10 +233,11 @@ def test_a_failed_plugin_leaves_nothing_behind() -> None:
     each, shapes = Fails(), Shapes()
     hosts = factories.candidates(node("a", 0))
     with pytest.raises(Exception, match="no"):
-        decide(factories.pipeline([each]), hosts, factories.request(), random.Random(1), shapes=shapes)
+        decide(prepare(factories.pipeline([each]), factories.request()), hosts, random.Random(1), shapes=shapes)
     assert 0 == len(shapes)
     each.fails = False
-    assert decide(factories.pipeline([each]), hosts, factories.request(), random.Random(1), shapes=shapes).complete
+    again = prepare(factories.pipeline([each]), factories.request())
+    assert decide(again, hosts, random.Random(1), shapes=shapes).complete
 
 
 def test_few_shapes_are_kept_of_many() -> None:
@@ -243,7 +246,7 @@ def test_few_shapes_are_kept_of_many() -> None:
     pipeline, shapes = factories.pipeline([filters.RamFilter()], [weights.RAMWeigher()]), Shapes()
     with mock.patch("scheduler.shapes.MOST_BYTES", 3 * 9 * 18):
         for size in (1, 2, 3, 4, 5):
-            decide(pipeline, hosts, factories.request({"memory_mb": size}), random.Random(1), shapes=shapes)
+            decide(prepare(pipeline, factories.request({"memory_mb": size})), hosts, random.Random(1), shapes=shapes)
     assert 3 == len(shapes)
 
 
