@@ -8,10 +8,14 @@ timeouts twice: half of what an answer takes, while its caller waits.
 from __future__ import annotations
 
 import json
+import select
+import socket
+import ssl
 import time
 import uuid
 from typing import Any
 
+import amqp
 import oslo_messaging
 from oslo_log import log as logging
 from oslo_messaging._drivers import amqp as rpc_amqp
@@ -56,9 +60,8 @@ def _is_sent(incoming: Any, reply: Any) -> bool:
                 content_encoding="utf-8",
                 properties={"delivery_mode": _PERSISTENT},
             )
-            where = {"exchange": "", "routing_key": incoming.reply_q, "mandatory": connection.direct_mandatory_flag}
             try:
-                channel.basic_publish(message, **where)
+                _publish(channel, message, incoming.reply_q, connection.direct_mandatory_flag)
             except oslo_messaging.MessageUndeliverable:
                 # The caller may be about to have its queue again. The broker's receipt comes after the message that was
                 # returned, and whoever has the connection next must not take it for its own.
@@ -69,6 +72,33 @@ def _is_sent(incoming: Any, reply: Any) -> bool:
         # Whatever the connection raises: the usual way meets it again, and knows what to do.
         LOG.debug("An answer is sent again, as the connection failed: %s", failure)
         return False
+
+
+def _publish(channel: amqp.Channel, message: amqp.Message, queue: str, mandatory: bool) -> None:
+    """As the channel does by itself, which first reads from its socket until that says that there is nothing.
+
+    :raises oslo_messaging.MessageUndeliverable: there is no such queue; and whatever the connection raises
+    """
+    if not channel._confirm_selected or _has_sent_something(channel.connection.sock):
+        channel.basic_publish(message, exchange="", routing_key=queue, mandatory=mandatory)
+        return
+    channel.send_method(amqp.spec.Basic.Publish, "Bssbb", (0, "", queue, mandatory, False), message)
+    channel.wait([amqp.spec.Basic.Ack, amqp.spec.Basic.Nack], callback=_require_ack)
+
+
+def _has_sent_something(broker: socket.socket) -> bool:
+    """Such as a receipt that the one before did not wait for, or that it is short of memory."""
+    if isinstance(broker, ssl.SSLSocket) and broker.pending():
+        return True
+    poller = select.poll()
+    poller.register(broker, select.POLLIN)
+    return bool(poller.poll(0))
+
+
+def _require_ack(method: amqp.spec.method_t, *_arguments: object) -> None:
+    """:raises amqp.exceptions.MessageNacked:"""
+    if method == amqp.spec.Basic.Nack:
+        raise amqp.exceptions.MessageNacked
 
 
 def body_of(msg_id: str, reply: Any) -> bytes:

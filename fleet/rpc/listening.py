@@ -2,7 +2,8 @@
 """Lets a server's thread wait for the next message as long as at rest, also when there has just been one.
 
 oslo.messaging's looks up a thousandth of a second after each message, two after that, four, and so on, to acknowledge what
-was handled meanwhile. RPC has acknowledged it by then, and each message cost a dozen looks beside what handled it.
+was handled meanwhile. RPC has acknowledged it by then, and each message cost a dozen looks beside what handled it. For each
+look it prepares for whatever may go wrong; here it is asked to when something has.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from oslo_messaging._drivers import amqpdriver, base
 
 #: A stop waits for it, too.
 LISTEN_S = 1.0
+#: Where nothing has come, and oslo.messaging is to find out whether that is in order.
+LOOK_S = 0.001
 
 
 def at_length(listener: base.Listener) -> base.Listener:
@@ -24,7 +27,7 @@ def at_length(listener: base.Listener) -> base.Listener:
 
 
 class _Patient:
-    """A connection, but for how long it is listened to."""
+    """A connection of oslo.messaging's, but for how it is listened to."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -34,4 +37,13 @@ class _Patient:
 
     def consume(self, timeout: float) -> None:
         """:raises oslo_messaging._drivers.common.Timeout: there was nothing"""
-        self._connection.consume(timeout=max(timeout, LISTEN_S))
+        lasting = self._connection.connection
+        broker = lasting.connection
+        if lasting._new_tags or lasting._consume_loop_stopped or not broker.connected:
+            lasting.consume(timeout=max(timeout, LISTEN_S))
+            return
+        try:
+            broker.drain_events(timeout=min(LISTEN_S, lasting._poll_timeout))
+        except Exception:
+            # Whatever has happened, it meets that again, and knows what to do; also whether a heartbeat is due.
+            lasting.consume(timeout=LOOK_S)

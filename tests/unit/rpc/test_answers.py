@@ -6,11 +6,13 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import socket
 import weakref
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+import amqp
 import oslo_messaging
 import pytest
 from oslo_messaging._drivers import amqp as rpc_amqp
@@ -31,17 +33,25 @@ class Connection:
 
     def __init__(self) -> None:
         self._connection_lock = contextlib.nullcontext()
-        self.channel = mock.Mock()
+        self.broker, ours = socket.socketpair()
+        self.channel = mock.Mock(_confirm_selected=True)
+        self.channel.connection.sock = ours
         self.channel.prepare_message.side_effect = lambda body, **properties: (body, properties)
         self.sent_by_oslo: list[tuple[str, dict[str, Any]]] = []
 
     def direct_send(self, queue: str, message: dict[str, Any]) -> None:
         self.sent_by_oslo.append((queue, message))
 
+    def close(self) -> None:
+        self.broker.close()
+        self.channel.connection.sock.close()
+
 
 @pytest.fixture
-def connection() -> Connection:
-    return Connection()
+def connection() -> Iterator[Connection]:
+    made = Connection()
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -76,11 +86,36 @@ def test_it_says_what_oslo_messaging_says(connection: Connection, abandoned: Any
     incoming.reply(ANSWER)
     _incoming(connection, abandoned).reply(ANSWER)
 
-    ((body, properties),), sent = connection.channel.basic_publish.call_args
+    sent = connection.channel.send_method.call_args
+    body, properties = sent.args[-1]
     ((queue, envelope),) = connection.sent_by_oslo
     assert _content(envelope) == _content(json.loads(body))
-    assert {"exchange": "", "routing_key": queue, "mandatory": True} == sent
     assert ("application/json", "utf-8") == (properties["content_type"], properties["content_encoding"])
+    usual = mock.MagicMock()
+    amqp.Channel._basic_publish(usual, sent.args[-1], exchange="", routing_key=queue, mandatory=True)
+    assert usual.send_method.call_args == sent
+    (wanted,), _how = connection.channel.wait.call_args
+    assert [amqp.spec.Basic.Ack, amqp.spec.Basic.Nack] == wanted
+
+
+@pytest.mark.parametrize("confirms", [True, False])
+def test_what_the_broker_has_sent_is_read_before(connection: Connection, incoming: Any, confirms: bool) -> None:
+    """A receipt that an earlier message did not wait for is not this one's; nor is there one before it is asked for."""
+    connection.channel._confirm_selected = confirms
+    if confirms:
+        connection.broker.send(b"a receipt")
+    incoming.reply(ANSWER)
+    assert not connection.channel.send_method.called
+    _message, sent = connection.channel.basic_publish.call_args
+    assert {"exchange": "", "routing_key": QUEUE, "mandatory": True} == sent
+    assert [] == connection.sent_by_oslo
+
+
+def test_an_answer_that_the_broker_refuses_is_sent_again(connection: Connection, incoming: Any) -> None:
+    """It says so in place of the receipt."""
+    connection.channel.wait.side_effect = lambda _methods, callback: callback(amqp.spec.Basic.Nack, 1, False)
+    incoming.reply(ANSWER)
+    assert [QUEUE] == [queue for queue, _message in connection.sent_by_oslo]
 
 
 @pytest.mark.parametrize("failure", [OSError("lost"), AttributeError("never connected"), RETURNED], ids=repr)
@@ -89,7 +124,7 @@ def test_a_lost_connection_is_oslo_messaging_s_to_mend(
 ) -> None:
     """It connects again, and tells of it; the answer is sent once more."""
     monkeypatch.setattr(answers, "UNDELIVERABLE_S", 0)
-    connection.channel.basic_publish.side_effect = failure
+    connection.channel.wait.side_effect = failure
     incoming.reply(ANSWER)
     assert [QUEUE] == [queue for queue, _message in connection.sent_by_oslo]
 
@@ -97,7 +132,7 @@ def test_a_lost_connection_is_oslo_messaging_s_to_mend(
 def test_a_failure_goes_the_usual_way(connection: Connection, incoming: Any) -> None:
     """Exceptions are rare, and have a form of their own."""
     incoming.reply(failure=(ValueError, ValueError("bad"), None))
-    assert not connection.channel.basic_publish.called
+    assert not connection.channel.send_method.called
     ((_queue, envelope),) = connection.sent_by_oslo
     assert "bad" in envelope[common._MESSAGE_KEY]
 
@@ -106,7 +141,7 @@ def test_compression_is_done_where_it_is_wanted(connection: Connection, incoming
     """By who knows how."""
     connection.kombu_compression = "gzip"
     incoming.reply(ANSWER)
-    assert (False, 1) == (connection.channel.basic_publish.called, len(connection.sent_by_oslo))
+    assert (False, 1) == (connection.channel.send_method.called, len(connection.sent_by_oslo))
 
 
 def test_nobody_is_answered_who_does_not_wait(connection: Connection, abandoned: Any) -> None:
@@ -114,7 +149,7 @@ def test_nobody_is_answered_who_does_not_wait(connection: Connection, abandoned:
     answers.at_once(_incoming(connection, abandoned, msg_id=None)).reply(ANSWER)
     abandoned.add(QUEUE, MSG_ID)
     answers.at_once(_incoming(connection, abandoned)).reply(ANSWER)
-    assert (False, []) == (connection.channel.basic_publish.called, connection.sent_by_oslo)
+    assert (False, []) == (connection.channel.send_method.called, connection.sent_by_oslo)
 
 
 def test_other_transports_are_left_alone() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a server's thread waits for the next message."""
+"""How long, and by which way, a server's thread waits for the next message."""
 
 from __future__ import annotations
 
@@ -13,48 +13,85 @@ from fleet.rpc import listening
 
 
 @pytest.fixture
-def connection() -> mock.Mock:
-    """Brings a message, and then another after a while."""
-    return mock.Mock()
+def broker() -> mock.Mock:
+    """kombu's connection: brings messages."""
+    return mock.Mock(connected=True)
 
 
-def listener(connection: mock.Mock) -> amqpdriver.RpcAMQPListener:
+@pytest.fixture
+def lasting(broker: mock.Mock) -> mock.Mock:
+    """oslo.messaging's, which mends it."""
+    return mock.Mock(connection=broker, _new_tags=set(), _consume_loop_stopped=False, _poll_timeout=5)
+
+
+@pytest.fixture
+def borrowed(lasting: mock.Mock) -> mock.Mock:
+    return mock.Mock(connection=lasting)
+
+
+def listener(borrowed: mock.Mock) -> amqpdriver.RpcAMQPListener:
     driver = types.SimpleNamespace(prefetch_size=1)
-    polled = amqpdriver.RpcAMQPListener(driver, connection)
+    polled = amqpdriver.RpcAMQPListener(driver, borrowed)
     adapted = types.SimpleNamespace(_poll_style_listener=polled)
     assert listening.at_length(adapted) is adapted  # type: ignore[arg-type, comparison-overlap]
     return polled
 
 
-def test_it_listens_at_length_after_a_message(connection: mock.Mock) -> None:
-    """Not for a thousandth of a second, and longer still where oslo.messaging would."""
-    polled = listener(connection)
-    connection.consume.side_effect = lambda timeout: polled.incoming.append(mock.Mock())
+def test_a_message_comes_straight_from_the_broker(broker: mock.Mock, lasting: mock.Mock, borrowed: mock.Mock) -> None:
+    """It is waited for at length each time, also when there has just been one."""
+    polled = listener(borrowed)
+    broker.drain_events.side_effect = lambda timeout: polled.incoming.append(mock.Mock())
     for _message in range(3):
         assert polled.poll()
-    waited_s = []
+    assert [mock.call(timeout=listening.LISTEN_S)] * 3 == broker.drain_events.call_args_list
+    assert not lasting.consume.called
 
-    def nothing(timeout: float) -> None:
-        waited_s.append(timeout)
-        if len(waited_s) == 13:
-            polled._shutdown.set()
+
+@pytest.mark.parametrize("trouble", [TimeoutError(), ConnectionResetError("gone"), AttributeError("closed")], ids=repr)
+def test_what_else_happens_is_oslo_messaging_s_to_find_out(
+    trouble: Exception, broker: mock.Mock, lasting: mock.Mock, borrowed: mock.Mock
+) -> None:
+    """A heartbeat that is due, or a connection to be made anew: it looks for a moment only, and the next look is ours."""
+    polled = listener(borrowed)
+    broker.drain_events.side_effect = [trouble, trouble, None]
+
+    def looked(timeout: float) -> None:
+        assert listening.LOOK_S == timeout
+        if lasting.consume.call_count == 2:
+            polled.incoming.append(mock.Mock())
+            return
         raise common.Timeout
 
-    connection.consume.side_effect = nothing
-    polled.poll()
-    assert [listening.LISTEN_S] * 10 == waited_s[:10]
-    assert sorted(waited_s) == waited_s
-    assert waited_s[-1] > listening.LISTEN_S
+    lasting.consume.side_effect = looked
+    assert polled.poll()
+    assert 2 == lasting.consume.call_count
 
 
-def test_the_rest_is_the_connection_s_own(connection: mock.Mock) -> None:
+@pytest.mark.parametrize(
+    "state",
+    [{"_new_tags": {1}}, {"_consume_loop_stopped": True}, {"connection": mock.Mock(connected=False)}],
+    ids=["declares", "stops", "connects"],
+)
+def test_oslo_messaging_begins_and_ends(
+    state: dict[str, object], broker: mock.Mock, lasting: mock.Mock, borrowed: mock.Mock
+) -> None:
+    """It connects, declares the queues, and sees to it that a stop is heard; at length, too."""
+    polled = listener(borrowed)
+    lasting.configure_mock(**state)
+    lasting.consume.side_effect = lambda timeout: polled.incoming.append(mock.Mock())
+    assert polled.poll()
+    assert [mock.call(timeout=listening.LISTEN_S)] == lasting.consume.call_args_list
+    assert not broker.drain_events.called
+
+
+def test_the_rest_is_the_connection_s_own(borrowed: mock.Mock) -> None:
     """A stop reaches it."""
-    polled = listener(connection)
+    polled = listener(borrowed)
     polled._shutoff.set()  # as its thread would
     polled.stop()
     polled.cleanup()
-    assert connection.stop_consuming.called
-    assert connection.close.called
+    assert borrowed.stop_consuming.called
+    assert borrowed.close.called
 
 
 def test_what_is_not_rabbitmq_s_stays_as_it_is() -> None:
