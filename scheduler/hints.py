@@ -36,6 +36,7 @@ class _Named:
 @dataclasses.dataclass(frozen=True)
 class _InstanceInfo:
     uuid: fields.Uuid
+    host: fields.Name | None = None
     node: fields.Text | None = None
     vm_state: fields.Text | None = None
     task_state: fields.Text | None = None
@@ -63,12 +64,19 @@ def deleted_aggregate(sent: object) -> AggregateHint:
     return AggregateHint(number, deleted=True)
 
 
-def instances(host: str, sent: object) -> list[TrackedInstance]:
-    """One instance or a list of them, all on ``host``. :raises errors.InvalidInput:"""
+def instances(host_name: object, sent: object) -> list[TrackedInstance]:
+    """One instance or a list of them, all on ``host_name``, or if that is None, each on its own ``host``.
+
+    :raises errors.InvalidInput:
+    """
+    shared = None if host_name is None else host(host_name)
     found = []
     for number, data in enumerate(_listed(sent)):
         info = fields.parse(_InstanceInfo, data, f"instance_info.{number}")
-        found.append(TrackedInstance(host=host, **dataclasses.asdict(info)))
+        where = shared or info.host
+        if where is None:
+            raise errors.InvalidInput(field=f"instance_info.{number}.host", reason="is missing, and so is host_name")
+        found.append(TrackedInstance(**{**dataclasses.asdict(info), "host": where}))
     return found
 
 

@@ -93,9 +93,9 @@ class SchedulerManager:
     def delete_aggregate(self, context: RequestContext, aggregate: object) -> None:
         self._hint_aggregates(lambda: [hints.deleted_aggregate(aggregate)])
 
-    def update_instance_info(self, context: RequestContext, host_name: object, instance_info: object) -> None:
+    def update_instance_info(self, context: RequestContext, instance_info: object, host_name: object = None) -> None:
         def apply() -> None:
-            placed = hints.instances(hints.host(host_name), instance_info)
+            placed = hints.instances(host_name, instance_info)
             self._driver.host_manager.hint(lambda cache: cache.hint_instances(placed))
 
         # As often as instances come and go: the cache itself sees to it that a late one does no harm.

@@ -196,8 +196,8 @@ class Checker:
 def hosts_named(arguments: Mapping[str, Any]) -> set[str]:
     """The hosts that an agent speaks for in a message; those that it only tells of (alternates) are not among them."""
     named = [arguments.get("host"), arguments.get("host_name"), *_each(arguments.get("hosts"))]
-    for records in (arguments.get("services"), arguments.get("reports"), arguments.get("steps")):
-        named += [record.get("host") for record in _each(records) if isinstance(record, dict)]
+    for name in ("services", "reports", "steps", "instance_info"):
+        named += [record.get("host") for record in _each(arguments.get(name)) if isinstance(record, dict)]
     for by_host in (arguments.get("nodes"), arguments.get("alarms"), arguments.get("held")):
         named += list(by_host) if isinstance(by_host, dict) else []
     return {str(host) for host in named if host is not None}

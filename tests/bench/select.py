@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -45,8 +46,9 @@ def _measure(here: Site, hosts: int, workers: int) -> None:
 
 
 def _latency(here: Site, hosts: int, caller: Caller, scheduler: Daemon, echoing: Daemon) -> None:
-    """In turns; one host in the database has changed since the request before, as a build would change it."""
+    """In turns, and in turns the first; one host in the database has changed before, as a build would change it."""
     times: dict[str, list[float]] = {"scheduler": [], "echo": []}
+    orders = itertools.cycle((list(times), list(times)[::-1]))
     chance = random.Random(1)
     for _warming in range(20):
         caller.ask("scheduler")
@@ -54,8 +56,8 @@ def _latency(here: Site, hosts: int, caller: Caller, scheduler: Daemon, echoing:
     used = {"scheduler": -scheduler.cpu_s(), "echo": -echoing.cpu_s()}
     for _round in range(ROUNDS):
         ledger.change(here.database, [chance.randrange(hosts)])
-        for whom, found in times.items():
-            found.append(caller.timed(whom))
+        for whom in next(orders):
+            times[whom].append(caller.timed(whom))
     used["scheduler"] += scheduler.cpu_s()
     used["echo"] += echoing.cpu_s()
     asked, echoed = figures.Times(times["scheduler"]), figures.Times(times["echo"])

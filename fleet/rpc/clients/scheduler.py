@@ -55,11 +55,17 @@ class SchedulerAPI(API):
 
     # Said by who has a build to go on with: never tried again.
 
-    def update_instance_info(
-        self, context: RequestContext, host_name: str, instance_info: list[dict[str, Any]]
-    ) -> None:
-        said = {"host_name": host_name, "instance_info": instance_info}
-        self._tell(context, "update_instance_info", said, retry=0)
+    def update_instance_info(self, context: RequestContext, instance_info: list[dict[str, Any]]) -> None:
+        """:param instance_info: each with its ``host``; those of several hosts go together, if schedulers are new enough
+
+        and messages are not signed: one key may be of one host only.
+        """
+        if self._signer is None and self._can_send("4.3"):
+            self._tell(context, "update_instance_info", {"instance_info": instance_info}, version="4.3", retry=0)
+            return
+        for host, infos in _by_host(instance_info).items():
+            said = {"host_name": host, "instance_info": infos}
+            self._tell(context, "update_instance_info", said, retry=0)
 
     def delete_instance_info(self, context: RequestContext, host_name: str, instance_uuid: str) -> None:
         said = {"host_name": host_name, "instance_uuid": instance_uuid}
@@ -69,6 +75,15 @@ class SchedulerAPI(API):
         said = {"host_name": host_name, "instance_uuids": instance_uuids}
         self._tell(context, "sync_instance_info", said, retry=0)
 
-    def _tell(self, context: RequestContext, method: str, said: dict[str, Any], **options: Any) -> None:
-        if self._can_send("4.1"):
-            self._send(context, Message(method, said, version="4.1"), fanout=True, **options)
+    def _tell(
+        self, context: RequestContext, method: str, said: dict[str, Any], version: str = "4.1", **options: Any
+    ) -> None:
+        if self._can_send(version):
+            self._send(context, Message(method, said, version=version), fanout=True, **options)
+
+
+def _by_host(infos: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for info in infos:
+        found.setdefault(info["host"], []).append(info)
+    return found

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from compute_agent import termination
-from compute_agent.instance_info import InstanceInfo
+from compute_agent import instance_info, termination
+from compute_agent.instance_info import InstanceInfo, Later
 from tests.unit.compute_agent import builders
 
 
@@ -18,6 +20,7 @@ class FakeScheduler:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.told: list[tuple[Any, ...]] = []
+        self.requests: list[str] = []
         self._error = error
 
     def _hear(self, *what: Any) -> None:
@@ -25,8 +28,10 @@ class FakeScheduler:
             raise self._error
         self.told.append(what)
 
-    def update_instance_info(self, context: Any, host_name: str, instance_info: list[dict[str, Any]]) -> None:
-        self._hear("update", host_name, [(info["uuid"], info["node"], info["vm_state"]) for info in instance_info])
+    def update_instance_info(self, context: Any, instance_info: list[dict[str, Any]]) -> None:
+        said = [(info["host"], info["uuid"], info["node"], info["vm_state"]) for info in instance_info]
+        self.requests.append(context.request_id)
+        self._hear("update", said)
 
     def delete_instance_info(self, context: Any, host_name: str, instance_uuid: str) -> None:
         self._hear("delete", host_name, instance_uuid)
@@ -35,9 +40,29 @@ class FakeScheduler:
         self._hear("sync", host_name, instance_uuids)
 
 
-def a_telling_stand(scheduler: FakeScheduler) -> tuple[builders.Stand, InstanceInfo]:
+def at_once(_seconds: float, work: Callable[[], None]) -> None:
+    work()
+
+
+class Moments:
+    """What is to be done later; done when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def later(self, seconds: float, work: Callable[[], None]) -> None:
+        assert instance_info.GATHER_S == seconds
+        self.waiting.append(work)
+
+    def passed(self) -> None:
+        due, self.waiting = self.waiting, []
+        for work in due:
+            work()
+
+
+def a_telling_stand(scheduler: FakeScheduler, later: Later = at_once) -> tuple[builders.Stand, InstanceInfo]:
     """An agent's parts whose ledger tells ``scheduler``."""
-    stand, told = builders.a_stand(), InstanceInfo(scheduler)  # type: ignore[arg-type]
+    stand, told = builders.a_stand(), InstanceInfo(scheduler, later)  # type: ignore[arg-type]
     stand.ledger._told = told
     return stand, told
 
@@ -53,12 +78,50 @@ def test_what_is_told() -> None:
     told.sync([stand.host])
     host, node = stand.host.name, stand.tracker.node
     expected = [
-        ("update", host, [(instance.uuid, node, "active")]),
+        ("update", [(host, instance.uuid, node, "active")]),
         ("sync", host, [instance.uuid]),
         ("delete", host, instance.uuid),
         ("sync", host, []),
     ]
     assert expected == scheduler.told
+
+
+def test_what_arrives_in_a_moment_is_told_together() -> None:
+    """Under a request of its own; what is gone again by then is not told."""
+    scheduler, moments = FakeScheduler(), Moments()
+    told = InstanceInfo(scheduler, moments.later)  # type: ignore[arg-type]
+    one, other, short = (builders.an_instance(host=f"h{number}", node="n") for number in (1, 2, 3))
+    context = builders.a_context()
+    for instance in (one, other, short):
+        told.arrived(context, instance)
+    told.gone(context, "h3", short.uuid)
+    moments.passed()
+    told.arrived(context, one)
+    moments.passed()
+    ((_delete, *gone), (_update, said), (_update_too, alone)) = scheduler.told
+    assert ["h3", short.uuid] == gone
+    assert [("h1", one.uuid, "n"), ("h2", other.uuid, "n")] == [each[:3] for each in said]
+    assert [one.uuid] == [each[1] for each in alone]
+    assert [False, True] == [request == context.request_id for request in scheduler.requests]
+
+
+def test_what_has_gone_again_is_not_told() -> None:
+    scheduler, moments = FakeScheduler(), Moments()
+    told = InstanceInfo(scheduler, moments.later)  # type: ignore[arg-type]
+    instance = builders.an_instance(host="h1")
+    told.arrived(builders.a_context(), instance)
+    told.gone(builders.a_context(), "h1", instance.uuid)
+    moments.passed()
+    assert [("delete", "h1", instance.uuid)] == scheduler.told
+
+
+def test_it_is_told_soon() -> None:
+    """By a thread that does it after the moment."""
+    scheduler = FakeScheduler()
+    heard = threading.Event()
+    scheduler.update_instance_info = lambda *_said: heard.set()  # type: ignore[method-assign]
+    InstanceInfo(scheduler).arrived(builders.a_context(), builders.an_instance(host="h1"))  # type: ignore[arg-type]
+    assert heard.wait(10)
 
 
 def test_a_build_that_fails_is_not_told() -> None:

@@ -154,6 +154,27 @@ def test_steps_of_many_builds_are_not_signed_with_one_key(conf: cfg.ConfigOpts, 
     assert not clients.ConductorAPI(sending(conf, Receiver("1.4")), conf).takes_steps()
 
 
+@pytest.mark.parametrize(
+    ("pin", "signed", "expected"),
+    [("4.3", False, [None]), ("4.2", False, ["a1", "b1"]), ("4.3", True, ["a1", "b1"]), ("4.0", False, [])],
+    ids=["together", "an older scheduler", "signed with a host's key", "one that knows no casts"],
+)
+def test_instances_of_many_hosts_are_told_in_one_cast(
+    pin: str, signed: bool, expected: list[str | None], conf: cfg.ConfigOpts, tmp_path: pathlib.Path
+) -> None:
+    """Or in one for each host."""
+    if signed:
+        (tmp_path / "keys").write_text(f"agent-a host:a1,b1 {'a' * 32}\n")
+        conf.set_override("keys_file", str(tmp_path / "keys"), group="message_signing")
+    conf.set_override("scheduler", pin, group="upgrade_levels")
+    scheduler = Receiver(pin)
+    infos = [{"host": host, "uuid": uuid} for host, uuid in (("a1", "1"), ("b1", "2"), ("a1", "3"))]
+    clients.SchedulerAPI(sending(conf, scheduler), conf).update_instance_info(new_context(), infos)
+    assert expected == [message["args"].get("host_name") for message in scheduler.taken]
+    told = [info["uuid"] for message in scheduler.taken for info in message["args"]["instance_info"]]
+    assert sorted(told) == (["1", "2", "3"] if expected else [])
+
+
 def test_a_heartbeats_answer_is_followed(conf: cfg.ConfigOpts) -> None:
     """Down and up again, as services come and go; an answer without versions is an old conductor's."""
     conductor = Receiver("1.1")

@@ -119,6 +119,13 @@ def test_what_a_conductor_takes(post: Post, what: str, letter: Callable[[Post], 
     assert expected in post.said_to(letter(post))
 
 
+@pytest.mark.parametrize(("host", "expected"), [("a2", "taken"), ("b1", "update_instance_info names host b1")])
+def test_what_a_scheduler_takes(post: Post, host: str, expected: str) -> None:
+    """An agent tells of its own guests, host by host or together."""
+    letter = post.letter(A, "update_instance_info", to="scheduler", instance_info=[{"host": "a1"}, {"host": host}])
+    assert expected in post.said_to(letter, "scheduler")
+
+
 CHANGES: list[tuple[str, Callable[[dict[str, Any], dict[str, Any]], object]]] = [
     ("an argument", lambda _context, message: message["args"].update(hosts=["a2"])),
     ("one more", lambda _context, message: message["args"].update(more=1)),

@@ -257,6 +257,16 @@ def test_instance_info_counts_at_once():
     assert "a" == scheduler.select(apart)[0]["host"]
 
 
+def test_instances_of_several_hosts_are_told_together():
+    """Each says where it is."""
+    scheduler = Scheduler(node("a"), node("b", memory_mb=8192), node("c", memory_mb=4096), **IN_ZONE)
+    scheduler.driver.refresh()
+    other = factories.uuid(78)
+    said = [{"uuid": UUID, "host": "a"}, {"uuid": other, "host": "b"}]
+    cast(scheduler, "update_instance_info", instance_info=said)
+    assert "c" == scheduler.select(request(scheduler_hints={"different_host": [UUID, other]}))[0]["host"]
+
+
 def test_a_cast_that_does_not_say_how_new_it_is():
     """Of an aggregate that the feed has told of, the feed knows better once it has been read after the cast came."""
     scheduler = Scheduler(node("a"), node("b"), **IN_ZONE)
@@ -345,6 +355,7 @@ def test_a_comparison_that_fails_is_one_line(caplog):
         ("update_aggregates", {"aggregates": 5}),
         ("delete_aggregate", {"aggregate": {}}),
         ("update_instance_info", {"host_name": "a", "instance_info": None}),
+        ("update_instance_info", {"instance_info": [{"uuid": UUID}]}),
         ("delete_instance_info", {"host_name": "a", "instance_uuid": "x"}),
         ("sync_instance_info", {"host_name": None, "instance_uuids": []}),
     ],
