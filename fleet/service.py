@@ -157,7 +157,7 @@ class Worker(cotyledon.Service):
         self._stopping.set()
         for server in list(self._servers):
             server.stop()
-        # Side by side: an idle executor takes up to a second to notice, each server's in turn.
+        # Side by side: each waits for what it still handles.
         with futures.ThreadPoolExecutor(max(len(self._servers), 1)) as waiters:
             list(waiters.map(lambda server: server.wait(), list(self._servers)))
 

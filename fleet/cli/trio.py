@@ -95,7 +95,7 @@ def embedded(conf: cfg.ConfigOpts) -> Iterator[None]:
     finally:
         for server in reversed(started):
             server.stop()
-        # Side by side: idle threads of an executor take up to a second to notice, each server's in turn.
+        # Side by side: each waits for what it still handles.
         with futures.ThreadPoolExecutor(max(len(started), 1)) as waiters:
             list(waiters.map(lambda server: server.wait(), started))
         bus.cleanup()

@@ -75,7 +75,7 @@ def _is_sent(incoming: Any, reply: Any) -> bool:
 
 
 def _publish(channel: amqp.Channel, message: amqp.Message, queue: str, mandatory: bool) -> None:
-    """As the channel does by itself, which first reads from its socket until that says that there is nothing.
+    """As the channel does by itself, which first tries to read from its socket, and most of the time finds nothing.
 
     :raises oslo_messaging.MessageUndeliverable: there is no such queue; and whatever the connection raises
     """

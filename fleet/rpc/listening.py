@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from oslo_log import log as logging
 from oslo_messaging._drivers import amqpdriver, base
+
+LOG = logging.getLogger(__name__)
 
 #: A stop waits for it, too.
 LISTEN_S = 1.0
@@ -44,6 +47,11 @@ class _Patient:
             return
         try:
             broker.drain_events(timeout=min(LISTEN_S, lasting._poll_timeout))
-        except Exception:
-            # Whatever has happened, it meets that again, and knows what to do; also whether a heartbeat is due.
+        except TimeoutError:
+            # A heartbeat may be due, or have failed to come.
             lasting.consume(timeout=LOOK_S)
+        except Exception as trouble:
+            # The broker may have ended a consumer or the channel, which it says once, and leave the connection as it is.
+            LOG.debug("Connecting anew, as the broker cannot be listened to: %s", trouble)
+            broker.collect()
+            lasting.consume(timeout=max(timeout, LISTEN_S))

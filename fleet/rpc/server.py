@@ -17,6 +17,7 @@ from oslo_messaging.rpc import dispatcher
 from oslo_messaging.rpc import server as rpc_server
 
 from fleet import afterwards, errors
+from fleet.context import new_context
 from fleet.objects import fields
 from fleet.rpc import answers, extent, host_queues, listening, receipt, serializer, signing, turns
 
@@ -130,6 +131,8 @@ class _Served(rpc_server.RPCServer):
 
     def _on_incoming(self, incoming: object) -> None:
         self._process_incoming(incoming)
+        # What this thread says next, of the broker, is not about that message.
+        new_context()
 
     def _process_incoming(self, incoming: Any) -> None:
         with afterwards.answering():

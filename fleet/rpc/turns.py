@@ -9,7 +9,9 @@ oslo.messaging listens in one thread and handles in others; to wake one of those
     ┌──▶ waits for its turn ──▶ listens ── takes a message, and leaves the turn to another ──▶ handles it ──┐
     └───────────────────────────────────────────────────────────────────────────────────────────────────────┘
 
-So a message is taken only when a thread is free for it; the rest of a backlog stays with the broker, for others.
+So a message is taken only when a thread is free for it; the rest of a backlog stays with the broker, for others. While
+none is free nobody listens, and no heartbeat is sent: a broker that waits in vain for two minutes closes the connection,
+and it is made anew.
 """
 
 from __future__ import annotations
@@ -49,37 +51,51 @@ class Listener(base.Listener):
 
     def start(self, on_incoming_callback: _OnIncoming) -> None:
         super().start(on_incoming_callback)
-        self._add()
+        with self._guard:
+            thread = self._one_more()
+        thread.start()
 
     def stop(self) -> None:
         """Nothing is taken any more when this returns; what was taken may still be handled."""
         with self._guard:
             self._ending = True
-            all_busy = not self._free
-        if all_busy:
-            # For who knows how long; and someone must see that nothing more comes.
-            self._add()
+            # All may be busy, for who knows how long; and someone must see that nothing more comes.
+            thread = self._one_more() if not self._free else None
+        self._begin(thread)
         self.polled.stop()
 
     def cleanup(self) -> None:
         """When all that was taken has been handled."""
-        for thread in self._threads:
-            thread.join()
+        while self._threads:  # one may have begun another
+            self._threads[0].join()
+            del self._threads[0]
         super().stop()  # which forgets who handles
         self.polled.cleanup()
 
-    def _add(self) -> None:
+    def _one_more(self) -> threading.Thread:
+        """To begin as soon as the guard is left."""
         thread = threading.Thread(target=self._run, name="rpc", daemon=True)
-        with self._guard:
-            self._free += 1
-            self._threads.append(thread)
-        thread.start()
+        self._free += 1
+        self._threads.append(thread)
+        return thread
+
+    def _begin(self, thread: threading.Thread | None) -> None:
+        if thread is None:
+            return
+        try:
+            thread.start()
+        except RuntimeError as failure:
+            with self._guard:
+                self._free -= 1
+                self._threads.remove(thread)
+            LOG.error("Messages wait until one is handled: %s", failure)
 
     def _run(self) -> None:
         while incoming := self._take():
             try:
                 self.on_incoming_callback(incoming)
-            except Exception:
+            except BaseException:
+                # Also one that is to end a thread: this one's place would be lost with it.
                 LOG.exception("A message was taken, and not handled")
             with self._guard:
                 self._free += 1
@@ -90,22 +106,22 @@ class Listener(base.Listener):
             incoming = self._listen()
             with self._guard:
                 self._free -= 1
-                more = self._ending or len(self._threads) < self._most
-                nobody_listens = bool(incoming) and not self._free and more
-        if nobody_listens:
-            self._add()
+                nobody_listens = bool(incoming) and not self._free
+                may_begin = self._ending or len(self._threads) < self._most
+                thread = self._one_more() if nobody_listens and may_begin else None
+        self._begin(thread)
         return incoming
 
     def _listen(self) -> list[base.RpcIncomingMessage] | None:
         while True:
             # Read before: what came until then is still to be taken.
             ending = self._ending
-            incoming: list[base.RpcIncomingMessage] = []
             try:
                 incoming = self.polled.poll(batch_size=self.batch_size, batch_timeout=self.batch_timeout)
             except Exception:
                 # A broker that is away is nothing that reaches us.
                 LOG.exception("Messages cannot be taken; next try in %g s", BEGIN_AGAIN_S)
                 time.sleep(BEGIN_AGAIN_S)
+                continue
             if incoming or ending:
                 return incoming or None

@@ -124,6 +124,6 @@ SCENARIOS = [
     Scenario("broker:frozen-8s", frozen_a_moment),
     Scenario("broker:slow", slow),
     Scenario("broker:memory-alarm", memory_alarm),
-    Scenario("broker:queue-deleted", queue_deleted),
+    Scenario("broker:queue-deleted", queue_deleted, short=True),
     Scenario("broker:agent-queue-missing", agent_queue_missing),
 ]

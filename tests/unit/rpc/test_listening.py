@@ -6,6 +6,7 @@ from __future__ import annotations
 import types
 from unittest import mock
 
+import amqp
 import pytest
 from oslo_messaging._drivers import amqpdriver, common
 
@@ -47,13 +48,39 @@ def test_a_message_comes_straight_from_the_broker(broker: mock.Mock, lasting: mo
     assert not lasting.consume.called
 
 
-@pytest.mark.parametrize("trouble", [TimeoutError(), ConnectionResetError("gone"), AttributeError("closed")], ids=repr)
-def test_what_else_happens_is_oslo_messaging_s_to_find_out(
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        ConnectionResetError("gone"),
+        AttributeError("closed"),
+        amqp.ConsumerCancelled("queue deleted"),
+        amqp.PreconditionFailed("inequivalent argument"),
+    ],
+    ids=repr,
+)
+def test_a_connection_that_is_in_trouble_is_made_anew(
     trouble: Exception, broker: mock.Mock, lasting: mock.Mock, borrowed: mock.Mock
 ) -> None:
-    """A heartbeat that is due, or a connection to be made anew: it looks for a moment only, and the next look is ours."""
+    """By oslo.messaging, which then declares the queues: also where the broker has ended nothing but a consumer."""
     polled = listener(borrowed)
-    broker.drain_events.side_effect = [trouble, trouble, None]
+    broker.drain_events.side_effect = trouble
+    broker.collect.side_effect = lambda: broker.configure_mock(connected=False)
+
+    def mended(timeout: float) -> None:
+        assert (False, listening.LISTEN_S) == (broker.connected, timeout)
+        polled.incoming.append(mock.Mock())
+
+    lasting.consume.side_effect = mended
+    assert polled.poll()
+    assert 1 == broker.drain_events.call_count
+
+
+def test_whether_a_heartbeat_is_due_is_oslo_messaging_s_to_find_out(
+    broker: mock.Mock, lasting: mock.Mock, borrowed: mock.Mock
+) -> None:
+    """Where nothing has come it looks for a moment only, and the next look is ours."""
+    polled = listener(borrowed)
+    broker.drain_events.side_effect = TimeoutError
 
     def looked(timeout: float) -> None:
         assert listening.LOOK_S == timeout
@@ -64,7 +91,7 @@ def test_what_else_happens_is_oslo_messaging_s_to_find_out(
 
     lasting.consume.side_effect = looked
     assert polled.poll()
-    assert 2 == lasting.consume.call_count
+    assert (2, False) == (lasting.consume.call_count, broker.collect.called)
 
 
 @pytest.mark.parametrize(

@@ -173,8 +173,13 @@ def test_a_stop_ends_threads_that_have_nothing_to_do(queue: Queue, handler: Hand
     assert [] == queue.waiting
 
 
+@pytest.mark.parametrize("error", [OSError("disk on fire"), SystemExit("disk on fire")], ids=repr)
 def test_a_thread_outlives_errors(
-    queue: Queue, listener: turns.Listener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    error: BaseException,
+    queue: Queue,
+    listener: turns.Listener,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Of a handler, or in listening: they are logged, and the next message is handled."""
     monkeypatch.setattr(turns, "BEGIN_AGAIN_S", 0)
@@ -190,7 +195,7 @@ def test_a_thread_outlives_errors(
         with queue.news:
             handled.extend(incoming)
             queue.news.notify_all()
-        raise OSError("disk on fire")
+        raise error
 
     monkeypatch.setattr(queue, "poll", poll)
     listener.start(broken)
@@ -202,4 +207,30 @@ def test_a_thread_outlives_errors(
     listener.cleanup()
     assert messages == handled
     assert 3 == caplog.text.count("OSError: no listening today")
-    assert len(messages) == caplog.text.count("OSError: disk on fire")
+    assert len(messages) == caplog.text.count(f"{type(error).__name__}: disk on fire")
+
+
+def test_a_thread_that_cannot_be_started_loses_nothing(
+    queue: Queue,
+    handler: Handler,
+    listener: turns.Listener,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Who has taken the message handles it, and then listens again itself."""
+    listener.start(handler)
+    queue.wait_for(lambda: queue.listening)
+
+    def refused(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        handler.open("1", "2")
+        queue.put("1")
+        queue.wait_for(lambda: handler.ended == ["1"] and queue.listening)
+    queue.put("2")
+    queue.wait_for(lambda: handler.ended == ["1", "2"])
+    listener.stop()
+    listener.cleanup()
+    assert "Messages wait until one is handled: can't start new thread" in caplog.text
