@@ -62,7 +62,10 @@ class InstanceInfo:
             is_first = not self._arrived
             self._arrived[instance.uuid] = context, info
         if is_first:
-            self._later(GATHER_S, functools.partial(self._tell_of_arrivals, scheduler))
+            try:
+                self._later(GATHER_S, functools.partial(self._tell_of_arrivals, scheduler))
+            except RuntimeError:  # there is no thread for it
+                self._tell_of_arrivals(scheduler)
 
     def gone(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         """It is not there any more."""

@@ -65,11 +65,14 @@ def deleted_aggregate(sent: object) -> AggregateHint:
 
 
 def instances(host_name: object, sent: object) -> list[TrackedInstance]:
-    """One instance or a list of them, all on ``host_name``, or if that is None, each on its own ``host``.
+    """One instance or a list of them, all on ``host_name``; if that is None, a list of them, each on its own ``host``.
 
     :raises errors.InvalidInput:
     """
     shared = None if host_name is None else host(host_name)
+    if shared is None and not isinstance(sent, list):
+        # Whoever checks for which hosts an agent may speak reads a list.
+        raise errors.InvalidInput(field="instance_info", reason="is not a list, and there is no host_name")
     found = []
     for number, data in enumerate(_listed(sent)):
         info = fields.parse(_InstanceInfo, data, f"instance_info.{number}")

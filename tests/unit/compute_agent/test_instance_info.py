@@ -115,6 +115,17 @@ def test_what_has_gone_again_is_not_told() -> None:
     assert [("delete", "h1", instance.uuid)] == scheduler.told
 
 
+def test_it_is_told_at_once_if_there_is_no_thread_for_it() -> None:
+    def refused(_seconds: float, _work: Callable[[], None]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    scheduler = FakeScheduler()
+    told = InstanceInfo(scheduler, refused)  # type: ignore[arg-type]
+    for _again in range(2):
+        told.arrived(builders.a_context(), builders.an_instance(host="h1"))
+    assert ["update", "update"] == [what for what, *_said in scheduler.told]
+
+
 def test_it_is_told_soon() -> None:
     """By a thread that does it after the moment."""
     scheduler = FakeScheduler()

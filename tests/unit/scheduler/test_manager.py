@@ -356,6 +356,8 @@ def test_a_comparison_that_fails_is_one_line(caplog):
         ("delete_aggregate", {"aggregate": {}}),
         ("update_instance_info", {"host_name": "a", "instance_info": None}),
         ("update_instance_info", {"instance_info": [{"uuid": UUID}]}),
+        ("update_instance_info", {"instance_info": {"uuid": UUID, "host": "a"}}),
+        ("update_instance_info", {"instance_info": {"objects": [{"uuid": UUID, "host": "a"}]}}),
         ("delete_instance_info", {"host_name": "a", "instance_uuid": "x"}),
         ("sync_instance_info", {"host_name": None, "instance_uuids": []}),
     ],
