@@ -8,20 +8,21 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy
 from oslo_log import log as logging
 
 from fleet import states
 from fleet.hardware.node import Hardware
-from fleet.objects import Aggregate, Claimed, Holding
+from fleet.objects import Claimed, Holding
 from scheduler import domain
 from scheduler.booking import Booking, Ledger
 from scheduler.candidates import Candidates, Inventory
 from scheduler.consumption import HARDWARE, Consumption
 from scheduler.decision import Decision
 from scheduler.hints import AggregateHint
-from scheduler.host_table import PRESENT, Key
+from scheduler.host_table import Key
 from scheduler.instance_index import TrackedInstance, image_pairs
+from scheduler.memberships import Memberships
+from scheduler.service_records import ServiceRecords
 
 LOG = logging.getLogger(__name__)
 
@@ -44,19 +45,13 @@ class HostCache:
         self._inventory = Inventory(domain.new_table())
         self._table = self._inventory.table
         self._ledger = Ledger()
-        #: host → disabled, forced_down, last_seen_up; also of hosts that have no node yet.
-        self._services: dict[str, tuple[bool, bool, float]] = {}
+        self.services = ServiceRecords(self._inventory)
+        self._memberships = Memberships(self._inventory)
         #: Rare values that can be booked, as the database shows them; the table's are less what is.
         self._reported: dict[Key, Mapping[str, Any]] = {}
-        self._ids_of_host: dict[str, tuple[int, ...]] = {}
-        #: Aggregates that the feed has told of, also those that are gone.
-        self._told_aggregates: set[int] = set()
         #: Instances that the feed has told to be on no host, the oldest first, and whether for good: a late cast must
         #: not bring them back, nor a late request book for what is over.
         self._gone: dict[str, bool] = {}
-        self._up = numpy.empty(0, dtype=bool)
-        #: Grows whenever a service, or a host's life, may be another than before.
-        self.signs_of_life = 0
         self.generation = 0
 
     def candidates(self, now: float) -> Candidates:
@@ -161,13 +156,7 @@ class HostCache:
         :param feed_is_newer: the feed was read after the hint came: it knows better of all aggregates that it has told of,
             where the hint does not say how new it is
         """
-
-        def counts(hint: AggregateHint) -> bool:
-            if hint.generation is None:
-                return not (feed_is_newer and hint.id in self._told_aggregates)
-            return hint.generation > self.generation
-
-        self._apply_aggregates([each for each in aggregates if counts(each)])
+        self._memberships.hint(aggregates, self.generation, feed_is_newer)
 
     def hint_instances(self, placed: Iterable[TrackedInstance] = (), gone: Mapping[str, str] = _NO_HINT) -> None:
         """Instances that are on a host, and (uuid → host) that have left it. What is booked is left to the feed.
@@ -197,18 +186,14 @@ class HostCache:
         if changes.full:
             self._drop_missing(changes)
             self._table.compact()
-            self.signs_of_life += 1
-        self._apply_aggregates(changes.aggregates)
-        self._told_aggregates.update(each.id for each in changes.aggregates)
+        self._memberships.apply(changes.aggregates)
         for service in changes.services:
-            self._apply_service(service)
+            self.services.apply(service)
         for instance in changes.instances:
             self._apply_instance(instance, news and not changes.full)
         for node in changes.nodes:
             self._apply_node(node)
-        for host, last_seen_up in changes.heartbeats:
-            self._apply_heartbeat(host, domain.epoch_s(last_seen_up))
-        self.signs_of_life += bool(changes.heartbeats)
+        self.services.apply_heartbeats(changes.heartbeats)
         self.generation = changes.generation
 
     def apply_host(self, host: str, there: Any) -> None:
@@ -220,7 +205,7 @@ class HostCache:
         for uuid in self.confirmed_on(host).difference(instance.uuid for instance in there.instances):
             self._inventory.instances.remove(uuid)
         for service in there.services:
-            self._apply_service(service)
+            self.services.apply(service)
         for instance in there.instances:
             self._apply_instance(instance, news=False)
         for node in there.nodes:
@@ -230,19 +215,14 @@ class HostCache:
         nodes = {(node.host, node.hypervisor_hostname) for node in changes.nodes}
         for key in [key for key in self._table.keys if key is not None and key not in nodes]:
             self._remove_node(key)
-        services = {service.host for service in changes.services}
-        for host in [host for host in self._services if host not in services]:
-            self._drop_service(host)
+        self.services.drop_missing({service.host for service in changes.services})
         instances = {instance.uuid for instance in changes.instances if instance.host is not None}
         for uuid in [uuid for uuid in self._inventory.instances.uuids() if uuid not in instances]:
             if self._ledger.get(uuid) is None:
                 self._inventory.instances.remove(uuid)
-        aggregates = {aggregate.id for aggregate in changes.aggregates}
-        self._inventory.aggregates_changed()
-        for number in [number for number in self._inventory.aggregates if number not in aggregates]:
-            self._drop_aggregate(number)
+        self._memberships.drop_missing({aggregate.id for aggregate in changes.aggregates})
 
-    # -- nodes and services -----------------------------------------------------------------------------------------
+    # -- nodes ------------------------------------------------------------------------------------------------------
 
     def _apply_node(self, node: Any) -> None:
         key = (node.host, node.hypervisor_hostname)
@@ -256,8 +236,7 @@ class HostCache:
         for name, amount in self._ledger.totals(key).items():
             values[name] += amount
         if new:
-            values.update(self._service_values(key[0]))
-            self.signs_of_life += 1
+            values.update(self.services.of_new_node(key[0]))
         self._table.write(row, values)
         self._table.write_object(row, "host_ip", node.host_ip)
         self._table.share(row, "capabilities", domain.capabilities(node))
@@ -266,65 +245,13 @@ class HostCache:
         if hardware is not None or key in self._reported:  # few nodes have, or had, anything of the kind
             self._report_rare(key, hardware)
         if new:
-            self._table.share(row, "aggregates", self._ids_of_host.get(key[0]))
+            self._memberships.show(row, key[0])
 
     def _remove_node(self, key: Key) -> None:
         if key in self._table:
             LOG.info("Dropping dead compute node %s:%s", *key)
             self._table.remove(key)
             self._reported.pop(key, None)
-
-    def _apply_service(self, service: Any) -> None:
-        if service.deleted:
-            self._drop_service(service.host)
-            return
-        known = self._services.get(service.host, (False, False, 0.0))
-        last_seen_up = max(known[2], domain.epoch_s(service.last_seen_up))
-        self._services[service.host] = (bool(service.disabled), bool(service.forced_down), last_seen_up)
-        reasons = self._inventory.disabled_reasons
-        reasons.pop(service.host, None)
-        if service.disabled_reason:
-            reasons[service.host] = service.disabled_reason
-        self._show_services(service.host)
-
-    def _apply_heartbeat(self, host: str, last_seen_up: float) -> None:
-        known = self._services.get(host)
-        if known is not None and known[2] < last_seen_up:
-            self._services[host] = (known[0], known[1], last_seen_up)
-            for row in self._table.rows_of_host(host):
-                self._table.note(row, "last_seen_up", last_seen_up)
-
-    def _drop_service(self, host: str) -> None:
-        self._services.pop(host, None)
-        self._inventory.disabled_reasons.pop(host, None)
-        self._show_services(host)
-
-    def _show_services(self, host: str) -> None:
-        self.signs_of_life += 1
-        rows = self._table.rows_of_host(host)
-        values = self._service_values(host) if rows else {}
-        for row in rows:
-            self._table.write(row, values)
-
-    def _service_values(self, host: str) -> Mapping[str, float]:
-        """A node counts as a host while its service is known."""
-        service = self._services.get(host)
-        if service is None:
-            LOG.warning("Host %s has no compute service record: its nodes are left out", host)
-            return {PRESENT: False}
-        disabled, forced_down, last_seen_up = service
-        return {"disabled": disabled, "forced_down": forced_down, "last_seen_up": last_seen_up, PRESENT: True}
-
-    def follow_liveness(self, up: numpy.ndarray) -> None:
-        """A host that has gone silent, or is heard of again, has changed.
-
-        :param up: for every row of the table
-        """
-        if len(up) > len(self._up):
-            self._up = numpy.pad(self._up, (0, len(up) - len(self._up)))
-        if not numpy.array_equal(self._up, up):
-            self._table.touch(numpy.flatnonzero(self._up != up))
-        self._up = up
 
     # -- instances --------------------------------------------------------------------------------------------------
 
@@ -368,35 +295,3 @@ class HostCache:
         if instance.host == booking.key[0] or instance.host != booking.came_from:
             return True
         return news and _is_moving_on(instance)
-
-    # -- aggregates -------------------------------------------------------------------------------------------------
-
-    def _apply_aggregates(self, aggregates: Iterable[Any]) -> None:
-        if aggregates:
-            self._inventory.aggregates_changed()
-        for changed in aggregates:
-            if changed.deleted:
-                self._drop_aggregate(changed.id)
-                continue
-            former = self._inventory.aggregates.get(changed.id)
-            # Read-only: what a plugin wrote here would be there for every later request.
-            metadata = types.MappingProxyType(dict(changed.metadata))
-            now = Aggregate(changed.id, changed.name, list(changed.hosts), metadata)  # type: ignore[arg-type]
-            self._inventory.aggregates[changed.id] = now
-            self._regroup(changed.id, set(former.hosts if former else ()), set(now.hosts))
-
-    def _drop_aggregate(self, number: int) -> None:
-        former = self._inventory.aggregates.pop(number, None)
-        if former is not None:
-            self._regroup(number, set(former.hosts), set())
-
-    def _regroup(self, number: int, before: set[str], after: set[str]) -> None:
-        for host in before ^ after:
-            ids = set(self._ids_of_host.get(host, ()))
-            ids.symmetric_difference_update({number})
-            if ids:
-                self._ids_of_host[host] = tuple(sorted(ids))
-            else:
-                self._ids_of_host.pop(host, None)
-            for row in self._table.rows_of_host(host):
-                self._table.share(row, "aggregates", self._ids_of_host.get(host))

@@ -219,11 +219,11 @@ class HostManager:
 
     def _follow_liveness(self) -> None:
         """Time alone takes a host down: no change of its row tells."""
-        now, signs = self._read_at, self._cache.signs_of_life
+        now, signs = self._read_at, self._cache.services.signs_of_life
         if signs == self._signs_of_life and self._followed_at <= now < self._steady_until:
             return
         hosts = self._candidates()
-        self._cache.follow_liveness(is_up(hosts, self._service_down_time_s))
+        self._cache.services.follow_liveness(is_up(hosts, self._service_down_time_s))
         self._signs_of_life, self._followed_at = signs, now
         self._steady_until = steady_until(hosts, self._service_down_time_s)
 
