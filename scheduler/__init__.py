@@ -5,7 +5,7 @@ Vocabulary: a *candidate* is a host (a compute node, strictly) that a request ma
 through; a *weigher* gives each survivor a number; a *pick* is the host chosen for one instance; a *booking* is a pick
 that the database does not show yet; a *column* is one number of all hosts.
 
-Read in this order: ``host_table`` (the columns), ``candidates`` (what one request sees of them), ``filters``,
+Read in this order: ``host_table`` (the columns), ``inventory``, ``candidates`` (what one request sees of it), ``filters``,
 ``weights``, ``pipeline`` (who is asked), ``decision`` (request and candidates in, picks and reasons out), ``booking``,
 ``host_manager`` (the cache and its lock), ``filter_scheduler`` (the default driver), ``manager`` (the RPC surface),
 ``main`` (the wiring).

@@ -14,62 +14,9 @@ from fleet.hardware.node import Hardware
 from fleet.objects import Aggregate
 from scheduler.consumption import HARDWARE, Consumption
 from scheduler.host_state import DEFAULTS, Capabilities, HostState, RowState
-from scheduler.host_table import PRESENT, HostTable, Key
-from scheduler.instance_index import InstanceIndex, TrackedInstance
-
-
-class Inventory:
-    """All that is known of the hosts: the table, the instances on them, their aggregates and service records."""
-
-    def __init__(self, table: HostTable) -> None:
-        self.table = table
-        self.instances = InstanceIndex()
-        self.aggregates: dict[int, Aggregate] = {}
-        self.disabled_reasons: dict[str, str] = {}
-        #: Grows when something has changed that no row of the table shows, such as an aggregate's metadata.
-        self.epoch = 0
-        self._metadata_keys: frozenset[str] | None = None
-
-    def aggregates_changed(self) -> None:
-        """To be called when ``aggregates`` has changed: what was made of it before is void."""
-        self.epoch += 1
-        self._metadata_keys = None
-
-    def metadata_keys(self) -> frozenset[str]:
-        """All keys of all aggregates' metadata."""
-        if self._metadata_keys is None:
-            self._metadata_keys = frozenset(key for each in self.aggregates.values() for key in each.metadata)
-        return self._metadata_keys
-
-
-class _Work:
-    """What this request changes: copies of the columns that picks consume from, and the picks."""
-
-    def __init__(self) -> None:
-        self.columns: dict[str, numpy.ndarray] = {}
-        self.rare: dict[str, dict[int, Any]] = {}
-        self.states: dict[int, RowState] = {}
-        self.picks: list[TrackedInstance] = []
-
-    def take(self, table: HostTable, rows: int | numpy.ndarray, consumption: Consumption) -> None:
-        """Count one instance more on this row, or each of these, which are distinct."""
-        for name, amount in consumption.numbers.items():
-            if name not in self.columns:
-                self.columns[name] = table.column(name).copy()
-            self.columns[name][rows] += amount
-        for name, taking in consumption.rare.items():
-            known = self.rare.setdefault(name, dict(table.rare.get(name, {})))
-            for row in numpy.atleast_1d(rows).tolist():
-                if row in known:
-                    known[row] = taking.taken_from(known[row])
-
-    def with_one_more(self, table: HostTable, rows: numpy.ndarray, consumption: Consumption) -> _Work:
-        work = _Work()
-        work.columns = {name: column.copy() for name, column in self.columns.items()}
-        work.rare = {name: dict(known) for name, known in self.rare.items()}
-        work.picks = self.picks
-        work.take(table, rows, consumption)
-        return work
+from scheduler.host_table import PRESENT, Key
+from scheduler.instance_index import TrackedInstance
+from scheduler.inventory import Inventory, Work
 
 
 class Candidates:
@@ -80,11 +27,11 @@ class Candidates:
     """
 
     def __init__(
-        self, inventory: Inventory, now: float, rows: numpy.ndarray | None = None, work: _Work | None = None
+        self, inventory: Inventory, now: float, rows: numpy.ndarray | None = None, work: Work | None = None
     ) -> None:
         self._inventory = inventory
         self._table = inventory.table
-        self._work = work or _Work()
+        self._work = work or Work()
         self._rows = rows
         self.now = now
 

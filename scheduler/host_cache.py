@@ -15,12 +15,13 @@ from fleet.hardware.node import Hardware
 from fleet.objects import Claimed, Holding
 from scheduler import domain
 from scheduler.booking import Booking, Ledger
-from scheduler.candidates import Candidates, Inventory
+from scheduler.candidates import Candidates
 from scheduler.consumption import HARDWARE, Consumption
 from scheduler.decision import Decision
 from scheduler.hints import AggregateHint
 from scheduler.host_table import Key
 from scheduler.instance_index import TrackedInstance, image_pairs
+from scheduler.inventory import Inventory
 from scheduler.memberships import Memberships
 from scheduler.service_records import ServiceRecords
 

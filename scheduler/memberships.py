@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from fleet.objects import Aggregate
-from scheduler.candidates import Inventory
 from scheduler.hints import AggregateHint
+from scheduler.inventory import Inventory
 
 
 class Memberships:

@@ -12,11 +12,12 @@ import numpy
 
 from fleet.objects import Aggregate, RequestSpec
 from scheduler import domain
-from scheduler.candidates import Candidates, Inventory
+from scheduler.candidates import Candidates
 from scheduler.consumption import HARDWARE
 from scheduler.host_state import HostState, RowState
 from scheduler.host_table import PRESENT
 from scheduler.instance_index import TrackedInstance
+from scheduler.inventory import Inventory
 
 #: Key of ``filter_properties`` under which the engine hands on the parsed request (nova's name for it).
 REQUEST = "spec_obj"

@@ -11,8 +11,8 @@ import numpy
 from oslo_log import log as logging
 
 from scheduler import domain
-from scheduler.candidates import Inventory
 from scheduler.host_table import PRESENT
+from scheduler.inventory import Inventory
 
 LOG = logging.getLogger(__name__)
 
