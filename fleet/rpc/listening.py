@@ -52,6 +52,6 @@ class _Patient:
             lasting.consume(timeout=LOOK_S)
         except Exception as trouble:
             # The broker may have ended a consumer or the channel, which it says once, and leave the connection as it is.
-            LOG.debug("Connecting anew, as the broker cannot be listened to: %s", trouble)
+            LOG.info("Connecting to the broker anew: %s: %s", type(trouble).__name__, trouble)
             broker.collect()
             lasting.consume(timeout=max(timeout, LISTEN_S))

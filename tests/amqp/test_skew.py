@@ -21,6 +21,7 @@ PROGRAMS = {"conductor": "fleet-conductor", "scheduler": "fleet-scheduler", "com
 SKEWS = [
     ("an old conductor", {"conductor": ["old"], "scheduler": ["new"], "compute": ["new", "new"]}),
     ("a new conductor", {"conductor": ["new"], "scheduler": ["old"], "compute": ["old", "old"]}),
+    ("an old scheduler", {"conductor": ["new"], "scheduler": ["old"], "compute": ["new", "new"]}),
     ("one agent of each", {"conductor": ["new"], "scheduler": ["new"], "compute": ["old", "new"]}),
     ("a conductor of each", {"conductor": ["old", "new"], "scheduler": ["new"], "compute": ["new", "old"]}),
 ]
