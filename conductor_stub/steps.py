@@ -155,9 +155,12 @@ def _record(tx: Transaction, asked: Sequence[Asked], spawn_timeout_s: float, now
             begun.append((each, rows[number]))
     if not begun:
         return rows
-    claimed = [row for each, row in begun if isinstance(each.step, Claim) and row.group_uuid]
-    for row in sorted(claimed, key=lambda row: row.group_uuid):
-        groups.check_policy(tx, row.group_uuid, row.uuid, row.host)
+    arrivals: dict[str, dict[str, str]] = {}
+    for each, row in begun:
+        if isinstance(each.step, Claim) and row.group_uuid:
+            arrivals.setdefault(row.group_uuid, {})[row.uuid] = row.host
+    for group_uuid in sorted(arrivals):  # in an order that no two can contradict
+        groups.check_policy(tx, group_uuid, arrivals[group_uuid])
     tx.touch(instances.INSTANCES, *(row.uuid for _each, row in begun))
     hosts.refresh_all(tx, _news(begun), now)
     for each, row in begun:

@@ -129,7 +129,7 @@ def claim(
     found = services.incarnation_of(tx, host)
     services.check_incarnation(tx, host, found, incarnation)
     if row.group_uuid:
-        groups.check_policy(tx, row.group_uuid, row.uuid, host)
+        groups.check_policy(tx, row.group_uuid, {row.uuid: host})
     event(tx, move, history.CLAIM, now, request_id, host=host, node=node)
     holding = moves.held(claimed, host, node)
     moves.update(tx, uuid, now, dest_node=node, **holding)

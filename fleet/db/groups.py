@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -80,21 +80,24 @@ def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequenc
     return connection.execute(_MEMBERS, {"wanted": group_uuid}).all()
 
 
-def check_policy(tx: Transaction, group_uuid: str, instance_uuid: str, host: str) -> None:
-    """Whether ``host`` may take the instance, decided under the group's lock: the last word of several schedulers.
+def check_policy(tx: Transaction, group_uuid: str, arrivals: Mapping[str, str]) -> None:
+    """Whether hosts may take instances, decided under the group's lock: the last word of several schedulers.
 
+    :param arrivals: by the instance's uuid, its host; each is judged as if those before it were there, those after it not
     :raises errors.GroupAffinityViolation:
     """
     group = tx.execute(_LOCKED, {"wanted": group_uuid}).one_or_none()
     if group is None:
         return
-    placed = [row for row in members(tx, group_uuid) if row.host is not None and row.uuid != instance_uuid]
+    placed = [row for row in members(tx, group_uuid) if row.host is not None and row.uuid not in arrivals]
     others = [row.host for row in placed]
-    crowded = group.policy == instance_group.ANTI_AFFINITY and others.count(host) >= group.max_server_per_host
     # Nobody knows yet where one that is being moved will end: nobody can join it there.
     moving = len(placed) > len({row.uuid for row in placed})
-    apart = group.policy == instance_group.AFFINITY and others and (moving or host not in others)
-    if crowded or apart:
-        raise errors.GroupAffinityViolation(
-            instance_uuid=instance_uuid, host=host, policy=group.policy, group_uuid=group_uuid
-        )
+    for instance_uuid, host in arrivals.items():
+        crowded = group.policy == instance_group.ANTI_AFFINITY and others.count(host) >= group.max_server_per_host
+        apart = group.policy == instance_group.AFFINITY and others and (moving or host not in others)
+        if crowded or apart:
+            raise errors.GroupAffinityViolation(
+                instance_uuid=instance_uuid, host=host, policy=group.policy, group_uuid=group_uuid
+            )
+        others.append(host)

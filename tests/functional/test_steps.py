@@ -103,6 +103,7 @@ def states(told: list[Any]) -> list[Any]:
 
 
 SPAWNING, ACTIVE = ("building", "spawning"), ("active", None)
+VIOLATION = "GroupAffinityViolation"
 
 
 def test_claims_and_finishes_are_one_transaction(conductor: Stand) -> None:
@@ -244,6 +245,29 @@ def test_a_group_policy_is_held_among_those_that_come_together(conductor: Stand)
     told = conductor.ask(claim(first, "h1"), claim(second, "h1"), claim(third, "h2"))
     assert [SPAWNING, "GroupAffinityViolation", SPAWNING] == states(told)
     assert [1024, 1024] == [conductor.memory_used(host) for host in ("h1", "h2")]
+
+
+@pytest.mark.parametrize(
+    ("there", "arriving", "expected"),
+    [
+        ("", ["h1", "h1", "h1"], [SPAWNING] * 3),
+        ("", ["h1", "h1", "h2", "h2"], [SPAWNING, SPAWNING, VIOLATION, VIOLATION]),
+        ("", ["h1", "h2", "h1", "h2"], [SPAWNING, VIOLATION, SPAWNING, VIOLATION]),
+        ("h2", ["h1", "h1", "h2", "h2"], [VIOLATION, VIOLATION, SPAWNING, SPAWNING]),
+    ],
+    ids=["all on one host", "two pairs", "two pairs, mixed", "where the group is"],
+)
+def test_a_group_that_comes_together_does_not_part(
+    conductor: Stand, there: str, arriving: list[str], expected: list[Any]
+) -> None:
+    """Members on one host do not stand for each other against those on another."""
+    conductor.operator.create_group("together", "affinity", 1, None)
+    if there:
+        conductor.claim(conductor.place(there, group="together"), there)
+    uuids = [conductor.place(host, group="together") for host in arriving]
+    told = conductor.ask(*(claim(uuid, host) for uuid, host in zip(uuids, arriving, strict=True)))
+    assert expected == states(told)
+    assert 1 == len({conductor.state(uuid)[3] for uuid in uuids} - {None})
 
 
 def test_limits_are_held_among_those_that_come_together(conductor: Stand) -> None:
