@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import pydantic
 from oslo_log import log as logging
 
-from compute_agent import claims, deadline
+from compute_agent import claims, deadline, orders
 from compute_agent.begun import Begun
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.host import Host, Undecided
@@ -195,6 +195,11 @@ class Builder:
             claim.keep()
             raise
         self._host.undecided.pop(order.instance.uuid, None)
+        try:
+            orders.require_same(order.instance, recorded)
+        except orders.OrderDiffers as differs:
+            orders.unwanted(orders.BUILD, recorded.uuid, self._host.name, str(differs))
+            raise _Failed(states.CLAIM_STEP, differs) from None
         return recorded
 
     def _spawn(self, context: RequestContext, order: BuildOrder, instance: Instance, tracker: ResourceTracker) -> int:

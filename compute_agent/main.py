@@ -30,6 +30,7 @@ from compute_agent.move import Mover
 from compute_agent.move_ledger import MoveLedger
 from compute_agent.notifications import Notifications
 from compute_agent.reporter import BINARY, TOPIC, Reporter, registrations
+from compute_agent.termination import Termination
 from compute_agent.told import Told
 from fleet import conf as fleet_conf
 from fleet import context, errors, service
@@ -146,7 +147,8 @@ def build_agents(
         host = Host(name, driver, policy, incarnation, superseded)
         lanes = Lanes(executor, conf.max_concurrent_builds)
         builder = Builder(host, ledger, notifications)
-        manager = ComputeManager(host, ledger, builder, Mover(host, moves, notifications), lanes)
+        termination = Termination(host, ledger, moves, lanes)
+        manager = ComputeManager(host, builder, Mover(host, moves, notifications), termination, lanes)
         served = server.get_server(host_transport, TOPIC, name, [manager], exchange, queues=queues)
         return ServedHost(host, served, lanes)
 

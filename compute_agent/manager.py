@@ -8,14 +8,13 @@ import functools
 from typing import Any
 
 import oslo_messaging
-from oslo_log import log as logging
 
-from compute_agent import termination
+from compute_agent import orders
 from compute_agent.build import Builder, BuildOrder
 from compute_agent.host import Host
 from compute_agent.lanes import Lanes
-from compute_agent.ledger import Ledger
 from compute_agent.move import Mover
+from compute_agent.termination import Termination
 from fleet import errors, failpoints
 from fleet.clock import utcnow
 from fleet.context import RequestContext
@@ -23,26 +22,27 @@ from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.server import endpoint
 
-LOG = logging.getLogger(__name__)
-
 
 class ComputeManager:
-    """Topic ``compute``, server HOST. Orders are casts: a bad one is one line in the log."""
+    """Topic ``compute``, server HOST. Orders are casts: a bad one is one line in the log.
+
+    No order is acted on by itself: see ``orders`` for what confirms each.
+    """
 
     target = oslo_messaging.Target(version=versions.CURRENT["compute"])
 
-    def __init__(self, host: Host, ledger: Ledger, builder: Builder, mover: Mover, lanes: Lanes) -> None:
+    def __init__(self, host: Host, builder: Builder, mover: Mover, termination: Termination, lanes: Lanes) -> None:
         self._host = host
-        self._ledger = ledger
         self._builder = builder
         self._mover = mover
+        self._termination = termination
         self._lanes = lanes
 
     def build_and_run_instance(self, context: RequestContext, **build: Any) -> None:
         try:
             order = BuildOrder.from_wire(build)
         except errors.InvalidInput as invalid:
-            LOG.error("Dropping a build order: %s", invalid.message)
+            orders.invalid(orders.BUILD, invalid.message)
             return
         failpoints.hit("agent.order.before")
         work = functools.partial(self._builder.run, context, order, self._builder.clock())
@@ -51,21 +51,20 @@ class ComputeManager:
             decline()
 
     def terminate_instance(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
-        """The row is ``deleting`` when this comes: a build that has not begun is not begun any more."""
+        """Destroy the guest, if the row wants that."""
         try:
             uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")  # type: ignore[arg-type]
         except errors.InvalidInput as invalid:
-            LOG.error("Dropping a termination order: %s", invalid.message)
+            orders.invalid(orders.TERMINATE, invalid.message)
             return
-        self._lanes.cancel(uuid)
-        self._lanes.submit(uuid, functools.partial(termination.terminate, context, self._host, self._ledger, uuid))
+        self._termination.order(context, uuid)
 
     def advance_migration(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
         """A move of the instance waits for this host: the record says for what."""
         try:
             uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")  # type: ignore[arg-type]
         except errors.InvalidInput as invalid:
-            LOG.error("Dropping an order to go on with a move: %s", invalid.message)
+            orders.invalid(orders.ADVANCE, invalid.message)
             return
         self._lanes.submit(uuid, functools.partial(self._mover.run, context, uuid), takes_slot=True)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from oslo_log import log as logging
 
-from compute_agent import claims, deadline
+from compute_agent import claims, deadline, orders
 from compute_agent.build import SPAWN_SHARE, SpawnTimeout, failure_record
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.host import Host
@@ -63,7 +63,8 @@ class Mover:
         try:
             migration = self._ledger.find(context, self._host.name, instance_uuid)
             if migration is None:
-                LOG.debug("There is no move here to go on with")
+                reason = "the ledger has no move of it to or from this host"
+                orders.unwanted(orders.ADVANCE, instance_uuid, self._host.name, reason)
                 return
             self._carry_on(context, migration)
         except (errors.StaleBuild, errors.NotFound) as stale:

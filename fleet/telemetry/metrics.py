@@ -61,6 +61,11 @@ SWEEPER_ACTIONS = prometheus.Counter(
 
 # The agent
 CLAIMS = prometheus.Counter("fleet_compute_claims", "Claims tested, by result (held, refused)", ["result"])
+ORDERS_DROPPED = prometheus.Counter(
+    "fleet_compute_orders_dropped",
+    "Orders not acted on, by order (build, terminate, advance) and reason (invalid, unwanted, unconfirmed)",
+    ["order", "reason"],
+)
 SPAWNS = prometheus.Counter("fleet_compute_spawns", "Spawns by result (done, failed)", ["result"])
 SPAWN_SECONDS = prometheus.Histogram(
     "fleet_compute_spawn_seconds", "Time in the driver's spawn", buckets=_BUILD_BUCKETS

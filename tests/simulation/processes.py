@@ -25,6 +25,7 @@ from compute_agent.move import Mover as AgentMover
 from compute_agent.move_ledger import MoveLedger
 from compute_agent.notifications import Notifications
 from compute_agent.reporter import Reporter
+from compute_agent.termination import Termination as AgentTermination
 from compute_agent.together import Together
 from conductor_stub.build import Builder
 from conductor_stub.intake import Intake
@@ -267,7 +268,8 @@ def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], n
     for name, host in hosts.items():
         builder = AgentBuilder(host, ledger, Notifications(None), world.seconds, _no_threads)
         mover = AgentMover(host, moves, Notifications(None), world.seconds, _no_threads)
-        process.of_queue[f"compute.{name}"] = [ComputeManager(host, ledger, builder, mover, lanes[name])]
+        ending = AgentTermination(host, ledger, moves, lanes[name])
+        process.of_queue[f"compute.{name}"] = [ComputeManager(host, builder, mover, ending, lanes[name])]
     reporter = Reporter(conductor, patience, list(hosts.values()), incarnation)
 
     def compare() -> None:
