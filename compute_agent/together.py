@@ -30,7 +30,7 @@ from fleet.rpc.clients import ConductorAPI
 LOG = logging.getLogger(__name__)
 
 #: Nobody answered, or somebody failed while answering: in both cases the call may have been done.
-UNKNOWN_OUTCOME = (oslo_messaging.MessagingException, ConnectionError)
+UNKNOWN_OUTCOME = (oslo_messaging.MessagingException, errors.DatabaseError, ConnectionError)
 #: In one call. When so many wait they do not wait any longer.
 MOST = 32
 #: Calls that others wait for: with more of them each would carry less.

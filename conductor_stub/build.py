@@ -27,7 +27,13 @@ from fleet.telemetry import metrics
 LOG = logging.getLogger(__name__)
 
 #: No answer, or none yet: the build waits for another try until its deadline.
-_NOT_NOW = (oslo_messaging.MessagingException, errors.StaleState, errors.RequestExpired, errors.NotTrusted)
+_NOT_NOW = (
+    oslo_messaging.MessagingException,
+    errors.DatabaseError,
+    errors.StaleState,
+    errors.RequestExpired,
+    errors.NotTrusted,
+)
 
 
 class Builder:

@@ -135,6 +135,9 @@ class Records:
         if 1 < len(asked) == len({step.instance_uuid for _context, step in asked}):
             try:
                 return list(self._write(asked))
+            except errors.DatabaseError:
+                # It was tried for as long as [database] says: one by one would take as much time for each.
+                raise
             except errors.FleetError as refusal:
                 LOG.debug("Of %d steps one at least is refused (%s): each is taken by itself", len(asked), refusal)
         answers: list[Instance | errors.FleetError] = []

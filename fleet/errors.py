@@ -227,6 +227,32 @@ class ServiceDown(FleetError):
     template = "Service {binary} on host {host} is down: {reason}"
 
 
+class DatabaseError(FleetError):
+    """The database did not do what it was asked to. Neither statement, values nor address are in the message.
+
+    ``kind`` names the failure, ``retryable`` says whether the same request may succeed later. An agent takes it as an
+    unknown outcome: the transaction may have been committed.
+    """
+
+    retryable = False
+    kind: str
+    problem: str
+
+
+class DatabaseUnavailable(DatabaseError):
+    """The database is away, full, locked or read-only for now. Send the request again later."""
+
+    code = 503
+    retryable = True
+    template = "The database cannot be used now: {problem}."
+
+
+class DatabaseFailed(DatabaseError):
+    """The database refused a statement: a bug, or a schema that was changed by hand. The daemon's log names the place."""
+
+    template = "The database refused a statement: {problem}."
+
+
 class SchemaMismatch(FleetError):
     """The database schema is not the one this program knows. ``fleet-manage db sync``, or upgrade the program."""
 

@@ -25,7 +25,13 @@ from fleet.rpc.clients import ComputeAPI, MigrationAPI, SchedulerAPI
 LOG = logging.getLogger(__name__)
 
 #: No answer, or none yet: the move waits for another try until its deadline.
-_NOT_NOW = (oslo_messaging.MessagingException, errors.StaleState, errors.RequestExpired, errors.NotTrusted)
+_NOT_NOW = (
+    oslo_messaging.MessagingException,
+    errors.DatabaseError,
+    errors.StaleState,
+    errors.RequestExpired,
+    errors.NotTrusted,
+)
 
 
 class Placer:

@@ -14,6 +14,7 @@ from oslo_db import exception as db_exception
 
 from fleet import errors
 from fleet.cli import connection
+from fleet.db import failures
 from fleet.db.engine import Database
 
 
@@ -42,9 +43,5 @@ def plain_failures() -> Iterator[None]:
     except errors.FleetError as refusal:
         raise connection.CommandFailed(refusal.message) from None
     except (db_exception.DBError, sa.exc.SQLAlchemyError) as unusable:
-        raise connection.CommandFailed(f"the database cannot be used: {first_line(unusable)}") from None
-
-
-def first_line(error: Exception) -> str:
-    """What went wrong, without the statement and the link that follow."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+        # Of a migration, which uses the engine past ``Database.write``.
+        raise connection.CommandFailed(failures.typed(unusable).message) from None

@@ -9,11 +9,9 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 from oslo_config import cfg
-from oslo_db import exception as db_exception
 
 from fleet import errors, findings, option_check
 from fleet.cli import finding_list
-from fleet.cli.database_command import first_line
 from fleet.clock import utcnow
 from fleet.db import schema, services, tls
 from fleet.db.engine import Database
@@ -51,8 +49,8 @@ def of_database(conf: cfg.ConfigOpts) -> list[Finding]:
         return [findings.bad("schema", found, str(mismatch.kwargs["advice"]))]
     except errors.ConfigError as untrusted:
         return [findings.bad("database", untrusted.message, tls.ADVICE)]
-    except (db_exception.DBError, sa.exc.SQLAlchemyError) as unusable:
-        return [findings.bad("database", first_line(unusable), "Check [database] connection, and that it runs.")]
+    except errors.DatabaseError as unusable:
+        return [findings.bad("database", unusable.message, "Check [database] connection, and that it runs.")]
 
 
 def _of_services(database: Database, down_time_s: float) -> list[Finding]:

@@ -16,11 +16,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import api as db_api
-from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines
 
-from fleet import failpoints
-from fleet.db import idle_ping, models, tls
+from fleet import errors, failpoints
+from fleet.db import failures, idle_ping, models, tls
 from fleet.db.ahead import Ahead
 from fleet.db.reader import Reader
 from fleet.db.transaction import Transaction
@@ -38,13 +37,17 @@ _TAKE_THE_WRITE_LOCK = _GENERATION.update().where(_GENERATION.c.id == 1).values(
 class Database:
     """One engine per process. ``connection`` is ``[database] connection``.
 
-    :raises errors.ConfigError: the database, or we, cannot be trusted (TLS)
+    Whatever the database or its driver raises leaves here as ``errors.DatabaseError``, see :mod:`fleet.db.failures`.
+
+    :raises errors.ConfigError: the URL is none, or the database, or we, cannot be trusted (TLS)
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         options = conf.database
+        failures.keep_libraries_quiet()
         tls.require_trusted(options.connection or "sqlite://")
         self._engine = self._open(options)
+        self._caught = failures.caught(self._engine)
         # Explicit row locks decide between writers; a plain SELECT after one must see what the lock waited for.
         self._writer = self._isolated(_FOR_WRITERS)
         self._snapshot = self._isolated("REPEATABLE READ")
@@ -53,8 +56,7 @@ class Database:
             max_retries=options.db_max_retries,
             inc_retry_interval=options.db_inc_retry_interval,
             max_retry_interval=options.db_max_retry_interval,
-            retry_on_deadlock=True,
-            retry_on_disconnect=True,
+            exception_checker=failures.runs_again,
             jitter=True,
         )
         self._write_again, self._read_again = self._retry(self._write_once), self._retry(self.read_once)
@@ -72,6 +74,8 @@ class Database:
             max_retries=0,
             thread_checkin=False,
         )
+        # oslo.db has no argument for it. What is logged at DEBUG must not carry users' values either.
+        engine.hide_parameters = True
         if engine.dialect.name == "sqlite":
             sa.event.listen(engine, "connect", _tune_sqlite)
         if engine.dialect.name == "postgresql":
@@ -98,16 +102,20 @@ class Database:
         """
         try:
             return self._write_again(work, *args, **kwargs)
-        except db_exception.DBDuplicateEntry:
-            # Somebody inserted the row between our look and our insert: now we find it there.
-            return self._write_again(work, *args, **kwargs)
+        except errors.DatabaseError as failure:
+            if not failures.is_duplicate(failure):
+                raise
+        # Another transaction inserted the row between our look and our insert: now we find it there.
+        return self._write_again(work, *args, **kwargs)
 
     def _write_once(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         try:
             return self._commit(work, *args, **kwargs)
-        except db_exception.DBError as failure:
-            metrics.DATABASE_RETRIES.labels(type(failure).__name__).inc()
-            raise
+        except self._caught as failure:
+            typed = failures.typed(failure, self._engine.url)
+        metrics.DATABASE_RETRIES.labels(typed.kind).inc()
+        # Not while the failure is handled: it would hang on the error, with all of its text.
+        raise typed
 
     def _commit(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         with self._for_writing().begin() as connection:
@@ -140,8 +148,12 @@ class Database:
         self, work: Callable[Concatenate[sa.Connection, P], Result], /, *args: P.args, **kwargs: P.kwargs
     ) -> Result:
         """As :meth:`read`, but a database that does not answer is an error at once."""
-        with self._snapshot.connect() as connection:
-            return work(connection, *args, **kwargs)
+        try:
+            with self._snapshot.connect() as connection:
+                return work(connection, *args, **kwargs)
+        except self._caught as failure:
+            typed = failures.typed(failure, self._engine.url)
+        raise typed
 
     def reader(self, *, in_snapshot: bool) -> Reader:
         """A reader with a connection of its own; a database that does not answer is an error at once.

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
+from fleet.db import failures
+
 Result = TypeVar("Result")
 
 
@@ -27,9 +29,17 @@ class Reader:
         self._engine = engine
         self._in_transaction = in_transaction
         self._connection: sa.Connection | None = None
+        self._caught = failures.caught(engine)
 
     def read(self, work: Callable[..., Result], *args: Any) -> Result:
-        """Run ``work(connection, …)``. :raises db_exception.DBError: as it comes"""
+        """Run ``work(connection, …)``. :raises errors.DatabaseError:"""
+        try:
+            return self._read(work, *args)
+        except self._caught as failure:
+            typed = failures.typed(failure, self._engine.url)
+        raise typed
+
+    def _read(self, work: Callable[..., Result], *args: Any) -> Result:
         if self._connection is not None:
             try:
                 return self._run(self._connection, work, *args)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import pathlib
 
 import sqlalchemy as sa
-from oslo_db import exception as db_exception
 from oslo_log import log as logging
 
 from fleet import errors
@@ -36,11 +35,14 @@ def latest() -> str:
 
 def version(database: Database) -> str | None:
     """The revision that the database is at; None before the first sync."""
-    with database.engine.connect() as connection:
-        if not sa.inspect(connection).has_table(_VERSION.name):
-            return None
-        found: str | None = connection.execute(sa.select(_VERSION.c.version_num)).scalar()
-        return found
+    return database.read_once(_version)
+
+
+def _version(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table(_VERSION.name):
+        return None
+    found: str | None = connection.execute(sa.select(_VERSION.c.version_num)).scalar()
+    return found
 
 
 def check(database: Database) -> None:
@@ -60,9 +62,9 @@ def check_if_there(database: Database) -> None:
     try:
         check(database)
         return
-    except (sa.exc.SQLAlchemyError, db_exception.DBError) as away:
-        reason = (str(away).strip() or type(away).__name__).splitlines()[0]
-    LOG.warning("The database does not answer, starting without it: %s", reason)
+    except errors.DatabaseError as away:
+        reason = away.message
+    LOG.warning("Starting without the database. %s", reason)
 
 
 def is_unknown(revision: str | None) -> bool:

@@ -78,9 +78,9 @@ def _mariadb_lacks(url: sa.URL) -> str:
 def require_trusted(connection: str) -> None:
     """Try once where TLS is asked for: a certificate that is refused now will be refused again, however often one tries.
 
-    :raises errors.ConfigError: with the driver's reason; a database that is away is no matter of this
+    :raises errors.ConfigError: it is no URL, or with the driver's reason; a database that is away is no matter of this
     """
-    url = sa.make_url(connection)
+    url = _parsed(connection)
     if not any(name.startswith("ssl") for name in url.query):
         return
     engine = sa.create_engine(url, poolclass=sa.NullPool)
@@ -92,6 +92,14 @@ def require_trusted(connection: str) -> None:
         return
     if reason:
         raise errors.ConfigError(option="[database] connection", reason=f"no trusted connection: {reason}")
+
+
+def _parsed(connection: str) -> sa.URL:
+    try:
+        return sa.make_url(connection)
+    except (sa.exc.ArgumentError, ValueError):
+        reason = "is not a URL such as postgresql+psycopg2://USER:PASSWORD@HOST/DATABASE"
+    raise errors.ConfigError(option="[database] connection", reason=reason)
 
 
 def refusal(error: BaseException) -> str:

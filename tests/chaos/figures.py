@@ -43,6 +43,7 @@ def back_to(baseline: Mapping[str, Figures], now: Mapping[str, Figures]) -> Iter
 
 def queues_are_empty(world: World) -> Iterator[str]:
     """I9: nothing waits for a consumer that will not come."""
+    world.notifications()
     for line in world.broker.ctl("list_queues", "name", "messages", "--no-table-headers").splitlines():
         name, _tab, messages = line.partition("\t")
         if messages.strip().isdigit() and int(messages) and not name.startswith(_OF_A_LIFE):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""I10: one request id through all logs, and no secret in any."""
+"""I10: one request id through all logs, and no secret in them or in anything that is sent."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from tests.chaos.world import World
 from tests.invariants.ledger import Ledger, Row
@@ -56,10 +57,22 @@ def every_build_can_be_followed(active: list[Row], logs: dict[str, str]) -> Iter
                 yield f"{row['uuid']}: its request id {row['request_id']} is in no {kind}'s log"
 
 
-def no_secret_is_told(ledger: Ledger, logs: dict[str, str], secrets: dict[str, str]) -> Iterator[str]:
-    """I10: neither in a log nor in a fault."""
-    faults = json.dumps(list(ledger.faults.values()), default=str)
-    for what, secret in secrets.items():
-        for name, text in {**logs, "a fault": faults}.items():
-            if secret in text:
-                yield f"the {what}'s secret is in {name}"
+def no_secret_is_told(world: World, ledger: Ledger, logs: dict[str, str]) -> Iterator[str]:
+    """I10: neither in a log, a fault, an answer nor a notification.
+
+    Notifications carry an instance's metadata in a field of that name, which is meant to be there.
+    """
+    places = {
+        **logs,
+        "a fault": json.dumps(list(ledger.faults.values()), default=str),
+        "an answer": "\n".join(world.refusals),
+        "a notification": json.dumps([_without_metadata(each) for each in world.notifications()], default=str),
+    }
+    for what, secret in world.secrets.items():
+        yield from (f"the {what}'s secret is in {name}" for name, text in places.items() if secret in text)
+
+
+def _without_metadata(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_metadata(each) for key, each in value.items() if key != "metadata"}
+    return [_without_metadata(each) for each in value] if isinstance(value, list) else value

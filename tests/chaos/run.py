@@ -93,7 +93,7 @@ def _judge(
     ended = {state: sum(row["vm_state"] == state for row in _mine(world, ledger)) for state in _STATES}
     active = [row for row in _mine(world, ledger) if row["vm_state"] == "active" and not row["deleted"]]
     verdict.judge("I10", [*logs.every_build_can_be_followed(active, written.read())])
-    verdict.judge("I10", [*logs.no_secret_is_told(ledger, written.read(), world.secrets)])
+    verdict.judge("I10", [*logs.no_secret_is_told(world, ledger, written.read())])
     clear(world)
     _patiently(verdict, "I4", lambda: list(rest.nothing_is_used(world.ledger(), world.views(), _guests(world))))
     _patiently(verdict, "I9", lambda: list(figures.queues_are_empty(world)))

@@ -84,6 +84,15 @@ class Wire:
         with self.channel() as channel:
             channel.queue_delete(name)
 
+    def taken(self, *queues: str) -> list[dict[str, Any]]:
+        """All messages that wait in these queues, and are gone then; a queue that does not exist has none."""
+        found = []
+        for queue in queues:
+            with self.channel() as channel, contextlib.suppress(amqp.exceptions.NotFound):
+                while (message := channel.basic_get(queue, no_ack=True)) is not None:
+                    found.append(json.loads(json.loads(Sent.of(message).body)["oslo.message"]))
+        return found
+
     @contextlib.contextmanager
     def tapped(self, echo: int = 0) -> Iterator[list[Sent]]:
         """Every message about builds that is routed meanwhile; each is sent again ``echo`` times at once.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import json
 import pathlib
 import secrets
@@ -18,6 +19,7 @@ from typing import Any
 import oslo_messaging
 import sqlalchemy as sa
 
+from fleet import errors
 from fleet.cli import private_servers
 from fleet.clock import utcnow
 from fleet.context import new_context
@@ -51,10 +53,13 @@ ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,SpecifiedHostFilter,Tigh
 _CONDUCTOR = "placing_timeout = 6\nspawn_timeout = 15\nmove_timeout = 40\nhosts_down_retry_time = 20\n"
 _MORE = """\
 heartbeat_timeout_threshold = 6
+[oslo_messaging_notifications]
+driver = messagingv2
 [failpoints]
 enabled = true
 file = {points}
 """
+_NOTIFICATIONS = ("notifications.info", "notifications.error")
 _LIVE = "SELECT * FROM instances WHERE NOT deleted"
 _DAEMONS = {
     "conductor": ("fleet-conductor",),
@@ -77,7 +82,12 @@ class World:
         self.to_database = proxy.Proxy(proxy.to_socket(database.socket))
         self.wire = Wire(broker.port, broker.password)
         #: What must never be seen in a log or a fault.
-        self.secrets = {"broker": broker.password, "database": secrets.token_hex(12), "user": secrets.token_hex(12)}
+        planted = {what: secrets.token_hex(12) for what in ("database", "user", "token")}
+        self.secrets = {"broker": broker.password, **planted}
+        #: What callers were answered that were not told of their builds, and what was sent to who listens.
+        self.refusals: list[str] = []
+        self._notifications: list[dict[str, Any]] = []
+        self._tokens = itertools.count()
         self.points = directory / "points.json"
         self.engine = open_engine(database.url())
         self.writer = sa.create_engine(database.url(), poolclass=sa.NullPool)
@@ -207,15 +217,23 @@ class World:
         context = new_context(project_id="chaos")
         try:
             accepted = self.trio.tasks.create(
-                context, {"name": self.name, "count": count, "metadata": metadata, **request}
+                context,
+                {"name": self.name, "count": count, "metadata": metadata, **request},
+                f"{self.secrets['token']}-{next(self._tokens)}",
             )
-        except NO_ANSWER:
+        except (*NO_ANSWER, errors.DatabaseError) as refusal:
+            self.refusals.append(repr(refusal) + str(refusal) + str(vars(refusal)))
             return []
         return [each["uuid"] for each in accepted["instances"]]
 
     def boot_until_told(self, count: int = 1, timeout_s: float = 60, **request: Any) -> list[str]:
         """As a client does that repeats what was not answered."""
         return eventually(lambda: self.boot(count, **request), timeout_s=timeout_s)
+
+    def notifications(self) -> list[dict[str, Any]]:
+        """All that were sent so far; none stays on the broker."""
+        self._notifications += self.wire.taken(*_NOTIFICATIONS)
+        return self._notifications
 
     def terminate(self, uuids: Sequence[str]) -> None:
         with contextlib.suppress(*NO_ANSWER):

@@ -101,6 +101,21 @@ def read_only(world: World, chance: random.Random) -> None:
     world.settle()
 
 
+def refuses_rows(world: World, chance: random.Random) -> None:
+    """The database refuses rows for a while, and shows all that is in them as it does so."""
+    world.boot(6)
+    for table in ("build_requests", "instances", "instance_events"):
+        constraint = f"ALTER TABLE {table} ADD CONSTRAINT planted CHECK (created_at IS NULL) NOT VALID"
+        world.sql(constraint)
+        for _request in range(3):
+            world.boot(3)
+        time.sleep(chance.uniform(1, 2))
+        world.sql(f"ALTER TABLE {table} DROP CONSTRAINT planted")
+    world.until(lambda: world.refusals)
+    world.boot_until_told(6)
+    world.settle()
+
+
 SCENARIOS = [
     Scenario("database:kill-restart", restart, short=True),
     Scenario("database:outage-12s", outage),
@@ -110,4 +125,5 @@ SCENARIOS = [
     Scenario("database:deadlocks", deadlocks),
     Scenario("database:unknown-outcome", unknown_outcome),
     Scenario("database:read-only", read_only),
+    Scenario("database:refuses-rows", refuses_rows),
 ]

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rate limit for log lines: one line a minute per kind, with a count of the lines that were left out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+#: Seconds between two lines of one kind.
+LINE_EVERY_S = 60.0
+#: Kinds that are remembered. Beyond that all others share one, so that nobody's words fill the memory.
+MOST_KINDS = 128
+_OTHERS = "others"
+
+
+class Seldom:
+    """Says whether a line is due. Safe for any number of threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, every_s: float = LINE_EVERY_S) -> None:
+        self._clock = clock
+        self._every_s = every_s
+        self._lock = threading.Lock()
+        #: By kind: when the next line is due, and how many were left out since the last one.
+        self._kinds: dict[str, tuple[float, int]] = {}
+
+    def due(self, kind: str = "") -> int | None:
+        """The number of lines of this kind that were left out since the last one; None: leave this one out, too."""
+        with self._lock:
+            if kind not in self._kinds and len(self._kinds) >= MOST_KINDS:
+                kind = _OTHERS
+            now = self._clock()
+            due_at, left_out = self._kinds.get(kind, (now, 0))
+            if now < due_at:
+                self._kinds[kind] = due_at, left_out + 1
+                return None
+            self._kinds[kind] = now + self._every_s, 0
+            return left_out
