@@ -16,7 +16,7 @@ from compute_agent import inventory
 from compute_agent.host import Host
 from compute_agent.resource_tracker import ResourceTracker
 from fleet import capacity, errors
-from fleet.objects import HostReport
+from fleet.objects import HostReport, Inventory
 
 LOG = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Auditor:
             report = inventory.to_report(
                 tracker.host, tracker.node, resources, self._host.policy, orphaned_mb, tracker.failed_builds
             )
-            require_room(report, tracker)
+            require_room(report, tracker.report or self._host.recorded.get(tracker.node), tracker)
         except errors.ReportRefused as refused:
             self._alarm(tracker, refused.message)
             return None
@@ -94,12 +94,13 @@ class Auditor:
             LOG.info("The inventory of %s:%s is good again", tracker.host, tracker.node)
 
 
-def require_room(report: HostReport, tracker: ResourceTracker) -> None:
-    """An inventory that has shrunk below what instances hold is a fault of the machine, or of its driver.
+def require_room(report: HostReport, before: HostReport | Inventory | None, tracker: ResourceTracker) -> None:
+    """Refuse an inventory that has shrunk below what instances hold: a fault of the machine, or of its driver.
 
+    :param before: the last good one, or after a start the ledger's; None: the node is new
     :raises errors.ReportRefused: naming what is short
     """
-    before, held = tracker.report, tracker.held()
+    held = tracker.held()
     if before is None:
         return
     for field, reserved, ratio, used in (

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from compute_agent import deadline
@@ -14,7 +14,7 @@ from compute_agent.inventory import HostPolicy
 from compute_agent.resource_tracker import ResourceTracker
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.objects import Instance, Migration
+from fleet.objects import Instance, Inventory, Migration
 
 #: Told with the host's name and a sentence when another process has taken the host over.
 Superseded = Callable[[str, str], None]
@@ -44,6 +44,8 @@ class Host:
         #: Instances whose claim the ledger was asked to record, and has not answered: the attempt it was for.
         self.undecided: dict[str, Undecided] = {}
         self._trackers: dict[str, ResourceTracker] = {}
+        #: By node, as the ledger had it when this process registered.
+        self.recorded: Mapping[str, Inventory] = {}
 
     def set_nodes(self, nodes: Iterable[str]) -> dict[str, ResourceTracker]:
         """The trackers of ``nodes``, made as needed; those of other nodes are forgotten."""

@@ -20,7 +20,7 @@ from compute_agent.monitors import Monitors
 from compute_agent.notifications import Notifications
 from compute_agent.told import Said, Told
 from fleet import context as fleet_context
-from fleet.objects import HostReport
+from fleet.objects import HostReport, Inventory
 from fleet.rpc import versions
 from fleet.rpc.clients import ConductorAPI
 
@@ -72,6 +72,10 @@ class Reporter:
             "register_services", lambda: self._conductor.register_services(context, services), limit_s=None
         )
         self._told.forget()
+        for service in answer:
+            # An older conductor sends none.
+            known = [Inventory.from_wire(node) for node in service.get("nodes", ())]
+            self._hosts[service["host"]].recorded = {node.node: node for node in known}
         disabled = [service["host"] for service in answer if service["disabled"]]
         LOG.info("Registered %d hosts, %d of them disabled", len(services), len(disabled))
 

@@ -53,7 +53,17 @@ class Records:
             self._database.write(services.register, each, now, down_time_s, self._enable_new_services)
             for each in registrations
         ]
-        return [{"host": row.host, "binary": row.binary, "disabled": row.disabled} for row in rows]
+        agents = [row.host for row in rows if row.binary == services.COMPUTE]
+        known = self._database.read(hosts.totals, agents) if agents else {}
+        return [
+            {
+                "host": row.host,
+                "binary": row.binary,
+                "disabled": row.disabled,
+                "nodes": [node.to_wire() for node in known.get(row.host, ())],
+            }
+            for row in rows
+        ]
 
     def require_free(self, registrations: Sequence[Mapping[str, Any]]) -> None:
         """:raises errors.HostTaken: one of these could not be registered"""

@@ -65,7 +65,7 @@ class FakeConductor:
     def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
         def work() -> list[dict[str, Any]]:
             self.incarnations.update({service["host"]: service["incarnation"] for service in services})
-            return [{"host": each["host"], "binary": each["binary"], "disabled": False} for each in services]
+            return [self._registered(each) for each in services]
 
         return self._serve("register_services", work)
 
@@ -252,6 +252,15 @@ class FakeConductor:
             if scripted.done:
                 work()
             raise scripted.error
+
+    def _registered(self, service: dict[str, Any]) -> dict[str, Any]:
+        host, sizes = service["host"], ("vcpus", "memory_mb", "local_gb")
+        nodes = [
+            {"node": node, **{size: getattr(report, size) for size in sizes}}
+            for (of_host, node), report in self.reports.items()
+            if of_host == host
+        ]
+        return {"host": host, "binary": service["binary"], "disabled": False, "nodes": nodes}
 
     def _set(self, row: Instance) -> Instance:
         with self._lock:

@@ -15,7 +15,7 @@ from oslo_utils import uuidutils
 from fleet import capacity, errors
 from fleet.db import hardware, models, usage
 from fleet.db.engine import Transaction
-from fleet.objects import HostLimits, HostReport
+from fleet.objects import HostLimits, HostReport, Inventory
 
 NODES = models.compute_nodes
 
@@ -198,6 +198,17 @@ def _require_room(used: Mapping[str, Any], limits: HostLimits) -> None:
 
 def _lock(tx: Transaction, host: str, node: str) -> sa.Row | None:
     return tx.execute(_LOCKED, {"on_host": host, "on_node": node}).one_or_none()
+
+
+def totals(connection: sa.Connection, hosts: Iterable[str]) -> dict[str, list[Inventory]]:
+    """By host, what its nodes have in all, as last accepted."""
+    columns = NODES.c["host", "hypervisor_hostname", "vcpus", "memory_mb", "local_gb"]
+    query = sa.select(*columns).where(NODES.c.host.in_(list(hosts)), sa.not_(NODES.c.deleted))
+    found: dict[str, list[Inventory]] = {}
+    for row in connection.execute(query.order_by(NODES.c.id)):
+        node = Inventory(row.hypervisor_hostname, row.vcpus, row.memory_mb, row.local_gb)
+        found.setdefault(row.host, []).append(node)
+    return found
 
 
 def list_all(connection: sa.Connection, host: str | None = None) -> Sequence[sa.Row]:

@@ -11,7 +11,7 @@ from fleet.objects.claimed import Claimed
 from fleet.objects.flavor import Flavor
 from fleet.objects.holding import Holding
 from fleet.objects.host_limits import HostLimits
-from fleet.objects.host_report import HostReport
+from fleet.objects.host_report import HostReport, Inventory
 from fleet.objects.image import Image
 from fleet.objects.instance import Instance
 from fleet.objects.instance_group import InstanceGroup
@@ -31,6 +31,7 @@ __all__ = [
     "Image",
     "Instance",
     "InstanceGroup",
+    "Inventory",
     "Migration",
     "Place",
     "RequestSpec",

@@ -56,3 +56,20 @@ class HostReport:
 
     def to_wire(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Inventory:
+    """Totals of one node as the ledger has them: what an agent compares its first inventory with."""
+
+    node: fields.Name
+    vcpus: fields.Natural
+    memory_mb: fields.Natural
+    local_gb: fields.Natural
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "inventory") -> Inventory:
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)

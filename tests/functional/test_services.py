@@ -48,6 +48,16 @@ def test_who_may_take_a_host_over(conductor: Conductor, who: str, identity: str,
     assert "h8" not in {service["host"] for service in conductor.operator.list_services()}
 
 
+def test_a_registration_is_answered_with_what_the_ledger_has_of_the_host(conductor: Conductor) -> None:
+    """An agent that was away compares its first inventory with it; a host that is new has nothing."""
+    new = {"binary": "fleet-compute", "topic": "compute", "incarnation": "b"}
+    answer = conductor.records.register_services([{**new, "host": "h1"}, {**new, "host": "h9"}])
+    (node,) = answer[0]["nodes"]
+    (shown,) = conductor.operator.show_host("h1")["nodes"]
+    assert {"node": "h1", **{size: shown[size] for size in ("vcpus", "memory_mb", "local_gb")}} == node
+    assert [] == answer[1]["nodes"]
+
+
 def test_an_agent_that_leaves_is_down_at_once(conductor: Conductor) -> None:
     """It need not be missed first, and another machine may take its host over."""
     conductor.records.leave("fleet-compute", ["h1"], INCARNATION)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compute_agent import inventory
+from compute_agent import inventory, recovery
 from compute_agent.claims import Resources
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.inventory import HostPolicy
@@ -130,6 +130,31 @@ def test_an_inventory_that_shrinks_below_what_is_held_is_refused(caplog: pytest.
     driver.resources = {**GOOD, "memory_mb": 4000}
     stand.reporter.report()
     assert 4000 == stand.conductor.reports[HOST, HOST].memory_mb
+    assert "" == stand.conductor.alarms[HOST]
+
+
+def test_an_inventory_that_shrank_while_the_agent_was_down_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """A new process compares its first inventory with the ledger's; one that suffices is taken."""
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    driver = ShiftingDriver(conf)
+    driver.resources = {**GOOD, "memory_mb": 3000}
+    stand = builders.a_stand(conf, driver, audited=False)
+    stand.conductor.reports[HOST, HOST] = builders.a_report()
+    flavor = builders.a_flavor(memory_mb=6000)
+    stand.conductor.put(
+        builders.an_instance(flavor=flavor), vm_state="active", host=HOST, node=HOST, claimed_memory_mb=6000
+    )
+    stand.reporter.register()
+    recovery.recover(builders.a_context(), stand.host, stand.ledger)
+    caplog.clear()
+    stand.reporter.report()
+    (line,) = builders.lines(caplog, logging.ERROR)
+    assert "memory_mb has shrunk from 8192 to 3000, of which 0 are reserved; instances hold 6000" in line
+    assert 8192 == stand.conductor.reports[HOST, HOST].memory_mb
+    assert "has shrunk from 8192 to 3000" in stand.conductor.alarms[HOST]
+    driver.resources = {**GOOD, "memory_mb": 4096}
+    stand.reporter.report()
+    assert 4096 == stand.conductor.reports[HOST, HOST].memory_mb
     assert "" == stand.conductor.alarms[HOST]
 
 
