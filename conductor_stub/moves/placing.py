@@ -11,8 +11,9 @@ from oslo_log import log as logging
 
 from conductor_stub import request_spec
 from conductor_stub.limits import Limits, step_deadline
-from conductor_stub.moves import failures, steps
+from conductor_stub.moves import failures, steps, together
 from conductor_stub.moves.steps import Move
+from conductor_stub.moves.together import Liveness
 from conductor_stub.transitions import Failure
 from fleet import errors, move_states
 from fleet.clock import Clock, utcnow
@@ -110,7 +111,9 @@ class Placer:
             properties["ignore_hosts"] = [*properties.get("ignore_hosts", ()), *left]
         properties["retry"] = {"num_attempts": record.attempt, "hosts": record.plan.get("tried", [])}
         if row.group_uuid:
-            group, members = groups.find(connection, row.group_uuid), groups.members(connection, row.group_uuid)
+            group = groups.find(connection, row.group_uuid)
+            liveness = Liveness(self._clock(), self._limits.service_down_time_s)
+            members = together.binding_members(connection, record, group, liveness)
             request_spec.setup_instance_group(properties, group, members, [row.uuid])
         return spec, properties
 
@@ -127,7 +130,7 @@ class Placer:
         record = move.record
         place = Place(selection.host, selection.nodename, selection.limits)
         routed = self._database.write(
-            steps.route, record.uuid, record.attempt, place, selection.alternates, self._clock()
+            steps.route, record.uuid, record.attempt, place, selection.alternates, self._limits, self._clock()
         )
         if routed is not None:
             self.tell(context, routed)

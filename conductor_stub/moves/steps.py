@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from conductor_stub.limits import Limits, step_deadline
+from conductor_stub.moves import together
+from conductor_stub.moves.together import Liveness
 from fleet import failpoints, move_states, states
 from fleet.db import groups, history, hosts, instances, moves, services
 from fleet.db.engine import Transaction
@@ -85,12 +87,29 @@ def put_back(tx: Transaction, uuid: str, attempt: int, retry_at: datetime.dateti
 
 @failpoints.commits("conductor.move_route")
 def route(
-    tx: Transaction, uuid: str, attempt: int, place: Place, alternates: Sequence[Place], now: datetime.datetime
+    tx: Transaction,
+    uuid: str,
+    attempt: int,
+    place: Place,
+    alternates: Sequence[Place],
+    limits: Limits,
+    now: datetime.datetime,
 ) -> Move | None:
-    """Note the scheduler's choice: from now on that host may claim. None when the move has gone on without us."""
+    """Note the scheduler's choice: from now on that host may claim. None when the move has gone on without us.
+
+    An evacuated member of a group whose others were routed elsewhere meanwhile is ``accepted`` again, to follow them.
+    """
     move = read(tx, uuid)
     if (move.record.status, move.record.attempt) != (move_states.PREPARING, attempt):
         return None
+    if move.instance.group_uuid and not move.record.plan.get("follows"):
+        liveness = Liveness(now, limits.service_down_time_s)
+        if not together.may_go(tx, move.record, move.instance.group_uuid, place.host, liveness):
+            due = step_deadline(now, limits.placing_timeout_s, move.record.deadline)
+            # Once: a scheduler without the group's filter would choose the same host again, and the claim decides.
+            plan = {**move.record.plan, "follows": True}
+            moves.update(tx, uuid, now, status=move_states.ACCEPTED, plan=plan, step_deadline=due)
+            return read(tx, uuid)
     plan = {**move.record.plan, **routed(place, alternates)}
     moves.update(tx, uuid, now, dest_compute=place.host, dest_node=place.nodename, plan=plan)
     return read(tx, uuid)
@@ -129,7 +148,8 @@ def claim(
     found = services.incarnation_of(tx, host)
     services.check_incarnation(tx, host, found, incarnation)
     if row.group_uuid:
-        groups.check_policy(tx, row.group_uuid, {row.uuid: host})
+        dead = together.dead_hosts(tx, record, row.group_uuid, Liveness(now, limits.service_down_time_s))
+        groups.check_policy(tx, row.group_uuid, {row.uuid: host}, dead)
     event(tx, move, history.CLAIM, now, request_id, host=host, node=node)
     holding = moves.held(claimed, host, node)
     moves.update(tx, uuid, now, dest_node=node, **holding)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -80,16 +80,26 @@ def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequenc
     return connection.execute(_MEMBERS, {"wanted": group_uuid}).all()
 
 
-def check_policy(tx: Transaction, group_uuid: str, arrivals: Mapping[str, str]) -> None:
+def lock(tx: Transaction, group_uuid: str) -> sa.Row | None:
+    """The group's row; whoever decides about its members waits for it."""
+    return tx.execute(_LOCKED, {"wanted": group_uuid}).one_or_none()
+
+
+def check_policy(
+    tx: Transaction, group_uuid: str, arrivals: Mapping[str, str], dead_hosts: Collection[str] = ()
+) -> None:
     """Whether hosts may take instances, decided under the group's lock: the last word of several schedulers.
 
     :param arrivals: by the instance's uuid, its host; each is judged as if those before it were there, those after it not
+    :param dead_hosts: members that wait there to be evacuated do not bind an affinity group
     :raises errors.GroupAffinityViolation:
     """
-    group = tx.execute(_LOCKED, {"wanted": group_uuid}).one_or_none()
+    group = lock(tx, group_uuid)
     if group is None:
         return
     placed = [row for row in members(tx, group_uuid) if row.host is not None and row.uuid not in arrivals]
+    if group.policy == instance_group.AFFINITY:
+        placed = [row for row in placed if row.host not in dead_hosts]
     others = [row.host for row in placed]
     # Nobody knows yet where one that is being moved will end: nobody can join it there.
     moving = len(placed) > len({row.uuid for row in placed})

@@ -74,15 +74,20 @@ def test_evacuate(trio: Trio) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_evacuate_a_host(trio: Trio) -> None:
-    """All that was on the killed host lives on others; the agent that comes back destroys its stale guests."""
-    uuids = trio.boot(count=3, availability_zone="nova:a1")
+@pytest.mark.parametrize("group", ["", "affinity"], ids=["each", "affinity"])
+def test_evacuate_a_host(trio: Trio, group: str) -> None:
+    """All that was on the killed host lives on others, a group together; the agent that comes back destroys the rest."""
+    if group:
+        trio.operator("create_group", name=group, policy=group)
+    uuids = trio.boot(count=3, availability_zone="nova:a1", **({"group": group} if group else {}))
     trio.wait_for(uuids, "active")
     trio.kill("agent-a")
     try:
         fleet(trio, "service", "force-down", "a1")
         fleet(trio, "server", "evacuate", "--host", "a1", *WAIT)
-        assert all(trio.show(uuid)["instance"]["host"] != "a1" for uuid in uuids)
+        hosts = {trio.show(uuid)["instance"]["host"] for uuid in uuids}
+        assert "a1" not in hosts
+        assert 1 == len(hosts) or not group
     finally:
         fleet(trio, "service", "force-down", "a1", "--unset")
         trio.restart("agent-a")

@@ -465,6 +465,124 @@ def test_a_group_counts_a_move_on_both_hosts(stage: Stage) -> None:
             conductor.claim(other, host)
 
 
+class Group:
+    """Three members of a group on h1, which is dead; ``evacuate`` one to where the scheduler says."""
+
+    def __init__(self, stage: Stage, policy: str) -> None:
+        self.stage, self.conductor = stage, stage.conductor
+        self.conductor.operator.create_group("team", policy, 3, None)
+        self.members = []
+        for _number in range(3):
+            uuid = self.conductor.place("h1", group="team")
+            self.conductor.claim(uuid, "h1")
+            self.conductor.finish(uuid, "h1")
+            self.members.append(uuid)
+        stage.go_down("h1")
+
+    def accept(self, uuid: str) -> None:
+        self.stage.mover.evacuate(context(), uuid)
+
+    def place(self, *answers: Any) -> list[dict[str, Any]]:
+        """What the scheduler was asked, with its answers."""
+        before = len(self.conductor.scheduler.requests)
+        self.conductor.scheduler.answers.extend([(answer, ())] for answer in answers)
+        self.stage.work()
+        return [properties for _spec, properties in self.conductor.scheduler.requests[before:]]
+
+    def build(self, uuid: str, host: str) -> None:
+        self.stage.uuid = uuid
+        self.stage.claim(host)
+        assert move_states.DONE == self.stage.done(host, move_states.PRE_MIGRATING)
+
+    def host(self, uuid: str) -> str | None:
+        return self.conductor.state(uuid)[3]
+
+
+def test_an_affinity_group_leaves_a_dead_host_together(stage: Stage) -> None:
+    """The dead host does not bind the first; the first binds the others, from its routing on."""
+    group = Group(stage, "affinity")
+    one, two, three = group.members
+    group.accept(one)
+    (asked,) = group.place("h2")
+    assert ([], [one]) == (asked["group_hosts"], asked["group_members"])
+    group.accept(two)
+    (asked,) = group.place("h2")
+    assert (["h2"], {one, two}) == (asked["group_hosts"], set(asked["group_members"]))
+    group.build(one, "h2")
+    group.build(two, "h2")
+    group.accept(three)
+    (asked,) = group.place("h2")
+    assert ["h2"] == asked["group_hosts"]
+    group.build(three, "h2")
+    assert ["h2"] * 3 == [group.host(uuid) for uuid in group.members]
+
+
+def test_members_that_are_placed_at_once_follow_the_first(stage: Stage) -> None:
+    """One that was to go elsewhere, by an answer made before the first was routed, is placed again, and follows."""
+    group = Group(stage, "affinity")
+    one, two, _three = group.members
+    group.accept(one)
+    group.accept(two)
+    first, _late, again = group.place("h2", "h3", "h2")
+    assert [[], ["h2"]] == [first["group_hosts"], again["group_hosts"]]
+    group.build(one, "h2")
+    group.build(two, "h2")
+    assert ["h2", "h2"] == [group.host(one), group.host(two)]
+
+
+def test_a_scheduler_without_the_groups_filter_cannot_part_an_affinity_group(stage: Stage) -> None:
+    """It is asked once more, and then the claim refuses."""
+    group = Group(stage, "affinity")
+    one, two, _three = group.members
+    group.accept(one)
+    group.accept(two)
+    assert 3 == len(group.place("h2", "h3", "h3"))
+    group.build(one, "h2")
+    stage.uuid = two
+    with pytest.raises(errors.GroupAffinityViolation):
+        stage.claim("h3")
+
+
+def test_a_live_member_binds_an_evacuation(stage: Stage) -> None:
+    """Only dead hosts are left out: a member that lives elsewhere is to be joined, as by any build."""
+    group = Group(stage, "affinity")
+    one, two, _three = group.members
+    group.accept(one)
+    group.place("h2")
+    group.build(one, "h2")
+    group.accept(two)
+    (asked,) = group.place("h3", "h3")[:1]
+    assert ["h2"] == asked["group_hosts"]
+    stage.uuid = two
+    with pytest.raises(errors.GroupAffinityViolation):
+        stage.claim("h3")
+
+
+def test_a_group_whose_destination_dies_too_moves_on_together(stage: Stage) -> None:
+    """One member is on a second dead host by then; neither dead host binds the other's members."""
+    group = Group(stage, "affinity")
+    one, two, _three = group.members
+    group.accept(one)
+    group.place("h2")
+    group.build(one, "h2")
+    stage.conductor.clock.advance(stage.conductor.limits.service_down_time_s + 1)
+    stage.conductor.records.report_state(Beat("fleet-compute", ["h3"], INCARNATION))
+    for uuid in (one, two):
+        group.accept(uuid)
+        group.place("h3")
+        group.build(uuid, "h3")
+    assert ["h3", "h3"] == [group.host(one), group.host(two)]
+
+
+def test_an_anti_affinity_group_is_evacuated_apart(stage: Stage) -> None:
+    """What affinity is forgiven changes nothing here: members on the dead host count as ever."""
+    group = Group(stage, "anti-affinity")
+    group.accept(group.members[0])
+    (asked,) = group.place("h2")
+    assert (["h1"], set(group.members)) == (asked["group_hosts"], set(asked["group_members"]))
+    group.build(group.members[0], "h2")
+
+
 def test_agents_are_told_what_concerns_them(stage: Stage) -> None:
     """Source and destination find the move, a third host does not; the comparison expects what it holds."""
     stage.until(move_states.FINISHED)

@@ -129,14 +129,22 @@ def a_chosen_host_suits_its_request(ledger: Ledger) -> Iterator[str]:
 
 
 def group_policies_hold(ledger: Ledger) -> Iterator[str]:
-    """I8: affinity on one host, anti-affinity on as many as there are members."""
+    """I8: affinity on one host, anti-affinity on as many as there are members.
+
+    An affinity group that is evacuated leaves its dead host one by one.
+    """
+    left: dict[str, set[str]] = collections.defaultdict(set)
+    for record in ledger.migrations:
+        if record["migration_type"] == "evacuation":
+            left[record["instance_uuid"]].add(record["source_compute"])
     by_uuid = {row["uuid"]: row for row in ledger.live}
     for uuid, members in ledger.members.items():
         group = ledger.groups[uuid]
         hosts = collections.Counter(
             by_uuid[member]["host"] for member in members if member in by_uuid and by_uuid[member]["host"]
         )
-        if group["policy"] == "affinity" and len(hosts) > 1:
+        evacuated = {host for member in members for host in left[member]}
+        if group["policy"] == "affinity" and len(hosts.keys() - evacuated) > 1:
             yield f"group {group['name']} (affinity) is on {sorted(hosts)}"
         if group["policy"] == "anti-affinity" and any(n > group["max_server_per_host"] for n in hosts.values()):
             yield f"group {group['name']} (anti-affinity) has {dict(hosts)}"
