@@ -33,7 +33,7 @@ from compute_agent.reporter import BINARY, TOPIC, Reporter, registrations
 from compute_agent.termination import Termination
 from compute_agent.told import Told
 from fleet import conf as fleet_conf
-from fleet import context, errors, service
+from fleet import context, errors, required, service
 from fleet.rpc import host_queues, server
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
@@ -49,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     register = [agent_conf.register_opts]
     conf = fleet_conf.load_config(argv, BINARY, "Serves one or more hosts: claims, spawns and reports.", register)
     try:
+        required.broker(conf)
         hosts = names(conf)
         with identity.held(conf, hosts) as identities:
             load_drivers(conf, hosts)

@@ -31,7 +31,7 @@ from conductor_stub.records import Records
 from conductor_stub.sweeper import Sweeper
 from conductor_stub.termination import Termination
 from fleet import conf as fleet_conf
-from fleet import errors, service
+from fleet import errors, required, service
 from fleet.db import schema
 from fleet.db.engine import Database
 from fleet.db.services import Beat
@@ -118,6 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     register = [conductor_conf.register_opts]
     try:
         conf = fleet_conf.load_config(argv, BINARY, "Accepts build requests and drives each to an end.", register)
+        required.broker(conf)
+        required.database(conf)
         # A bad alias must stop the daemon here, not its workers one after the other.
         parse_aliases(conf.pci.alias)
         signing.keys_of(conf)

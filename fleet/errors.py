@@ -268,6 +268,12 @@ class ConfigError(FleetError):
     template = "Option {option}: {reason}"
 
 
+class NotConfigured(ConfigError):
+    """A required option is not set. Set it in one of the files that the message names."""
+
+    template = "{option} is not set. {files} Set it, {example}, or name another file with --config-file."
+
+
 class FilterNotFound(ConfigError):
     """``scheduler_default_filters`` names filters that ``scheduler_available_filters`` does not provide."""
 

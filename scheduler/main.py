@@ -11,7 +11,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 import fleet.conf
-from fleet import errors, service
+from fleet import errors, required, service
 from fleet.clock import Clock, utcnow
 from fleet.db import schema
 from fleet.db.engine import Database
@@ -68,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     register = [scheduler_conf.register_opts]
     conf = fleet.conf.load_config(argv, BINARY, "Chooses hosts for instances.", register)
     try:
+        required.broker(conf)
+        required.database(conf)
         # In the parent, before any worker: what cannot work must end the program, and not a worker again and again.
         load_pipeline(conf)
         loading.load_driver_class(conf)

@@ -35,7 +35,7 @@ class Audit(lister.Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        with database_command.plain_failures(), Database(self.app.conf).disposed() as database:
+        with database_command.opened(self.app.conf) as database:
             schema.check(database)
             found = database.read(audit.find, self.clock())
             left = self._heal(database, found) if parsed_args.heal else found

@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import socket
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
 from oslo_utils import uuidutils
 
-from fleet import context, errors
+from fleet import context, errors, required
 from fleet.rpc import broker, clients, transport
 
-#: Ports of brokers whose URL names none.
-_DEFAULT_PORT = 5672
-_CONNECT_TIMEOUT_S = 3
+#: For a daemon that is just being started to take messages. A person waits no longer.
+TAKER_TIMEOUT_S = 4.0
+_TAKER_PAUSE_S = 0.25
 
 
 class CommandFailed(Exception):
@@ -38,22 +38,27 @@ class _Opened:
 
 
 class Connection:
-    """Opened at the first call: ``--help`` and wrong arguments need no broker."""
+    """Opened at the first call: ``--help`` and wrong arguments need no broker.
+
+    Before the first call on a topic the broker is asked whether a daemon takes messages there: a message that no daemon
+    takes would be waited for until ``rpc_response_timeout``.
+    """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
         self._opened: _Opened | None = None
+        self._served: set[str] = set()
 
     def operator(self, method: str, **arguments: Any) -> Any:
         """Call ``method`` of the contract's ``operator`` namespace."""
-        return self._open().operator.call(context.new_context(), method, **arguments)
+        return self._served_by("conductor").operator.call(context.new_context(), method, **arguments)
 
     def create(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
         """Asked once more if no answer comes, under a token that sees to it that nothing is built twice.
 
         :param client_token: the user's own; without, one is made, if all conductors know of tokens
         """
-        tasks, asked = self._open().tasks, context.new_context()
+        tasks, asked = self._served_by("conductor").tasks, context.new_context()
         token = client_token or uuidutils.generate_uuid()
         try:
             try:
@@ -71,17 +76,17 @@ class Connection:
             ) from None
 
     def terminate(self, uuids: list[str]) -> None:
-        self._open().tasks.terminate_instances(context.new_context(), uuids)
+        self._served_by("conductor").tasks.terminate_instances(context.new_context(), uuids)
 
     def explain(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
         """What the scheduler would do. :param asked: an answer of the conductor's ``request_of`` or ``request_for``"""
         with self._scheduler_failures():
-            return self._open().scheduler.explain(context.new_context(), **asked, best=best)
+            return self._served_by("scheduler").scheduler.explain(context.new_context(), **asked, best=best)
 
     def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
         """How much more of it would fit. :param asked: as for :meth:`explain`"""
         with self._scheduler_failures():
-            return self._open().scheduler.capacity(context.new_context(), **asked, group_by=group_by)
+            return self._served_by("scheduler").scheduler.capacity(context.new_context(), **asked, group_by=group_by)
 
     def ping(self, topic: str) -> None:
         """Wait for an answer of anybody who serves ``topic``."""
@@ -131,6 +136,8 @@ class Connection:
         except oslo_messaging.MessagingTimeout:
             timeout_s = self._conf.rpc_response_timeout
             raise CommandFailed(f"the conductor did not answer within {timeout_s} s; is it running?") from None
+        except oslo_messaging.MessageUndeliverable as unroutable:
+            raise CommandFailed(nobody_takes(str(unroutable.routing_key))) from None
         except oslo_messaging.MessageDeliveryFailure as nobody:
             raise CommandFailed(str(nobody)) from None
 
@@ -146,28 +153,46 @@ class Connection:
 
     def _open(self) -> _Opened:
         if self._opened is None:
-            check_broker(oslo_messaging.TransportURL.parse(self._conf))
+            required.broker(self._conf)
             bus = transport.get_transport(self._conf)
             made = (api(bus, self._conf) for api in (clients.OperatorAPI, clients.ComputeTaskAPI, clients.SchedulerAPI))
             self._opened = _Opened(bus, *made)
         return self._opened
 
+    def _served_by(self, topic: str) -> _Opened:
+        """:raises CommandFailed: the broker does not let us in, or no daemon takes messages on ``topic``"""
+        opened = self._open()
+        if topic not in self._served:
+            if broker.is_there(self._conf):
+                require_taker(self._conf, topic)
+            self._served.add(topic)
+        return opened
 
-def check_broker(url: oslo_messaging.TransportURL) -> None:
-    """A daemon waits for its broker for ever; a person wants to know at once.
 
-    :raises oslo_messaging.MessageDeliveryFailure: no host of ``url`` accepts a connection
+def nobody_takes(topic: str) -> str:
+    return f"nobody takes messages on topic {topic}; start fleet-{topic}, or see 'fleet doctor'"
+
+
+def require_taker(
+    conf: cfg.ConfigOpts,
+    topic: str,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Return as soon as a daemon takes messages on ``topic``.
+
+    :raises CommandFailed: no daemon does within TAKER_TIMEOUT_S, or the broker does not let us in
     """
-    tried = []
-    for host in url.hosts if url.transport in ("rabbit", "rabbitmq", "amqp") else []:
-        place = host.hostname or "localhost", host.port or _DEFAULT_PORT
-        try:
-            socket.create_connection(place, timeout=_CONNECT_TIMEOUT_S).close()
-        except OSError as unreachable:
-            tried.append(f"{place[0]}:{place[1]} ({unreachable.strerror or unreachable})")
-        else:
-            return
-    if tried:
-        raise oslo_messaging.MessageDeliveryFailure(
-            f"no message broker answers at {', '.join(tried)}; check transport_url in the configuration"
-        )
+    deadline = clock() + TAKER_TIMEOUT_S
+    try:
+        with broker.connected(conf) as connection:
+            while not _is_taken(broker.depths(connection, [topic])[topic]):
+                if clock() >= deadline:
+                    raise CommandFailed(nobody_takes(topic))
+                sleep(_TAKER_PAUSE_S)
+    except broker.BrokerAway as away:
+        raise CommandFailed(f"no message broker lets us in: {away}; check transport_url in the configuration") from None
+
+
+def _is_taken(depth: broker.Depth | None) -> bool:
+    return depth is not None and depth.consumers > 0

@@ -10,9 +10,10 @@ from typing import Any
 
 import sqlalchemy as sa
 from cliff import command
+from oslo_config import cfg
 from oslo_db import exception as db_exception
 
-from fleet import errors
+from fleet import errors, required
 from fleet.cli import connection
 from fleet.db import failures
 from fleet.db.engine import Database
@@ -24,7 +25,7 @@ class DatabaseCommand(command.Command):
     app: Any
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        with plain_failures(), Database(self.app.conf).disposed() as database:
+        with opened(self.app.conf) as database:
             return self.act(database, parsed_args) or 0
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> int | None:
@@ -33,6 +34,15 @@ class DatabaseCommand(command.Command):
 
     def say(self, line: str) -> None:
         print(line, file=self.app.stdout, flush=True)
+
+
+@contextlib.contextmanager
+def opened(conf: cfg.ConfigOpts) -> Iterator[Database]:
+    """The database that the configuration names. :raises connection.CommandFailed: none is named, or it cannot be used"""
+    with plain_failures():
+        required.database(conf)
+        with Database(conf).disposed() as database:
+            yield database
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from fleet import errors, findings, option_check
+from fleet import errors, findings, option_check, required
 from fleet.cli import command, examination, finding_list
 from fleet.db import tls
 from fleet.findings import Finding
@@ -40,6 +40,10 @@ class Doctor(finding_list.FindingLister):
         found = option_check.check(finding_list.config_files(conf))
         found += option_check.contradictions(conf, with_database=False)
         found += trust(conf)
+        try:
+            required.broker(conf)
+        except errors.NotConfigured as missing:
+            return [*found, findings.bad("options", missing.message, "Set it.")]
         broker = examination.broker(conductor)
         if findings.worst(broker) == findings.Level.FAIL:
             return found + broker

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleet import states
+from fleet import required, states
 from fleet.cli import command, connection, metric_pages
 from fleet.cli.metric_pages import Change
 from fleet.rpc.broker import BrokerAway
@@ -63,7 +63,9 @@ class Top(command.Command):
     def _own(self) -> list[str]:
         port = self.app.conf.health.port
         if not port:
-            raise connection.CommandFailed("name the daemons' pages with --url, or set [health] port")
+            raise connection.CommandFailed(
+                f"[health] port is not set. {required.files(self.app.conf)} Set it, or name the daemons' pages with --url."
+            )
         return [metric_pages.page_url(f"{self.app.conf.health.bind_host}:{port}")]
 
     def _views(self, urls: list[str], interval_s: float) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet.context import RequestContext
-from fleet.rpc.clients.api import API
+from fleet.rpc.clients.api import API, MANDATORY, Message
 
 
 class OperatorAPI(API):
@@ -19,7 +19,8 @@ class OperatorAPI(API):
     namespace = "operator"
 
     def call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
-        return self._call(context, method, **kwargs)
+        """:raises oslo_messaging.MessageUndeliverable: no conductor has a queue"""
+        return self._ask(context, Message(method, kwargs), transport_options=MANDATORY)
 
 
 class BaseAPI(API):

@@ -5,43 +5,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import pathlib
-from collections.abc import Iterator
 
 import oslo_messaging
 import pytest
 from oslo_config import cfg
 
 from fleet import errors, states
-from fleet.cli import build_arguments, connection, faults, following, main, servers
+from fleet.cli import build_arguments, connection, faults, following, servers
 from tests.unit.cli import fakes
-
-
-@pytest.fixture
-def root_logger() -> Iterator[None]:
-    """cliff gives the root logger a handler that writes to this test's stderr."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-
-
-@pytest.fixture
-def run(root_logger: None, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
-    """Runs ``fleet`` with a conductor in memory; returns exit status, output and errors."""
-    config = tmp_path / "fleet.conf"
-    config.write_text("[DEFAULT]\n")
-    monkeypatch.setenv("FLEET_CONFIG_FILE", str(config))
-
-    def run_fleet(conductor: fakes.Conductor, *argv: str) -> tuple[int, str, str]:
-        app = main.FleetApp(cfg.ConfigOpts())
-        app.connection = conductor
-        status = app.run(list(argv))
-        return status, *capsys.readouterr()
-
-    return run_fleet
 
 
 def test_drain_disables_the_host_with_the_reason(run) -> None:
@@ -191,15 +163,6 @@ def test_failures_are_one_plain_line(failure: Exception, line: str) -> None:
     with pytest.raises(connection.CommandFailed) as failed, connection.Connection(conf).plain_failures():
         raise failure
     assert line == str(failed.value)
-
-
-def test_a_dead_broker_is_named() -> None:
-    """A person is not kept waiting for a broker that is not there."""
-    url = oslo_messaging.TransportURL(
-        cfg.ConfigOpts(), "rabbit", hosts=[oslo_messaging.TransportHost(hostname="127.0.0.1", port=1)]
-    )
-    with pytest.raises(oslo_messaging.MessageDeliveryFailure, match=r"no message broker answers at 127\.0\.0\.1:1"):
-        connection.check_broker(url)
 
 
 @pytest.mark.parametrize(

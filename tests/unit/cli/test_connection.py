@@ -38,6 +38,7 @@ def connected(tasks: Tasks) -> connection.Connection:
     conf([], default_config_files=[])
     made = connection.Connection(conf)
     made._opened = connection._Opened(None, None, tasks, None)  # type: ignore[arg-type]
+    made._served.add("conductor")
     return made
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from fleet import states
 from tests.unit.cli import fakes
-from tests.unit.cli.test_commands import root_logger, run  # noqa: F401  (fixtures)
 
 RECORD = {
     "uuid": "m1",
@@ -50,7 +49,7 @@ class Conductor(fakes.Conductor):
         ),
     ],
 )
-def test_resize_wait(run, ends: list[dict[str, Any]], status: int, printed: str) -> None:  # noqa: F811
+def test_resize_wait(run, ends: list[dict[str, Any]], status: int, printed: str) -> None:
     """The exit status says whether it moved, the line why not."""
     conductor = Conductor(*ends)
     found, out, _ = run(conductor, "server", "resize", "web", "--flavor", "large", "--wait")
@@ -59,14 +58,14 @@ def test_resize_wait(run, ends: list[dict[str, Any]], status: int, printed: str)
 
 
 @pytest.mark.parametrize("word", ["confirm", "revert"])
-def test_deciding_about_a_resize(run, word: str) -> None:  # noqa: F811
+def test_deciding_about_a_resize(run, word: str) -> None:
     """Without --wait it is only asked for."""
     conductor = Conductor()
     assert 0 == run(conductor, "server", "resize", word, "web")[0]
     assert [(f"{word}_resize", {"name": "web"})] == conductor.calls
 
 
-def test_evacuating_a_host_takes_what_is_active(run) -> None:  # noqa: F811
+def test_evacuating_a_host_takes_what_is_active(run) -> None:
     """What is under way is named and left alone."""
     conductor = Conductor()
     conductor.create({"name": "web", "count": 2})
@@ -78,14 +77,14 @@ def test_evacuating_a_host_takes_what_is_active(run) -> None:  # noqa: F811
     assert f"{second['uuid']}: left alone, it is {states.ACTIVE} (deleting)" in out
 
 
-def test_evacuate_wants_one_or_a_host(run) -> None:  # noqa: F811
+def test_evacuate_wants_one_or_a_host(run) -> None:
     """Neither, or both, is a mistake that is explained."""
     for arguments in ([], ["web", "--host", "h1"]):
         status, _, told = run(Conductor(), "server", "evacuate", *arguments)
         assert (1, True) == (status, "name the instance to evacuate, or say --host HOST" in told)
 
 
-def test_force_down_and_back(run) -> None:  # noqa: F811
+def test_force_down_and_back(run) -> None:
     """The host is said to be dead, and trusted again."""
     conductor = Conductor()
     run(conductor, "service", "force-down", "h1")
@@ -93,7 +92,7 @@ def test_force_down_and_back(run) -> None:  # noqa: F811
     assert [True, False] == [arguments["forced"] for _method, arguments in conductor.calls]
 
 
-def test_migration_list_says_why(run) -> None:  # noqa: F811
+def test_migration_list_says_why(run) -> None:
     """The failure is a sentence, not a structure."""
     conductor = Conductor({"status": "error", "failure": NO_ROOM})
     _status, out, _ = run(conductor, "migration", "list", "--host", "h1", "-f", "value", "-c", "failure")

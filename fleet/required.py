@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options without which a program cannot do its work. The error lists the files that were looked for."""
+
+from __future__ import annotations
+
+import os
+
+import oslo_messaging
+from oslo_config import cfg
+
+from fleet import conf as fleet_conf
+from fleet import errors
+
+_BROKER = "such as transport_url = rabbit://USER:PASSWORD@HOST:5672/"
+_DATABASE = "such as connection = postgresql+psycopg2://USER:PASSWORD@HOST/fleet"
+
+
+def broker(conf: cfg.ConfigOpts) -> None:
+    """Require that ``transport_url`` is set. The library's default would be a broker on this machine.
+
+    :raises errors.NotConfigured:
+    """
+    oslo_messaging.TransportURL.parse(conf)  # registers the option
+    place = conf.get_location("transport_url")
+    if place is None or place.location is cfg.Locations.opt_default or not conf.transport_url:
+        raise errors.NotConfigured(option="[DEFAULT] transport_url", files=files(conf), example=_BROKER)
+
+
+def database(conf: cfg.ConfigOpts) -> None:
+    """Require that ``[database] connection`` is set. :raises errors.NotConfigured:"""
+    if not conf.database.connection:
+        raise errors.NotConfigured(option="[database] connection", files=files(conf), example=_DATABASE)
+
+
+def files(conf: cfg.ConfigOpts) -> str:
+    """The configuration files that were read, or the places that were searched, as a sentence."""
+    read = [str(each) for each in [*(conf.config_file or []), *(conf.config_dir or [])]]
+    if read:
+        return f"Configuration read: {', '.join(read)}."
+    path = fleet_conf.DEFAULT_CONFIG_FILE
+    return (
+        f"No configuration file was found: --config-file is not given, {fleet_conf.CONFIG_FILE_VARIABLE} is not set, "
+        f"and {path} {_absence(path)}."
+    )
+
+
+def _absence(path: str) -> str:
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return "does not exist"
+    except OSError as unreachable:
+        return f"cannot be read ({unreachable.strerror})"
+    return "was not read"
