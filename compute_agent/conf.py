@@ -18,9 +18,10 @@ CLI_OPTS = [
 AGENT_OPTS = [
     cfg.StrOpt(
         "compute_driver",
-        default="fake",
-        help="What runs the guests. fake: keeps guests in memory, with an inventory from group [fake]; for trials and "
-        "tests. local: this machine's own inventory and a supervised process for each instance. Anything else is an "
+        default="local",
+        help="What runs the guests. local: this machine's own inventory and a supervised process for each instance. "
+        "fake: invented hosts with an inventory from group [fake], whose guests exist in memory only; for trials and "
+        "tests. The agent's log, 'fleet doctor', 'fleet host list' and 'fleet service list' name it. Anything else is an "
         "entry point in fleet.compute.drivers, or the dotted path of a subclass of "
         "compute_agent.drivers.base.ComputeDriver.",
     ),

@@ -7,7 +7,7 @@ import functools
 import random
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent import futures
 
 import oslo_messaging
@@ -41,6 +41,8 @@ from fleet.rpc.pins import Pins
 from fleet.telemetry import probes
 
 LOG = logging.getLogger(__name__)
+#: Hosts in one log line.
+_NAMED = 5
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,6 +115,19 @@ def load_drivers(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> dict[str, Comput
     return loaded
 
 
+def warn_of_simulated(loaded: Mapping[str, ComputeDriver]) -> None:
+    """A fleet of invented hosts must not be mistaken for a real one."""
+    simulated = sorted(host for host, driver in loaded.items() if driver.simulated)
+    if simulated:
+        LOG.warning(
+            "compute_driver is %s: %d hosts are SIMULATED (%s), and their instances do not really run. "
+            "Set compute_driver = local to run instances on this machine",
+            type(loaded[simulated[0]]).__name__,
+            len(simulated),
+            ", ".join(simulated[:_NAMED]) + (", …" if len(simulated) > _NAMED else ""),
+        )
+
+
 def build_agents(
     conf: cfg.ConfigOpts,
     transport: oslo_messaging.RPCTransport,
@@ -153,7 +168,9 @@ def build_agents(
         served = server.get_server(host_transport, TOPIC, name, [manager], exchange, queues=queues)
         return ServedHost(host, served, lanes)
 
-    served = [serve(name, driver) for name, driver in load_drivers(conf, hosts).items()]
+    loaded = load_drivers(conf, hosts)
+    warn_of_simulated(loaded)
+    served = [serve(name, driver) for name, driver in loaded.items()]
     agent = Agent(
         served,
         Reporter(

@@ -130,7 +130,13 @@ class OperatorAPI:
         return {"state": "up" if up else "down", "status": "enabled" if enabled else "disabled"}
 
     def list_services(self) -> list[dict[str, Any]]:
-        return [self._service_view(row) for row in self._database.read(services.list_all)]
+        """Each compute service with the ``driver`` of its host, as the host's nodes report it."""
+
+        def read(connection: sa.Connection) -> list[dict[str, Any]]:
+            types = hosts.hypervisor_types(connection)
+            return [{**self._service_view(row), "driver": _driver(row, types)} for row in services.list_all(connection)]
+
+        return self._database.read(read)
 
     def update_service(self, host: str, binary: str, disabled: bool, reason: str | None) -> dict[str, Any]:
         """:raises errors.NotFound:"""
@@ -199,6 +205,10 @@ def _trace(connection: sa.Connection, name: str) -> dict[str, Any]:
         "instances": [{column: _plain(value) for column, value in row._mapping.items()} for row in rows],
         "events": [{**_view_of(line), "instance_uuid": line["instance_uuid"]} for line in lines],
     }
+
+
+def _driver(service: sa.Row, types: Mapping[str, str]) -> str | None:
+    return types.get(service.host) if service.binary == services.COMPUTE else None
 
 
 def _condition(name: str, value: Any) -> Any:

@@ -35,6 +35,8 @@ class ComputeDriver:
     by its instance's uuid. An exception out of ``spawn`` sends the build to another host; ``BuildAbort`` ends it.
     """
 
+    #: Whether the hosts and their guests are invented. The agent warns of it when it starts.
+    simulated = False
     #: Whether hosts of one process would report the same machine twice.
     one_host_only = False
 

@@ -20,13 +20,15 @@ from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Flavor, Image, Instance
+from fleet.objects import Flavor, Image, Instance, host_report
 
 LOG = logging.getLogger(__name__)
 
 
 class FakeDriver(ComputeDriver):
     """The lock guards the records. ``pause`` waits for so many seconds; a test passes its own."""
+
+    simulated = True
 
     def __init__(self, conf: cfg.ConfigOpts, pause: Callable[[float], object] | None = None) -> None:
         super().__init__(conf)
@@ -68,7 +70,7 @@ class FakeDriver(ComputeDriver):
             "local_gb_used": sum(guest.disk_gb for guest in here),
             "numa_topology": fake_hardware.numa_topology(options),
             "pci_passthrough_devices": self._pci_devices,
-            "hypervisor_type": "fake",
+            "hypervisor_type": host_report.SIMULATED,
             "hypervisor_version": 1_000_000,
             "hypervisor_hostname": node,
             "cpu_info": json.dumps({"arch": options.architecture}),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,11 @@ class _Connected:
     def run(self, parsed_args: argparse.Namespace) -> int:
         with self.conductor.plain_failures():
             return super().run(parsed_args) or 0  # type: ignore[misc]
+
+    def remark(self, line: str) -> None:
+        """Say something beside the output: on stderr, so that programs that read the output do not meet it."""
+        if line:
+            print(line, file=sys.stderr, flush=True)
 
 
 class Command(_Connected, command.Command):

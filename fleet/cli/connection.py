@@ -89,7 +89,7 @@ class Connection:
             return self._served_by("scheduler").scheduler.capacity(context.new_context(), **asked, group_by=group_by)
 
     def ping(self, topic: str) -> None:
-        """Wait for an answer of anybody who serves ``topic``."""
+        """Wait for an answer from ``topic``. :raises oslo_messaging.MessageUndeliverable: it has no queue"""
         clients.BaseAPI(self._open().bus, self._conf, topic).ping(context.new_context(), topic)
 
     def describe_host(self, host: str) -> dict[str, Any]:
@@ -165,6 +165,8 @@ class Connection:
         if topic not in self._served:
             if broker.is_there(self._conf):
                 require_taker(self._conf, topic)
+            else:
+                self.ping(topic)
             self._served.add(topic)
         return opened
 

@@ -15,6 +15,7 @@ from fleet.cli.command import Record
 from fleet.cli.connection import Connection
 from fleet.clock import Clock, utcnow
 from fleet.findings import Finding
+from fleet.objects import host_report
 from fleet.rpc.broker import BrokerAway, Depth
 
 #: Hosts that are up -> those to ask.
@@ -67,7 +68,7 @@ def daemons(conductor: Connection, sample: Sample, clock: Clock = utcnow) -> lis
         return [*found, findings.bad("database", f"the conductor cannot look into it: {answer}", fix)]
     services = conductor.operator("list_services")
     up = [each["host"] for each in services if each["binary"] == "fleet-compute" and each["state"] == "up"]
-    found += [*_database(answer), *_ledger(answer), *_services(services)]
+    found += [*_database(answer), *_ledger(answer), *_services(services), *_simulated(services)]
     return [*found, *_agents(conductor, sample(up), len(up), offset_s, clock)]
 
 
@@ -139,6 +140,14 @@ def _services(services: Sequence[Record]) -> Iterator[Finding]:
         yield findings.doubtful("services", f"hosts that take no builds: {_few(sick)}", fix)
     if not down and not sick:
         yield findings.good("services", f"all {len(services)} are up")
+
+
+def _simulated(services: Sequence[Record]) -> Iterator[Finding]:
+    hosts = [each["host"] for each in services if each.get("driver") == host_report.SIMULATED]
+    if hosts:
+        text = f"{len(hosts)} hosts are simulated, and their instances do not really run: {_few(hosts)}"
+        fix = "Set compute_driver = local there, unless this fleet is a trial."
+        yield findings.doubtful("driver", text, fix)
 
 
 def _agents(

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import argparse
 import collections
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fleet.cli import command, connection, following
+from fleet.objects import host_report
 
 COLUMNS = (
     "host",
@@ -15,6 +17,7 @@ COLUMNS = (
     "state",
     "status",
     "zone",
+    "driver",
     "vcpus",
     "vcpus_used",
     "memory_mb",
@@ -25,11 +28,26 @@ COLUMNS = (
 )
 
 
+def simulated(drivers: Mapping[str, str | None]) -> str:
+    """The remark on hosts that are invented, by host its driver; empty if there are none."""
+    found = [host for host, driver in drivers.items() if driver == host_report.SIMULATED]
+    return f"{len(found)} of {len(drivers)} hosts are SIMULATED (driver fake): no instance really runs there." * bool(
+        found
+    )
+
+
+def row(node: command.Record) -> dict[str, Any]:
+    """A node of a host as one row."""
+    return {**node, "driver": node.get("hypervisor_type")}
+
+
 class ListHosts(command.Lister):
     """List the hosts with their capacity and use."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        return command.table(COLUMNS, self.conductor.operator("list_hosts"))
+        rows = [row(node) for node in self.conductor.operator("list_hosts")]
+        self.remark(simulated({each["host"]: each["driver"] for each in rows}))
+        return command.table(COLUMNS, rows)
 
 
 class ShowHost(command.Lister):
@@ -41,7 +59,7 @@ class ShowHost(command.Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        return command.table(COLUMNS, self.conductor.operator("show_host", name=parsed_args.host)["nodes"])
+        return command.table(COLUMNS, map(row, self.conductor.operator("show_host", name=parsed_args.host)["nodes"]))
 
 
 class DrainHost(command.Command):

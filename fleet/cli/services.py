@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import argparse
 
-from fleet.cli import command
+from fleet.cli import command, hosts
 
-COLUMNS = ("host", "binary", "status", "state", "disabled_reason", "last_seen_up")
+COLUMNS = ("host", "binary", "status", "state", "driver", "disabled_reason", "last_seen_up")
 LONG = ("hostname", "pid", "release", "rpc_version")
 
 
@@ -22,7 +22,10 @@ class ListServices(command.Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        return command.table(COLUMNS + (LONG if parsed_args.long else ()), self.conductor.operator("list_services"))
+        found = self.conductor.operator("list_services")
+        agents = {each["host"]: each.get("driver") for each in found if each["binary"] == "fleet-compute"}
+        self.remark(hosts.simulated(agents))
+        return command.table(COLUMNS + (LONG if parsed_args.long else ()), found)
 
 
 class EnableService(command.Command):

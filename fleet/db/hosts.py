@@ -211,6 +211,16 @@ def totals(connection: sa.Connection, hosts: Iterable[str]) -> dict[str, list[In
     return found
 
 
+def hypervisor_types(connection: sa.Connection) -> dict[str, str]:
+    """By host, what its nodes report as ``hypervisor_type``; several are separated by commas."""
+    query = sa.select(NODES.c.host, NODES.c.hypervisor_type).where(sa.not_(NODES.c.deleted)).distinct()
+    found: dict[str, list[str]] = {}
+    for row in connection.execute(query.order_by(NODES.c.host, NODES.c.hypervisor_type)):
+        if row.hypervisor_type:
+            found.setdefault(row.host, []).append(row.hypervisor_type)
+    return {host: ",".join(types) for host, types in found.items()}
+
+
 def list_all(connection: sa.Connection, host: str | None = None) -> Sequence[sa.Row]:
     query = sa.select(NODES).where(sa.not_(NODES.c.deleted)).order_by(NODES.c.host, NODES.c.hypervisor_hostname)
     return connection.execute(query.where(NODES.c.host == host) if host else query).all()

@@ -11,6 +11,9 @@ import pydantic
 from fleet import errors
 from fleet.objects import fields, numa, pci
 
+#: ``hypervisor_type`` of hosts that a driver invents.
+SIMULATED = "fake"
+
 
 @dataclasses.dataclass(frozen=True)
 class HostReport:

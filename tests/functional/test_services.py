@@ -137,3 +137,11 @@ def test_a_heartbeat_is_told_of_an_alarm(conductor: Conductor) -> None:
     assert ["h1"] == list(conductor.records.report_state(beat).alarmed)
     conductor.records.report_hosts([], {}, {"h1": ""})
     assert [] == list(conductor.records.report_state(beat).alarmed)
+
+
+def test_services_name_the_driver_of_their_host(conductor: Conductor) -> None:
+    """As its nodes report it: a host that is invented is not mistaken for a real one."""
+    report = {"host": "h1", "node": "h1", "vcpus": 8, "memory_mb": 8000, "local_gb": 100, "hypervisor_type": "fake"}
+    conductor.records.report_hosts([report], {"h1": ["h1"]})
+    drivers = {service["host"]: service["driver"] for service in conductor.operator.list_services()}
+    assert ("fake", None) == (drivers["h1"], drivers["h2"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.context import RequestContext
-from fleet.rpc.clients.api import API, MANDATORY, Message
+from fleet.rpc.clients.api import API, Message
 
 
 class ComputeTaskAPI(API):
@@ -21,12 +21,11 @@ class ComputeTaskAPI(API):
         """:param client_token: with it, the request may be repeated when no answer comes
 
         :raises errors.VersionPinned: there may be a conductor that knows of no tokens
-        :raises oslo_messaging.MessageUndeliverable: no conductor has a queue
         """
-        message = Message("create", {"request": request})
-        if client_token is not None:
-            message = Message("create", {"request": request, "client_token": client_token}, version="1.2")
-        return self._ask(context, message, transport_options=MANDATORY)
+        if client_token is None:
+            return self._call(context, "create", request=request)
+        said = {"request": request, "client_token": client_token}
+        return self._ask(context, Message("create", said, version="1.2"))
 
     def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
         self._cast(context, "build_instances", instance_uuids=instance_uuids, attempt=attempt)

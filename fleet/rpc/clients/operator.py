@@ -9,7 +9,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet.context import RequestContext
-from fleet.rpc.clients.api import API, MANDATORY, Message
+from fleet.rpc.clients.api import API, MANDATORY
 
 
 class OperatorAPI(API):
@@ -19,8 +19,7 @@ class OperatorAPI(API):
     namespace = "operator"
 
     def call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
-        """:raises oslo_messaging.MessageUndeliverable: no conductor has a queue"""
-        return self._ask(context, Message(method, kwargs), transport_options=MANDATORY)
+        return self._call(context, method, **kwargs)
 
 
 class BaseAPI(API):
@@ -33,4 +32,5 @@ class BaseAPI(API):
         super().__init__(transport, conf)
 
     def ping(self, context: RequestContext, arg: object) -> dict[str, Any]:
-        return self._client.prepare(version="1.1").call(context, "ping", arg=arg)
+        """:raises oslo_messaging.MessageUndeliverable: the topic has no queue"""
+        return self._client.prepare(version="1.1", transport_options=MANDATORY).call(context, "ping", arg=arg)

@@ -18,6 +18,8 @@ class Conductor:
     def __init__(self, outcome: Callable[[dict[str, Any]], str] = lambda request: states.ACTIVE) -> None:
         self.outcome = outcome
         self.instances: dict[str, dict[str, Any]] = {}
+        #: By method, for what is not made up here.
+        self.answers: dict[str, Any] = {}
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.requests: list[dict[str, Any]] = []
         self.tokens: list[str | None] = []
@@ -32,6 +34,8 @@ class Conductor:
 
     def operator(self, method: str, **arguments: Any) -> Any:
         self.calls.append((method, arguments))
+        if method in self.answers:
+            return self.answers[method]
         if method == "list_instances":
             wanted = arguments["filters"].get("uuids", self.instances)
             found = [self.instances[each] for each in wanted if each in self.instances]

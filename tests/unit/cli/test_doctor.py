@@ -31,8 +31,8 @@ def answer_of_conductor(**changed: Any) -> dict[str, Any]:
     }
 
 
-def a_service(host: str = "h1", state: str = "up", reason: str | None = None) -> dict[str, Any]:
-    return {"host": host, "binary": "fleet-compute", "state": state, "disabled_reason": reason}
+def a_service(host: str = "h1", state: str = "up", reason: str | None = None, driver: str = "local") -> dict[str, Any]:
+    return {"host": host, "binary": "fleet-compute", "state": state, "disabled_reason": reason, "driver": driver}
 
 
 @dataclasses.dataclass
@@ -135,6 +135,13 @@ BAD = [
         Level.WARN,
         "services",
         "hosts that take no builds: h1 (AUTO: no disk)",
+    ),
+    (
+        "hosts that are invented",
+        Fleet(services=[a_service(), a_service("h2", driver="fake")]),
+        Level.WARN,
+        "driver",
+        "1 hosts are simulated, and their instances do not really run: h2",
     ),
     (
         "an agent's clock",

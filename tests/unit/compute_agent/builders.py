@@ -56,6 +56,7 @@ def a_conf(fake: dict[str, Any] | None = None, local: dict[str, Any] | None = No
     fleet_conf.register_opts(conf)
     agent_conf.register_opts(conf)
     conf([])
+    options.setdefault("compute_driver", "fake")
     for group, values in (("fake", fake or {}), ("local", local or {}), (None, options)):
         for name, value in values.items():
             conf.set_override(name, value, group=group)

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
-import pytest
+import pathlib
 
+import pytest
+from oslo_config import cfg
+
+from compute_agent import conf as agent_conf
 from compute_agent import drivers, main
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.drivers.local import LocalDriver
@@ -64,3 +68,22 @@ def test_names_default_to_this_host() -> None:
     """Without --hosts an agent serves the option host."""
     assert ["me"] == main.names(builders.a_conf(host="me"))
     assert ["h1", "h2"] == main.names(builders.a_conf(host="me", hosts=["h[1-2]"]))
+
+
+@pytest.mark.parametrize(("driver", "warned"), [("fake", ["WARNING"]), ("local", [])])
+def test_simulated_hosts_are_announced(
+    driver: str, warned: list[str], tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The agent's log warns at the start that nothing really runs on them."""
+    main.warn_of_simulated(
+        main.load_drivers(builders.a_conf(compute_driver=driver, instances_path=str(tmp_path)), ["h1"])
+    )
+    assert warned == [line.levelname for line in caplog.records if "SIMULATED" in line.message and "h1" in line.message]
+
+
+def test_the_default_is_no_invention() -> None:
+    """A configuration that names no driver serves this machine."""
+    conf = cfg.ConfigOpts()
+    agent_conf.register_opts(conf)
+    conf([], default_config_files=[])
+    assert not drivers.driver_class(conf.compute_driver).simulated
