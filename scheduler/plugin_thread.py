@@ -14,6 +14,7 @@ import os
 import queue
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -76,23 +77,54 @@ class Question:
 
 
 class Askers:
-    """As many threads as questions are under way at once, kept for the next ones."""
+    """As many threads as questions are under way at once, kept for the next ones; they end with this object."""
 
     def __init__(self) -> None:
-        self._idle: list[queue.SimpleQueue[Question]] = []
+        self._idle = _Idle()
+        weakref.finalize(self, self._idle.close)
 
     def ask(self, call: Callable[[], Any]) -> Question:
         question = Question(call)
-        try:
-            work = self._idle.pop()
-        except IndexError:
+        work = self._idle.take()
+        if work is None:
             work = queue.SimpleQueue()
             # A daemon: what hangs must not keep the service from ending.
-            threading.Thread(target=self._serve, args=(work,), name="plugin", daemon=True).start()
+            threading.Thread(target=_serve, args=(work, self._idle), name="plugin", daemon=True).start()
         work.put(question)
         return question
 
-    def _serve(self, work: queue.SimpleQueue[Question]) -> None:
-        while True:
-            work.get().run()
-            self._idle.append(work)
+
+class _Idle:
+    """The threads that wait for a question, each by its queue. The lock guards the list and ``closed``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[queue.SimpleQueue[Question | None]] = []
+        self._closed = False
+
+    def take(self) -> queue.SimpleQueue[Question | None] | None:
+        with self._lock:
+            return self._waiting.pop() if self._waiting else None
+
+    def put(self, work: queue.SimpleQueue[Question | None]) -> bool:
+        """Return False if no more questions will come, so the thread can end."""
+        with self._lock:
+            if not self._closed:
+                self._waiting.append(work)
+            return not self._closed
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            waiting, self._waiting = self._waiting, []
+        for work in waiting:
+            work.put(None)
+
+
+def _serve(work: queue.SimpleQueue[Question | None], idle: _Idle) -> None:
+    while (question := work.get()) is not None:
+        question.run()
+        # The next question may be long in coming, and this one holds the caller's objects.
+        del question
+        if not idle.put(work):
+            return

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
+from tests import leftovers
 from tests.amqp.daemons import Trio, eventually, running
 
 HOSTS = 6
@@ -49,7 +50,8 @@ def trio(
         path.write_text(f"[health]\nport = {health_port + number}\nround_trip_interval = 2\n")
         return "--config-file", str(path)
 
-    with running(Trio(directory, rabbitmq_url, ledger_url, fake="spawn_delay = 0.5\n")) as trio:
+    driver = "compute_driver = unruly_driver.UnrulyDriver\n"
+    with running(Trio(directory, rabbitmq_url, ledger_url, default=driver, fake="spawn_delay = 0.5\n")) as trio:
         trio.manage("db", "sync")
         trio.start("conductor", "fleet-conductor", *health(0))
         trio.start("scheduler", "fleet-scheduler", *health(2))
@@ -57,14 +59,17 @@ def trio(
         trio.start("agent-b", "fleet-compute", "--hosts", "b[1-3]")
         trio.wait_for_hosts(HOSTS)
         trio.wait_for_service("fleet-scheduler")
+        leftovers.KEEPERS.append(trio)
         yield trio
+        leftovers.KEEPERS.remove(trio)
 
 
 @pytest.fixture(autouse=True)
 def empty_hosts(trio: Trio) -> Iterator[None]:
     """Each test leaves nothing behind."""
     yield
+    trio.unruly()
     left = [instance["uuid"] for instance in trio.operator("list_instances")]
     if left:
         trio.terminate(left)
-        eventually(lambda: not trio.operator("list_instances"), timeout_s=60)
+        eventually(lambda: not trio.operator("list_instances"))

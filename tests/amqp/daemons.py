@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -160,6 +162,14 @@ class Trio:
         """Of the daemon's first process, which leads the group of all its workers."""
         return self._processes[name].pid
 
+    def keeps_process(self, pid: int) -> bool:
+        """Whether this is one of the daemons: a test may restart those of the whole session."""
+        return any(each.pid == pid for each in self._processes.values())
+
+    def keeps_thread(self, thread: threading.Thread) -> bool:
+        """Whether oslo.messaging may have started this thread for a connection of the session's clients."""
+        return thread.name == "Rabbit-heartbeat" or thread.name.endswith("(poll)")
+
     def signal(self, name: str, number: signal.Signals) -> None:
         """To the daemon and its workers."""
         os.killpg(self.pid(name), number)
@@ -201,6 +211,14 @@ class Trio:
 
     def log(self, name: str) -> str:
         return self.log_file(name).read_text(errors="replace")
+
+    def unruly(self, *orders: dict[str, Any]) -> None:
+        """Replace what the drivers are to do wrong: see ``unruly_driver``. Without orders they do all as always."""
+        self.instances_path.mkdir(parents=True, exist_ok=True)
+        path = self.instances_path / "unruly.json"
+        draft = path.with_suffix(".new")
+        draft.write_text(json.dumps(orders))
+        draft.replace(path)
 
     # Calls
 

@@ -16,13 +16,16 @@ from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import Image, Instance
 
+#: How often a held spawn reads its orders again, in seconds.
+LOOK_S = 0.05
+
 
 class UnrulyDriver(FakeDriver):
     """``instances_path/unruly.json``: a list of ``host`` (pattern), ``do`` and ``seconds``; the first that fits counts.
 
-    ``do``: ``fail``, ``abort`` (no other host may be tried), ``hang`` (for ``seconds``, then as always),
-    ``hang-destroy``. ``instances_path/journal/HOST`` has a line for each spawn that begins, and
-    each destroy that is over: what, instance, attempt, and the migration whose attempt it is, or ``-``.
+    ``do``: ``fail``, ``abort`` (no other host may be tried), ``hang`` (for ``seconds``, then as always), ``hold`` (a
+    spawn waits until the order is gone), ``hang-destroy``. ``instances_path/journal/HOST`` has a line for each spawn that
+    begins, and each destroy that is over: what, instance, attempt, and the migration whose attempt it is, or ``-``.
     """
 
     def init_host(self, host: str) -> None:
@@ -36,6 +39,9 @@ class UnrulyDriver(FakeDriver):
         attempt = context.attempt if context.migration else instance.attempt
         self._note("spawn", instance.uuid, attempt, context.migration)
         order = self._order()
+        while order.get("do") == "hold":
+            time.sleep(LOOK_S)
+            order = self._order()
         if order.get("do") == "hang":
             time.sleep(order["seconds"])
         if order.get("do") == "fail":

@@ -36,7 +36,6 @@ def a_stand_with_an_instance() -> tuple[builders.Stand, Driver, Instance]:
     conf = builders.a_conf(reserved_host_memory_mb=0)
     driver = Driver(conf)
     stand = builders.a_stand(conf, driver)
-    stand.host.policy = dataclasses.replace(stand.host.policy, driver_timeout_s=0.05)
     instance = stand.conductor.place(builders.an_instance())
     stand.build(instance)
     stand.conductor.put(stand.conductor.rows[instance.uuid], task_state=states.DELETING)
@@ -64,14 +63,19 @@ def test_a_driver_that_cannot_destroy_keeps_the_room(hangs: bool, caplog: pytest
     stand, driver, instance = a_stand_with_an_instance()
     gate = driver.gate = threading.Event() if hangs else None
     driver.failure = RuntimeError("locked")
+    patient = stand.host.policy
+    if hangs:
+        stand.host.policy = dataclasses.replace(patient, driver_timeout_s=0.05)
     terminate(stand, instance)
     assert states.DELETING == stand.conductor.rows[instance.uuid].task_state
     assert Resources(512, 10, 1) == stand.tracker.view().used
     why = "it is not over after 0.05 s" if hangs else "locked"
     assert [f"Cannot destroy the guest; the conductor will ask again: {why}"] == builders.lines(caplog, logging.WARNING)
-    driver.gate, driver.failure = None, None
+    driver.gate, driver.failure, stand.host.policy = None, None, patient
     if gate is not None:
         gate.set()
+        # The late destroy ends before the next one begins.
+        builders.join_threads("driver")
     terminate(stand, instance)
     assert states.DELETED == stand.conductor.rows[instance.uuid].vm_state
     assert Resources() == stand.tracker.view().used

@@ -13,7 +13,7 @@ from oslo_context import context as oslo_context
 
 from fleet import context, errors
 from fleet.reasons import Reason
-from scheduler import filters, weights
+from scheduler import filters, plugin_thread, weights
 from scheduler.plugin_watch import PluginWatch
 from tests import factories
 from tests.factories import node, request
@@ -199,8 +199,22 @@ class Stuck:
         self.released = threading.Event()
 
     def __call__(self):
-        self.released.wait(30)
+        self.released.wait()
         return self.answer
+
+
+@pytest.fixture
+def patience(monkeypatch):
+    """The limit passes when the plugin hangs, and not before: a slow machine changes nothing."""
+    wait = plugin_thread.Question.wait
+
+    def wait_until_it_hangs(question, seconds):
+        while not wait(question, 0.001):
+            if question.whereabouts().endswith(" in wait"):
+                return False
+        return True
+
+    monkeypatch.setattr(plugin_thread.Question, "wait", wait_until_it_hangs)
 
 
 class BadIndex(filters.BaseHostFilter):
@@ -241,11 +255,11 @@ LIMIT = 0.05
 
 
 @pytest.mark.parametrize(("name", "make", "who", "answer"), HANGING)
-def test_one_that_hangs_is_given_up(name, make, who, answer, caplog):
+def test_one_that_hangs_is_given_up(name, make, who, answer, caplog, patience):
     """Its request ends within the limit, and so do later ones at once, until it has answered; the log says where it is."""
     caplog.set_level(logging.INFO)
     stuck = Stuck(answer)
-    plugin, watch = make(stuck), PluginWatch("fail", limit_s=LIMIT)
+    plugin, watch = make(stuck), PluginWatch("fail", limit_s=LIMIT, clock=Clock())
     with pytest.raises(errors.PluginFailed) as first:
         decided(plugin, watch)
     assert f"{who} failed: did not answer within 0.05 s" in first.value.message
@@ -260,7 +274,7 @@ def test_one_that_hangs_is_given_up(name, make, who, answer, caplog):
 
 
 @pytest.mark.parametrize(("name", "make", "who", "answer"), HANGING)
-def test_one_that_hangs_is_skipped(name, make, who, answer):
+def test_one_that_hangs_is_skipped(name, make, who, answer, patience):
     """What it says in the end does not count any more: not for this request, whatever it is at."""
     stuck = Stuck(answer)
     made = decided(make(stuck), PluginWatch("skip", limit_s=LIMIT), request(count=2, scheduler_hints={"bad": True}))
@@ -269,7 +283,7 @@ def test_one_that_hangs_is_skipped(name, make, who, answer):
     assert [f"{who} was skipped: it did not answer within 0.05 s."] == list(made.remarks)
 
 
-def test_it_is_named_while_it_hangs(caplog):
+def test_it_is_named_while_it_hangs(caplog, patience):
     """Before it is given up, a WARNING says that requests wait for it."""
     stuck = Stuck(True)
     with pytest.raises(errors.PluginFailed):
@@ -279,7 +293,7 @@ def test_it_is_named_while_it_hangs(caplog):
     assert said.startswith("Filter SometimesBad has not answered for 10 ms, all requests wait for it: threading.py:")
 
 
-def test_words_that_never_come(caplog):
+def test_words_that_never_come(caplog, patience):
     """A refusal does not wait for its explanation for longer than the limit."""
     stuck = Stuck("is full")
     made = decided(StuckWords(stuck), PluginWatch(limit_s=LIMIT))
