@@ -183,7 +183,8 @@ class HostManager:
             self._compared_at[host] = now
             there = self._audit_feed.read_host(host)
         with self._turnstile:
-            since = self._feed.read(there.generation)
+            # Changes of other hosts that came before `there` was read are in neither, so the older generation counts.
+            since = self._feed.read(min(there.generation, self._cache.generation))
             with self._lock:
                 self._cache.apply_host(host, there)
                 self._cache.apply(since, news=False)

@@ -292,3 +292,16 @@ def test_hosts_up():
     assert ["a"] == host_manager.hosts_up()[0]  # nobody has looked since
     host_manager.refresh()
     assert [] == host_manager.hosts_up()[0]
+
+
+def test_one_host_is_compared_without_missing_others():
+    """What other hosts have changed since the cache was read is applied as well, and not skipped for ever."""
+    feed = FakeFeed(changes([node("a", memory_mb=4096), node("b", memory_mb=4096)], generation=1, full=True))
+    feed.hosts["a"] = changes([node("a", memory_mb=4096)], generation=2)
+    host_manager = manager(feed=feed, audit_feed=feed)
+    host_manager.refresh()
+    feed.batches = [changes([node("b", memory_mb=8192)], generation=2)]
+    host_manager.compare_host("a")
+    host_manager.refresh()
+    made = select(host_manager, request(memory_mb=8000))
+    assert ["b"] == [pick.key[0] for pick in made.picks]
