@@ -303,5 +303,5 @@ def test_one_host_is_compared_without_missing_others():
     feed.batches = [changes([node("b", memory_mb=8192)], generation=2)]
     host_manager.compare_host("a")
     host_manager.refresh()
-    made = select(host_manager, request(memory_mb=8000))
+    made = select(host_manager, request({"memory_mb": 8000}))
     assert ["b"] == [pick.key[0] for pick in made.picks]
