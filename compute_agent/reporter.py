@@ -104,7 +104,7 @@ class Reporter:
         self._told.forget(answer.get("alarmed", ()))
         for name in answer["superseded"]:
             if name in self._hosts:
-                self._hosts[name].superseded(f"Host {name} is served by another process now.")
+                self._hosts[name].superseded(f"Host {name} was removed, or another process serves it now.")
 
     def audit(self) -> list[HostReport]:
         """Audit all hosts; one whose driver fails is logged, and the others go on."""

@@ -33,3 +33,9 @@ class Announcements:
         except oslo_messaging.MessagingException as lost:
             LOG.warning("Could not tell the schedulers of aggregate %s (%s); they will read it", aggregate.name, lost)
         return aggregate.to_wire()
+
+    def aggregate_deleted(self, context: RequestContext, aggregate: Aggregate) -> None:
+        try:
+            self._scheduler.delete_aggregate(context, aggregate.to_wire())
+        except oslo_messaging.MessagingException as lost:
+            LOG.warning("Could not tell the schedulers that aggregate %s is gone (%s)", aggregate.name, lost)

@@ -260,7 +260,11 @@ class Builder:
         waits_since = self._database.read(refusals.waits_since, row.uuid)
         again = refusals.ask_again_at(refusal, avoided.until, waits_since, row.deadline, self._limits, now)
         if again is None:
-            self._fail(context, rows, attempt, refusal)
+            fitting = refusals.fitting(refusal, len(rows), instances.spec_of(row))
+            self._fail(context, rows[fitting:], attempt, refusal)
+            if fitting:
+                LOG.info("There is room for %d of %d instances, as min_count allows", fitting, len(rows))
+                self._place(context, rows[:fitting], attempt, avoided)
             return
         LOG.info("No host now, the scheduler is asked again in %.0f s: %s", (again - now).total_seconds(), refusal)
         uuids = [row.uuid for row in rows]

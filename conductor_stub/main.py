@@ -16,6 +16,8 @@ from oslo_config import cfg
 from conductor_stub import conf as conductor_conf
 from conductor_stub.announcements import Announcements
 from conductor_stub.build import Builder
+from conductor_stub.catalog import Catalog
+from conductor_stub.catalog_manager import OperatorCatalog
 from conductor_stub.dry_run import DryRun
 from conductor_stub.examination import Examination
 from conductor_stub.intake import Intake
@@ -74,15 +76,17 @@ def build_servers(
     migrations = MigrationAPI(rpc_transport, conf, pins)
     placer = Placer(database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host)
     mover = Mover(database, placer, limits, aliases)
+    announcements = Announcements(database, scheduler)
     endpoints = [
         ConductorManager(records, pins),
         ComputeTaskManager(intake, builder, termination, draining),
         OperatorManager(
             OperatorAPI(database, conf.service_down_time),
             DryRun(database, intake, builder),
-            Announcements(database, scheduler),
+            announcements,
             Examination(database, conf.host),
         ),
+        OperatorCatalog(Catalog(database, conf.service_down_time), announcements),
         OperatorMoves(mover),
         MigrationManager(mover),
     ]

@@ -178,7 +178,7 @@ class OperatorAPI:
 
     def list_groups(self) -> list[dict[str, Any]]:
         def read(connection: sa.Connection) -> list[dict[str, Any]]:
-            return [_group_view(connection, row) for row in groups.list_all(connection)]
+            return [group_view(connection, row) for row in groups.list_all(connection)]
 
         return self._database.read(read)
 
@@ -186,7 +186,7 @@ class OperatorAPI:
         """:raises errors.Conflict:"""
         uuid = uuidutils.generate_uuid()
         self._database.write(groups.create, uuid, name, policy, max_server_per_host, project_id, self._clock())
-        return self._database.read(lambda connection: _group_view(connection, groups.find(connection, name)))
+        return self._database.read(lambda connection: group_view(connection, groups.find(connection, name)))
 
 
 def _trace(connection: sa.Connection, name: str) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def _instance_view(row: sa.Row) -> dict[str, Any]:
     return view
 
 
-def _group_view(connection: sa.Connection, row: sa.Row) -> dict[str, Any]:
+def group_view(connection: sa.Connection, row: sa.Row) -> dict[str, Any]:
     members = groups.members(connection, row.uuid)
     return {
         "uuid": row.uuid,

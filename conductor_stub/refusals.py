@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,6 +15,7 @@ from fleet import errors, failpoints, states
 from fleet.clock import seconds
 from fleet.db import history, instances
 from fleet.db.engine import Transaction
+from fleet.objects import BuildRequest
 from fleet.reasons import Reason
 
 
@@ -42,6 +44,17 @@ def ask_again_at(
     if again is None or (deadline is not None and again + 2 * retry > deadline):
         return None
     return again
+
+
+def fitting(refusal: Exception, wanted: int, spec: Mapping[str, Any]) -> int:
+    """How many of ``wanted`` builds, refused together, may be placed without the others; 0 for none.
+
+    :param spec: of their request. Those of its builds that are not among them are taken to succeed
+    """
+    request = BuildRequest.from_wire(spec)
+    needed = max(request.fewest - (request.num_instances - wanted), 1)
+    placed = refusal.details.get("placed", 0) if isinstance(refusal, errors.NoValidHost) else 0
+    return placed if needed <= placed < wanted else 0
 
 
 @failpoints.commits("conductor.fail")

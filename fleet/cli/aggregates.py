@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from fleet.cli import command
+from fleet.cli import command, connection
 
 COLUMNS = ("name", "uuid", "hosts", "metadata")
 
@@ -26,8 +26,26 @@ class _Change(command.ShowOne):
         return parser
 
     def shown(self, aggregate: dict) -> tuple:
-        names, rows = command.table(COLUMNS, [aggregate])
-        return names, rows[0]
+        return command.one(COLUMNS, aggregate)
+
+
+class ShowAggregate(_Change):
+    """Show an aggregate."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        return self.shown(self.conductor.operator("show_aggregate", name=parsed_args.aggregate))
+
+
+class DeleteAggregate(command.Command):
+    """Delete an aggregate; refused while it has hosts."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("aggregate", help="Name or uuid.")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.conductor.operator("delete_aggregate", name=parsed_args.aggregate)
 
 
 class CreateAggregate(_Change):
@@ -66,16 +84,24 @@ class RemoveHost(AddHost):
 
 
 class SetMetadata(_Change):
-    """Set metadata of an aggregate; an empty value removes the key."""
+    """Set metadata of an aggregate, where an empty value removes the key, or its name."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        return _metadata_argument(super().get_parser(prog_name))
+        parser = _metadata_argument(super().get_parser(prog_name))
+        parser.add_argument("--name", help="A new name.")
+        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         metadata: dict[str, str | None] = {key: value or None for key, value in parsed_args.metadata}
         if parsed_args.zone is not None:
             metadata["availability_zone"] = parsed_args.zone or None
-        changed = self.conductor.operator("set_aggregate_metadata", name=parsed_args.aggregate, metadata=metadata)
+        if not metadata and not parsed_args.name:
+            raise connection.CommandFailed("nothing to change: say --property, --zone or --name")
+        name, changed = parsed_args.aggregate, {}
+        if metadata:
+            changed = self.conductor.operator("set_aggregate_metadata", name=name, metadata=metadata)
+        if parsed_args.name:
+            changed = self.conductor.operator("rename_aggregate", name=name, new_name=parsed_args.name)
         return self.shown(changed)
 
 

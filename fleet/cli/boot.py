@@ -10,7 +10,7 @@ from typing import Any
 import tqdm
 
 from fleet import states
-from fleet.cli import build_arguments, command, following, servers
+from fleet.cli import build_arguments, command, connection, following, servers
 
 COLUMNS = ("uuid", "name", "status", "host", "fault")
 
@@ -23,13 +23,16 @@ class Boot(command.Lister):
         parser.add_argument("name", help="Name of the instance; several get a number behind it.")
         build_arguments.add_flavor(parser, required=True)
         parser.add_argument("--count", type=command.positive, default=1, help="How many. Default: %(default)s.")
+        parser.add_argument("--min-count", type=command.positive, metavar="N", help="As few as this will do: if fewer "
+                            "hosts than --count have room, as many as fit are built, and the others end in ERROR. "
+                            "Default: all or none.")  # fmt: skip
         build_arguments.add_conditions(parser)
         parser.add_argument("--client-token", metavar="TOKEN", help="What this request is called, in at most 64 "
                             "characters: said again with the same token, it builds nothing more and shows the instances "
                             "of the first time. Default: one for this run, under which it is repeated when no answer "
                             "comes.")  # fmt: skip
         parser.add_argument("--wait", action="store_true", help="Wait until every build has ended; exit status 1 "
-                            "unless all are ACTIVE.")  # fmt: skip
+                            "unless all are ACTIVE, or as many as --min-count names.")  # fmt: skip
         parser.add_argument("--timeout", type=command.positive, default=600, metavar="SECONDS",
                             help="With --wait: how long. Default: %(default)s.")  # fmt: skip
         return parser
@@ -39,16 +42,20 @@ class Boot(command.Lister):
         return super().run(parsed_args) or int(self._failed)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        if (parsed_args.min_count or 1) > parsed_args.count:
+            raise connection.CommandFailed(
+                f"--min-count {parsed_args.min_count} may not exceed --count {parsed_args.count}"
+            )
         request = build_arguments.build_request(parsed_args)
         accepted = self.conductor.create(request, parsed_args.client_token)["instances"]
         uuids = [instance["uuid"] for instance in accepted]
         if parsed_args.wait:
-            self._wait(uuids, parsed_args.timeout)
+            self._wait(uuids, parsed_args.timeout, parsed_args.min_count or len(uuids))
         found = following.look(self.conductor, uuids)
         rows = [self._row({**instance, **found[instance["uuid"]]}) for instance in accepted]
         return command.table(COLUMNS, rows)
 
-    def _wait(self, uuids: list[str], timeout_s: float) -> None:
+    def _wait(self, uuids: list[str], timeout_s: float, enough: int) -> None:
         with tqdm.tqdm(total=len(uuids), unit="build", disable=self.app.options.verbose_level == 0 or None, file=sys.stderr,
                        leave=False) as bar:  # fmt: skip
             active: list[str] = []
@@ -59,7 +66,7 @@ class Boot(command.Lister):
                 bar.update()
 
             following.follow(self.conductor, uuids, timeout_s, on_end)
-        self._failed = len(active) < len(uuids)
+        self._failed = len(active) < enough
 
     def _row(self, instance: dict[str, Any]) -> dict[str, Any]:
         row = servers.summary(instance)

@@ -36,7 +36,9 @@ def add_conditions(parser: Arguments) -> None:
 
 def build_request(parsed_args: argparse.Namespace) -> dict[str, Any]:
     """The BuildRequest of a command line; commands that build nothing have no name, and one that only counts no count."""
+    fewest = getattr(parsed_args, "min_count", None)
     return {
+        **({"min_count": fewest} if fewest else {}),
         "name": getattr(parsed_args, "name", ""),
         "flavor": parsed_args.flavor,
         "count": getattr(parsed_args, "count", 1),

@@ -51,6 +51,12 @@ def table(names: Sequence[str], records: Iterable[Record]) -> tuple[Sequence[str
     return names, [tuple(_shown(record.get(name)) for name in names) for record in records]
 
 
+def one(names: Sequence[str], record: Record) -> tuple[Sequence[str], tuple]:
+    """Fields and values of one thing as cliff takes them."""
+    columns, rows = table(names, [record])
+    return columns, rows[0]
+
+
 class Listed(columns.FormattableColumn):
     """A list: comma-separated for people, as it is for programs."""
 

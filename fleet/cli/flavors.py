@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from fleet.cli import command
+from fleet.cli import command, connection
 
 COLUMNS = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
 
@@ -17,31 +17,88 @@ class ListFlavors(command.Lister):
         return command.table(COLUMNS, self.conductor.operator("list_flavors"))
 
 
+class ShowFlavor(command.ShowOne):
+    """Show a flavor."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _named(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        return command.one(COLUMNS, self.conductor.operator("show_flavor", name=parsed_args.flavor))
+
+
 class CreateFlavor(command.ShowOne):
     """Create a flavor."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("name")
-        parser.add_argument("--vcpus", type=command.positive, required=True)
-        parser.add_argument("--memory-mb", "--ram", type=command.positive, required=True, metavar="MB")
-        parser.add_argument("--root-gb", "--disk", type=command.natural, default=0, metavar="GB")
-        parser.add_argument("--ephemeral-gb", "--ephemeral", type=command.natural, default=0, metavar="GB")
-        parser.add_argument("--swap", type=command.natural, default=0, metavar="MB")
-        parser.add_argument(
-            "--property",
-            dest="extra_specs",
-            type=command.pair,
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="Extra spec; repeat for several.",
-        )
-        return parser
+        return _sizes(parser, required=True)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         sizes = {name: getattr(parsed_args, name) for name in COLUMNS if name != "extra_specs"}
         flavor = {**sizes, "extra_specs": dict(parsed_args.extra_specs)}
         created = self.conductor.operator("create_flavor", flavor=flavor)
-        names, rows = command.table(COLUMNS, [created or flavor])
-        return names, rows[0]
+        return command.one(COLUMNS, created or flavor)
+
+
+class SetFlavor(command.ShowOne):
+    """Change a flavor for later requests; instances that exist keep their sizes."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = _named(super().get_parser(prog_name))
+        parser.add_argument("--name", help="A new name.")
+        parser = _sizes(parser, required=False)
+        parser.add_argument(
+            "--unset-property",
+            dest="removed",
+            action="append",
+            default=[],
+            metavar="KEY",
+            help="Extra spec to remove; repeat for several.",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        wanted = {name: getattr(parsed_args, name) for name in COLUMNS if name != "extra_specs"}
+        changes = {name: value for name, value in wanted.items() if value is not None}
+        specs = {**dict(parsed_args.extra_specs), **dict.fromkeys(parsed_args.removed)}
+        if not changes and not specs:
+            raise connection.CommandFailed("nothing to change: name a size, --name, --property or --unset-property")
+        asked = {"name": parsed_args.flavor, "changes": changes, "extra_specs": specs}
+        return command.one(COLUMNS, self.conductor.operator("update_flavor", **asked))
+
+
+class DeleteFlavor(command.Command):
+    """Delete a flavor; refused while an instance has it."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _named(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.conductor.operator("delete_flavor", name=parsed_args.flavor)
+
+
+def _named(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("flavor", help="Name or id.")
+    return parser
+
+
+def _sizes(parser: argparse.ArgumentParser, required: bool) -> argparse.ArgumentParser:
+    """:param required: False: what is not given stays as it is"""
+    rest = 0 if required else None
+    parser.add_argument("--vcpus", type=command.positive, required=required)
+    parser.add_argument("--memory-mb", "--ram", type=command.positive, required=required, metavar="MB")
+    parser.add_argument("--root-gb", "--disk", type=command.natural, default=rest, metavar="GB")
+    parser.add_argument("--ephemeral-gb", "--ephemeral", type=command.natural, default=rest, metavar="GB")
+    parser.add_argument("--swap", type=command.natural, default=rest, metavar="MB")
+    parser.add_argument(
+        "--property",
+        dest="extra_specs",
+        type=command.pair,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="Extra spec; repeat for several.",
+    )
+    return parser

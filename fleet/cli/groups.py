@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import typing
 
-from fleet.cli import command
+from fleet.cli import command, connection
 from fleet.objects import instance_group
 
 COLUMNS = ("name", "uuid", "policy", "max_server_per_host", "members")
@@ -42,5 +42,52 @@ class CreateGroup(command.ShowOne):
             policy=parsed_args.policy,
             max_server_per_host=parsed_args.max_server_per_host,
         )
-        names, rows = command.table(COLUMNS, [created])
-        return names, rows[0]
+        return command.one(COLUMNS, created)
+
+
+class ShowGroup(command.ShowOne):
+    """Show a server group with its members and their hosts."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _named(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        return command.one((*COLUMNS, "hosts"), self.conductor.operator("show_group", name=parsed_args.group))
+
+
+class SetGroup(command.ShowOne):
+    """Change a server group; its policy only while it has no members."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = _named(super().get_parser(prog_name))
+        parser.add_argument("--name", help="A new name.")
+        parser.add_argument("--policy", choices=typing.get_args(instance_group.Policy))
+        parser.add_argument(
+            "--max-server-per-host", type=command.positive, metavar="N", help="Members that one host may have."
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        wanted = {
+            "new_name": parsed_args.name,
+            "policy": parsed_args.policy,
+            "max_server_per_host": parsed_args.max_server_per_host,
+        }
+        if all(value is None for value in wanted.values()):
+            raise connection.CommandFailed("nothing to change: say --name, --policy or --max-server-per-host")
+        return command.one(COLUMNS, self.conductor.operator("update_group", name=parsed_args.group, **wanted))
+
+
+class DeleteGroup(command.Command):
+    """Delete a server group; refused while it has members."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _named(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.conductor.operator("delete_group", name=parsed_args.group)
+
+
+def _named(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("group", help="Name or uuid.")
+    return parser

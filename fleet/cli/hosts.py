@@ -95,3 +95,15 @@ class DrainHost(command.Command):
         said += [f"{coming} may still arrive"] if coming else []
         if said:
             print(f"waiting: {', '.join(said)}", file=self.app.stdout, flush=True)
+
+
+class DeleteHost(command.Command):
+    """Remove the records of a host that is gone; refused while its agent is up, or an instance is on it."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("host")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.conductor.operator("delete_host", host=parsed_args.host)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from fleet.cli import command, hosts
+from fleet.cli import command, connection, hosts
 
 COLUMNS = ("host", "binary", "status", "state", "driver", "disabled_reason", "last_seen_up")
 LONG = ("hostname", "pid", "release", "rpc_version")
@@ -75,3 +75,28 @@ class ForceDown(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.conductor.operator("force_down", host=parsed_args.host, forced=not parsed_args.unset)
+
+
+class ShowService(command.Lister):
+    """Show what is known of the daemons of one host."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("host")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        found = [each for each in self.conductor.operator("list_services") if each["host"] == parsed_args.host]
+        if not found:
+            raise connection.CommandFailed(f"Service on host {parsed_args.host} could not be found.")
+        return command.table(COLUMNS + LONG, found)
+
+
+class DeleteService(command.Command):
+    """Remove the record of a daemon that is gone; that of an agent goes with its host, which must be empty."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _service_arguments(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.conductor.operator("delete_service", host=parsed_args.host, binary=parsed_args.binary)

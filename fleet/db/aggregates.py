@@ -19,6 +19,8 @@ AGGREGATES = models.aggregates
 HOSTS = models.aggregate_hosts
 METADATA = models.aggregate_metadata
 
+#: The metadata key that makes an aggregate an availability zone.
+ZONE = "availability_zone"
 _LIVE = sa.select(AGGREGATES).where(sa.not_(AGGREGATES.c.deleted)).order_by(AGGREGATES.c.id)
 _CHANGED = _LIVE.where(AGGREGATES.c.generation > sa.bindparam("newer"))
 _DELETED = sa.select(AGGREGATES.c.id).where(AGGREGATES.c.deleted, AGGREGATES.c.generation > sa.bindparam("newer"))
@@ -50,12 +52,54 @@ def find(connection: Transaction | sa.Connection, name: str) -> Aggregate:
 
 
 def add_host(tx: Transaction, name: str, host: str) -> Aggregate:
-    """Adding twice is the same as once."""
+    """Adding twice is the same as once.
+
+    :raises errors.NotFound: no such aggregate, or no such host; errors.Conflict: the host is in another zone
+    """
+    _lock_all(tx)
     aggregate = find(tx, name)
     if host not in aggregate.hosts:
+        _require_known(tx, host)
+        _require_one_zone(tx, aggregate, [host], aggregate.metadata.get(ZONE))
         tx.insert(HOSTS, {"aggregate_id": aggregate.id, "host": host})
         tx.touch(AGGREGATES, aggregate.id)
     return find(tx, name)
+
+
+def rename(tx: Transaction, key: int, name: str) -> Aggregate:
+    """:raises errors.NotFound: errors.Conflict: the name is taken"""
+    if tx.execute(sa.select(AGGREGATES.c.id).where(AGGREGATES.c.name == name, AGGREGATES.c.id != key)).first():
+        raise errors.Conflict(kind="Aggregate", name=name, reason="exists already")
+    tx.update(AGGREGATES, key, {"name": name})
+    tx.touch(AGGREGATES, key)
+    return find(tx, str(key))
+
+
+def _lock_all(tx: Transaction) -> None:
+    """Two changes at a time might each see a host in no zone yet."""
+    tx.execute(_LIVE.with_for_update())
+
+
+def _require_known(tx: Transaction, host: str) -> None:
+    live = sa.not_(models.services.c.deleted)
+    agent = (models.services.c.host == host, models.services.c.binary == "fleet-compute", live)
+    if not tx.execute(sa.select(models.services.c.id).where(*agent)).first():
+        raise errors.NotFound(kind="Host", name=host)
+
+
+def _require_one_zone(tx: Transaction, aggregate: Aggregate, hosts: Sequence[str], zone: str | None) -> None:
+    """:raises errors.Conflict: one of ``hosts``, which are to be in ``zone``, is in another zone"""
+    if not zone:
+        return
+    for other in list_all(tx):
+        there = other.metadata.get(ZONE)
+        both = sorted(set(hosts) & set(other.hosts))
+        if other.id != aggregate.id and there and there != zone and both:
+            raise errors.Conflict(
+                kind="Host",
+                name=both[0],
+                reason=f"is in zone {there} by aggregate {other.name}, and cannot be in zone {zone} as well",
+            )
 
 
 def remove_host(tx: Transaction, name: str, host: str) -> Aggregate:
@@ -69,8 +113,13 @@ def remove_host(tx: Transaction, name: str, host: str) -> Aggregate:
 
 
 def set_metadata(tx: Transaction, name: str, metadata: Mapping[str, str | None]) -> Aggregate:
-    """Set keys; a None value removes its key, others stay."""
+    """Set keys; a None value removes its key, others stay.
+
+    :raises errors.NotFound: errors.Conflict: hosts of the aggregate are in another zone
+    """
+    _lock_all(tx)
     aggregate = find(tx, name)
+    _require_one_zone(tx, aggregate, aggregate.hosts, metadata.get(ZONE))
     _set_metadata(tx, aggregate.id, metadata)
     tx.touch(AGGREGATES, aggregate.id)
     return find(tx, name)

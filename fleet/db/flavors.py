@@ -35,6 +35,19 @@ def create(tx: Transaction, flavor: Flavor, now: datetime.datetime) -> Flavor:
     return find(tx, flavor.name)
 
 
+def change(tx: Transaction, key: int, flavor: Flavor) -> Flavor:
+    """Instances keep the sizes that they were built with.
+
+    :raises errors.NotFound: it is gone; errors.Conflict: the name is taken
+    """
+    if tx.execute(sa.select(FLAVORS.c.id).where(FLAVORS.c.name == flavor.name, FLAVORS.c.id != key)).first():
+        raise errors.Conflict(kind="Flavor", name=flavor.name, reason="exists already")
+    tx.execute(
+        FLAVORS.update().where(FLAVORS.c.id == key), {name: getattr(flavor, name) for name in (*_COLUMNS, "name")}
+    )
+    return find(tx, flavor.name)
+
+
 def find(connection: Transaction | sa.Connection, name: str) -> Flavor:
     """By name or flavorid. :raises errors.NotFound:"""
     query = sa.select(FLAVORS).where(sa.or_(FLAVORS.c.name == name, FLAVORS.c.flavorid == name))

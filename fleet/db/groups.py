@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 from collections.abc import Collection, Mapping, Sequence
 
@@ -64,6 +65,32 @@ def find(connection: Transaction | sa.Connection, name: str) -> sa.Row:
     if row is None:
         raise errors.NotFound(kind="Server group", name=name)
     return row
+
+
+def change(tx: Transaction, uuid: str, name: str | None, policy: str | None, most: int | None) -> sa.Row:
+    """:param most: ``max_server_per_host``
+
+    :raises errors.NotFound: errors.Conflict: the name is taken, or members that live contradict the new rule
+    """
+    row = tx.execute(_LOCKED, {"wanted": uuid}).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Server group", name=uuid)
+    if name and tx.execute(sa.select(GROUPS.c.uuid).where(GROUPS.c.name == name, GROUPS.c.uuid != uuid)).first():
+        raise errors.Conflict(kind="Server group", name=name, reason="exists already")
+    there = members(tx, uuid)
+    if policy not in (None, row.policy) and there:
+        reason = f"has {len({each.uuid for each in there})} members, so its policy stays {row.policy}"
+        raise errors.Conflict(kind="Server group", name=row.name, reason=reason)
+    crowd = collections.Counter(each.host for each in there if each.host)
+    host, number = max(crowd.items(), key=lambda each: each[1], default=("", 0))
+    if most is not None and number > most and row.policy == instance_group.ANTI_AFFINITY:
+        reason = f"has {number} members on host {host}: max_server_per_host cannot be {most}"
+        raise errors.Conflict(kind="Server group", name=row.name, reason=reason)
+    wanted = {"name": name, "policy": policy, "max_server_per_host": most}
+    changed = {column: value for column, value in wanted.items() if value is not None}
+    if changed:
+        tx.execute(GROUPS.update().where(GROUPS.c.uuid == uuid), changed)
+    return find(tx, uuid)
 
 
 def list_all(connection: sa.Connection) -> Sequence[sa.Row]:

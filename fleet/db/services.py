@@ -30,7 +30,7 @@ _LOCKED = _FOUND.with_for_update()
 _HOSTS = sa.bindparam("hosts", expanding=True)
 _HEARD = sa.select(
     SERVICES.c["id", "host", "binary", "incarnation", "rpc_version", "release", "disabled_reason"]
-).where(SERVICES.c.host.in_(_HOSTS))
+).where(SERVICES.c.host.in_(_HOSTS), sa.not_(SERVICES.c.deleted))
 _SEEN = (
     SERVICES.update()
     .where(SERVICES.c.id.in_(sa.bindparam("ids", expanding=True)))
@@ -72,7 +72,9 @@ def register(
         new = {"host": service["host"], "binary": service["binary"], "created_at": now, "disabled": not enabled}
         tx.touch(SERVICES, tx.insert(SERVICES, {**new, **life}))
     else:
-        _change(tx, found, life)
+        # A service that was removed begins anew.
+        anew = {"disabled": not enabled, "disabled_reason": None} if found.deleted else {}
+        _change(tx, found, {**life, **anew})
     return _get(tx, service["host"], service["binary"])
 
 
@@ -99,6 +101,13 @@ def leave(tx: Transaction, binary: str, hosts: Sequence[str], incarnation: str, 
     if keys:
         tx.execute(SERVICES.update().where(SERVICES.c.id.in_(keys)).values(last_seen_up=None, updated_at=now))
         tx.touch(SERVICES, *keys)
+
+
+def require(connection: Transaction | sa.Connection, host: str, binary: str) -> None:
+    """:raises errors.NotFound: no such service"""
+    found = get(connection, host, binary)
+    if found is None or found.deleted:
+        raise errors.NotFound(kind="Service", name=f"{binary} on {host}")
 
 
 def get(tx: Transaction | sa.Connection, host: str, binary: str, lock: bool = False) -> sa.Row | None:
@@ -239,7 +248,7 @@ def set_disabled(
 ) -> sa.Row:
     """:raises errors.NotFound: no such service"""
     service = get(tx, host, binary, lock=True)
-    if service is None:
+    if service is None or service.deleted:
         raise errors.NotFound(kind="Service", name=f"{binary} on {host}")
     values = {"disabled": disabled, "disabled_reason": reason if disabled else None, "updated_at": now}
     _change(tx, service, values)
@@ -249,7 +258,7 @@ def set_disabled(
 def force_down(tx: Transaction, host: str, binary: str, forced: bool, now: datetime.datetime) -> sa.Row:
     """Count the service as down whatever is heard of it, or no longer. :raises errors.NotFound: no such service"""
     service = get(tx, host, binary, lock=True)
-    if service is None:
+    if service is None or service.deleted:
         raise errors.NotFound(kind="Service", name=f"{binary} on {host}")
     _change(tx, service, {"forced_down": forced, "updated_at": now})
     return _get(tx, host, binary)

@@ -17,10 +17,10 @@ from fleet.objects.zone import Zone
 
 @dataclasses.dataclass(frozen=True)
 class BuildRequest:
-    """One ``create``: ``max_count`` instances of one flavor, all placed or none.
+    """One ``create``: ``max_count`` instances of one flavor. If hosts have no room for all, but for ``min_count`` of them
+    or more, as many as fit are built and the others end in ERROR; else none is placed.
 
-    ``flavor`` is a flavor's name or its sizes inline. ``count`` is short for ``min_count = max_count``; with nova's
-    pair, as many as quota allows between the two are built (there is no quota here, so ``max_count``).
+    ``flavor`` is a flavor's name or its sizes inline. ``count`` is short for ``min_count = max_count``.
     ``scheduler_hints`` are free-form; the built-in filters read ``group``, ``same_host``, ``different_host``, ``query``,
     ``build_near_host_ip`` and ``cidr``.
     """
@@ -56,6 +56,11 @@ class BuildRequest:
     @property
     def num_instances(self) -> int:
         return self.max_count or self.count or self.min_count or 1
+
+    @property
+    def fewest(self) -> int:
+        """So many must be placed together, or none is."""
+        return self.min_count or self.count or self.num_instances
 
     @property
     def group_name(self) -> str:

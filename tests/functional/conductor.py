@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from conductor_stub.build import Builder
+from conductor_stub.catalog import Catalog
 from conductor_stub.intake import Intake
 from conductor_stub.limits import Limits
 from conductor_stub.moves.mover import Mover
@@ -70,6 +71,7 @@ class Conductor:
         )
         self.mover = Mover(database, placer, self.limits, aliases or {}, self.clock)
         self.move_sweeper = MoveSweeper(database, placer, self.limits, self.clock)
+        self.catalog = Catalog(database, self.limits.service_down_time_s, clock=self.clock)
         self.operator = OperatorAPI(database, self.limits.service_down_time_s, clock=self.clock)
 
     def add_host(self, host: str, memory_mb: int = 8000, **service: Any) -> None:

@@ -106,6 +106,9 @@ class FakeNotifier:
         self.errors.append((event_type, payload))
 
 
-def no_valid_host() -> errors.NoValidHost:
+def no_valid_host(placed: int = 0) -> errors.NoValidHost:
+    """:param placed: for so many of those asked for together there is room"""
     filters = [{"name": "RamFilter", "start": 3, "end": 0}]
-    return errors.NoValidHost(reason="RamFilter left none.", details={"considered": 3, "filters": filters})
+    return errors.NoValidHost(
+        reason="RamFilter left none.", details={"considered": 3, "filters": filters, "placed": placed}
+    )

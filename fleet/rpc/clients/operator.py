@@ -9,7 +9,25 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet.context import RequestContext
-from fleet.rpc.clients.api import API, MANDATORY
+from fleet.rpc.clients.api import API, MANDATORY, Message
+
+#: The version that has brought a method, where it is not the first.
+NEWER = dict.fromkeys(
+    (
+        "show_flavor",
+        "update_flavor",
+        "delete_flavor",
+        "show_aggregate",
+        "rename_aggregate",
+        "delete_aggregate",
+        "show_group",
+        "update_group",
+        "delete_group",
+        "delete_service",
+        "delete_host",
+    ),
+    "1.5",
+)
 
 
 class OperatorAPI(API):
@@ -19,7 +37,7 @@ class OperatorAPI(API):
     namespace = "operator"
 
     def call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
-        return self._call(context, method, **kwargs)
+        return self._ask(context, Message(method, kwargs, version=NEWER.get(method, "")))
 
 
 class BaseAPI(API):

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Removes what is no longer used: flavors, aggregates, groups, services and hosts.
+
+Each is refused, with the reason, while something uses it. The row's lock is taken before the look: what begins to use it
+afterwards waits, and then does not find it. A removal that is run again finds nothing left to do.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet import errors, move_states
+from fleet.db import groups, models, services
+from fleet.db.engine import Transaction
+
+INSTANCES = models.instances
+MIGRATIONS = models.migrations
+NODES = models.compute_nodes
+SERVICES = models.services
+AGGREGATES = models.aggregates
+FLAVORS = models.flavors
+#: Names in a refusal.
+_NAMED = 3
+
+
+def flavor(tx: Transaction, key: int) -> None:
+    """:raises errors.Conflict: live instances, or a resize under way, have it"""
+    row = tx.execute(sa.select(FLAVORS).where(FLAVORS.c.id == key).with_for_update()).one_or_none()
+    if row is None:
+        return
+    users = _names(tx, INSTANCES.c.instance_type_id == key)
+    if users:
+        raise errors.Conflict(kind="Flavor", name=row.name, reason=f"is the flavor of {_few(users, 'instance')}")
+    moving = tx.execute(sa.select(MIGRATIONS.c.uuid, MIGRATIONS.c.new_spec).where(_IN_PROGRESS)).all()
+    resizes = [each.uuid for each in moving if ((each.new_spec or {}).get("flavor") or {}).get("id") == key]
+    if resizes:
+        raise errors.Conflict(kind="Flavor", name=row.name, reason=f"is wanted by {_few(resizes, 'migration')}")
+    tx.execute(FLAVORS.delete().where(FLAVORS.c.id == key))
+
+
+def aggregate(tx: Transaction, key: int, now: datetime.datetime) -> None:
+    """The row stays, marked as deleted: the change feed carries that. :raises errors.Conflict: it has hosts"""
+    live = sa.and_(AGGREGATES.c.id == key, sa.not_(AGGREGATES.c.deleted))
+    row = tx.execute(sa.select(AGGREGATES).where(live).with_for_update()).one_or_none()
+    if row is None:
+        return
+    there = models.aggregate_hosts.c.aggregate_id == key
+    hosts = tx.execute(sa.select(models.aggregate_hosts.c.host).where(there).order_by("host")).scalars().all()
+    if hosts:
+        raise errors.Conflict(kind="Aggregate", name=row.name, reason=f"has {_few(hosts, 'host')}; remove them first")
+    tx.execute(models.aggregate_metadata.delete().where(models.aggregate_metadata.c.aggregate_id == key))
+    # Its name is free for another one.
+    tx.update(AGGREGATES, key, {"deleted": True, "deleted_at": now, "name": row.uuid})
+    tx.touch(AGGREGATES, key)
+
+
+def group(tx: Transaction, uuid: str) -> None:
+    """:raises errors.Conflict: it has live members"""
+    row = tx.execute(sa.select(models.instance_groups).where(models.instance_groups.c.uuid == uuid).with_for_update())
+    found = row.one_or_none()
+    if found is None:
+        return
+    members = sorted({each.uuid for each in groups.members(tx, uuid)})
+    if members:
+        names = _names(tx, INSTANCES.c.uuid.in_(members))
+        raise errors.Conflict(kind="Server group", name=found.name, reason=f"has {_few(names, 'member')}")
+    tx.execute(models.instance_group_members.delete().where(models.instance_group_members.c.group_uuid == uuid))
+    tx.execute(models.instance_groups.delete().where(models.instance_groups.c.uuid == uuid))
+
+
+def service(tx: Transaction, host: str, binary: str, now: datetime.datetime, down_time_s: float) -> None:
+    """The record of a daemon that is gone. That of an agent goes with its host.
+
+    :raises errors.Conflict: it is up; of an agent: something is on its host
+    """
+    if binary == services.COMPUTE:
+        host_of_agent(tx, host, now, down_time_s)
+        return
+    row = services.get(tx, host, binary, lock=True)
+    if row is not None and not row.deleted:
+        _require_down(row, now, down_time_s)
+        _mark_deleted(tx, SERVICES, [row.id], now, incarnation=None, last_seen_up=None)
+
+
+def host_of_agent(tx: Transaction, host: str, now: datetime.datetime, down_time_s: float) -> None:
+    """The agent's record and the host's nodes; the host leaves its aggregates.
+
+    :raises errors.Conflict: its agent is up, or an instance or a move is on the host
+    """
+    row = services.get(tx, host, services.COMPUTE, lock=True)
+    if row is not None and not row.deleted:
+        _require_down(row, now, down_time_s)
+    nodes = tx.execute(sa.select(NODES.c.id).where(NODES.c.host == host).order_by(NODES.c.id).with_for_update())
+    keys = nodes.scalars().all()
+    _require_empty(tx, host)
+    memberships = models.aggregate_hosts
+    joined = tx.execute(sa.select(memberships.c.aggregate_id).where(memberships.c.host == host)).scalars().all()
+    tx.execute(memberships.delete().where(memberships.c.host == host))
+    tx.touch(AGGREGATES, *joined)
+    _mark_deleted(tx, NODES, keys, now)
+    if row is not None:
+        # An agent of an earlier life that is heard of again finds that the host is not its own any more.
+        _mark_deleted(tx, SERVICES, [row.id], now, incarnation=None, last_seen_up=None, forced_down=False)
+
+
+_IN_PROGRESS = MIGRATIONS.c.status.in_(move_states.IN_PROGRESS)
+
+
+def _require_down(row: sa.Row, now: datetime.datetime, down_time_s: float) -> None:
+    if services.is_up(row, now, down_time_s):
+        raise errors.Conflict(
+            kind="Service", name=f"{row.binary} on {row.host}", reason="is up; stop the daemon before you delete it"
+        )
+
+
+def _require_empty(tx: Transaction, host: str) -> None:
+    there = _names(tx, INSTANCES.c.host == host)
+    if there:
+        fix = "delete or move them first"
+        raise errors.Conflict(kind="Host", name=host, reason=f"has {_few(there, 'instance')}; {fix}")
+    at_host = sa.or_(MIGRATIONS.c.source_compute == host, MIGRATIONS.c.dest_compute == host)
+    moving = sa.or_(MIGRATIONS.c.held_host == host, sa.and_(_IN_PROGRESS, at_host))
+    moves = tx.execute(sa.select(MIGRATIONS.c.uuid).where(moving)).scalars().all()
+    if moves:
+        raise errors.Conflict(kind="Host", name=host, reason=f"takes part in {_few(moves, 'migration')}")
+
+
+def _mark_deleted(tx: Transaction, table: sa.Table, keys: Sequence[int], now: datetime.datetime, **values: Any) -> None:
+    for key in keys:
+        tx.update(table, key, {"deleted": True, "deleted_at": now, "updated_at": now, **values})
+    if keys:
+        tx.touch(table, *keys)
+
+
+def _names(tx: Transaction, condition: Any) -> Sequence[str]:
+    query = sa.select(INSTANCES.c.name).where(condition, sa.not_(INSTANCES.c.deleted)).order_by(INSTANCES.c.name)
+    return tx.execute(query).scalars().all()
+
+
+def _few(names: Sequence[str], noun: str) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{len(names)} {noun}{'s' * (len(names) != 1)}: {', '.join(names[:_NAMED])}{more}"

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators create can be shown, changed and deleted; what is in use is not deleted, and the refusal says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet import errors
+from fleet.db.engine import Database
+from fleet.db.feed import ChangeFeed
+from fleet.db.services import Beat
+from fleet.objects import Flavor
+from tests.functional.conductor import INCARNATION, Conductor, context
+from tests.functional.trio_fakes import no_valid_host
+
+DOWN_S = 61
+
+
+@pytest.fixture
+def conductor(database: Database) -> Conductor:
+    made = Conductor(database)
+    made.add_host("h1")
+    made.add_host("h2")
+    return made
+
+
+def a_flavor(conductor: Conductor, name: str = "small") -> dict[str, Any]:
+    return conductor.operator.create_flavor(Flavor(vcpus=1, memory_mb=512, name=name, extra_specs={"ssd": "true"}))
+
+
+def silent(conductor: Conductor, host: str) -> None:
+    """The agent of ``host`` has not been heard of for long; the others have."""
+    conductor.clock.advance(DOWN_S)
+    others = [each["host"] for each in conductor.operator.list_services() if each["host"] != host]
+    conductor.records.report_state(Beat("fleet-compute", others, INCARNATION))
+
+
+# Flavors
+
+
+def test_a_flavor_is_changed(conductor: Conductor) -> None:
+    """What is not named stays; a null removes an extra spec. Later requests get the new sizes, instances keep theirs."""
+    made = a_flavor(conductor)
+    old = conductor.place("h1", flavor="small")
+    changed = conductor.catalog.update_flavor("small", {"vcpus": 2, "name": "medium"}, {"ssd": None, "gpu": "1"})
+    assert {**made, "name": "medium", "vcpus": 2, "extra_specs": {"gpu": "1"}} == changed
+    assert changed == conductor.catalog.show_flavor("medium")
+    new = conductor.place("h1", flavor="medium")
+    shown = {uuid: conductor.operator.show_instance(uuid)["instance"]["flavor"]["vcpus"] for uuid in (old, new)}
+    assert {old: 1, new: 2} == shown
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({"vcpus": 0}, "changes.vcpus"), ({"cpus": 2}, "changes.cpus"), ({"name": ""}, "changes.name")],
+)
+def test_a_flavor_stays_sound(conductor: Conductor, changes: dict[str, Any], field: str) -> None:
+    """The field is named."""
+    a_flavor(conductor)
+    with pytest.raises(errors.InvalidInput) as wrong:
+        conductor.catalog.update_flavor("small", changes, {})
+    assert field == wrong.value.field
+
+
+def test_two_flavors_have_two_names(conductor: Conductor) -> None:
+    """Also after a change."""
+    a_flavor(conductor)
+    a_flavor(conductor, "medium")
+    with pytest.raises(errors.Conflict, match="small: exists already"):
+        conductor.catalog.update_flavor("medium", {"name": "small"}, {})
+
+
+def test_a_flavor_in_use_stays(conductor: Conductor) -> None:
+    """Until the last instance of it is gone. Then its name is free."""
+    a_flavor(conductor)
+    uuid = conductor.place("h1", flavor="small", name="web")
+    conductor.claim(uuid, "h1")
+    conductor.finish(uuid, "h1")
+    with pytest.raises(errors.Conflict, match="Flavor small: is the flavor of 1 instance: web"):
+        conductor.catalog.delete_flavor("small")
+    conductor.termination.terminate(context(), [uuid])
+    conductor.records.destroyed(context(), uuid, "h1")
+    conductor.catalog.delete_flavor("small")
+    assert [] == conductor.operator.list_flavors()
+    with pytest.raises(errors.NotFound, match="Flavor small could not be found"):
+        conductor.catalog.delete_flavor("small")
+    a_flavor(conductor)
+
+
+# Aggregates
+
+
+def test_an_aggregate_is_renamed(conductor: Conductor) -> None:
+    """Its hosts and metadata stay."""
+    conductor.operator.create_aggregate("racks", {"ssd": "true"})
+    conductor.operator.add_aggregate_host("racks", "h1")
+    conductor.catalog.rename_aggregate("racks", "rows")
+    shown = conductor.catalog.show_aggregate("rows")
+    assert (["h1"], {"ssd": "true"}) == (shown["hosts"], shown["metadata"])
+
+
+def test_an_aggregate_with_hosts_stays(conductor: Conductor, database: Database) -> None:
+    """Without hosts it goes, schedulers read that it has gone, and its name is free."""
+    feed = ChangeFeed(database)
+    conductor.operator.create_aggregate("racks", {"ssd": "true"})
+    conductor.operator.add_aggregate_host("racks", "h1")
+    with pytest.raises(errors.Conflict, match="Aggregate racks: has 1 host: h1; remove them first"):
+        conductor.catalog.delete_aggregate("racks")
+    conductor.operator.remove_aggregate_host("racks", "h1")
+    since = feed.read(0).generation
+    gone = conductor.catalog.delete_aggregate("racks")
+    assert [(gone.id, True)] == [(each.id, each.deleted) for each in feed.read(since).aggregates]
+    assert [] == conductor.operator.list_aggregates()
+    assert {} == conductor.operator.create_aggregate("racks", {}).metadata
+
+
+def test_an_unknown_host_joins_no_aggregate(conductor: Conductor) -> None:
+    """A misspelt name would never be noticed."""
+    conductor.operator.create_aggregate("racks", {})
+    with pytest.raises(errors.NotFound, match="Host h9 could not be found"):
+        conductor.operator.add_aggregate_host("racks", "h9")
+    assert [] == conductor.catalog.show_aggregate("racks")["hosts"]
+
+
+def test_a_host_is_in_one_zone(conductor: Conductor) -> None:
+    """Neither a new member nor a new zone of an aggregate puts it into a second one."""
+    for name, zone in (("a", "east"), ("b", "west"), ("c", "east")):
+        conductor.operator.create_aggregate(name, {"availability_zone": zone})
+    conductor.operator.create_aggregate("d", {})
+    conductor.operator.add_aggregate_host("a", "h1")
+    conductor.operator.add_aggregate_host("c", "h1")
+    conductor.operator.add_aggregate_host("d", "h1")
+    with pytest.raises(errors.Conflict, match="Host h1: is in zone east by aggregate a, and cannot be in zone west"):
+        conductor.operator.add_aggregate_host("b", "h1")
+    with pytest.raises(errors.Conflict, match="cannot be in zone west"):
+        conductor.operator.set_aggregate_metadata("d", {"availability_zone": "west"})
+    conductor.operator.set_aggregate_metadata("d", {"availability_zone": "east"})
+
+
+# Groups
+
+
+def test_a_group_is_changed(conductor: Conductor) -> None:
+    """Its policy only while it has no members; so many of them on one host as there are must be allowed."""
+    conductor.operator.create_group("web", "affinity", 1, None)
+    conductor.catalog.update_group("web", "front", "anti-affinity", 2)
+    for _ in range(2):
+        conductor.claim(conductor.place("h1", group="front"), "h1")
+    shown = conductor.catalog.show_group("front")
+    assert ("anti-affinity", 2, ["h1"]) == (shown["policy"], shown["max_server_per_host"], shown["hosts"])
+    with pytest.raises(errors.Conflict, match="front: has 2 members, so its policy stays anti-affinity"):
+        conductor.catalog.update_group("front", None, "affinity", None)
+    with pytest.raises(errors.Conflict, match="front: has 2 members on host h1: max_server_per_host cannot be 1"):
+        conductor.catalog.update_group("front", None, None, 1)
+    assert 3 == conductor.catalog.update_group("front", None, None, 3)["max_server_per_host"]
+
+
+def test_a_group_with_members_stays(conductor: Conductor) -> None:
+    """Until they are gone."""
+    conductor.operator.create_group("web", "affinity", 1, None)
+    (uuid,) = conductor.create(group="web", name="first")
+    with pytest.raises(errors.Conflict, match="Server group web: has 1 member: first"):
+        conductor.catalog.delete_group("web")
+    conductor.termination.terminate(context(), [uuid])
+    conductor.catalog.delete_group("web")
+    assert [] == conductor.operator.list_groups()
+
+
+# Hosts and services
+
+
+def test_a_host_that_is_up_stays(conductor: Conductor) -> None:
+    """Whichever way it is asked for."""
+    with pytest.raises(errors.Conflict, match="fleet-compute on h1: is up; stop the daemon"):
+        conductor.catalog.delete_host("h1")
+    with pytest.raises(errors.Conflict, match="is up"):
+        conductor.catalog.delete_service("h1", "fleet-compute")
+    with pytest.raises(errors.NotFound, match="Service fleet-compute on h9"):
+        conductor.catalog.delete_host("h9")
+
+
+def test_a_host_with_instances_stays(conductor: Conductor) -> None:
+    """They would be on a host that nobody knows."""
+    conductor.claim(conductor.place("h1", name="web"), "h1")
+    silent(conductor, "h1")
+    with pytest.raises(errors.Conflict, match="Host h1: has 1 instance: web; delete or move them first"):
+        conductor.catalog.delete_host("h1")
+
+
+def test_a_host_that_is_gone_goes(conductor: Conductor, database: Database) -> None:
+    """With its service, its nodes and its memberships. Schedulers read that; and it may come back."""
+    feed = ChangeFeed(database)
+    conductor.operator.create_aggregate("racks", {})
+    conductor.operator.add_aggregate_host("racks", "h1")
+    conductor.operator.update_service("h1", "fleet-compute", True, "broken")
+    silent(conductor, "h1")
+    since = feed.read(0).generation
+    conductor.catalog.delete_host("h1")
+    assert ["h2"] == [each["host"] for each in conductor.operator.list_hosts()]
+    assert ["h2"] == [each["host"] for each in conductor.operator.list_services()]
+    assert [] == conductor.catalog.show_aggregate("racks")["hosts"]
+    changes = feed.read(since)
+    assert {("h1", True)} == {(each.host, each.deleted) for each in (*changes.nodes, *changes.services)}
+    assert [[]] == [each.hosts for each in changes.aggregates]
+    # Its agent was only cut off: it finds that the host is not its own any more, and registers when it is restarted.
+    assert ["h1"] == conductor.records.report_state(Beat("fleet-compute", ["h1"], INCARNATION)).superseded
+    conductor.add_host("h1")
+    assert ("up", "enabled") == tuple(
+        conductor.operator.show_host("h1")["nodes"][0][key] for key in ("state", "status")
+    )
+
+
+def test_a_daemon_that_is_gone_goes(conductor: Conductor) -> None:
+    """A conductor's or a scheduler's record."""
+    conductor.records.register_services([{"host": "c1", "binary": "fleet-scheduler", "topic": "scheduler"}])
+    with pytest.raises(errors.Conflict, match="fleet-scheduler on c1: is up"):
+        conductor.catalog.delete_service("c1", "fleet-scheduler")
+    conductor.clock.advance(DOWN_S)
+    conductor.catalog.delete_service("c1", "fleet-scheduler")
+    assert "c1" not in {each["host"] for each in conductor.operator.list_services()}
+    with pytest.raises(errors.NotFound):
+        conductor.catalog.delete_service("c1", "fleet-scheduler")
+    with pytest.raises(errors.NotFound):
+        conductor.operator.update_service("c1", "fleet-scheduler", True, None)
+
+
+# As few as will do
+
+
+@pytest.mark.parametrize(
+    ("fits", "active"),
+    [
+        pytest.param(5, 5, id="as many as fit"),
+        pytest.param(3, 3, id="just enough"),
+        pytest.param(2, 0, id="too few: none"),
+    ],
+)
+def test_min_count(conductor: Conductor, fits: int, active: int) -> None:
+    """Of those that were asked for together, as many as fit are placed; the others end in ERROR, and say why."""
+    conductor.scheduler.answers.append(no_valid_host(placed=fits))
+    if active:
+        conductor.scheduler.answers.append([("h1", ())] * fits)
+    uuids = conductor.create(count=7, min_count=3)
+    conductor.work()
+    states = [conductor.state(uuid)[0] for uuid in uuids]
+    assert ["building"] * active + ["error"] * (7 - active) == states
+    assert "NoValidHost" == conductor.faults(uuids[-1])[0]["error"]
+    assert active == len(conductor.compute.builds)
+    assert [7, fits][: 2 if active else 1] == [spec["num_instances"] for spec, _ in conductor.scheduler.requests]
+
+
+def test_all_or_none(conductor: Conductor) -> None:
+    """Without min_count."""
+    conductor.scheduler.answers.append(no_valid_host(placed=6))
+    uuids = conductor.create(count=7)
+    conductor.work()
+    assert {"error"} == {conductor.state(uuid)[0] for uuid in uuids}

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that show, change and delete what was created: what they ask of the conductor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet import states
+from tests.unit.cli import fakes
+
+ASKED: list[tuple[str, str, dict[str, Any]]] = [
+    ("flavor show small", "show_flavor", {"name": "small"}),
+    (
+        "flavor set small --vcpus 2 --name big --property a=b --unset-property c",
+        "update_flavor",
+        {"name": "small", "changes": {"vcpus": 2, "name": "big"}, "extra_specs": {"a": "b", "c": None}},
+    ),
+    ("flavor delete small", "delete_flavor", {"name": "small"}),
+    ("aggregate show racks", "show_aggregate", {"name": "racks"}),
+    ("aggregate set racks --name rows", "rename_aggregate", {"name": "racks", "new_name": "rows"}),
+    ("aggregate delete racks", "delete_aggregate", {"name": "racks"}),
+    ("group show web", "show_group", {"name": "web"}),
+    (
+        "group set web --max-server-per-host 2",
+        "update_group",
+        {"name": "web", "new_name": None, "policy": None, "max_server_per_host": 2},
+    ),
+    ("group delete web", "delete_group", {"name": "web"}),
+    ("host delete h1", "delete_host", {"host": "h1"}),
+    ("service delete c1 fleet-scheduler", "delete_service", {"host": "c1", "binary": "fleet-scheduler"}),
+]
+
+
+@pytest.mark.parametrize(("line", "method", "arguments"), ASKED, ids=[case[0] for case in ASKED])
+def test_asked(run, line: str, method: str, arguments: dict[str, Any]) -> None:
+    """Names and changes arrive as they were written."""
+    conductor = fakes.Conductor()
+    conductor.answers[method] = {}
+    assert 0 == run(conductor, *line.split())[0]
+    assert [(method, arguments)] == conductor.calls
+
+
+@pytest.mark.parametrize("line", ["flavor set small", "aggregate set racks", "group set web"])
+def test_nothing_to_change(run, line: str) -> None:
+    """Is a mistake, and the options are named."""
+    status, _, complaint = run(fakes.Conductor(), *line.split())
+    assert (1, True) == (status, complaint.startswith("nothing to change: "))
+
+
+def test_the_daemons_of_a_host(run) -> None:
+    """Each with its process; an unknown host is an error."""
+    conductor = fakes.Conductor()
+    conductor.answers["list_services"] = [{"host": "h1", "binary": "fleet-compute", "pid": 77}, {"host": "h2"}]
+    status, printed, _ = run(conductor, "service", "show", "h1", "-f", "json")
+    assert 0 == status
+    assert "77" in printed
+    assert "h2" not in printed
+    status, _, complaint = run(conductor, "service", "show", "h9")
+    assert (1, True) == (status, "Service on host h9 could not be found." in complaint)
+
+
+@pytest.mark.parametrize(("active", "status"), [(3, 0), (2, 1)])
+def test_boot_min_count(run, active: int, status: int) -> None:
+    """With --wait as many as --min-count will do."""
+    outcomes = iter([states.ACTIVE] * active + [states.ERROR] * (5 - active))
+    conductor = fakes.Conductor(lambda request: next(outcomes))
+    argv = ["boot", "web", "--flavor", "small", "--count", "5", "--min-count", "3", "--wait", "-f", "json"]
+    assert status == run(conductor, *argv)[0]
+    assert (5, 3) == (conductor.requests[0]["count"], conductor.requests[0]["min_count"])
+
+
+def test_boot_min_count_over_count(run) -> None:
+    """Is refused before anything is asked."""
+    conductor = fakes.Conductor()
+    status, _, complaint = run(conductor, "boot", "web", "--flavor", "small", "--count", "2", "--min-count", "3")
+    assert (1, "--min-count 3 may not exceed --count 2\n") == (status, complaint)
+    assert [] == conductor.requests
