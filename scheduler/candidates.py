@@ -12,6 +12,7 @@ import numpy
 
 from fleet.hardware.node import Hardware
 from fleet.objects import Aggregate
+from scheduler.claim_limits import ClaimLimits
 from scheduler.consumption import HARDWARE, Consumption
 from scheduler.host_state import DEFAULTS, Capabilities, HostState, RowState
 from scheduler.host_table import PRESENT, Key
@@ -46,6 +47,10 @@ class Candidates:
         """These rows of the table, as they would be with one instance more on the growing ones; nothing is changed."""
         work = self._work.with_one_more(self._table, growing, consumption)
         return Candidates(self._inventory, self.now, rows, work)
+
+    def whole(self) -> Candidates:
+        """The same request's view of all rows of the table."""
+        return Candidates(self._inventory, self.now, None, self._work)
 
     @property
     def version(self) -> int:
@@ -217,9 +222,10 @@ class Candidates:
         """What few hosts have; None if this one has not."""
         return self._rare(name).get(row)
 
-    def limits_written(self, row: int) -> dict[str, Any]:
-        state = self._work.states.get(row)
-        return state.limits if state else {}
+    @property
+    def limits(self) -> ClaimLimits:
+        """What claims on these hosts must stay under, as far as filters in nova's form have written it."""
+        return self._work.limits
 
     def value(self, row: int, name: str) -> Any:
         column = self._work.columns.get(name)

@@ -11,13 +11,11 @@ from typing import Any
 import numpy
 from oslo_log import log as logging
 
-from fleet.objects import Place, RequestSpec
-from scheduler import one_host, refusal, restriction, scores
+from fleet.objects import Place
+from scheduler import filtering, one_host, refusal, restriction, scores
 from scheduler.candidates import Candidates
-from scheduler.filters import ColumnFilter
 from scheduler.outcome import Decision, Pick, StateAge
 from scheduler.pipeline import Prepared
-from scheduler.plugin_watch import WrongAnswer
 from scheduler.shapes import Shapes
 from scheduler.standing import Judgement, Standing
 
@@ -206,12 +204,14 @@ class _Course:
             return []
         supervision, request = self._inquiry.supervision, self._inquiry.request
         chosen = self._all.subset(numpy.array(rows))
-        limits = [dict(self._all.limits_written(row)) for row in rows]
-        for each in self._pipeline.limiting if self._inquiry.filters else ():
-            asked = supervision.ask("Filter", each, _limits, each, chosen, request)
+        written = [self._all.limits.written(row) for row in rows]
+        limits = [dict(each.limits) for each in written]
+        for position, each in self._pipeline.limiting if self._inquiry.filters else ():
+            asked = supervision.ask("Filter", each, filtering.limits, each, chosen, request)
             for name, values in (asked or {}).items():
-                for limit, value in zip(limits, values.tolist(), strict=True):
-                    if value == value:  # not a number, the one thing that differs from itself, means no limit
+                for limit, before, value in zip(limits, written, values.tolist(), strict=True):
+                    # Not a number, the one thing that differs from itself, means no limit.
+                    if position > before.position and value == value:
                         limit[name] = value
         return [Place(*self._all.key(row), limit) for row, limit in zip(rows, limits, strict=True)]
 
@@ -224,12 +224,3 @@ class _Chosen:
     row: int
     weight: float
     others: Sequence[int]
-
-
-def _limits(each: ColumnFilter, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
-    """:raises WrongAnswer: not one limit per host under each name"""
-    limits = each.limits(hosts, request)
-    for name, values in limits.items():
-        if not isinstance(values, numpy.ndarray) or values.shape != (len(hosts),):
-            raise WrongAnswer(f"gave {values!r:.80} as the limit {name}, where an array of {len(hosts)} is wanted")
-    return limits

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy
 
 from fleet.objects import RequestSpec
 from scheduler.candidates import Candidates
+from scheduler.claim_limits import ColumnLimits
 from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
 from scheduler.plugin_watch import PluginWatch, Supervision, WrongAnswer
 
@@ -99,7 +100,12 @@ def run(
     for number, each in enumerate(filters):
         if each in skip:
             continue
-        mask = ask("Filter", each, _mask, each, hosts, round_.alive, request, properties)
+        if over_columns(each):
+            mask = ask("Filter", each, _mask, each, hosts, request)
+        else:
+            hosts.limits.begin(number, _column_limits(filters[:number], hosts, request, ask))
+            mask = ask("Filter", each, _host_by_host, each, hosts, round_.alive, properties)
+            hosts.limits.end()
         if mask is None:
             round_.silent.append(each)
             continue
@@ -115,17 +121,40 @@ def run(
     return round_
 
 
-def _mask(
-    each: BaseHostFilter, hosts: Candidates, alive: numpy.ndarray, request: RequestSpec, properties: dict[str, Any]
-) -> numpy.ndarray | None:
+def limiting(filters: Sequence[BaseHostFilter]) -> list[tuple[int, ColumnFilter]]:
+    """The filters that set limits over columns, with their positions."""
+    return [
+        (position, each)
+        for position, each in enumerate(filters)
+        if isinstance(each, ColumnFilter) and over_columns(each) and type(each).limits is not ColumnFilter.limits
+    ]
+
+
+def limits(each: ColumnFilter, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
+    """Ask a filter for its limits. :raises WrongAnswer: not one limit per host under each name"""
+    found = each.limits(hosts, request)
+    for name, values in found.items():
+        if not isinstance(values, numpy.ndarray) or values.shape != (len(hosts),):
+            raise WrongAnswer(f"gave {values!r:.80} as the limit {name}, where an array of {len(hosts)} is wanted")
+    return found
+
+
+def _column_limits(
+    before: Sequence[BaseHostFilter], hosts: Candidates, request: RequestSpec, ask: Callable[..., Any]
+) -> list[ColumnLimits]:
+    """The limits of every host, for a filter in nova's form to find: few requests meet one, so nothing is kept."""
+    whole = hosts.whole()
+    asked = [(position, ask("Filter", each, limits, each, whole, request)) for position, each in limiting(before)]
+    return [ColumnLimits(position, found) for position, found in asked if found]
+
+
+def _mask(each: ColumnFilter, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
     """:raises WrongAnswer: it is no mask of the hosts that were asked about"""
-    if not (isinstance(each, ColumnFilter) and over_columns(each)):
-        return _host_by_host(each, hosts, alive, properties)
     mask = each.mask(hosts, request)
     if mask is not None and not (
-        isinstance(mask, numpy.ndarray) and mask.dtype == bool and mask.shape == (len(alive),)
+        isinstance(mask, numpy.ndarray) and mask.dtype == bool and mask.shape == (len(hosts),)
     ):
-        raise WrongAnswer(f"answered {_shape(mask)}, where a mask of {len(alive)} booleans is wanted")
+        raise WrongAnswer(f"answered {_shape(mask)}, where a mask of {len(hosts)} booleans is wanted")
     return mask
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
+from scheduler.claim_limits import ClaimLimits
 from scheduler.host_table import Key
 
 
 class Source(Protocol):
     """Where a row's attributes are read from: :class:`scheduler.candidates.Candidates`."""
 
+    @property
+    def limits(self) -> ClaimLimits: ...
     def key(self, row: int) -> Key: ...
     def attribute(self, row: int, name: str) -> Any: ...
 
@@ -69,7 +72,8 @@ class HostState:
     """nova's attribute names and units: MB of memory and free disk, GB of total disk.
 
     Built by hand in a plugin's tests: ``HostState("host1", "node1", free_ram_mb=2048)``. What a filter writes into
-    ``limits`` goes with the answer if this host is chosen; anything else that it writes is forgotten after the request.
+    ``limits`` goes with the answer if this host is chosen, unless a later filter sets the same limit; anything else that
+    it writes is forgotten after the request.
     """
 
     host: str
@@ -105,8 +109,16 @@ class RowState(HostState):
     def __init__(self, source: Source, row: int) -> None:
         self.row = row
         self.host, self.nodename = source.key(row)
-        self.limits = {}
         self._source = source
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """As the filters before the one that is asked have set them."""
+        return self._source.limits.of(self.row)
+
+    @limits.setter
+    def limits(self, limits: dict[str, Any]) -> None:
+        self._source.limits.replace(self.row, limits)
 
     @property
     def source(self) -> Source:

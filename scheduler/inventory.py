@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from fleet.objects import Aggregate
+from scheduler.claim_limits import ClaimLimits
 from scheduler.consumption import Consumption
 from scheduler.host_state import RowState
 from scheduler.host_table import HostTable
@@ -46,6 +47,7 @@ class Work:
         self.rare: dict[str, dict[int, Any]] = {}
         self.states: dict[int, RowState] = {}
         self.picks: list[TrackedInstance] = []
+        self.limits = ClaimLimits()
 
     def take(self, table: HostTable, rows: int | numpy.ndarray, consumption: Consumption) -> None:
         """Count one instance more on this row, or each of these, which are distinct."""
@@ -63,6 +65,6 @@ class Work:
         work = Work()
         work.columns = {name: column.copy() for name, column in self.columns.items()}
         work.rare = {name: dict(known) for name, known in self.rare.items()}
-        work.picks = self.picks
+        work.picks, work.limits = self.picks, self.limits
         work.take(table, rows, consumption)
         return work

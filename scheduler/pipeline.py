@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fleet.objects import RequestSpec
-from scheduler import one_host, restriction, weights
+from scheduler import filtering, one_host, restriction, weights
 from scheduler.consumption import Consumption
 from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
 from scheduler.plugin_watch import PluginWatch, Supervision, is_ours
@@ -56,13 +56,9 @@ class Pipeline:
         return keys_of(self.filters, self.weighers)
 
     @functools.cached_property
-    def limiting(self) -> Sequence[ColumnFilter]:
-        """The filters that set limits over columns."""
-        return [
-            each
-            for each in self.filters
-            if isinstance(each, ColumnFilter) and type(each).limits is not ColumnFilter.limits
-        ]
+    def limiting(self) -> Sequence[tuple[int, ColumnFilter]]:
+        """The filters that set limits over columns, with their positions."""
+        return filtering.limiting(self.filters)
 
 
 class Prepared(NamedTuple):

@@ -253,3 +253,78 @@ def test_deciding_changes_nothing():
     asked = request({"memory_mb": 2048}, count=3)
     first, second = (factories.decision(pipeline(), cache.candidates(factories.NOW_S), asked) for _ in range(2))
     assert hosts_of(first) == hosts_of(second)
+
+
+class CapsMemory(filters.BaseHostFilter):
+    """Nova's form: caps the claim's memory at 100 MB, and remembers the limits that it found."""
+
+    def __init__(self):
+        self.found = []
+
+    def host_passes(self, host_state, filter_properties):
+        self.found.append(dict(host_state.limits))
+        host_state.limits["memory_mb"] = 100
+        return True
+
+
+class ReadsLimits(CapsMemory):
+    def host_passes(self, host_state, filter_properties):
+        self.found.append(dict(host_state.limits))
+        return True
+
+
+class ReplacesLimits(filters.BaseHostFilter):
+    def host_passes(self, host_state, filter_properties):
+        host_state.limits = {"gpu": 1}
+        return True
+
+
+class HalfRamFilter(filters.RamFilter):
+    """A subclass of a built-in filter that adds to its judgement and to its limit."""
+
+    def host_passes(self, host_state, filter_properties):
+        passes = super().host_passes(host_state, filter_properties)
+        host_state.limits["memory_mb"] = host_state.limits["memory_mb"] / 2
+        return passes
+
+
+class OnceFilter(CapsMemory):
+    run_filter_once_per_request = True
+
+
+# Each host has 4096 MB, and nodes of the factory have a ratio of 1: so much is the RamFilter's limit.
+ORDERS = [
+    ("after the RamFilter", [filters.RamFilter, CapsMemory], {"memory_mb": 100}),
+    ("before the RamFilter", [CapsMemory, filters.RamFilter], {"memory_mb": 4096.0}),
+    ("a subclass that calls super", [HalfRamFilter], {"memory_mb": 2048.0}),
+    ("a subclass, then the RamFilter", [HalfRamFilter, filters.RamFilter], {"memory_mb": 4096.0}),
+    ("one that only reads", [filters.RamFilter, ReadsLimits], {"memory_mb": 4096.0}),
+    ("two writers", [CapsMemory, filters.RamFilter, HalfRamFilter], {"memory_mb": 2048.0}),
+    ("a dict of its own", [filters.RamFilter, ReplacesLimits], {"gpu": 1}),
+    ("a dict of its own, before", [ReplacesLimits, filters.RamFilter], {"gpu": 1, "memory_mb": 4096.0}),
+    ("once a request", [filters.RamFilter, OnceFilter], {"memory_mb": 100}),
+    ("once a request, before", [OnceFilter, filters.RamFilter], {"memory_mb": 4096.0}),
+]
+
+
+@pytest.mark.parametrize(("name", "classes", "limits"), ORDERS)
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_last_filter_to_set_a_limit_wins(name, classes, limits, count):
+    """In the order of the filters, for each instance of a request, whatever the form of a filter."""
+    pipeline = factories.pipeline([each() for each in classes], alternates=1)
+    hosts = factories.candidates(node("a", memory_mb=4096), node("b", memory_mb=4096))
+    made = factories.decision(pipeline, hosts, request({"memory_mb": 64}, count=count))
+    assert [limits] * count == [selection.limits for selection in made.selections()], name
+    for selection in made.selections():
+        assert [limits] * len(selection.alternates) == [place.limits for place in selection.alternates], name
+
+
+def test_later_filters_see_the_limits_of_earlier_ones():
+    """Of both forms; a filter does not see what comes after it, nor what another request wrote."""
+    first, second = CapsMemory(), ReadsLimits()
+    pipeline = factories.pipeline([filters.DiskFilter(), first, second, filters.RamFilter()])
+    hosts = factories.candidates(node("a", memory_mb=4096, local_gb=100))
+    for _request in range(2):
+        factories.decision(pipeline, hosts, request())
+    assert [{"disk_gb": 100.0}] * 2 == first.found
+    assert [{"disk_gb": 100.0, "memory_mb": 100}] * 2 == second.found
