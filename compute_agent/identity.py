@@ -46,6 +46,24 @@ class Identities(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._held)
 
+    def ledger(self) -> str | None:
+        """Which ledger the hosts belong to; None: they have not been registered yet.
+
+        :raises errors.ConfigError: some belong to one, some to another
+        """
+        by_ledger = {found: host for host, (_uuid, file) in self._held.items() if (found := _read(file).get("ledger"))}
+        if len(by_ledger) > 1:
+            said = ", ".join(f"{host} belongs to ledger {ledger}" for ledger, host in sorted(by_ledger.items()))
+            raise errors.ConfigError(option="hosts", reason=f"{said}: one process serves hosts of one ledger")
+        return next(iter(by_ledger), None)
+
+    def remember_ledger(self, ledger: str) -> None:
+        """Keep with each host which ledger it belongs to."""
+        for _uuid, file in self._held.values():
+            known = _read(file)
+            if known.get("ledger") != ledger:
+                _write(file, {**known, "ledger": ledger})
+
     def release(self) -> None:
         for _uuid, file in self._held.values():
             file.close()
@@ -90,16 +108,22 @@ def _take(file: IO[str], host: str) -> str:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = {"pid": "?", "identity": "?", "started_at": "?", **_read(file)}
+        found = _read(file)
+        holder = {key: found.get(key, "?") for key in ("pid", "identity", "started_at")}
         raise errors.HostTaken(host=host, hostname=socket.gethostname(), **holder) from None
-    identity = _read(file).get("identity") or str(uuid.uuid4())
+    known = _read(file)
+    identity = known.get("identity") or str(uuid.uuid4())
+    started_at = f"{utcnow().replace(tzinfo=datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
+    _write(file, {**known, "identity": identity, "pid": os.getpid(), "started_at": started_at})
+    return identity
+
+
+def _write(file: IO[str], values: Mapping[str, Any]) -> None:
     file.seek(0)
     file.truncate()
-    started_at = f"{utcnow().replace(tzinfo=datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
-    json.dump({"identity": identity, "pid": os.getpid(), "started_at": started_at}, file)
+    json.dump(values, file)
     file.flush()
     os.fsync(file.fileno())
-    return identity
 
 
 def _read(file: IO[str]) -> dict[str, Any]:
@@ -110,7 +134,7 @@ def _read(file: IO[str]) -> dict[str, Any]:
         uuid.UUID(found["identity"])
     except (ValueError, TypeError, KeyError):
         return {}
-    return {key: found.get(key, "?") for key in ("identity", "pid", "started_at")}
+    return {key: found[key] for key in ("identity", "pid", "started_at", "ledger") if key in found}
 
 
 def _allow_files(hosts: int) -> None:

@@ -15,6 +15,7 @@ from oslo_log import log as logging
 
 from compute_agent.instance_info import InstanceInfo
 from compute_agent.together import UNKNOWN_OUTCOME, Together
+from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import Claimed, HostLimits, Instance
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
@@ -25,6 +26,8 @@ Answer = TypeVar("Answer")
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 10.0
+#: Tries between two lines about another ledger: about a minute.
+FOREIGN_EVERY = 6
 
 
 class Unanswered(Exception):
@@ -54,9 +57,7 @@ class Patience:
                 answer = call()
             except UNKNOWN_OUTCOME as silence:
                 tries += 1
-                # One warning says that it began; the rest is for debugging.
-                level = logging.WARNING if tries == 1 else logging.DEBUG
-                LOG.log(level, "No answer to %s (%s); asking again", what, type(silence).__name__)
+                _log(what, silence, tries)
             else:
                 if tries:
                     LOG.info("%s was answered after %d tries", what, tries + 1)
@@ -64,6 +65,15 @@ class Patience:
             if (end is not None and self._clock() + delay > end) or self._stopping.wait(delay):
                 raise Unanswered(f"{what}: no answer after {tries} tries")
             delay = min(2 * delay, LONGEST_DELAY_S)
+
+
+def _log(what: str, silence: Exception, tries: int) -> None:
+    """One warning says that it began; the rest is for debugging. What only an operator can mend is repeated."""
+    if isinstance(silence, errors.ForeignLedger) and tries % FOREIGN_EVERY == 1:
+        LOG.error("%s is refused, and asked again: %s Two databases share this broker.", what, silence.message)
+        return
+    level = logging.WARNING if tries == 1 else logging.DEBUG
+    LOG.log(level, "No answer to %s (%s); asking again", what, type(silence).__name__)
 
 
 class Ledger:

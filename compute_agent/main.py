@@ -34,6 +34,7 @@ from compute_agent.termination import Termination
 from compute_agent.told import Told
 from fleet import conf as fleet_conf
 from fleet import context, errors, required, service
+from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import host_queues, server
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
@@ -83,7 +84,11 @@ def require_free(conf: cfg.ConfigOpts, identities: identity.Identities, hosts: S
         LOG.warning("The broker does not answer, starting without it")
         return
     transport = rpc_transport.get_transport(conf)
-    conductor, wanted = ConductorAPI(transport, conf), registrations(hosts, identities, service.new_incarnation())
+    ledger = LedgerIdentity(TOPIC, identities.ledger())
+    conductor, wanted = (
+        ConductorAPI(transport, conf, ledger=ledger),
+        registrations(hosts, identities, service.new_incarnation()),
+    )
     try:
         Patience(threading.Event()).until_answered(
             "require_free", lambda: conductor.require_free(context.new_context(), wanted), limit_s=None
@@ -146,15 +151,20 @@ def build_agents(
     stopping = threading.Event()
     patience = Patience(stopping)
     pins = Pins(conf)
-    conductor = ConductorAPI(transport, conf, pins)
+    mine = LedgerIdentity(TOPIC, identities.ledger())
+    conductor = ConductorAPI(transport, conf, pins, mine)
     host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
     queues = host_queues.of(host_transport, TOPIC, exchange)
-    told = InstanceInfo(SchedulerAPI(transport, conf, pins) if conf.scheduler_tracks_instance_changes else None)
-    ledger = Ledger(conductor, ComputeTaskAPI(transport, conf, pins), patience, conf.claim_timeout, told)
-    moves = MoveLedger(MigrationAPI(transport, conf, pins), patience, conf.claim_timeout)
+    told = InstanceInfo(SchedulerAPI(transport, conf, pins, mine) if conf.scheduler_tracks_instance_changes else None)
+    ledger = Ledger(conductor, ComputeTaskAPI(transport, conf, pins, mine), patience, conf.claim_timeout, told)
+    moves = MoveLedger(MigrationAPI(transport, conf, pins, mine), patience, conf.claim_timeout)
     notifications = Notifications(notifier or rpc_transport.get_notifier(conf, publisher_id=TOPIC))
     executor = futures.ThreadPoolExecutor(conf.agent_threads, thread_name_prefix="build")
     policy = HostPolicy.from_conf(conf)
+
+    def belongs_to(ledger: str) -> None:
+        mine.learn(ledger)
+        identities.remember_ledger(ledger)
 
     def superseded(name: str, reason: str) -> None:
         agent.superseded(name, reason)
@@ -165,7 +175,7 @@ def build_agents(
         builder = Builder(host, ledger, notifications)
         termination = Termination(host, ledger, moves, lanes)
         manager = ComputeManager(host, builder, Mover(host, moves, notifications), termination, lanes)
-        served = server.get_server(host_transport, TOPIC, name, [manager], exchange, queues=queues)
+        served = server.get_server(host_transport, TOPIC, name, [manager], exchange, queues=queues, ledger=mine)
         return ServedHost(host, served, lanes)
 
     loaded = load_drivers(conf, hosts)
@@ -182,6 +192,7 @@ def build_agents(
             Monitors.from_conf(conf),
             notifications,
             Told(conf.inventory_resend_interval),
+            belongs_to,
         ),
         ledger,
         executor,

@@ -7,7 +7,7 @@ import dataclasses
 import os
 import socket
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -45,7 +45,10 @@ class Reporter:
         monitors: Monitors | None = None,
         notifications: Notifications | None = None,
         last_told: Told | None = None,
+        registered: Callable[[str], object] = lambda ledger: None,
     ) -> None:
+        """``registered``: called with the identity of the ledger that has the hosts now."""
+        self._registered = registered
         self._conductor = conductor
         self._patience = patience
         self._hosts = {host.name: host for host in hosts}
@@ -72,6 +75,9 @@ class Reporter:
             "register_services", lambda: self._conductor.register_services(context, services), limit_s=None
         )
         self._told.forget()
+        # An older conductor does not say.
+        for ledger in {service["ledger"] for service in answer if service.get("ledger")}:
+            self._registered(ledger)
         for service in answer:
             # An older conductor sends none.
             known = [Inventory.from_wire(node) for node in service.get("nodes", ())]

@@ -29,8 +29,9 @@ from fleet.rpc.clients import ConductorAPI
 
 LOG = logging.getLogger(__name__)
 
-#: Nobody answered, or somebody failed while answering: in both cases the call may have been done.
-UNKNOWN_OUTCOME = (oslo_messaging.MessagingException, errors.DatabaseError, ConnectionError)
+#: Nobody answered, or somebody failed while answering: in both cases the call may have been done. Or none but conductors of
+#: another ledger answered, which have no say: it is as if none were there.
+UNKNOWN_OUTCOME = (oslo_messaging.MessagingException, errors.DatabaseError, ConnectionError, errors.ForeignLedger)
 #: In one call. When so many wait they do not wait any longer.
 MOST = 32
 #: Calls that others wait for: with more of them each would carry less.

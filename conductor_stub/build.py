@@ -33,6 +33,7 @@ _NOT_NOW = (
     errors.StaleState,
     errors.RequestExpired,
     errors.NotTrusted,
+    errors.ForeignLedger,
 )
 
 

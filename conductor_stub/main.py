@@ -34,10 +34,12 @@ from conductor_stub.sweeper import Sweeper
 from conductor_stub.termination import Termination
 from fleet import conf as fleet_conf
 from fleet import errors, required, service
+from fleet.db import ledger as ledger_row
 from fleet.db import schema
 from fleet.db.engine import Database
 from fleet.db.services import Beat
 from fleet.hardware.aliases import parse_aliases
+from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import server, signing, transport, versions
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, MigrationAPI, SchedulerAPI
 from fleet.rpc.pins import Pins
@@ -55,17 +57,18 @@ def build_servers(
     schema.check(database)
     limits = Limits.from_conf(conf)
     host_transport = transport.get_host_transport(conf, rpc_transport)
-    records = Records(database, limits, conf.enable_new_services)
+    ledger = LedgerIdentity(TOPIC, database.read(ledger_row.identity))
+    records = Records(database, limits, conf.enable_new_services, ledger=ledger)
     pins = Pins(conf)
     pins.learn(records.lowest_versions())
-    compute = ComputeAPI(host_transport, conf, pins)
+    compute = ComputeAPI(host_transport, conf, pins, ledger)
     draining = threading.Event()
-    scheduler = SchedulerAPI(rpc_transport, conf, pins)
+    scheduler = SchedulerAPI(rpc_transport, conf, pins, ledger)
     builder = Builder(
         database,
         scheduler,
         compute,
-        ComputeTaskAPI(rpc_transport, conf, pins),
+        ComputeTaskAPI(rpc_transport, conf, pins, ledger),
         transport.get_notifier(conf, f"compute_task.{conf.host}"),
         limits,
     )
@@ -73,7 +76,7 @@ def build_servers(
     aliases = parse_aliases(conf.pci.alias)
     own = OwnBuilds()
     intake = Intake(database, builder, limits, conf.default_schedule_zone, aliases=aliases, own=own)
-    migrations = MigrationAPI(rpc_transport, conf, pins)
+    migrations = MigrationAPI(rpc_transport, conf, pins, ledger)
     placer = Placer(database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host)
     mover = Mover(database, placer, limits, aliases)
     announcements = Announcements(database, scheduler)
@@ -95,7 +98,7 @@ def build_servers(
     keeper_name = f"{conf.host}-{os.getpid()}"
     return [
         server.get_keeper(host_transport, transport.host_exchange(conf), keeper_name),
-        server.get_server(rpc_transport, TOPIC, conf.host, endpoints, draining=draining),
+        server.get_server(rpc_transport, TOPIC, conf.host, endpoints, draining=draining, ledger=ledger),
         own,
         service.Periodic("deadlines", sweeper.end_overdue, conf.conductor.sweep_interval),
         service.Periodic("sweeper", sweeper.retry_lost, conf.conductor.sweep_interval),
@@ -113,6 +116,7 @@ def _heartbeat(conf: cfg.ConfigOpts, records: Records, pins: Pins) -> service.Pe
         if records.report_state(Beat(BINARY, [conf.host], **spoken)).superseded:
             records.register_services([{"host": conf.host, "binary": BINARY, "topic": TOPIC, **process, **spoken}])
         pins.learn(records.lowest_versions())
+        records.learn_ledger()
 
     return service.Periodic("heartbeat", beat, conf.report_interval)
 

@@ -17,8 +17,10 @@ from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import hosts, instances, services
+from fleet.db import ledger as ledger_row
 from fleet.db.engine import Database
 from fleet.db.services import Beat, Heard
+from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import HostReport, Instance
 from fleet.telemetry import metrics
 
@@ -38,7 +40,10 @@ class Records:
         enable_new_services: bool = True,
         clock: Clock = utcnow,
         turn: contextlib.AbstractContextManager[Any] | None = None,
+        ledger: LedgerIdentity | None = None,
     ) -> None:
+        """``ledger``: what registrations are answered with."""
+        self._ledger = ledger or LedgerIdentity()
         self._database = database
         self._limits = limits
         self._enable_new_services = enable_new_services
@@ -60,6 +65,7 @@ class Records:
                 "host": row.host,
                 "binary": row.binary,
                 "disabled": row.disabled,
+                "ledger": self._ledger.uuid,
                 "nodes": [node.to_wire() for node in known.get(row.host, ())],
             }
             for row in rows
@@ -69,6 +75,10 @@ class Records:
         """:raises errors.HostTaken: one of these could not be registered"""
         now, down_time_s = self._clock(), self._limits.service_down_time_s
         self._database.read(services.require_free, registrations, now, down_time_s)
+
+    def learn_ledger(self) -> None:
+        """Whether the database still is what it was: it may have been replaced."""
+        self._ledger.learn(self._database.read(ledger_row.identity))
 
     def leave(self, binary: str, host_names: Sequence[str], incarnation: str, idle: bool = True) -> None:
         """A process stops, and says so. :param idle: False: not yet, but it takes no builds any more"""

@@ -29,7 +29,8 @@ def ask_again_at(
 ) -> datetime.datetime | None:
     """When the scheduler is to be asked again, or None: its refusal is the last word.
 
-    It is not while a host is avoided only for a while, nor while hosts are silent that may be heard of again.
+    It is not while no host is known at all: a fleet without hosts is about to get some, or its scheduler has read nothing.
+    Nor while a host is avoided only for a while, nor while hosts are silent that may be heard of again.
 
     :param waits_since: when it first said so of silent hosts
     :param deadline: of the build; its last moments are left for saying what was really in the way
@@ -38,7 +39,9 @@ def ask_again_at(
         return None
     retry = seconds(limits.retry_interval_s)
     again = avoided_until
-    if again is None and refusal.reason_code is Reason.HOSTS_DOWN and refusal.details.get("silent"):
+    if again is None and knows_no_host(refusal):
+        again = now + retry
+    elif again is None and refusal.reason_code is Reason.HOSTS_DOWN and refusal.details.get("silent"):
         waits_until = (waits_since or now) + seconds(limits.hosts_down_retry_time_s)
         again = now + retry if now + retry <= waits_until else None
     if again is None or (deadline is not None and again + 2 * retry > deadline):
@@ -55,6 +58,13 @@ def fitting(refusal: Exception, wanted: int, spec: Mapping[str, Any]) -> int:
     needed = max(request.fewest - (request.num_instances - wanted), 1)
     placed = refusal.details.get("placed", 0) if isinstance(refusal, errors.NoValidHost) else 0
     return placed if needed <= placed < wanted else 0
+
+
+def knows_no_host(refusal: Exception) -> bool:
+    """Whether the scheduler knows of no host, whatever is asked for."""
+    if not isinstance(refusal, errors.NoValidHost) or refusal.reason_code is not Reason.HOSTS_DOWN:
+        return False
+    return refusal.details.get("considered") == 0
 
 
 @failpoints.commits("conductor.fail")

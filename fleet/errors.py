@@ -104,6 +104,21 @@ class VersionPinned(FleetError):
     pin: str
 
 
+class ForeignLedger(FleetError):
+    """A message of a process that works for another database. Nothing was done; another receiver may be the right one.
+
+    Give each fleet a broker, virtual host or ``control_exchange`` of its own. ``fleet-manage ledger`` if a database was
+    replaced on purpose.
+    """
+
+    code = 409
+    reason_code = Reason.MISCONFIGURED
+    template = "Ledger {theirs} is foreign here: this {service} works for ledger {ours}."
+    theirs: str
+    ours: str
+    service: str
+
+
 class NotTrusted(FleetError):
     """A message whose signature is missing, wrong, too old, or of a key that is not for what it says.
 

@@ -13,9 +13,11 @@ from oslo_config import cfg
 import fleet.conf
 from fleet import errors, required, service
 from fleet.clock import Clock, utcnow
+from fleet.db import ledger as ledger_row
 from fleet.db import schema
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
+from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import server, signing
 from fleet.rpc.clients import ConductorAPI
 from fleet.rpc.transport import get_notifier, get_transport
@@ -50,13 +52,15 @@ def servers(
     """What one scheduler process runs; the trio in one process runs the same."""
     database = database or Database(conf)
     schema.check(database)
+    ledger = LedgerIdentity(TOPIC, database.read(ledger_row.identity))
     # What instances were made from is read only where it weighs.
-    feed = functools.partial(ChangeFeed, database, with_images=conf.image_props_weight_multiplier != 0, retry=False)
+    images = conf.image_props_weight_multiplier != 0
+    feed = functools.partial(ChangeFeed, database, with_images=images, retry=False, ledger=ledger)
     driver = build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"))
-    registration = Registration(ConductorAPI(transport, conf), conf.host)
+    registration = Registration(ConductorAPI(transport, conf, ledger=ledger), conf.host)
     compare_s = conf.scheduler_compare_period
     return [
-        server.get_server(transport, TOPIC, conf.host, [SchedulerManager(driver)]),
+        server.get_server(transport, TOPIC, conf.host, [SchedulerManager(driver)], ledger=ledger),
         service.Periodic("heartbeat", registration.beat, conf.report_interval),
         service.Periodic("driver", driver.run_periodic_tasks, conf.scheduler_driver_task_period),
         service.Periodic("compare", driver.host_manager.compare, compare_s, initial_s=compare_s),

@@ -9,6 +9,7 @@ import socket
 import oslo_messaging
 from oslo_log import log as logging
 
+from fleet import errors
 from fleet.context import new_context
 from fleet.rpc import versions
 from fleet.rpc.clients import ConductorAPI
@@ -30,6 +31,13 @@ class Registration:
     def beat(self) -> None:
         try:
             self._report() if self._registered else self._register()
+        except errors.ForeignLedger as foreign:
+            if not self._lost:
+                LOG.error(
+                    "%s This scheduler is not registered there, and answers none of its requests.", foreign.message
+                )
+            self._lost = True
+            return
         except oslo_messaging.MessagingException as lost:
             if not self._lost:
                 LOG.warning("The conductor does not answer, heartbeats are lost: %s", lost)

@@ -9,7 +9,7 @@ import oslo_messaging
 import sqlalchemy as sa
 from oslo_log import log as logging
 
-from conductor_stub import request_spec
+from conductor_stub import refusals, request_spec
 from conductor_stub.limits import Limits, step_deadline
 from conductor_stub.moves import failures, steps, together
 from conductor_stub.moves.steps import Move
@@ -32,6 +32,7 @@ _NOT_NOW = (
     errors.StaleState,
     errors.RequestExpired,
     errors.NotTrusted,
+    errors.ForeignLedger,
 )
 
 
@@ -73,7 +74,7 @@ class Placer:
             return
         context = context.about(instance_uuid=move.instance.uuid, attempt=attempt, migration=uuid)
         answer = self._ask(context, move)
-        if isinstance(answer, _NOT_NOW):
+        if isinstance(answer, _NOT_NOW) or (isinstance(answer, Exception) and refusals.knows_no_host(answer)):
             LOG.warning("The scheduler cannot answer now (%s); the move is tried again", type(answer).__name__)
             retry_at = step_deadline(now, self._limits.retry_interval_s, move.record.deadline)
             self._database.write(steps.put_back, uuid, attempt, retry_at, now)

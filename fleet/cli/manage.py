@@ -13,7 +13,7 @@ from typing import Any
 from cliff import app, command, commandmanager
 from oslo_config import cfg
 
-from fleet.cli import application, audit, broker_permissions, retention, upgrade_check
+from fleet.cli import application, audit, broker_permissions, ledger, retention, upgrade_check
 from fleet.cli.database_command import DatabaseCommand
 from fleet.db import grants, migration, schema
 from fleet.db.engine import Database
@@ -76,6 +76,9 @@ COMMANDS: tuple[tuple[str, Callable], ...] = (
     ("db grants", Grants),
     ("db archive", retention.Archive),
     ("db purge", retention.Purge),
+    ("ledger show", ledger.Show),
+    ("ledger adopt", ledger.Adopt),
+    ("ledger renew", ledger.Renew),
     ("audit", audit.Audit),
     ("rabbitmq permissions", broker_permissions.Permissions),
     ("upgrade check", upgrade_check.UpgradeCheck),

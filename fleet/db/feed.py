@@ -15,6 +15,7 @@ from fleet.db import aggregates
 from fleet.db import feed_queries as ask
 from fleet.db.engine import Database
 from fleet.db.prepared import Prepared
+from fleet.ledger_identity import LedgerIdentity
 
 #: Heartbeats are read this often at most; they change liveness, which is counted in tens of seconds. Of a large fleet
 #: more are read at a time, and it is done a second later for each so many of them: else it would do little besides.
@@ -55,12 +56,19 @@ class ChangeFeed:
     """Reads changes for one cache. Not for use by several threads at once.
 
     :param retry: False for a reader that has something better to do than to wait for a database that is away
+    :param ledger: learns the database's identity; one that has another by now is read anew
     :param with_images: also the properties of the images that instances were made from, as ``image_properties``
     """
 
     def __init__(
-        self, database: Database, clock: Clock = utcnow, with_images: bool = False, retry: bool = True
+        self,
+        database: Database,
+        clock: Clock = utcnow,
+        with_images: bool = False,
+        retry: bool = True,
+        ledger: LedgerIdentity | None = None,
     ) -> None:
+        self._ledger = ledger or LedgerIdentity()
         self._newest, self._snapshot = database.reader(in_snapshot=False), database.reader(in_snapshot=True)
         self._ahead = database.ahead()
         self._attempt = database.retried(_at_once) if retry else _at_once
@@ -138,6 +146,10 @@ class ChangeFeed:
 
     def _read(self, connection: sa.Connection, since: int) -> Changes:
         newest = connection.execute(ask.NEWEST).one()
+        if self._ledger.uuid is not None and newest.ledger not in (None, self._ledger.uuid):
+            # Its generations have nothing to do with those that are known.
+            since = 0
+        self._ledger.learn(newest.ledger)
         heartbeats = self._read_heartbeats(connection)
         if newest.value == since:
             return Changes(newest.value, heartbeats=heartbeats)

@@ -50,7 +50,7 @@ def _generation(name: str) -> sa.Column:
 
 #: One row: the generation of the newest commit. Its row lock makes commit order equal generation order. The columns named
 #: after tables hold the newest generation that changed each, if ``noted`` is the ``value``: a program older than these
-#: columns has advanced that alone.
+#: columns has advanced that alone. ``ledger`` is the database's identity (see ``fleet.ledger_identity``).
 generations = sa.Table(
     "generations",
     METADATA,
@@ -60,6 +60,7 @@ generations = sa.Table(
     _generation("aggregates"),
     _generation("instances"),
     _generation("noted"),
+    sa.Column("ledger", UUID),
 )
 
 services = sa.Table(

@@ -17,7 +17,9 @@ from oslo_messaging.rpc import dispatcher
 
 from fleet import errors
 from fleet.context import new_context
-from fleet.rpc import call_monitor, extent, signing
+from fleet.ledger_identity import LedgerIdentity
+from fleet.rpc import call_monitor, extent, serializer, signing
+from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -26,7 +28,7 @@ MAX_MESSAGE_SIZE = 16 * 2**20
 MAX_MESSAGE_DEPTH = 64
 #: Seconds between two lines about refused messages.
 LINE_EVERY_S = 60.0
-_SHOWN = 128
+_SHOWN = 160
 _NAME = 40
 
 
@@ -38,10 +40,12 @@ class Dispatcher(dispatcher.RPCDispatcher):
         endpoints: list[object],
         *options: Any,
         checker: signing.Checker | None = None,
+        ledger: LedgerIdentity | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(endpoints, *options)
         self._checker = checker
+        self._ledger = ledger or LedgerIdentity()
         self._seldom = _Seldom(clock)
         self._monitor = call_monitor.CallMonitor()
 
@@ -51,7 +55,8 @@ class Dispatcher(dispatcher.RPCDispatcher):
             return answer
         # A line of its own: this thread's context is that of an earlier message.
         new_context()
-        self._seldom.warn(self._reason(refusal, incoming))
+        level = logging.ERROR if isinstance(refusal, errors.ForeignLedger) else logging.WARNING
+        self._seldom.log(level, self._reason(refusal, incoming))
         expected = dispatcher.ExpectedException()
         expected.exc_info = (type(refusal), refusal, None)
         raise expected
@@ -74,6 +79,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
             _check(incoming.message)
             if self._checker is not None:
                 self._checker.check(incoming.ctxt, incoming.message)
+            self._require_own_ledger(incoming)
             with self._monitor.watching(incoming):
                 return None, super().dispatch(incoming)
         except (
@@ -81,9 +87,21 @@ class Dispatcher(dispatcher.RPCDispatcher):
             dispatcher.UnsupportedVersion,
             errors.InvalidInput,
             errors.NotTrusted,
+            errors.ForeignLedger,
         ) as refusal:
             refusal.__traceback__ = refusal.__cause__ = refusal.__context__ = None
             return refusal, None
+
+    def _require_own_ledger(self, incoming: Any) -> None:
+        """:raises errors.ForeignLedger:"""
+        context = getattr(incoming, "ctxt", None)
+        if incoming.message.get("namespace") == "baseapi" or not isinstance(context, dict):
+            return
+        try:
+            self._ledger.check(context.get(serializer.LEDGER))
+        except errors.ForeignLedger:
+            metrics.FOREIGN_MESSAGES.inc()
+            raise
 
 
 def _check(message: dict[str, Any]) -> None:
@@ -101,7 +119,7 @@ def _check(message: dict[str, Any]) -> None:
 
 
 class _Seldom:
-    """A warning in a while, with how many there were."""
+    """A line in a while, with how many there were."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -109,11 +127,11 @@ class _Seldom:
         self._silent_until = float("-inf")
         self._unsaid = 0
 
-    def warn(self, reason: str) -> None:
+    def log(self, level: int, reason: str) -> None:
         with self._lock:
             now = self._clock()
             if now < self._silent_until:
                 self._unsaid += 1
                 return
             unsaid, self._unsaid, self._silent_until = self._unsaid, 0, now + LINE_EVERY_S
-        LOG.warning("A message is refused: %s (%d more since the last such line)", reason, unsaid)
+        LOG.log(level, "A message is refused: %s (%d more since the last such line)", reason, unsaid)

@@ -18,6 +18,7 @@ from oslo_messaging.rpc import server as rpc_server
 
 from fleet import afterwards, errors
 from fleet.context import new_context
+from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import fields
 from fleet.rpc import answers, extent, host_queues, listening, receipt, serializer, signing, turns
 
@@ -172,11 +173,13 @@ def get_server(
     exchange: str | None = None,
     draining: threading.Event | None = None,
     queues: host_queues.HostQueues | None = None,
+    ledger: LedgerIdentity | None = None,
 ) -> Server:
     """A server for ``topic``, also reachable as ``topic.server`` and by fanout; ``baseapi`` is added.
 
     :param exchange: other than ``control_exchange``
     :param draining: set as soon as a stop has ended the intake, while the last messages are still handled
+    :param ledger: messages of another ledger are refused
     :param queues: what ``server`` shares with other hosts; then it is reachable as ``topic.server`` only
     """
     keys = signing.keys_of(transport.conf)
@@ -185,6 +188,7 @@ def get_server(
         serializer.ContextSerializer(),
         dispatcher.DefaultRPCAccessPolicy,
         checker=signing.Checker(transport.conf, keys, topic, server) if keys else None,
+        ledger=ledger,
     )
     target = oslo_messaging.Target(exchange=exchange, topic=topic, server=server)
     options = (transport, target, dispatching, "threading")

@@ -73,6 +73,9 @@ SPAWN_SECONDS = prometheus.Histogram(
 
 # All of them
 RPC_TIMEOUTS = prometheus.Counter("fleet_rpc_timeouts", "Calls that were not answered in time", ["method"])
+FOREIGN_MESSAGES = prometheus.Counter(
+    "fleet_rpc_foreign_messages", "Messages refused because their sender works for another ledger"
+)
 DATABASE_RETRIES = prometheus.Counter(
     "fleet_database_failures", "Transactions that failed and may be tried again, by error", ["error"]
 )

@@ -11,12 +11,13 @@ from concurrent import futures
 import pytest
 import sqlalchemy as sa
 
-from fleet.db import aggregates, ahead, hosts, services
+from fleet.db import aggregates, ahead, hosts, ledger, services
 from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed, Changes
 from fleet.db.models import compute_nodes, generations, instances
 from fleet.db.models import services as SERVICES
 from fleet.db.services import Beat
+from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import HostReport
 from tests.clock import FakeClock
 from tests.functional.conductor import Conductor
@@ -283,6 +284,23 @@ def test_commits_of_older_programs_are_followed(database: Database, newer_before
     assert [True] == [row.disabled for row in changes.services]
     assert (10_000 if newer_after else 9000 if newer_before else 8000) == cache.memory["h1"]
     assert ((), ()) == (tuple(cache.refresh().services), tuple(cache.refresh().nodes))
+
+
+def test_a_database_that_was_replaced_is_read_whole(database: Database) -> None:
+    """Its generations have nothing to do with those that the reader knows, even where they are higher."""
+    database.write(ledger.adopt, "one")
+    clock, mine = FakeClock(), LedgerIdentity("scheduler", "one")
+    feed = ChangeFeed(database, clock, ledger=mine)
+    register(database, "h1")
+    generation = feed.read(0).generation
+    clock.advance(2)
+    assert not feed.read(generation).full
+    database.write(ledger.adopt, "another")
+    register(database, "h2")
+    clock.advance(2)
+    changes = feed.read(generation)
+    assert (True, "another") == (changes.full, mine.uuid)
+    assert {"h1", "h2"} == {row.host for row in changes.services}
 
 
 def test_what_has_changed_is_noted_by_table(database: Database) -> None:

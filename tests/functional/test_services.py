@@ -9,6 +9,7 @@ import uuid as uuid_module
 import pytest
 
 from fleet import errors
+from fleet.db import ledger
 from fleet.db.engine import Database
 from fleet.db.services import Beat
 from tests.functional.conductor import INCARNATION, Conductor
@@ -56,6 +57,18 @@ def test_a_registration_is_answered_with_what_the_ledger_has_of_the_host(conduct
     (shown,) = conductor.operator.show_host("h1")["nodes"]
     assert {"node": "h1", **{size: shown[size] for size in ("vcpus", "memory_mb", "local_gb")}} == node
     assert [] == answer[1]["nodes"]
+
+
+def test_a_registration_is_answered_with_the_ledgers_identity(database: Database) -> None:
+    """The agent keeps it. It is read anew with every heartbeat of the conductor: the database may be replaced."""
+    conductor = Conductor(database)
+    new = {"binary": "fleet-compute", "topic": "compute", "incarnation": "b", "host": "h9"}
+    database.write(ledger.adopt, "one ledger")
+    conductor.records.learn_ledger()
+    assert "one ledger" == conductor.records.register_services([new])[0]["ledger"]
+    database.write(ledger.adopt, "another")
+    conductor.records.learn_ledger()
+    assert "another" == conductor.records.register_services([new])[0]["ledger"]
 
 
 def test_an_agent_that_leaves_is_down_at_once(conductor: Conductor) -> None:

@@ -55,6 +55,27 @@ def hosts_down(silent: int) -> errors.NoValidHost:
     return errors.NoValidHost(reason="3 of 3 hosts are disabled or down.", details=details)
 
 
+NOBODY = [
+    ("a scheduler of another ledger", errors.ForeignLedger(ours="o", theirs="t", service="scheduler")),
+    ("no host is known", errors.NoValidHost(reason="None.", details={"reason_code": "HOSTS_DOWN", "considered": 0})),
+]
+
+
+@pytest.mark.parametrize(("what", "answer"), NOBODY, ids=[case[0] for case in NOBODY])
+def test_an_answer_that_knows_no_host_is_not_final(conductor: Conductor, what: str, answer: Exception) -> None:
+    """The scheduler is asked again until the deadline, far beyond the time that silent hosts are waited for."""
+    conductor.scheduler.answers.append(answer)
+    (uuid,) = conductor.create()
+    conductor.work()
+    for _again in range(50):
+        conductor.scheduler.answers.append(answer)
+        wait(conductor, intervals=2)
+    assert ("building", "scheduling", 1, None) == conductor.state(uuid)
+    conductor.scheduler.answers.append([("h3", ())])
+    wait(conductor, intervals=2)
+    assert [("h3", 1)] == sent_to(conductor)
+
+
 def test_a_build_that_a_stopping_agent_has_not_begun_spends_no_attempt(conductor: Conductor) -> None:
     """However often: it waits for the scheduler again at once, at the same attempt; a late word about it is ignored."""
     uuid = conductor.place("h1", "h2")

@@ -12,30 +12,42 @@ from oslo_config import cfg
 
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import serializer, signing, versions
 from fleet.rpc.pins import Pins
 from fleet.telemetry import metrics
 
 #: Fail at once when no queue takes the message (a host whose agent is gone).
 MANDATORY = oslo_messaging.TransportOptions(at_least_once=True)
+#: How often a call is repeated that a server of another ledger has refused.
+ASKED_AGAIN = 3
 #: What a server of oslo.messaging answers to a message that is newer than it is; it has done nothing then.
 _UNSUPPORTED = "UnsupportedVersion"
 
 
 class API:
-    """``pins`` says how new a message may be; a message is sent in the version that brought what it needs."""
+    """``pins`` says how new a message may be; a message is sent in the version that brought what it needs.
+
+    ``ledger`` goes with every message: a receiver that works for another one refuses it.
+    """
 
     topic = ""
     namespace: str | None = None
     _signer: signing.Signer | None = None
 
-    def __init__(self, transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts, pins: Pins | None = None) -> None:
+    def __init__(
+        self,
+        transport: oslo_messaging.RPCTransport,
+        conf: cfg.ConfigOpts,
+        pins: Pins | None = None,
+        ledger: LedgerIdentity | None = None,
+    ) -> None:
         self._conf = conf
         self._pins = pins or Pins(conf)
         keys = signing.keys_of(conf)
         self._signer = signing.Signer(keys) if keys else None
         target = oslo_messaging.Target(exchange=self._exchange(conf), topic=self.topic, namespace=self.namespace)
-        self._client = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.ContextSerializer())
+        self._client = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.ContextSerializer(ledger))
 
     @staticmethod
     def _exchange(conf: cfg.ConfigOpts) -> str | None:
@@ -54,6 +66,7 @@ class API:
         :param options: of the client's ``prepare``
         :raises errors.VersionPinned: it cannot be said in a version that may be sent
         """
+        foreign = 0
         while True:
             version, arguments = self._in_version(message)
             try:
@@ -63,6 +76,12 @@ class API:
             except oslo_messaging.MessagingTimeout:
                 metrics.RPC_TIMEOUTS.labels(message.method).inc()
                 raise
+            except errors.ForeignLedger:
+                # Whoever else serves the topic is asked next.
+                foreign += 1
+                if foreign > ASKED_AGAIN or "server" in options:
+                    raise
+                continue
             except oslo_messaging.RemoteError as failed:
                 if failed.exc_type != _UNSUPPORTED:
                     raise

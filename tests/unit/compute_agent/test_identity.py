@@ -24,6 +24,25 @@ def test_an_identity_survives_its_process(tmp_path: pathlib.Path) -> None:
     assert [tmp_path / identity.DIRECTORY] == list(tmp_path.iterdir())
 
 
+def test_the_ledger_is_remembered_with_the_host(tmp_path: pathlib.Path) -> None:
+    """The next process of the host knows it, also after another registration; a host of another ledger is refused."""
+    first = identity.hold(str(tmp_path), ["h1"])
+    assert first.ledger() is None
+    for _time in range(2):
+        first.remember_ledger("one")
+    first.release()
+    second = identity.hold(str(tmp_path), ["h1"])
+    assert ("one", first["h1"]) == (second.ledger(), second["h1"])
+    second.release()
+    other = identity.hold(str(tmp_path), ["h2"])
+    other.remember_ledger("two")
+    other.release()
+    both = identity.hold(str(tmp_path), ["h1", "h2"])
+    with pytest.raises(errors.ConfigError, match="h1 belongs to ledger one, h2 belongs to ledger two"):
+        both.ledger()
+    both.release()
+
+
 def test_one_process_at_a_time(tmp_path: pathlib.Path) -> None:
     """A second one learns who holds the host; none of the hosts that it wanted is held by it then."""
     first = identity.hold(str(tmp_path), ["h1"])

@@ -41,14 +41,19 @@ def test_which_hosts_are_avoided(why: str, vain: list, tried: list, left_alone: 
     assert expected == Avoidance.of(vain, LIMITS, NOW)
 
 
-def refusal(code: str, silent: int = 0) -> errors.NoValidHost:
-    return errors.NoValidHost(reason="No.", details={"reason_code": code, "silent": silent})
+def refusal(code: str, silent: int = 0, considered: int = 9) -> errors.NoValidHost:
+    details = {"reason_code": code, "silent": silent, "considered": considered}
+    return errors.NoValidHost(reason="No.", details=details)
 
 
 LAST = [
     ("all are full", refusal("CAPACITY"), None, None, 600, None),
     ("all others than those avoided are full", refusal("CAPACITY"), 2, None, 600, 2),
     ("all are silent", refusal("HOSTS_DOWN", 5), None, None, 600, 3),
+    ("no host is known at all", refusal("HOSTS_DOWN", considered=0), None, None, 600, 3),
+    ("nor was any for long", refusal("HOSTS_DOWN", considered=0), None, 300, 600, 3),
+    ("nor is there time left", refusal("HOSTS_DOWN", considered=0), None, 590, 8, None),
+    ("the request excludes all by name", refusal("POLICY", considered=0), None, None, 600, None),
     ("all are disabled", refusal("HOSTS_DOWN"), None, None, 600, None),
     ("most are full, some silent", refusal("CAPACITY", 2), None, None, 600, None),
     ("all are silent, and have been for 117 s", refusal("HOSTS_DOWN", 5), None, 117, 600, 3),

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet-manage ledger``: the identity of the database, by which daemons know their own."""
+
+from __future__ import annotations
+
+import argparse
+import uuid as uuid_module
+
+from oslo_utils import uuidutils
+
+from fleet.cli.database_command import DatabaseCommand
+from fleet.db import ledger
+from fleet.db.engine import Database
+
+
+class Show(DatabaseCommand):
+    """Print the uuid of the ledger that the database is."""
+
+    def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
+        self.say(database.read(ledger.identity) or "none")
+
+
+class Adopt(DatabaseCommand):
+    """Make the database the ledger UUID: one that replaces it on purpose takes its name, and agents accept it.
+
+    Stop conductors and schedulers before. The agents' guests that this database does not have are destroyed.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("uuid", metavar="UUID", type=_uuid, help="As 'ledger show' printed it, or an agent's log.")
+        return parser
+
+    def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
+        database.write(ledger.adopt, parsed_args.uuid)
+        self.say(f"The database is ledger {parsed_args.uuid}. Start its conductors and schedulers again.")
+
+
+class Renew(DatabaseCommand):
+    """Give a copy of a database a ledger identity of its own: daemons of the original refuse it then."""
+
+    def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
+        new = uuidutils.generate_uuid()
+        database.write(ledger.adopt, new)
+        self.say(f"The database is ledger {new}. Start its conductors and schedulers again.")
+
+
+def _uuid(text: str) -> str:
+    try:
+        return str(uuid_module.UUID(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a uuid") from None

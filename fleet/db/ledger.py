@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The identity of the ledger: a uuid in the row that every reader of changes looks at."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from fleet.db import models
+from fleet.db.engine import Transaction
+
+_ROW = models.generations
+_UUID = sa.select(_ROW.c.ledger).where(_ROW.c.id == 1)
+
+
+def identity(connection: Transaction | sa.Connection) -> str | None:
+    """None: the row has none, which the next migration or :func:`adopt` mends."""
+    found: str | None = connection.execute(_UUID).scalar_one_or_none()
+    return found
+
+
+def adopt(tx: Transaction, uuid: str) -> None:
+    """From now on the database is the ledger ``uuid``."""
+    tx.execute(_ROW.update().where(_ROW.c.id == 1).values(ledger=uuid))
