@@ -219,9 +219,12 @@ class OperatorManager:
 
     @endpoint
     def list_instances(
-        self, context: RequestContext, filters: dict[str, fields.Text | list[fields.Uuid] | None] | None = None
+        self,
+        context: RequestContext,
+        filters: dict[str, fields.Text | list[fields.Uuid] | None] | None = None,
+        limit: fields.Positive | None = None,
     ) -> list[dict[str, Any]]:
-        return self._api.list_instances(filters or {})
+        return self._api.list_instances(filters or {}, limit)
 
     @endpoint
     def show_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:

@@ -58,15 +58,18 @@ class OperatorAPI:
 
     # Instances
 
-    def list_instances(self, filters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """:raises errors.InvalidInput: an unknown filter"""
+    def list_instances(self, filters: Mapping[str, Any], limit: int | None = None) -> list[dict[str, Any]]:
+        """:raises errors.InvalidInput: an unknown filter; errors.NotFound: the filter names a host that is not known"""
         for name in filters:
             if name not in _FILTERS:
                 raise errors.InvalidInput(
                     field=f"filters.{name}", reason=f"is not one of {', '.join(sorted(_FILTERS))}"
                 )
         conditions = [_condition(name, value) for name, value in filters.items() if value is not None]
-        return [_instance_view(row) for row in self._database.read(instances.list_where, *conditions)]
+        found = self._database.read(instances.list_where, *conditions, limit=limit)
+        if not found and filters.get("host"):
+            self._database.read(services.require_host, str(filters["host"]))
+        return [_instance_view(row) for row in found]
 
     def show_instance(self, name: str) -> dict[str, Any]:
         """:raises errors.NotFound: errors.Conflict: several have that name"""
@@ -146,7 +149,14 @@ class OperatorAPI:
     def _service_view(self, row: sa.Row) -> dict[str, Any]:
         view = {"host": row.host, "binary": row.binary, **self._health(row), "disabled_reason": row.disabled_reason}
         spoken = {"rpc_version": row.rpc_version, "release": row.release}
-        return {**view, "last_seen_up": _plain(row.last_seen_up), "pid": row.pid, "hostname": row.hostname, **spoken}
+        return {
+            **view,
+            "last_seen_up": _plain(row.last_seen_up),
+            "forced_down": row.forced_down,
+            "pid": row.pid,
+            "hostname": row.hostname,
+            **spoken,
+        }
 
     # Flavors, aggregates, groups
 

@@ -106,13 +106,16 @@ class Mover:
         LOG.warning("Service %s on host %s is %s", binary, host, "forced down" if forced else "no longer forced down")
 
     def migrations(self, filters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The newest first. :raises errors.InvalidInput: an unknown filter"""
+        """The newest first. :raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host"""
         for name in filters:
             if name not in _FILTERS:
                 reason = f"is not one of {', '.join(sorted(_FILTERS))}"
                 raise errors.InvalidInput(field=f"filters.{name}", reason=reason)
         where = [_FILTERS[name](value) for name, value in filters.items()]
-        return [view(row) for row in self._database.read(moves.list_all, *where)]
+        found = self._database.read(moves.list_all, *where)
+        if not found and filters.get("host"):
+            self._database.read(services.require_host, filters["host"])
+        return [view(row) for row in found]
 
     # For conductors and agents
 

@@ -4,17 +4,24 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
-from fleet.cli import command, connection
+from fleet.cli import command, connection, listing
 
 COLUMNS = ("name", "uuid", "hosts", "metadata")
 
 
-class ListAggregates(command.Lister):
+class ListAggregates(listing.List):
     """List the aggregates with their hosts and metadata."""
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        return command.table(COLUMNS, self.conductor.operator("list_aggregates"))
+    things = "aggregates"
+    brief = whole = COLUMNS
+
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+        return self.conductor.operator("list_aggregates")
+
+    def shortened(self, record: command.Record) -> command.Record:
+        return {**record, "hosts": listing.some(record["hosts"])}
 
 
 class _Change(command.ShowOne):

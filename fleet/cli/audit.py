@@ -7,9 +7,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from cliff import lister
-
-from fleet.cli import database_command
+from fleet.cli import database_command, listing
 from fleet.clock import Clock, utcnow
 from fleet.db import audit, schema
 from fleet.db.audit import Inconsistency
@@ -19,13 +17,14 @@ CLEAN, HEALED, LEFT = 0, 3, 4
 COLUMNS = ("kind", "name", "found", "state", "fix")
 
 
-class Audit(lister.Lister):
+class Audit(listing.Fitted):
     """Compare each node's usage with what instances hold, instances with their hosts, and look for lost faults and steps.
 
     Exit status: 0 all agrees; 1 it failed; 2 wrong arguments; 3 all that did not agree is healed; 4 something is left.
     """
 
     app: Any
+    things = "inconsistencies"
     clock: Clock = staticmethod(utcnow)
     _status = CLEAN
 

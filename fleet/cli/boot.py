@@ -10,12 +10,12 @@ from typing import Any
 import tqdm
 
 from fleet import states
-from fleet.cli import build_arguments, command, connection, following, servers
+from fleet.cli import build_arguments, command, connection, following, listing, servers
 
 COLUMNS = ("uuid", "name", "status", "host", "fault")
 
 
-class Boot(command.Lister):
+class Boot(listing.Fitted, command.Lister):
     """Boot one or several instances of a flavor."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

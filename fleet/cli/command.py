@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cliff import columns, command, lister, show
 
-from fleet.cli import connection
+from fleet.cli import connection, moments
 
 Record = Mapping[str, Any]
 
@@ -27,11 +26,6 @@ class _Connected:
     def run(self, parsed_args: argparse.Namespace) -> int:
         with self.conductor.plain_failures():
             return super().run(parsed_args) or 0  # type: ignore[misc]
-
-    def remark(self, line: str) -> None:
-        """Say something beside the output: on stderr, so that programs that read the output do not meet it."""
-        if line:
-            print(line, file=sys.stderr, flush=True)
 
 
 class Command(_Connected, command.Command):
@@ -76,6 +70,8 @@ def _shown(value: object) -> object:
         return Pairs(value)
     if isinstance(value, (list, tuple)):
         return Listed(value)
+    if moments.is_moment(value):
+        return moments.Moment(value)
     return "" if value is None else value
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
-from cliff import lister
 from oslo_config import cfg
 
 from fleet import findings
+from fleet.cli import listing
 from fleet.findings import Finding, Level
 
 COLUMNS = ("check", "result", "found", "fix")
@@ -20,7 +20,7 @@ COLUMNS = ("check", "result", "found", "fix")
 SERVICE_CHECKS = "fleet.checks"
 
 
-class FindingLister(lister.Lister):
+class FindingLister(listing.Fitted):
     """Exit status: 0 all is well; 1 warnings; 2 at least one failure."""
 
     app: Any

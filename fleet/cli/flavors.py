@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
-from fleet.cli import command, connection
+from fleet.cli import command, connection, listing
 
 COLUMNS = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
 
 
-class ListFlavors(command.Lister):
+class ListFlavors(listing.List):
     """List the flavors."""
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        return command.table(COLUMNS, self.conductor.operator("list_flavors"))
+    things = "flavors"
+    brief = whole = COLUMNS
+
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+        return self.conductor.operator("list_flavors")
 
 
 class ShowFlavor(command.ShowOne):

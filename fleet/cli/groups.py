@@ -5,18 +5,27 @@ from __future__ import annotations
 
 import argparse
 import typing
+from collections.abc import Iterable
 
-from fleet.cli import command, connection
+from fleet.cli import command, connection, listing
 from fleet.objects import instance_group
 
 COLUMNS = ("name", "uuid", "policy", "max_server_per_host", "members")
 
 
-class ListGroups(command.Lister):
+class ListGroups(listing.List):
     """List the server groups with their members."""
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        return command.table(COLUMNS, self.conductor.operator("list_groups"))
+    things = "server groups"
+    brief = ("name", "uuid", "policy", "per_host", "members", "hosts")
+    whole = COLUMNS
+
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+        return self.conductor.operator("list_groups")
+
+    def shortened(self, record: command.Record) -> command.Record:
+        counted = {"per_host": record["max_server_per_host"], "members": len(record["members"])}
+        return {**record, **counted, "hosts": listing.some(record.get("hosts") or ())}
 
 
 class CreateGroup(command.ShowOne):

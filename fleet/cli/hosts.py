@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import argparse
 import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fleet.cli import command, connection, following
+from fleet.cli import command, connection, following, listing
 from fleet.objects import host_report
 
 COLUMNS = (
@@ -41,16 +41,35 @@ def row(node: command.Record) -> dict[str, Any]:
     return {**node, "driver": node.get("hypervisor_type")}
 
 
-class ListHosts(command.Lister):
+class ListHosts(listing.List):
     """List the hosts with their capacity and use."""
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+    things = "hosts"
+    brief = ("host", "state", "zone", "driver", "vcpus", "memory_gb", "local_gb", "vms")
+    whole = COLUMNS
+
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
         rows = [row(node) for node in self.conductor.operator("list_hosts")]
-        self.remark(simulated({each["host"]: each["driver"] for each in rows}))
-        return command.table(COLUMNS, rows)
+        listing.remark(simulated({each["host"]: each["driver"] for each in rows}))
+        return rows
+
+    def columns(self, found: Sequence[command.Record]) -> Sequence[str]:
+        """The driver is worth a column where it is not the usual one."""
+        usual = all(each["driver"] == "local" for each in found)
+        return [name for name in self.brief if name != "driver" or not usual]
+
+    def shortened(self, record: command.Record) -> command.Record:
+        host, node = record["host"], record["node"]
+        state = record["state"] if record["status"] == "enabled" else f"{record['state']}, {record['status']}"
+        used = {name: f"{record.get(f'{name}_used')}/{record.get(name)}" for name in ("vcpus", "local_gb")}
+        used["memory_gb"] = "/".join(
+            f"{(record.get(name) or 0) / 1024:.4g}" for name in ("memory_mb_used", "memory_mb")
+        )
+        shown = {"host": host if node == host else f"{host}:{node}", "state": state, "vms": record.get("running_vms")}
+        return {**record, **used, **shown}
 
 
-class ShowHost(command.Lister):
+class ShowHost(ListHosts):
     """Show one host: a row for each of its nodes."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -58,8 +77,8 @@ class ShowHost(command.Lister):
         parser.add_argument("host")
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        return command.table(COLUMNS, map(row, self.conductor.operator("show_host", name=parsed_args.host)["nodes"]))
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+        return map(row, self.conductor.operator("show_host", name=parsed_args.host)["nodes"])
 
 
 class DrainHost(command.Command):

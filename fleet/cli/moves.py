@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fleet import move_states, states
-from fleet.cli import build_arguments, command, connection, following
+from fleet.cli import build_arguments, command, connection, following, listing
 
 COLUMNS = (
     "uuid",
@@ -66,7 +66,7 @@ class ResizeServer(_Move):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("server", help="Name or uuid.")
+        parser.add_argument("server", help="Name, uuid, or the beginning of one.")
         build_arguments.add_flavor(parser, required=True)
         return parser
 
@@ -82,7 +82,7 @@ class ConfirmResize(_Move):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("server", help="Name or uuid.")
+        parser.add_argument("server", help="Name, uuid, or the beginning of one.")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -100,7 +100,7 @@ class EvacuateServer(_Move):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("server", nargs="?", help="Name or uuid.")
+        parser.add_argument("server", nargs="?", help="Name, uuid, or the beginning of one.")
         parser.add_argument("--host", help="All the instances that are ACTIVE on this host.")
         return parser
 
@@ -119,21 +119,36 @@ class EvacuateServer(_Move):
         return [each["uuid"] for each in there if each not in left]
 
 
-class ListMigrations(command.Lister):
+class ListMigrations(listing.List):
     """List resizes and evacuations, the newest first."""
+
+    things = "migrations"
+    brief = ("uuid", "instance_uuid", "type", "status", "hosts", "failure")
+    whole = COLUMNS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--host", help="Only those to or from this host.")
-        parser.add_argument("--server", metavar="UUID", help="Only those of this instance.")
-        parser.add_argument("--status", help="Only those with this status, such as finished.")
+        parser.add_argument("--server", help="Only those of this instance: its name, uuid, or the beginning of one.")
+        parser.add_argument(
+            "--status", type=str.lower, choices=move_states.ALL, metavar="STATUS", help=f"Only those with this status: "
+            f"{', '.join(move_states.ALL)}.",
+        )  # fmt: skip
+        parser.add_argument("--limit", type=command.positive, metavar="N", help="Only the newest N.")
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        wanted = {"host": parsed_args.host, "instance_uuid": parsed_args.server, "status": parsed_args.status}
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+        server = parsed_args.server
+        if server:
+            server = self.conductor.operator("show_instance", name=server)["instance"]["uuid"]
+        wanted = {"host": parsed_args.host, "instance_uuid": server, "status": parsed_args.status}
         filters = {key: value for key, value in wanted.items() if value}
-        found = self.conductor.operator("list_migrations", filters=filters)
-        return command.table(COLUMNS, [{**each, "failure": why(each)} for each in found])
+        found = self.conductor.operator("list_migrations", filters=filters)[: parsed_args.limit]
+        return [{**each, "failure": why(each)} for each in found]
+
+    def shortened(self, record: command.Record) -> command.Record:
+        hosts = f"{record.get('source_compute')} → {record.get('dest_compute') or '-'}"
+        return {**record, "type": record.get("migration_type"), "hosts": hosts}
 
 
 def why(migration: command.Record) -> str:

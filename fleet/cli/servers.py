@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import Any
 
-from fleet.cli import command, connection, faults, following, moves
+from fleet import states
+from fleet.cli import command, connection, faults, following, listing, moves
 
 COLUMNS = ("uuid", "name", "status", "task", "host", "node", "flavor", "attempt", "created_at")
 
@@ -23,24 +25,39 @@ _DETAILS = (
 )
 
 
-class ListServers(command.Lister):
-    """List the instances."""
+#: Characters of a uuid that name what is to be deleted.
+_LEAST_PREFIX = 4
+STATUSES = tuple(state.upper() for state in (states.ACTIVE, states.BUILDING, states.ERROR, states.RESIZED))
+
+
+class ListServers(listing.List):
+    """List the instances, oldest first."""
+
+    things = "instances"
+    brief = ("uuid", "name", "status", "task", "host", "flavor")
+    whole = COLUMNS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--host", help="Only those on this host.")
-        parser.add_argument("--status", metavar="STATUS", help="Only ACTIVE, BUILDING or ERROR ones.")
+        parser.add_argument("--status", type=str.upper, choices=STATUSES, help="Only those with this status.")
         parser.add_argument("--name", help="Only those with this name.")
+        parser.add_argument("--limit", type=command.positive, metavar="N", help="Only the first N.")
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
         wanted = {
             "host": parsed_args.host,
             "vm_state": parsed_args.status and parsed_args.status.lower(),
             "name": parsed_args.name,
         }
         filters = {key: value for key, value in wanted.items() if value}
-        return command.table(COLUMNS, map(summary, self.conductor.operator("list_instances", filters=filters)))
+        asked = {"filters": filters, **({"limit": parsed_args.limit} if parsed_args.limit else {})}
+        # A conductor that is too old for a limit gives all.
+        return map(summary, self.conductor.operator("list_instances", **asked)[: parsed_args.limit])
+
+    def shortened(self, record: command.Record) -> command.Record:
+        return {**record, "flavor": record["flavor"] or "(inline)"}
 
 
 class ShowServer(command.ShowOne):
@@ -48,7 +65,7 @@ class ShowServer(command.ShowOne):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("server", help="Name or uuid.")
+        parser.add_argument("server", help="Name, uuid, or the beginning of one.")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
@@ -74,7 +91,7 @@ class DeleteServers(command.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("server", nargs="*", help="Name or uuid.")
+        parser.add_argument("server", nargs="*", help="Name, uuid, or the beginning of one.")
         parser.add_argument("--all", action="store_true", help="Every instance there is.")
         parser.add_argument("--wait", action="store_true", help="Wait until they are gone.")
         parser.add_argument(
@@ -88,14 +105,23 @@ class DeleteServers(command.Command):
         if parsed_args.all:
             uuids = [each["uuid"] for each in self.conductor.operator("list_instances", filters={})]
         else:
-            shown = [self.conductor.operator("show_instance", name=name) for name in parsed_args.server]
-            uuids = [each["instance"]["uuid"] for each in shown]
+            uuids = [self._meant(name)["uuid"] for name in parsed_args.server]
         if parsed_args.wait:
             late = following.delete(self.conductor, uuids, parsed_args.timeout)
             if late:
                 raise connection.CommandFailed(f"not deleted within {parsed_args.timeout} s: {', '.join(late)}")
         elif uuids:
             self.conductor.terminate(uuids)
+
+    def _meant(self, name: str) -> command.Record:
+        """What is deleted is gone: a name that is misspelt must not be taken for the beginning of a uuid."""
+        found: command.Record = self.conductor.operator("show_instance", name=name)["instance"]
+        if name not in (found["name"], found["uuid"]) and len(name) < _LEAST_PREFIX:
+            raise connection.CommandFailed(
+                f"no instance has the name {name}; it is the beginning of the uuid of {found['name']}, {found['uuid']}: "
+                f"to delete that, give at least {_LEAST_PREFIX} characters"
+            )
+        return found
 
 
 def hardware(instance: command.Record) -> dict[str, str]:

@@ -4,28 +4,63 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
-from fleet.cli import command, connection, hosts
+from fleet.cli import command, connection, hosts, listing, moments
 
 COLUMNS = ("host", "binary", "status", "state", "driver", "disabled_reason", "last_seen_up")
-LONG = ("hostname", "pid", "release", "rpc_version")
+LONG = ("forced_down", "hostname", "pid", "release", "rpc_version")
 
 
-class ListServices(command.Lister):
-    """List the daemons that have registered, with their last sign of life."""
+class ListServices(listing.List):
+    """List the daemons that have registered, with their last sign of life.
+
+    States: up; silent (it is not heard of any more); stopped (it said that it stops); forced down (by an operator).
+    """
+
+    things = "services"
+    brief = ("host", "binary", "driver", "status", "state", "detail")
+    whole = (*COLUMNS, *LONG)
+
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+        found = self.conductor.operator("list_services")
+        agents = {each["host"]: each.get("driver") for each in found if each["binary"] == "fleet-compute"}
+        listing.remark(hosts.simulated(agents))
+        return [{**each, "state": state(each)} for each in found]
+
+    def shortened(self, record: command.Record) -> command.Record:
+        seen = record.get("last_seen_up")
+        said = [record.get("disabled_reason") or ""]
+        if record["state"] == SILENT:
+            said.append(f"since {moments.shown(seen)}")
+        return {**record, "detail": "; ".join(filter(None, said))}
+
+
+class ShowService(ListServices):
+    """Show what is known of the daemons of one host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--long", action="store_true", help="Also the process, its release and the version of the API it speaks."
-        )
+        parser.add_argument("host")
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        found = self.conductor.operator("list_services")
-        agents = {each["host"]: each.get("driver") for each in found if each["binary"] == "fleet-compute"}
-        self.remark(hosts.simulated(agents))
-        return command.table(COLUMNS + (LONG if parsed_args.long else ()), found)
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+        found = [each for each in self.conductor.operator("list_services") if each["host"] == parsed_args.host]
+        if not found:
+            raise connection.CommandFailed(f"Service on host {parsed_args.host} could not be found.")
+        return [{**each, "state": state(each)} for each in found]
+
+
+UP, SILENT, STOPPED, FORCED_DOWN = "up", "silent", "stopped", "forced down"
+
+
+def state(service: command.Record) -> str:
+    """Why a service that is down is down."""
+    if service.get("forced_down"):
+        return FORCED_DOWN
+    if service.get("state") == "up":
+        return UP
+    return SILENT if service.get("last_seen_up") else STOPPED
 
 
 class EnableService(command.Command):
@@ -75,21 +110,6 @@ class ForceDown(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.conductor.operator("force_down", host=parsed_args.host, forced=not parsed_args.unset)
-
-
-class ShowService(command.Lister):
-    """Show what is known of the daemons of one host."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host")
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        found = [each for each in self.conductor.operator("list_services") if each["host"] == parsed_args.host]
-        if not found:
-            raise connection.CommandFailed(f"Service on host {parsed_args.host} could not be found.")
-        return command.table(COLUMNS + LONG, found)
 
 
 class DeleteService(command.Command):

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import argparse
 import datetime
-from collections.abc import Mapping
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fleet import states
-from fleet.cli import command
+from fleet.cli import command, listing, moments
 
 COLUMNS = (
     "time",
@@ -37,9 +39,15 @@ _TELLERS = {
 _NOTICED = (states.CAST_STEP, *states.BUILD_STEPS)
 
 
-class Trace(command.Lister):
+#: Of the table; what is told in sentences stands below it.
+BRIEF = ("since_s", "server", "where", "event", "attempt", "outcome", "note")
+_SENTENCE_END = re.compile(r"(?<=[.;])\s+")
+
+
+class Trace(listing.Fitted, command.Lister):
     """Show what happened to an instance, or to all instances of a request, oldest first.
 
+    Messages stand below the table, each sentence once.
     A build that is under way ends with a line "now": the step it is in, and when it is given up.
     """
 
@@ -53,7 +61,58 @@ class Trace(command.Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        return command.table(COLUMNS, lines(self.conductor.operator("trace", name=parsed_args.name)))
+        found = self.conductor.operator("trace", name=parsed_args.name)
+        told = lines(found)
+        self._notes: list[str] = []
+        if parsed_args.columns or not self.is_table(parsed_args):
+            return command.table(COLUMNS, told)
+        print(heading(found), file=self.app.stdout)
+        self._notes, numbers = notes([line["message"] or "" for line in told])
+        several = len(found["instances"]) > 1
+        names = [name for name in BRIEF if several or name != "server"]
+        return command.table(names, map(_brief, told, numbers))
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
+    ) -> int:
+        super().produce_output(parsed_args, column_names, data)
+        for number, note in enumerate(self._notes, 1):
+            mark = f"({number}) "
+            wide = {"width": parsed_args.max_width or listing.width(), "subsequent_indent": " " * len(mark)}
+            print(textwrap.fill(mark + note, **wide), file=self.app.stdout)
+        return 0
+
+
+def heading(found: Mapping[str, Any]) -> str:
+    """Which instances, under which request, and when it began."""
+    names = [f"{each['name']} ({each['uuid'][:8]})" for each in found["instances"]]
+    first = found["events"][0]
+    request = f", {first['request_id']}" if first.get("request_id") else ""
+    return f"{listing.some(names, 2)}{request}\nbegan {moments.shown(first['created_at'])} UTC"
+
+
+def notes(messages: Sequence[str]) -> tuple[list[str], list[int | None]]:
+    """What there is to read, no sentence twice, and for each message the number of its note.
+
+    A message of which nothing is new has the number of the note that has told most of it.
+    """
+    told: list[str] = []
+    number_of: dict[str, int] = {}
+    numbers: list[int | None] = []
+    for message in messages:
+        sentences = [each for each in _SENTENCE_END.split(message.strip()) if each]
+        new = [each for each in dict.fromkeys(sentences) if each.rstrip(".;") not in number_of]
+        if new:
+            told.append(moments.shown(" ".join(new)))
+            number_of.update({each.rstrip(".;"): len(told) for each in new})
+        numbers.append(len(told) if new else number_of[sentences[-1].rstrip(".;")] if sentences else None)
+    return told, numbers
+
+
+def _brief(line: Mapping[str, Any], note: int | None) -> dict[str, Any]:
+    daemon = line["daemon"].removeprefix("fleet-")
+    event = f"{line['event']} ({line['step']})" if line["step"] else line["event"]
+    return {**line, "where": line["host"] or daemon, "event": event, "note": note and f"({note})"}
 
 
 def lines(found: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from fleet import errors
-from fleet.db import models
+from fleet.db import models, uuid_prefix
 from fleet.db.engine import Transaction
 from fleet.objects import Aggregate
 
@@ -44,11 +44,14 @@ def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], n
 
 
 def find(connection: Transaction | sa.Connection, name: str) -> Aggregate:
-    """By name, uuid or id. :raises errors.NotFound:"""
-    found = [each for each in list_all(connection) if name in (each.name, each.uuid, str(each.id))]
-    if not found:
-        raise errors.NotFound(kind="Aggregate", name=name)
-    return found[0]
+    """By name, uuid, id or the beginning of a uuid. :raises errors.NotFound: errors.Conflict: it fits several"""
+    there = list_all(connection)
+    found = [each for each in there if name in (each.name, each.uuid, str(each.id))]
+    if found:
+        return found[0]
+    live = sa.not_(AGGREGATES.c.deleted)
+    uuid = uuid_prefix.find(connection, "Aggregate", AGGREGATES.c.uuid, AGGREGATES.c.name, name, live)
+    return next(each for each in there if each.uuid == uuid)
 
 
 def add_host(tx: Transaction, name: str, host: str) -> Aggregate:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from fleet import errors
-from fleet.db import models
+from fleet.db import models, uuid_prefix
 from fleet.db.engine import Transaction
 from fleet.objects import instance_group
 
@@ -60,10 +60,11 @@ def create(
 
 
 def find(connection: Transaction | sa.Connection, name: str) -> sa.Row:
-    """By name or uuid. :raises errors.NotFound:"""
+    """By name, uuid, or the beginning of one. :raises errors.NotFound: errors.Conflict: it fits several"""
     row = connection.execute(_FOUND, {"wanted": name}).first()
     if row is None:
-        raise errors.NotFound(kind="Server group", name=name)
+        uuid = uuid_prefix.find(connection, "Server group", GROUPS.c.uuid, GROUPS.c.name, name)
+        row = connection.execute(_FOUND, {"wanted": uuid}).one()
     return row
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet import errors, failpoints, states
-from fleet.db import history, hosts, models, services
+from fleet.db import history, hosts, models, services, uuid_prefix
 from fleet.db.engine import Transaction
 from fleet.objects import Flavor, Image, Instance
 
@@ -113,11 +113,16 @@ def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
 
 
 def find(connection: sa.Connection, name: str) -> sa.Row:
-    """By uuid, or by name while only one live instance has it. :raises errors.NotFound: errors.Conflict:"""
+    """By uuid, by name while only one live instance has it, or by the beginning of one's uuid.
+
+    :raises errors.NotFound: errors.Conflict: it fits several, which are named
+    """
     rows = connection.execute(_JOINED.where(sa.or_(INSTANCES.c.uuid == name, sa.and_(INSTANCES.c.name == name, _LIVE))))
     found = rows.all()
     if not found:
-        raise errors.NotFound(kind="Instance", name=name)
+        return get(
+            connection, uuid_prefix.find(connection, "Instance", INSTANCES.c.uuid, INSTANCES.c.name, name, _LIVE)
+        )
     if len(found) > 1:
         raise errors.Conflict(kind="Instance", name=name, reason=f"{len(found)} instances have this name; use a uuid")
     return found[0]

@@ -110,6 +110,16 @@ def require(connection: Transaction | sa.Connection, host: str, binary: str) -> 
         raise errors.NotFound(kind="Service", name=f"{binary} on {host}")
 
 
+def require_host(connection: sa.Connection, host: str) -> None:
+    """:raises errors.NotFound: no agent has registered for this host, and no node of it is known"""
+    nodes = sa.select(models.compute_nodes.c.id).where(models.compute_nodes.c.host == host)
+    agent = get(connection, host, COMPUTE)
+    if (agent is None or agent.deleted) and not connection.execute(
+        nodes.where(sa.not_(models.compute_nodes.c.deleted)).limit(1)
+    ).first():
+        raise errors.NotFound(kind="Host", name=host)
+
+
 def get(tx: Transaction | sa.Connection, host: str, binary: str, lock: bool = False) -> sa.Row | None:
     return tx.execute(_LOCKED if lock else _FOUND, {"on_host": host, "which": binary}).one_or_none()
 

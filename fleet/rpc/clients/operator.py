@@ -28,6 +28,8 @@ NEWER = dict.fromkeys(
     ),
     "1.5",
 )
+#: Arguments that 1.5 has brought; an older conductor is not sent them.
+NEWER_ARGUMENTS = {"list_instances": ("limit",)}
 
 
 class OperatorAPI(API):
@@ -37,7 +39,9 @@ class OperatorAPI(API):
     namespace = "operator"
 
     def call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
-        return self._ask(context, Message(method, kwargs, version=NEWER.get(method, "")))
+        newer = {name: kwargs.pop(name) for name in NEWER_ARGUMENTS.get(method, ()) if name in kwargs}
+        message = Message(method, kwargs, version=NEWER.get(method, ""), newer=newer, newer_version="1.5")
+        return self._ask(context, message)
 
 
 class BaseAPI(API):
