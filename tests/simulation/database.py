@@ -12,7 +12,7 @@ from oslo_config import cfg
 from oslo_db import exception as db_exception
 from oslo_db import options
 
-from fleet.db import models
+from fleet.db import failures, models
 from fleet.db.engine import Database
 from fleet.db.reader import Reader
 from tests.simulation.statements import Statements
@@ -86,10 +86,10 @@ class SimulatedDatabase(Database):
         assert self.world is not None
         if self.world.happens("deadlock", self.failure):
             self.world.log("a deadlock in %s", work.__name__)
-            raise db_exception.DBDeadlock()
+            raise failures.typed(db_exception.DBDeadlock())
         result = super()._write_once(work, *args, **kwargs)
         if self.world.happens("commit unknown", self.failure):
             self.world.log("the outcome of %s is unknown", work.__name__)
-            raise db_exception.DBConnectionError()
+            raise failures.typed(db_exception.DBConnectionError())
         self.world.pause()
         return result

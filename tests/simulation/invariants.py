@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -26,7 +26,7 @@ _INSTANCES, _NODES, _MIGRATIONS = (sa.select(table) for table in (INSTANCES, NOD
 _REQUESTS = sa.select(models.build_requests.c.spec)
 _FAULTY = sa.select(history.FAULTS.c.instance_uuid)
 _MEMBERS = (
-    sa.select(models.instance_groups.c.uuid, models.instance_groups.c.policy, INSTANCES.c.host)
+    sa.select(models.instance_groups.c.uuid, models.instance_groups.c.policy, INSTANCES.c.host, MEMBERS.c.instance_uuid)
     .join(MEMBERS, MEMBERS.c.group_uuid == models.instance_groups.c.uuid)
     .join(INSTANCES, INSTANCES.c.uuid == MEMBERS.c.instance_uuid)
     .where(INSTANCES.c.host.is_not(None), sa.not_(INSTANCES.c.deleted))
@@ -61,7 +61,11 @@ def at_the_end(
         moving = [record for record in records if record.held_host == node.host]
         wrong += _agree(node, here, moving, hypervisors[node.host], hosts[node.host])
     wrong += [f"I3: {each.uuid} is {each.status}" for each in records if each.status in move_states.UNDER_WAY]
-    return wrong + _policies(groups)
+    left = collections.defaultdict(set)
+    for each in records:
+        if each.migration_type == move_states.EVACUATION:
+            left[each.instance_uuid].add(each.source_compute)
+    return wrong + _policies(groups, left)
 
 
 def _over(row: sa.Row) -> bool:
@@ -89,12 +93,16 @@ def _agree(
     return wrong
 
 
-def _policies(rows: Sequence[sa.Row]) -> list[str]:
-    hosts = collections.defaultdict(list)
+def _policies(rows: Sequence[sa.Row], left: Mapping[str, Collection[str]]) -> list[str]:
+    """:param left: hosts that instances were evacuated from: a group leaves its dead host one by one"""
+    hosts, evacuated = collections.defaultdict(list), collections.defaultdict(set)
     for row in rows:
         hosts[row.uuid, row.policy].append(row.host)
+        evacuated[row.uuid, row.policy].update(left.get(row.instance_uuid, ()))
     apart = [
         key for key, used in hosts.items() if key[1] == instance_group.ANTI_AFFINITY and len(set(used)) < len(used)
     ]
-    together = [key for key, used in hosts.items() if key[1] == instance_group.AFFINITY and len(set(used)) > 1]
+    together = [
+        key for key, used in hosts.items() if key[1] == instance_group.AFFINITY and len(set(used) - evacuated[key]) > 1
+    ]
     return [f"I8: group {uuid} breaks {policy}: {hosts[uuid, policy]}" for uuid, policy in apart + together]
