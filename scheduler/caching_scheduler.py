@@ -14,7 +14,7 @@ class CachingScheduler(FilterScheduler):
     Room that is given back is seen at the next refresh.
     """
 
-    def run_periodic_tasks(self) -> None:
+    def run_periodic_tasks(self, context: object = None) -> None:
         self.host_manager.refresh()
 
     def refresh(self) -> None:

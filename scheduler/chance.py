@@ -24,7 +24,11 @@ class ChanceScheduler(Scheduler):
     """Only ``ignore_hosts`` is heeded, whatever the case; the node is left to the host, and nothing limits the claim."""
 
     def __init__(
-        self, conf: cfg.ConfigOpts, host_manager: HostManager, notifier: Notifier, chance: random.Random | None = None
+        self,
+        conf: cfg.ConfigOpts | None = None,
+        host_manager: HostManager | None = None,
+        notifier: Notifier | None = None,
+        chance: random.Random | None = None,
     ) -> None:
         super().__init__(conf, host_manager, notifier)
         self._chance = chance or random.Random()

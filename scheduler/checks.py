@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from fleet import findings
 from scheduler import conf as scheduler_conf
-from scheduler import loading
+from scheduler import driver_loading
 from scheduler.filter_scheduler import load_pipeline
 
 
@@ -20,5 +20,6 @@ def check(files: Sequence[str]) -> list[findings.Finding]:
 
 def _try_out(conf: cfg.ConfigOpts) -> str:
     pipeline = load_pipeline(conf)
-    driver = loading.load_driver_class(conf).__name__
+    driver = driver_loading.load_driver_class(conf).__name__
+    driver_loading.load_host_manager_class(conf)
     return f"{driver} loads with {len(pipeline.filters)} filters and {len(pipeline.weighers)} weighers"

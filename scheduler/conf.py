@@ -23,6 +23,14 @@ DRIVER_OPTS = [
         "host states), caching_scheduler (the same over host states that are refreshed every "
         "scheduler_driver_task_period only), chance_scheduler (any host that is up, at random).",
     ),
+    cfg.StrOpt(
+        "scheduler_host_manager",
+        default="host_manager",
+        deprecated_opts=_later("host_manager", "scheduler"),
+        help="The class that keeps the host states: host_manager, or a dotted path of a subclass of "
+        "scheduler.host_manager.HostManager with the same constructor. Change it only for a driver of your own that "
+        "needs other host states.",
+    ),
     cfg.IntOpt(
         "scheduler_driver_task_period",
         default=60,

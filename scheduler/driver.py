@@ -25,13 +25,28 @@ class Scheduler:
     """Base of all drivers; one object serves all requests, in many threads.
 
     A driver of your own overrides :meth:`select_destinations`; ``request.request_spec`` and
-    ``request.filter_properties`` are the dicts as they were sent.
+    ``request.filter_properties`` are the dicts as they were sent. Nova's forms work too: a constructor without
+    arguments, which finds ``conf``, ``host_manager`` and ``notifier`` set, and
+    ``select_destinations(context, request_spec, filter_properties)`` over dicts (:mod:`scheduler.dict_driver`).
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, host_manager: HostManager, notifier: Notifier) -> None:
-        self.conf = conf
-        self.host_manager = host_manager
-        self.notifier = notifier
+    conf: cfg.ConfigOpts
+    host_manager: HostManager
+    notifier: Notifier
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts | None = None,
+        host_manager: HostManager | None = None,
+        notifier: Notifier | None = None,
+    ) -> None:
+        """Take what the service hands over. An argument that is left out leaves the attribute as it is."""
+        if conf is not None:
+            self.conf = conf
+        if host_manager is not None:
+            self.host_manager = host_manager
+        if notifier is not None:
+            self.notifier = notifier
 
     def expecting(self) -> contextlib.AbstractContextManager[None]:
         """Around each request for :meth:`select_destinations`, before it is looked into; by default nothing.
@@ -57,7 +72,11 @@ class Scheduler:
         """How many more instances of the request's shape would fit. :raises errors.NotSupported: by default"""
         raise errors.NotSupported(what="capacity", driver=type(self).__name__)
 
-    def run_periodic_tasks(self) -> None:
+    def hosts_up(self, context: object = None, topic: str = "compute") -> list[str]:
+        """Return the names of the hosts whose compute service is enabled and alive, sorted."""
+        return self.host_manager.hosts_up()[0]
+
+    def run_periodic_tasks(self, context: object = None) -> None:
         """Called at start and every ``scheduler_driver_task_period`` seconds; by default nothing happens."""
 
     def refresh(self) -> None:

@@ -77,14 +77,19 @@ class _Tools(NamedTuple):
 class FilterScheduler(Scheduler):
     """All instances of a request are placed, or none."""
 
-    def __init__(self, conf: cfg.ConfigOpts, host_manager: HostManager, notifier: Notifier) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts | None = None,
+        host_manager: HostManager | None = None,
+        notifier: Notifier | None = None,
+    ) -> None:
         super().__init__(conf, host_manager, notifier)
-        self._tools = _Tools.load(conf)
-        self._options = SchedulerOptions(conf.scheduler_json_config_location)
+        self._tools = _Tools.load(self.conf)
+        self._options = SchedulerOptions(self.conf.scheduler_json_config_location)
         self._chance = random.Random()
         # The configuration keeps its hooks for ever, and may outlive a scheduler.
         reload = weakref.WeakMethod(self._reload)
-        conf.register_mutate_hook(lambda _conf, changed: (alive := reload()) and alive(changed))
+        self.conf.register_mutate_hook(lambda _conf, changed: (alive := reload()) and alive(changed))
 
     def _reload(self, changed: Mapping[Any, Any]) -> None:
         """Filters and weighers with the options that have just been read; the former ones, if these cannot be used."""
@@ -98,7 +103,19 @@ class FilterScheduler(Scheduler):
     def expecting(self) -> contextlib.AbstractContextManager[None]:
         return self.host_manager.expecting()
 
-    def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
+    def select_destinations(
+        self, context: RequestContext, request: RequestSpec | Mapping[str, Any], filter_properties: Any = None
+    ) -> Sequence[Any]:
+        """As the base class; a subclass with nova's signature passes its dicts on, and gets dicts.
+
+        :raises errors.InvalidInput: a dict cannot be read; the field is named
+        """
+        if isinstance(request, RequestSpec):
+            return self._select(context, request)
+        parsed = RequestSpec.from_wire(request, filter_properties)
+        return [selection.to_wire() for selection in self._select(context, parsed)]
+
+    def _select(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
         named, tools = _named(request), self._tools
         # While the database answers, if nobody is asked who may be slow.
         prepared = self._prepare(tools, context, named) if tools.pipeline.is_quick else None

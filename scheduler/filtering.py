@@ -103,7 +103,7 @@ def run(
         if over_columns(each):
             mask = ask("Filter", each, _mask, each, hosts, request)
         else:
-            hosts.limits.begin(number, _column_limits(filters[:number], hosts, request, ask))
+            hosts.limits.begin(number, column_limits(filters[:number], hosts, request, ask))
             mask = ask("Filter", each, _host_by_host, each, hosts, round_.alive, properties)
             hosts.limits.end()
         if mask is None:
@@ -139,7 +139,7 @@ def limits(each: ColumnFilter, hosts: Candidates, request: RequestSpec) -> dict[
     return found
 
 
-def _column_limits(
+def column_limits(
     before: Sequence[BaseHostFilter], hosts: Candidates, request: RequestSpec, ask: Callable[..., Any]
 ) -> list[ColumnLimits]:
     """The limits of every host, for a filter in nova's form to find: few requests meet one, so nothing is kept."""

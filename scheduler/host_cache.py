@@ -58,6 +58,10 @@ class HostCache:
     def candidates(self, now: float) -> Candidates:
         return Candidates(self._inventory, now)
 
+    def copied_candidates(self, now: float) -> Candidates:
+        """Return :meth:`candidates` that later changes do not reach."""
+        return Candidates(self._inventory.copy(), now)
+
     def counts(self) -> dict[str, int]:
         return {"nodes": len(self._table), "instances": len(self._inventory.instances), "bookings": len(self._ledger)}
 

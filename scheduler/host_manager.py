@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from oslo_log import log as logging
@@ -32,6 +32,7 @@ from scheduler.candidates import Candidates
 from scheduler.domain import epoch_s
 from scheduler.filters.compute import is_up, steady_until
 from scheduler.host_cache import HostCache
+from scheduler.host_lists import HostLists
 from scheduler.outcome import Decision, StateAge
 
 LOG = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class Feed(Protocol):
     def read_host(self, host: str) -> Any: ...
 
 
-class HostManager:
+class HostManager(HostLists):
     """``audit_feed`` is a second feed for the full comparison, so that requests need not wait for it."""
 
     def __init__(
@@ -202,6 +203,12 @@ class HostManager:
                 self._cache.book(decision, now + self._booking_timeout_s)
         return decision
 
+    def release(self, instance_uuids: Iterable[str]) -> None:
+        """Drop the bookings of these instances: they are asked for again."""
+        with self._lock:
+            for uuid in instance_uuids:
+                self._cache.release(uuid)
+
     def consider(self, work: Callable[[Candidates, StateAge], Answer], as_if_gone: Holding | None = None) -> Answer:
         """Let ``work`` look at the hosts; nothing is booked, and nothing changes.
 
@@ -212,6 +219,13 @@ class HostManager:
             self._cache.expire(now)
             with self._cache.without(as_if_gone):
                 return work(self._candidates(), self._state(now))
+
+    def copy(self) -> Candidates:
+        """Return the hosts as they are now, for a driver to look at without the lock. :raises errors.StaleState:"""
+        self.refresh()
+        with self._lock:
+            self._cache.expire(epoch_s(self._clock()))
+            return self._cache.copied_candidates(self._read_at)
 
     def hint(self, change: Callable[[HostCache], Answer]) -> Answer:
         """Apply what a cast says to the cache."""

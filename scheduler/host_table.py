@@ -8,6 +8,7 @@ after. It is not thread-safe: :mod:`scheduler.host_manager` owns it and the lock
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
@@ -76,6 +77,17 @@ class HostTable:
         self._often_uniform = tuple(often_uniform)
         #: The number that all rows written so far have in a column; none once there were two.
         self._uniform: dict[str, float | None] = {}
+
+    def copy(self) -> HostTable:
+        """Return a table of its own with the same rows; values that are never changed in place are shared."""
+        other = copy.copy(self)
+        other.keys, other._free, other._changed = list(self.keys), list(self._free), list(self._changed)
+        other.interned = dict(self.interned)
+        other.rare = {name: dict(values) for name, values in self.rare.items()}
+        other._row_of, other._rows_of_host = dict(self._row_of), dict(self._rows_of_host)
+        other._arrays = {name: array[: self.size].copy() for name, array in self._arrays.items()}
+        other._uniform, other._views = dict(self._uniform), {}
+        return other
 
     def __len__(self) -> int:
         """How many rows hold a node, present or not."""

@@ -43,6 +43,12 @@ class InstanceIndex:
         self._by_uuid: dict[str, TrackedInstance] = {}
         self._by_host: dict[str, dict[str, TrackedInstance]] = {}
 
+    def copy(self) -> InstanceIndex:
+        other = InstanceIndex()
+        other._by_uuid = dict(self._by_uuid)
+        other._by_host = {host: dict(there) for host, there in self._by_host.items()}
+        return other
+
     def __len__(self) -> int:
         return len(self._by_uuid)
 

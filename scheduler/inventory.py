@@ -27,6 +27,14 @@ class Inventory:
         self.epoch = 0
         self._metadata_keys: frozenset[str] | None = None
 
+    def copy(self) -> Inventory:
+        """Return an inventory that later changes of this one do not reach."""
+        other = Inventory(self.table.copy())
+        other.instances = self.instances.copy()
+        other.aggregates, other.disabled_reasons = dict(self.aggregates), dict(self.disabled_reasons)
+        other.epoch = self.epoch
+        return other
+
     def aggregates_changed(self) -> None:
         """To be called when ``aggregates`` has changed: what was made of it before is void."""
         self.epoch += 1

@@ -23,10 +23,10 @@ from fleet.rpc.clients import ConductorAPI
 from fleet.rpc.transport import get_notifier, get_transport
 from fleet.telemetry import probes
 from scheduler import conf as scheduler_conf
-from scheduler import loading
+from scheduler import driver_loading, loading
 from scheduler.driver import Notifier, Scheduler
 from scheduler.filter_scheduler import load_pipeline
-from scheduler.host_manager import Feed, HostManager
+from scheduler.host_manager import Feed
 from scheduler.manager import SchedulerManager
 from scheduler.registration import BINARY, TOPIC, Registration
 
@@ -35,7 +35,7 @@ def build_driver(
     conf: cfg.ConfigOpts, new_feed: Callable[[], Feed], notifier: Notifier, clock: Clock = utcnow
 ) -> Scheduler:
     """The configured driver over a cache of its own. ``new_feed`` is called twice: requests, full comparison."""
-    host_manager = HostManager(
+    host_manager = driver_loading.load_host_manager_class(conf)(
         new_feed(),
         new_feed(),
         clock=clock,
@@ -43,7 +43,8 @@ def build_driver(
         service_down_time_s=conf.service_down_time,
         max_state_age_s=conf.scheduler_max_state_age,
     )
-    return loading.load_driver_class(conf)(conf, host_manager, notifier)
+    host_manager.load_plugins = functools.partial(loading.load_plugins, conf)
+    return driver_loading.make_driver(conf, host_manager, notifier)
 
 
 def servers(
@@ -76,7 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         required.database(conf)
         # In the parent, before any worker: what cannot work must end the program, and not a worker again and again.
         load_pipeline(conf)
-        loading.load_driver_class(conf)
+        driver_loading.load_driver_class(conf)
+        driver_loading.load_host_manager_class(conf)
         signing.keys_of(conf)
         with Database(conf).disposed() as database:
             schema.check_if_there(database)

@@ -28,6 +28,7 @@ from scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from scheduler.filters.core import AggregateCoreFilter, CoreFilter
 from scheduler.filters.disk import AggregateDiskFilter, DiskFilter
 from scheduler.filters.exact import ExactCoreFilter, ExactDiskFilter, ExactRamFilter
+from scheduler.filters.handler import HostFilterHandler
 from scheduler.filters.image_properties import ImagePropertiesFilter
 from scheduler.filters.io_ops import AggregateIoOpsFilter, IoOpsFilter
 from scheduler.filters.isolated_hosts import IsolatedHostsFilter
@@ -64,6 +65,7 @@ __all__ = [
     "ExactCoreFilter",
     "ExactDiskFilter",
     "ExactRamFilter",
+    "HostFilterHandler",
     "ImagePropertiesFilter",
     "IoOpsFilter",
     "IsolatedHostsFilter",
@@ -122,6 +124,8 @@ CLASSES: tuple[type[BaseHostFilter], ...] = (
     TrustedFilter,
     TypeAffinityFilter,
 )
+
+HostFilterHandler.built_in = CLASSES
 
 
 def all_filters() -> list[type[BaseHostFilter]]:

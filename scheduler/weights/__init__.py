@@ -23,6 +23,7 @@ from scheduler.weights.base import (
 from scheduler.weights.build_failure import BuildFailureWeigher
 from scheduler.weights.cpu import CPUWeigher
 from scheduler.weights.disk import DiskWeigher
+from scheduler.weights.handler import HostWeightHandler, normalize
 from scheduler.weights.hypervisor_version import HypervisorVersionWeigher
 from scheduler.weights.image_properties import ImagePropertiesWeigher
 from scheduler.weights.io_ops import IoOpsWeigher
@@ -38,6 +39,7 @@ __all__ = [
     "CPUWeigher",
     "ColumnWeigher",
     "DiskWeigher",
+    "HostWeightHandler",
     "HypervisorVersionWeigher",
     "IoOpsWeigher",
     "ImagePropertiesWeigher",
@@ -50,6 +52,7 @@ __all__ = [
     "WeighedHost",
     "all_weighers",
     "is_column_alone",
+    "normalize",
     "over_columns",
     "recalls",
     "uniform",
@@ -70,6 +73,8 @@ CLASSES: tuple[type[BaseHostWeigher], ...] = (
     NumInstancesWeigher,
     ImagePropertiesWeigher,
 )
+
+HostWeightHandler.built_in = CLASSES
 
 
 def all_weighers() -> list[type[BaseHostWeigher]]:

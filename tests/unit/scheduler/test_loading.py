@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from fleet import errors
-from scheduler import filters, loading, weights
+from scheduler import driver_loading, filters, loading, weights
 from scheduler.caching_scheduler import CachingScheduler
 from scheduler.chance import ChanceScheduler
 from scheduler.filter_scheduler import FilterScheduler
@@ -106,14 +106,14 @@ def test_default_weighers():
 )
 def test_drivers(name, expected):
     """Short names and dotted paths, nova's among them."""
-    assert expected is loading.load_driver_class(configuration(scheduler_driver=name))
+    assert expected is driver_loading.load_driver_class(configuration(scheduler_driver=name))
 
 
 @pytest.mark.parametrize("name", ["fast_scheduler", "scheduler.loading.load_filters", "scheduler.nothing.Here"])
 def test_unknown_drivers(name):
     """A driver that does not exist stops the service."""
     with pytest.raises(errors.ClassNotFound):
-        loading.load_driver_class(configuration(scheduler_driver=name))
+        driver_loading.load_driver_class(configuration(scheduler_driver=name))
 
 
 @pytest.mark.parametrize(

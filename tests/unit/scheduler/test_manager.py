@@ -12,7 +12,7 @@ from fleet import afterwards, errors
 from fleet.clock import seconds
 from fleet.context import new_context
 from fleet.objects import RequestSpec
-from scheduler import filter_scheduler, filters, loading, pipeline
+from scheduler import driver_loading, filter_scheduler, filters, pipeline
 from scheduler.host_manager import HostManager
 from scheduler.manager import SchedulerManager
 from tests import factories
@@ -40,7 +40,7 @@ class Scheduler:
         conf = configuration(**options)
         self.clock = FakeClock()
         self.host_manager = HostManager(self.feed, FakeFeed(), clock=self.clock)
-        self.driver = loading.load_driver_class(conf)(conf, self.host_manager, self.notifier)
+        self.driver = driver_loading.make_driver(conf, self.host_manager, self.notifier)
         self.manager = SchedulerManager(self.driver, self.clock)
 
     def select(self, asked, **replaced):

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From dotted paths in the configuration to classes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from oslo_utils import importutils
+
+from fleet import errors
+
+Base = TypeVar("Base")
+#: The built-in classes of a package, by the package's prefix. Below it the class name alone decides, so nova's module
+#: names (``scheduler.filters.ram_filter.RamFilter``) work too.
+BuiltIn = Mapping[str, Sequence[type]]
+
+
+def matching(base: type[Base], paths: Iterable[str], option: str, built_in: BuiltIn) -> list[type[Base]]:
+    """Return the classes below ``base`` that the paths name, or that the functions they name return.
+
+    :raises errors.ClassNotFound: a path leads to nothing of the kind
+    """
+    classes: list[type[Base]] = []
+    for path in paths:
+        found = load(path, option, built_in)
+        if inspect.isclass(found) and issubclass(found, base) and not found.__name__.startswith("_"):
+            classes.append(found)
+        elif inspect.isfunction(found):
+            classes.extend(found())
+        else:
+            reason = f"it is neither a public subclass of {base.__name__} nor a function that returns some"
+            raise errors.ClassNotFound(option=option, class_name=path, reason=reason)
+    return classes
+
+
+def subclass(base: type[Base], path: str, option: str) -> type[Base]:
+    """Return the class at ``path``. :raises errors.ClassNotFound: it is no subclass of ``base``"""
+    found = load(path, option)
+    if inspect.isclass(found) and issubclass(found, base):
+        return found
+    reason = f"it is not a subclass of {base.__module__}.{base.__name__}"
+    raise errors.ClassNotFound(option=option, class_name=path, reason=reason)
+
+
+def load(path: str, option: str, built_in: BuiltIn | None = None) -> Any:
+    """Import what a dotted path names; a leading ``nova.`` is dropped. :raises errors.ClassNotFound:"""
+    wanted = path.removeprefix("nova.")
+    for package, classes in (built_in or {}).items():
+        for cls in classes:
+            if wanted.startswith(package) and wanted.endswith(f".{cls.__name__}"):
+                return cls
+    if "." not in wanted:
+        raise errors.ClassNotFound(option=option, class_name=path, reason="a full dotted path is needed")
+    try:
+        return importutils.import_class(wanted)
+    except ImportError as failed:
+        raise errors.ClassNotFound(option=option, class_name=path, reason=_reason(failed)) from failed
+    except Exception as failed:
+        # Importing a plugin runs its code, which may raise anything.
+        reason = f"importing it raised {type(failed).__name__}: {failed}"
+        raise errors.ClassNotFound(option=option, class_name=path, reason=reason) from failed
+
+
+def _reason(failed: ImportError) -> str:
+    # import_class puts a traceback in its message; its last line is what went wrong.
+    cause = failed.__cause__ or failed
+    reason = str(cause).strip().splitlines()[-1] if str(cause).strip() else type(cause).__name__
+    missing = getattr(cause, "name", None) or ""
+    if missing == "nova" or missing.startswith("nova."):
+        reason += (
+            "; nova is not needed here: import from scheduler.filters, scheduler.weights or scheduler.driver what the "
+            "plugin imports from nova.scheduler, and from fleet.errors what it imports from nova.exception"
+        )
+    return reason
