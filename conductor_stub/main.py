@@ -22,7 +22,7 @@ from conductor_stub.dry_run import DryRun
 from conductor_stub.examination import Examination
 from conductor_stub.intake import Intake
 from conductor_stub.limits import Limits
-from conductor_stub.manager import ComputeTaskManager, ConductorManager, OperatorManager
+from conductor_stub.manager import AgentTaskManager, ComputeTaskManager, ConductorManager, OperatorManager
 from conductor_stub.moves.manager import MigrationManager, OperatorMoves
 from conductor_stub.moves.mover import Mover
 from conductor_stub.moves.placing import Placer
@@ -40,13 +40,15 @@ from fleet.db.engine import Database
 from fleet.db.services import Beat
 from fleet.hardware.aliases import parse_aliases
 from fleet.ledger_identity import LedgerIdentity
-from fleet.rpc import server, signing, transport, versions
+from fleet.rpc import ledger_queue, server, signing, transport, versions
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, MigrationAPI, SchedulerAPI
 from fleet.rpc.pins import Pins
 from fleet.telemetry import probes
 
 BINARY = "fleet-conductor"
 TOPIC = "conductor"
+#: Of the pool, which users' calls leave free.
+CONNECTIONS_FOR_AGENTS = 8
 
 
 def build_servers(
@@ -80,8 +82,9 @@ def build_servers(
     placer = Placer(database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host)
     mover = Mover(database, placer, limits, aliases)
     announcements = Announcements(database, scheduler)
+    agents, moves = ConductorManager(records, pins), MigrationManager(mover)
     endpoints = [
-        ConductorManager(records, pins),
+        agents,
         ComputeTaskManager(intake, builder, termination, draining),
         OperatorManager(
             OperatorAPI(database, conf.service_down_time),
@@ -91,20 +94,31 @@ def build_servers(
         ),
         OperatorCatalog(Catalog(database, conf.service_down_time), announcements),
         OperatorMoves(mover),
-        MigrationManager(mover),
+        moves,
     ]
+    for_agents = [agents, AgentTaskManager(builder), moves]
     move_sweeper = MoveSweeper(database, placer, limits)
     sweeper = Sweeper(database, builder, termination, limits)
     keeper_name = f"{conf.host}-{os.getpid()}"
     return [
         server.get_keeper(host_transport, transport.host_exchange(conf), keeper_name),
-        server.get_server(rpc_transport, TOPIC, conf.host, endpoints, draining=draining, ledger=ledger),
+        server.get_server(rpc_transport, ledger_queue.TOPIC, conf.host, for_agents, ledger=ledger),
+        server.get_server(
+            rpc_transport, TOPIC, conf.host, endpoints, draining=draining, ledger=ledger, threads=_threads(conf)
+        ),
         own,
         service.Periodic("deadlines", sweeper.end_overdue, conf.conductor.sweep_interval),
         service.Periodic("sweeper", sweeper.retry_lost, conf.conductor.sweep_interval),
         service.Periodic("moves", move_sweeper.sweep, conf.conductor.sweep_interval),
         _heartbeat(conf, records, pins),
     ]
+
+
+def _threads(conf: cfg.ConfigOpts) -> int:
+    """For users' calls: so many that they cannot take all connections to the database, for which agents would wait."""
+    pool, overflow, threads = conf.database.max_pool_size, conf.database.max_overflow, conf.executor_thread_pool_size
+    bounded = pool and overflow is not None and overflow >= 0
+    return max(1, min(threads, pool + overflow - CONNECTIONS_FOR_AGENTS)) if bounded else threads
 
 
 def _heartbeat(conf: cfg.ConfigOpts, records: Records, pins: Pins) -> service.Periodic:

@@ -144,35 +144,13 @@ class ConductorManager:
         self._records.destroyed(context, instance_uuid, host)
 
 
-class ComputeTaskManager:
-    """Namespace ``compute_task``: builds are accepted, driven and ended."""
+class AgentTaskManager:
+    """Namespace ``compute_task``, as far as agents use it."""
 
     target = oslo_messaging.Target(namespace="compute_task", version=versions.CURRENT["conductor"])
 
-    def __init__(
-        self, intake: Intake, builder: Builder, termination: Termination, draining: threading.Event | None = None
-    ) -> None:
-        self._intake = intake
+    def __init__(self, builder: Builder) -> None:
         self._builder = builder
-        self._termination = termination
-        self._draining = draining or threading.Event()
-
-    @endpoint
-    def create(
-        self, context: RequestContext, request: dict[str, Any], client_token: fields.Token | None = None
-    ) -> dict[str, Any]:
-        server.require_size(request, "request")
-        return self._intake.accept(context, BuildRequest.from_wire(request), client_token)
-
-    @endpoint
-    def build_instances(
-        self, context: RequestContext, instance_uuids: list[fields.Uuid], attempt: fields.Natural
-    ) -> None:
-        if self._draining.is_set():
-            # Another worker takes them up at once; the sweeper would, but only when they are overdue.
-            self._builder.hand_out(context, instance_uuids, attempt)
-            return
-        self._builder.build_instances(context, instance_uuids, attempt)
 
     @endpoint
     def reschedule(
@@ -198,6 +176,35 @@ class ComputeTaskManager:
         failure: Failure,
     ) -> None:
         self._builder.abort(context, instance_uuid, attempt, host, node, failure)
+
+
+class ComputeTaskManager(AgentTaskManager):
+    """Namespace ``compute_task``: builds are accepted, driven and ended."""
+
+    def __init__(
+        self, intake: Intake, builder: Builder, termination: Termination, draining: threading.Event | None = None
+    ) -> None:
+        super().__init__(builder)
+        self._intake = intake
+        self._termination = termination
+        self._draining = draining or threading.Event()
+
+    @endpoint
+    def create(
+        self, context: RequestContext, request: dict[str, Any], client_token: fields.Token | None = None
+    ) -> dict[str, Any]:
+        server.require_size(request, "request")
+        return self._intake.accept(context, BuildRequest.from_wire(request), client_token)
+
+    @endpoint
+    def build_instances(
+        self, context: RequestContext, instance_uuids: list[fields.Uuid], attempt: fields.Natural
+    ) -> None:
+        if self._draining.is_set():
+            # Another worker takes them up at once; the sweeper would, but only when they are overdue.
+            self._builder.hand_out(context, instance_uuids, attempt)
+            return
+        self._builder.build_instances(context, instance_uuids, attempt)
 
     @endpoint
     def terminate_instances(self, context: RequestContext, instance_uuids: list[fields.Uuid]) -> None:

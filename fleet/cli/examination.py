@@ -16,6 +16,7 @@ from fleet.cli.connection import Connection
 from fleet.clock import Clock, utcnow
 from fleet.findings import Finding
 from fleet.objects import host_report
+from fleet.rpc import ledger_queue
 from fleet.rpc.broker import BrokerAway, Depth
 
 #: Hosts that are up -> those to ask.
@@ -35,16 +36,19 @@ _TOPICS = ("conductor", "scheduler")
 def broker(conductor: Connection) -> list[Finding]:
     """Whether it lets us in, and how long the queues of conductors and schedulers are."""
     try:
-        depths = conductor.depths(_TOPICS)
+        depths = conductor.depths((*_TOPICS, ledger_queue.TOPIC))
     except BrokerAway as away:
         return [findings.bad("broker", str(away), "Start the broker, or correct transport_url (host, user, password).")]
     if depths is None:
         return [findings.good("broker", "there is none: messages are passed on this machine")]
+    if depths.get(ledger_queue.TOPIC) is None:
+        # Conductors of earlier releases have none.
+        depths.pop(ledger_queue.TOPIC, None)
     return [findings.good("broker", "it lets us in"), *(_queue(name, depth) for name, depth in depths.items())]
 
 
 def _queue(topic: str, depth: Depth | None) -> Finding:
-    daemon = f"fleet-{topic}"
+    daemon = "fleet-conductor" if topic == ledger_queue.TOPIC else f"fleet-{topic}"
     if depth is None or not depth.consumers:
         waiting = f"{depth.messages} messages wait, and " if depth and depth.messages else ""
         # A warning only: the ping that follows tells whether somebody answers.

@@ -12,10 +12,13 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from fleet.rpc import ledger_queue
+
 #: Exchange ``""``, by which replies go to the queue of who has asked.
 _REPLIES_GO_BY = "amq.default"
 _HEX = "[0-9a-f]+"
 _MY_REPLIES = f"reply_{_HEX}"
+_CONDUCTOR = ["conductor", ledger_queue.TOPIC]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +36,7 @@ def conductor(exchange: str) -> Role:
     """Orders hosts about, asks schedulers, and holds the hosts' exchange with a queue of its own."""
     hosts = f"{exchange}_hosts"
     return Role(
-        serves=[(exchange, "conductor", [".+"]), (hosts, "keeper", [".+"])],
+        serves=[(exchange, "conductor", [".+"]), (exchange, ledger_queue.TOPIC, [".+"]), (hosts, "keeper", [".+"])],
         sends=[(exchange, ["conductor", r"conductor\..+", "scheduler"]), (hosts, [r"compute\..+"])],
         tells=["scheduler"],
     )
@@ -41,7 +44,7 @@ def conductor(exchange: str) -> Role:
 
 def scheduler(exchange: str) -> Role:
     """Answers, and says to a conductor that it lives."""
-    return Role(serves=[(exchange, "scheduler", [".+"])], sends=[(exchange, ["conductor", r"scheduler\..+"])])
+    return Role(serves=[(exchange, "scheduler", [".+"])], sends=[(exchange, [*_CONDUCTOR, r"scheduler\..+"])])
 
 
 def compute(exchange: str, hosts: Sequence[str]) -> Role:
@@ -50,7 +53,7 @@ def compute(exchange: str, hosts: Sequence[str]) -> Role:
     mine = [rf"compute\.{name}" for name in names]
     return Role(
         serves=[(f"{exchange}_hosts", "compute", names)],
-        sends=[(exchange, ["conductor"]), (f"{exchange}_hosts", mine)],
+        sends=[(exchange, _CONDUCTOR), (f"{exchange}_hosts", mine)],
         tells=["scheduler"],
     )
 

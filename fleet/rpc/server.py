@@ -106,12 +106,13 @@ class Server:
     lose, and one that stops would have to work off, whatever was sent to it.
     """
 
-    def __init__(self, served: _Served, draining: threading.Event) -> None:
+    def __init__(self, served: _Served, draining: threading.Event, threads: int | None = None) -> None:
         self._served = served
         self._draining = draining
+        self._threads = threads
 
     def start(self, override_pool_size: int | None = None) -> None:
-        self._served.threads = override_pool_size or self._served.conf.executor_thread_pool_size
+        self._served.threads = override_pool_size or self._threads or self._served.conf.executor_thread_pool_size
         self._served.start(override_pool_size)
 
     def stop(self) -> None:
@@ -174,12 +175,14 @@ def get_server(
     draining: threading.Event | None = None,
     queues: host_queues.HostQueues | None = None,
     ledger: LedgerIdentity | None = None,
+    threads: int | None = None,
 ) -> Server:
     """A server for ``topic``, also reachable as ``topic.server`` and by fanout; ``baseapi`` is added.
 
     :param exchange: other than ``control_exchange``
     :param draining: set as soon as a stop has ended the intake, while the last messages are still handled
     :param ledger: messages of another ledger are refused
+    :param threads: how many messages are handled at once; None: ``executor_thread_pool_size``
     :param queues: what ``server`` shares with other hosts; then it is reachable as ``topic.server`` only
     """
     keys = signing.keys_of(transport.conf)
@@ -193,7 +196,7 @@ def get_server(
     target = oslo_messaging.Target(exchange=exchange, topic=topic, server=server)
     options = (transport, target, dispatching, "threading")
     served = _Host(queues, *options) if queues is not None else _Served(*options)
-    return Server(served, draining or threading.Event())
+    return Server(served, draining or threading.Event(), threads)
 
 
 def get_keeper(transport: oslo_messaging.RPCTransport, exchange: str, name: str) -> Server:

@@ -19,6 +19,8 @@ ALLOWED_REMOTE_EXMODS = ["fleet.errors"]
 #: then one process would be given a whole backlog, and the others nothing.
 PREFETCH = 8
 _RABBIT = "oslo_messaging_rabbit"
+#: Seconds that oslo.messaging's own way of answering waits for a caller's queue, with a worker; its default is 60.
+ANSWER_PATIENCE_S = 1
 #: A host's queue lives as long as its agent listens: what is sent to a dead agent fails at once instead of waiting for
 #: nobody. Its messages are hints to rows, so it need not outlive the broker either.
 _HOST_QUEUES = {"amqp_auto_delete": "true", "amqp_durable_queues": "false", "rabbit_quorum_queue": "false"}
@@ -27,6 +29,7 @@ _HOST_QUEUES = {"amqp_auto_delete": "true", "amqp_durable_queues": "false", "rab
 def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
     transport = oslo_messaging.get_rpc_transport(conf, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
     if _RABBIT in conf:
+        conf.set_default("kombu_missing_consumer_retry_timeout", ANSWER_PATIENCE_S, group=_RABBIT)
         conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group=_RABBIT)
         # Without a file of authorities, oslo.messaging would take any certificate at all.
         conf.set_default("ssl_ca_file", system_authorities(), group=_RABBIT)

@@ -21,7 +21,7 @@ from oslo_config import cfg
 from fleet import conf as fleet_conf
 from fleet.context import new_context
 from fleet.rpc import transport
-from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, OperatorAPI, SchedulerAPI
+from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, OperatorAPI, SchedulerAPI
 
 READY_S = 60
 STOP_S = 40
@@ -114,6 +114,7 @@ class Trio:
         self._host_transport = transport.get_host_transport(conf, self._transport)
         self.compute = ComputeAPI(self._host_transport, conf)
         self._operator = OperatorAPI(self._transport, conf)
+        self._conductor = ConductorAPI(self._transport, conf)
 
     # Processes
 
@@ -230,6 +231,14 @@ class Trio:
             retry_on=oslo_messaging.MessagingException,
         )
         return answer
+
+    def operator_at_once(self, method: str, **arguments: Any) -> Any:
+        """A call that is made once. :raises oslo_messaging.MessagingTimeout:"""
+        return self._operator.call(new_context(project_id="tests"), method, **arguments)
+
+    def compute_beat(self) -> dict[str, Any]:
+        """A heartbeat as agents send it, of a host that is none. :raises oslo_messaging.MessagingTimeout:"""
+        return self._conductor.report_state(new_context(), "fleet-compute", ["nobody"], "an-incarnation")
 
     def describe_host(self, host: str) -> dict[str, Any]:
         """The agent's own view."""

@@ -13,7 +13,7 @@ from oslo_config import cfg
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.ledger_identity import LedgerIdentity
-from fleet.rpc import serializer, signing, versions
+from fleet.rpc import ledger_queue, serializer, signing, versions
 from fleet.rpc.pins import Pins
 from fleet.telemetry import metrics
 
@@ -34,6 +34,8 @@ class API:
     topic = ""
     namespace: str | None = None
     _signer: signing.Signer | None = None
+    #: Of those that do not wait behind users' calls.
+    _ledger_queue: ledger_queue.Choice | None = None
 
     def __init__(
         self,
@@ -41,8 +43,11 @@ class API:
         conf: cfg.ConfigOpts,
         pins: Pins | None = None,
         ledger: LedgerIdentity | None = None,
+        for_agents: bool = False,
     ) -> None:
+        """:param for_agents: whether messages go by :mod:`fleet.rpc.ledger_queue`"""
         self._conf = conf
+        self._ledger_queue = ledger_queue.Choice() if for_agents else None
         self._pins = pins or Pins(conf)
         keys = signing.keys_of(conf)
         self._signer = signing.Signer(keys) if keys else None
@@ -69,18 +74,27 @@ class API:
         foreign = 0
         while True:
             version, arguments = self._in_version(message)
+            queue = self._queue_options()
+            sent = {**options, **queue}
             try:
-                return self._prepared(version, options).call(
-                    self._signed(context, message.method, version, arguments, options), message.method, **arguments
+                return self._prepared(version, sent).call(
+                    self._signed(context, message.method, version, arguments, sent), message.method, **arguments
                 )
             except oslo_messaging.MessagingTimeout:
                 metrics.RPC_TIMEOUTS.labels(message.method).inc()
+                if queue and self._ledger_queue is not None:
+                    self._ledger_queue.silent()
                 raise
             except errors.ForeignLedger:
                 # Whoever else serves the topic is asked next.
                 foreign += 1
                 if foreign > ASKED_AGAIN or "server" in options:
                     raise
+                continue
+            except oslo_messaging.MessageUndeliverable:
+                if not queue or self._ledger_queue is None:
+                    raise
+                self._ledger_queue.missing()
                 continue
             except oslo_messaging.RemoteError as failed:
                 if failed.exc_type != _UNSUPPORTED:
@@ -102,9 +116,16 @@ class API:
         if self._signer is None:
             return context
         server = options.get("server")
-        to = f"{self.topic}.{server}" if server else self.topic
+        topic = options.get("topic", self.topic)
+        to = f"{topic}.{server}" if server else topic
         letter = signing.Letter(to, self.namespace, version, method, arguments)
         return self._signer.seal(context, letter, host=server)
+
+    def _queue_options(self) -> dict[str, Any]:
+        """Of the client's ``prepare``, for a message that goes by the ledger's queue; none for the common one."""
+        if self._ledger_queue is None or not self._can_send(ledger_queue.SINCE) or not self._ledger_queue.wants_it():
+            return {}
+        return {"topic": ledger_queue.TOPIC, "transport_options": MANDATORY}
 
     def _prepared(self, version: str, options: dict[str, Any]) -> Any:
         return self._client.prepare(version=version, version_cap=self._pins.cap(self.topic), **options)

@@ -6,9 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import oslo_messaging
+from oslo_config import cfg
 
 from fleet.context import RequestContext
+from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc.clients.api import API, MANDATORY, Message
+from fleet.rpc.pins import Pins
 
 LEAVE_TIMEOUT_S = 3
 #: A conductor that lives needs so long to answer a heartbeat when it has much to do.
@@ -19,6 +22,15 @@ class ConductorAPI(API):
     """The ledger, as agents (and the scheduler's own service record) reach it."""
 
     topic = "conductor"
+
+    def __init__(
+        self,
+        transport: oslo_messaging.RPCTransport,
+        conf: cfg.ConfigOpts,
+        pins: Pins | None = None,
+        ledger: LedgerIdentity | None = None,
+    ) -> None:
+        super().__init__(transport, conf, pins, ledger, for_agents=True)
 
     def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """A conductor that has no queue yet is a timeout at once: daemons are started together, in any order."""

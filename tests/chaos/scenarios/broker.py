@@ -97,7 +97,7 @@ def memory_alarm(world: World, chance: random.Random) -> None:
 def queue_deleted(world: World, chance: random.Random) -> None:
     """Somebody deletes queues under their consumers: these declare them anew."""
     world.boot(6)
-    for queue in ("conductor", "scheduler", "compute.a1", "compute.b2"):
+    for queue in ("conductor", "conductor_ledger", "scheduler", "compute.a1", "compute.b2"):
         world.wire.delete_queue(queue)
     world.boot_until_told(6)
     world.settle()

@@ -14,7 +14,7 @@ from tests.chaos.run import Scenario
 from tests.chaos.wire import Sent
 from tests.chaos.world import HOSTS, World
 
-_ORDERS = ("conductor", "scheduler", *(f"compute.{host}" for host in HOSTS))
+_ORDERS = ("conductor", "conductor_ledger", "scheduler", *(f"compute.{host}" for host in HOSTS))
 
 
 def lost(world: World, chance: random.Random) -> None:
@@ -88,7 +88,7 @@ def senseless(world: World, chance: random.Random) -> None:
         json.dumps({"oslo.version": "2.0", "oslo.message": json.dumps({"method": "x" * 30 * 2**20})}).encode(),
         *(_cast(method, arguments) for method, arguments in _NONSENSE),
     ]
-    for queue in ("conductor", "scheduler", "compute.a1"):
+    for queue in ("conductor", "conductor_ledger", "scheduler", "compute.a1"):
         world.wire.send(Sent(queue, body) for body in bodies)
     world.boot_until_told(6)
     world.settle()
@@ -96,7 +96,7 @@ def senseless(world: World, chance: random.Random) -> None:
 
 def flood(world: World, chance: random.Random) -> None:
     """Five thousand casts that mean nothing, while builds go on."""
-    for queue in ("conductor", "scheduler", "compute.a1"):
+    for queue in ("conductor", "conductor_ledger", "scheduler", "compute.a1"):
         world.wire.send([Sent(queue, _cast("nothing", {"number": number})) for number in range(1700)])
     world.boot_until_told(6)
     world.settle()

@@ -18,7 +18,7 @@ import pytest
 from oslo_messaging._drivers import amqp as rpc_amqp
 from oslo_messaging._drivers import amqpdriver, common
 
-from fleet.rpc import answers
+from fleet.rpc import answers, late_answers
 
 MSG_ID, QUEUE = "a1", "reply_of_somebody"
 RETURNED = oslo_messaging.MessageUndeliverable(None, "", QUEUE, None)
@@ -118,23 +118,51 @@ def test_an_answer_that_the_broker_refuses_is_sent_again(connection: Connection,
     assert [QUEUE] == [queue for queue, _message in connection.sent_by_oslo]
 
 
-@pytest.mark.parametrize("failure", [OSError("lost"), AttributeError("never connected"), RETURNED], ids=repr)
+@pytest.mark.parametrize("failure", [OSError("lost"), AttributeError("never connected")], ids=repr)
 def test_a_lost_connection_is_oslo_messaging_s_to_mend(
-    connection: Connection, incoming: Any, failure: Exception, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, incoming: Any, failure: Exception
 ) -> None:
     """It connects again, and tells of it; the answer is sent once more."""
-    monkeypatch.setattr(answers, "UNDELIVERABLE_S", 0)
     connection.channel.wait.side_effect = failure
     incoming.reply(ANSWER)
     assert [QUEUE] == [queue for queue, _message in connection.sent_by_oslo]
 
 
-def test_a_failure_goes_the_usual_way(connection: Connection, incoming: Any) -> None:
-    """Exceptions are rare, and have a form of their own."""
-    incoming.reply(failure=(ValueError, ValueError("bad"), None))
-    assert not connection.channel.send_method.called
+@pytest.mark.parametrize("answer", [{"reply": ANSWER}, {"failure": (ValueError, ValueError("bad"), None)}], ids=str)
+def test_a_caller_that_is_gone_holds_nobody_up(
+    connection: Connection, incoming: Any, answer: dict[str, Any], late: list[Any]
+) -> None:
+    """Its answer is handed over; the broker's receipt, which comes after the returned message, is read before."""
+    waits: list[Any] = []
+
+    def wait(methods: Any, **options: Any) -> None:
+        waits.append(options)
+        if "callback" in options:
+            raise RETURNED
+
+    connection.channel.wait.side_effect = wait
+    incoming.reply(**answer)
+    assert ([incoming], []) == ([each for each, _send in late], connection.sent_by_oslo)
+    assert {"timeout": answers.RECEIPT_S} == waits[1]
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is handed over."""
+    taken: list[Any] = []
+    monkeypatch.setattr(late_answers.LATE, "take", lambda *given: taken.append(given))
+    return taken
+
+
+def test_a_failure_says_what_oslo_messaging_s_does(connection: Connection, abandoned: Any, incoming: Any) -> None:
+    """In the same envelope, with the error's class and facts."""
+    failure = (ValueError, ValueError("bad"), None)
+    incoming.reply(failure=failure)
+    _incoming(connection, abandoned).reply(failure=failure)
+    body, _properties = connection.channel.send_method.call_args.args[-1]
     ((_queue, envelope),) = connection.sent_by_oslo
-    assert "bad" in envelope[common._MESSAGE_KEY]
+    assert _content(envelope) == _content(json.loads(body))
+    assert "bad" in str(envelope)
 
 
 def test_compression_is_done_where_it_is_wanted(connection: Connection, incoming: Any) -> None:

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callers that are gone before they are answered hold nobody up."""
+
+from __future__ import annotations
+
+import urllib.request
+
+import pytest
+
+from tests.amqp import raw
+from tests.amqp.daemons import Trio, eventually
+
+CALLS = 400
+
+
+@pytest.mark.parametrize("topic", ["conductor", "conductor_ledger"])
+@pytest.mark.parametrize("method", ["get_host_instances", "report_hosts"], ids=["answered", "refused"])
+def test_answers_to_nobody_hold_nobody_up(
+    trio: Trio, rabbitmq_url: str, health_port: int, topic: str, method: str
+) -> None:
+    """Heartbeats and users' calls are served meanwhile: each of these would take a worker for a minute otherwise."""
+    before = dropped(health_port)
+    with raw.channel(rabbitmq_url) as channel:
+        for number in range(CALLS):
+            raw.send(channel, topic, raw.call(method, f"reply_gone_{number}", host="h"))
+        # Each has its own bound of 10 s, which a worker that is held for a minute would break.
+        for _time in range(5):
+            trio.compute_beat()
+            trio.operator_at_once("list_hosts")
+    eventually(lambda: dropped(health_port) - before >= CALLS, timeout_s=60)
+    # The workers are none the worse for it.
+    assert {"up"} == {host["state"] for host in trio.operator("list_hosts")}
+
+
+def dropped(port: int) -> float:
+    """By both workers."""
+    found = 0.0
+    for worker in (port, port + 1):
+        with urllib.request.urlopen(f"http://127.0.0.1:{worker}/metrics", timeout=10) as page:
+            lines = page.read().decode().splitlines()
+        found += sum(float(line.split()[1]) for line in lines if line.startswith("fleet_rpc_answers_dropped_total"))
+    return found
+
+
+def test_agents_have_a_queue_of_their_own(trio: Trio, rabbitmq_url: str) -> None:
+    """With consumers of its own: what users send waits in another."""
+    with raw.channel(rabbitmq_url) as channel:
+        users, agents = (channel.queue_declare(name, passive=True) for name in ("conductor", "conductor_ledger"))
+    # Two workers, each of which listens to both.
+    assert (2, 2) == (users.consumer_count, agents.consumer_count)
