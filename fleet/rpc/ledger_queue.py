@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queue of conductors for heartbeats, reports and steps of agents: users' calls never stand before them.
 
-Conductors take both queues, each with threads of its own. Conductors before API version 1.5 have one queue only, so a
+Conductors take both queues, each with threads of its own. Conductors before API version 1.6 have one queue only, so a
 sender falls back to that one: at once if the ledger's queue does not exist, and for the next message if nobody answered.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 TOPIC = "conductor_ledger"
 #: The version of the conductor's API that brought it.
-SINCE = "1.5"
+SINCE = "1.6"
 #: Seconds for which a queue that does not exist is not tried again.
 REST_S = 30.0
 

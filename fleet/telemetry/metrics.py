@@ -75,6 +75,7 @@ SPAWN_SECONDS = prometheus.Histogram(
 RPC_TIMEOUTS = prometheus.Counter("fleet_rpc_timeouts", "Calls that were not answered in time", ["method"])
 FOREIGN_MESSAGES = prometheus.Counter(
     "fleet_rpc_foreign_messages", "Messages refused because their sender works for another ledger"
+)
 ANSWERS_DROPPED = prometheus.Counter(
     "fleet_rpc_answers_dropped", "Answers that were dropped, as their caller had no queue any more"
 )

@@ -32,8 +32,31 @@ def main() -> int:
             raise errors.InvalidInput(field="message.args", reason=f"{sorted(unknown)} came with a later release")
 
     receipt._check = checked
+    _forget_the_ledger_queue()
     _forget_versions()
     return importlib.import_module(f"{SERVICES[sys.argv[1]]}.main").main(sys.argv[2:])
+
+
+class _Nothing:
+    """A server of no queue."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def wait(self) -> None: ...
+
+
+def _forget_the_ledger_queue() -> None:
+    """A conductor of that release takes its one queue."""
+    from fleet.rpc import ledger_queue, server
+
+    get_server = server.get_server
+
+    def got(transport: Any, topic: str, *arguments: Any, **options: Any) -> Any:
+        return _Nothing() if topic == ledger_queue.TOPIC else get_server(transport, topic, *arguments, **options)
+
+    server.get_server = got
 
 
 def _forget_versions() -> None:

@@ -21,7 +21,9 @@ def channel(rabbitmq_url: str) -> Iterator[amqp.Channel]:
     url = oslo_messaging.TransportURL.parse(cfg.ConfigOpts(), rabbitmq_url)
     host = url.hosts[0]
     place = f"{host.hostname}:{host.port}"
-    with amqp.Connection(place, userid=host.username, password=host.password, virtual_host=url.virtual_host or "/") as made:
+    with amqp.Connection(
+        place, userid=host.username, password=host.password, virtual_host=url.virtual_host or "/"
+    ) as made:
         yield made.channel()
 
 
