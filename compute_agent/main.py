@@ -156,7 +156,9 @@ def build_agents(
     host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
     queues = host_queues.of(host_transport, TOPIC, exchange)
     told = InstanceInfo(SchedulerAPI(transport, conf, pins, mine) if conf.scheduler_tracks_instance_changes else None)
-    ledger = Ledger(conductor, ComputeTaskAPI(transport, conf, pins, mine, for_agents=True), patience, conf.claim_timeout, told)
+    ledger = Ledger(
+        conductor, ComputeTaskAPI(transport, conf, pins, mine, for_agents=True), patience, conf.claim_timeout, told
+    )
     moves = MoveLedger(MigrationAPI(transport, conf, pins, mine, for_agents=True), patience, conf.claim_timeout)
     notifications = Notifications(notifier or rpc_transport.get_notifier(conf, publisher_id=TOPIC))
     executor = futures.ThreadPoolExecutor(conf.agent_threads, thread_name_prefix="build")
