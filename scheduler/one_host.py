@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy
@@ -22,17 +23,24 @@ from scheduler.inventory import Inventory
 #: Key of ``filter_properties`` under which the engine hands on the parsed request (nova's name for it).
 REQUEST = "spec_obj"
 _HEARTBEATS = ("last_seen_up", "updated_at", "created_at")
+#: On the wire neither size of a flavor may be left out nor be 0.
+_SMALLEST = {"vcpus": 1, "memory_mb": 1}
 
 
-def candidates(state: HostState) -> Candidates:
-    """The host alone; with everything around it that the same request knows, if it is a row of a request."""
+def candidates(state: HostState, clock: Callable[[], float] = time.time) -> Candidates:
+    """The host alone; with everything around it that the same request knows, if it is a row of a request.
+
+    :param clock: gives the time in epoch seconds at which a host that was made by hand is judged
+    """
     if isinstance(state, RowState) and isinstance(state.source, Candidates):
         return state.source.subset(numpy.array([state.row]))
-    return Candidates(_inventory(state), time.time())
+    return Candidates(_inventory(state), clock())
 
 
 def request(properties: Mapping[str, Any] | RequestSpec) -> RequestSpec:
-    """The request that ``filter_properties`` tell of: all of it, or the part of it that a test is about.
+    """The request that ``filter_properties`` hold: all of it, or the part of it that a test is about.
+
+    A size of the flavor that is left out is 0: nothing of it is asked for.
 
     :raises errors.InvalidInput: naming the field of what is there and wrong
     """
@@ -42,8 +50,10 @@ def request(properties: Mapping[str, Any] | RequestSpec) -> RequestSpec:
     assert not isinstance(properties, RequestSpec)
     spec = properties.get("request_spec") or {}
     flavor = properties.get("instance_type") or spec.get("instance_type") or {}
-    complete = {"num_instances": 1, **spec, "instance_type": {"vcpus": 1, "memory_mb": 1, **flavor}}
-    return RequestSpec.from_wire(complete, properties)
+    complete = {"num_instances": 1, **spec, "instance_type": {**_SMALLEST, **flavor}}
+    parsed = RequestSpec.from_wire(complete, properties)
+    sizes: dict[str, Any] = {name: 0 for name in _SMALLEST if name not in flavor}
+    return dataclasses.replace(parsed, flavor=dataclasses.replace(parsed.flavor, **sizes))
 
 
 def _inventory(state: HostState) -> Inventory:
@@ -68,19 +78,30 @@ def _numbers(state: HostState) -> dict[str, float]:
     for resource, ratio in domain.DEFAULT_RATIOS.items():
         name = f"{resource}_allocation_ratio"
         values[name] = values[name] or ratio
-    heartbeats = [state.service[name] for name in _HEARTBEATS if state.service.get(name)]
+    service = {name: _of_service(state, name) for name in (*_HEARTBEATS, "disabled", "forced_down")}
+    heartbeats = [service[name] for name in _HEARTBEATS if service[name]]
     values["last_seen_up"] = _epoch_s(heartbeats[0]) if heartbeats else 0.0
-    values["disabled"] = bool(state.service.get("disabled"))
-    values["forced_down"] = bool(state.service.get("forced_down"))
+    values["disabled"] = bool(service["disabled"])
+    values["forced_down"] = bool(service["forced_down"])
     values["updated"] = _epoch_s(state.updated) if state.updated else 0.0
     values.update(domain.hardware_numbers(domain.hardware(state)))
     values.update(domain.ceilings(values))
     return values
 
 
-def _epoch_s(time_: datetime | str) -> float:
+def _of_service(state: HostState, name: str) -> Any:
+    """Of the service's record, a dict or an object; or of the host state itself, which the engine's rows have, too."""
+    service = state.service
+    found = service.get(name) if isinstance(service, Mapping) else getattr(service, name, None)
+    return found if found is not None else getattr(state, name, None)
+
+
+def _epoch_s(time_: datetime | str | float) -> float:
+    """Of a time in epoch seconds, a text in ISO 8601, or a datetime; one without a zone is UTC."""
+    if isinstance(time_, int | float):
+        return float(time_)
     time = datetime.fromisoformat(time_) if isinstance(time_, str) else time_
-    return domain.epoch_s(time.replace(tzinfo=None))
+    return domain.epoch_s(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time)
 
 
 def _aggregates(aggregates: Iterable[Any]) -> list[Aggregate]:

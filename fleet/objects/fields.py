@@ -77,9 +77,13 @@ def invalid_input(invalid: pydantic.ValidationError, field: str = "") -> errors.
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    """pydantic's sentence, except where it would show a pattern to a user."""
+    """pydantic's sentence, except where it would show a pattern to a user, or a Python type that JSON has not."""
     if error["type"] == "string_pattern_mismatch":
         if "[0-9a-fA-F]" in error["ctx"]["pattern"]:
             return "must be a UUID"
         return "must not contain control characters"
+    if error["type"] == "tuple_type":
+        return "input should be a valid list"
+    if error["type"] in ("too_long", "too_short") and error["ctx"]["field_type"] == "Tuple":
+        return error["msg"].replace("Tuple", "list", 1)
     return error["msg"][:1].lower() + error["msg"][1:]

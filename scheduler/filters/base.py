@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
@@ -86,6 +87,8 @@ class ColumnFilter(BaseHostFilter):
     """
 
     depends_on_picks = False
+    #: The time in epoch seconds at which :meth:`host_passes` judges a host state that was made by hand.
+    clock: Callable[[], float] = staticmethod(time.time)
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         """True for each of ``hosts`` that is let through.
@@ -114,7 +117,7 @@ class ColumnFilter(BaseHostFilter):
 
     def host_passes(self, host_state: HostState, filter_properties: dict[str, Any] | RequestSpec) -> bool:
         """nova's form of the same judgement: for a subclass that adds to it, and for tests. Writes the limits."""
-        hosts, request = one_host.candidates(host_state), one_host.request(filter_properties)
+        hosts, request = one_host.candidates(host_state, self.clock), one_host.request(filter_properties)
         self.prepare(request, lambda: [host_state.nodename])
         mask = self.mask(hosts, request)
         if mask is not None and not mask[0]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable
 from typing import Any, Self
 
@@ -49,7 +50,7 @@ class ImagePropertiesFilter(ColumnFilter):
         bits = _parsed(request, MAXPHYSADDR, int)
         mask: numpy.ndarray | None = None
         if wanted:
-            mask = hosts.by_capabilities(lambda kind: any(wanted <= set(each) for each in kind.supported_instances))
+            mask = hosts.by_capabilities(lambda kind: any(wanted <= each for each in _guests(kind.supported_instances)))
             if version:
                 mask = mask & hosts.by_number("hypervisor_version", lambda number: _satisfies(number, version))
         if bits is not None:
@@ -67,6 +68,23 @@ class ImagePropertiesFilter(ColumnFilter):
             _parsed(request, VM_MODE, guest_kinds.vm_mode),
         }
         return {name for name in found if name}
+
+
+@functools.lru_cache(1024)
+def _guests(supported: tuple[tuple[str, ...], ...]) -> tuple[frozenset[str], ...]:
+    """The kinds of guest that a host supports, by the names that image properties are brought to."""
+    parsers = (guest_kinds.architecture, guest_kinds.hypervisor_type, guest_kinds.vm_mode)
+    return tuple(
+        frozenset(_canonical(parse, name) for parse, name in zip(parsers, kind, strict=False)) for kind in supported
+    )
+
+
+def _canonical(parse: Callable[[str], str], name: str) -> str:
+    """A name that is not known stays as the host reports it: no image can ask for it."""
+    try:
+        return parse(str(name))
+    except ValueError:
+        return str(name)
 
 
 def _parsed(request: RequestSpec, names: tuple[str, ...], parse: Callable[[str], Any]) -> Any:

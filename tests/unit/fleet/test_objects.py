@@ -160,3 +160,18 @@ def test_a_selection_may_have_no_limits() -> None:
     """The chance scheduler answers without node and limits."""
     selection = Selection.from_wire({"host": "h", "nodename": None, "limits": None})
     assert (selection.nodename, selection.limits, selection.alternates) == (None, None, [])
+
+
+@pytest.mark.parametrize(
+    ("hosts", "message"),
+    [
+        (["h1"], "filter_properties.retry.hosts.0: input should be a valid list"),
+        ([["h1", "n1", "x"]], "filter_properties.retry.hosts.0: list should have at most 2 items"),
+    ],
+)
+def test_messages_speak_json(hosts, message):
+    """A caller sends lists: no message names a type that only Python has."""
+    with pytest.raises(errors.InvalidInput) as refused:
+        RequestSpec.from_wire({"instance_type": FLAVOR, "num_instances": 1}, {"retry": {"hosts": hosts}})
+    assert message in refused.value.message
+    assert "tuple" not in refused.value.message.lower()

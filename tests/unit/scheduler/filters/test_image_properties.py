@@ -55,6 +55,14 @@ def test_a_host_that_does_not_tell_its_version():
     assert ["host1"] == passed(filters.ImagePropertiesFilter(), hosts, asked)
 
 
+@pytest.mark.parametrize("properties", [{"architecture": "amd64"}, {"vm_mode": "hvm"}, {"hypervisor_type": "kvm"}])
+def test_hosts_may_use_other_words(properties):
+    """What a host reports is brought to the same names as what an image asks; an unknown word stays as it is."""
+    hosts = factories.candidates(node("host1", supported_instances=[("amd64", "KVM", "hv"), ("vax", "simh", "odd")]))
+    asked = request(image={"properties": properties})
+    assert ["host1"] == passed(filters.ImagePropertiesFilter(), hosts, asked)
+
+
 def test_default_architecture():
     """Images that name no architecture need that of the option; others what they name."""
     hosts = factories.candidates(*HOSTS)

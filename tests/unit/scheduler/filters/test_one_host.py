@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 
 from fleet import errors
@@ -48,6 +50,57 @@ def test_compute(service, expected):
     """The service record is a dict in nova's form, its times by the wall clock."""
     host = HostState("host1", "node1", service=service(utcnow()))
     assert expected == filters.ComputeFilter(60).host_passes(host, {})
+
+
+class Record:
+    """A service record as an object."""
+
+    disabled = False
+    forced_down = False
+
+    def __init__(self, seen):
+        self.last_seen_up = seen
+
+
+NOW_S = 1_800_000_000.0
+SEEN = datetime.datetime.fromtimestamp(NOW_S - 59, datetime.UTC)
+FAR_EAST = datetime.timezone(datetime.timedelta(hours=12))
+STATES = [
+    ("heard from within the limit", {"service": {"last_seen_up": SEEN.replace(tzinfo=None)}}, True),
+    (
+        "in another time zone",
+        {"service": {"last_seen_up": SEEN.astimezone(FAR_EAST)}},
+        True,
+    ),
+    ("in epoch seconds", {"service": {"last_seen_up": NOW_S - 61}}, False),
+    ("a record that is an object", {"service": Record(SEEN)}, True),
+    ("attributes, as a row has them", {"last_seen_up": NOW_S - 1}, True),
+    ("attributes of a disabled host", {"last_seen_up": NOW_S - 1, "disabled": True}, False),
+    ("attributes of a host forced down", {"last_seen_up": NOW_S - 1, "forced_down": True}, False),
+    (
+        "the record counts before an attribute",
+        {"service": {"last_seen_up": SEEN, "disabled": False}, "disabled": True},
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "attributes", "expected"), STATES)
+def test_a_host_made_by_hand_is_judged_at_the_time_given(name, attributes, expected):
+    """As the engine judges a row, at the time of the filter's clock."""
+    judge = filters.ComputeFilter(60)
+    judge.clock = lambda: NOW_S
+    assert expected == judge.host_passes(HostState("host1", "node1", **attributes), {}), name
+
+
+def test_no_size_is_made_up():
+    """A size that the properties leave out is not asked for; one that is wrong is named."""
+    full = HostState("host1", "node1", vcpus_total=4, vcpus_used=64, total_usable_ram_mb=1024, free_ram_mb=1024)
+    assert filters.CoreFilter().host_passes(full, {"instance_type": {"memory_mb": 64}})
+    assert not filters.CoreFilter().host_passes(full, {"instance_type": {"vcpus": 1}})
+    with pytest.raises(errors.InvalidInput) as wrong:
+        filters.CoreFilter().host_passes(full, {"instance_type": {"vcpus": 0}})
+    assert "request_spec.instance_type.vcpus" == wrong.value.field
 
 
 def test_aggregates_and_instances_of_any_class():
