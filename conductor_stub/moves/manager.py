@@ -37,6 +37,10 @@ class OperatorMoves:
         return self._mover.revert(context, name)
 
     @endpoint
+    def migrate_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        return self._mover.migrate(context, name)
+
+    @endpoint
     def evacuate_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         return self._mover.evacuate(context, name)
 

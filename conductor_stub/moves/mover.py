@@ -69,6 +69,11 @@ class Mover:
         spec = {"flavor": wanted.to_wire(), **intake.requested_hardware(wanted, image, self._aliases)}
         return self._accept(context, row, move_states.RESIZE, spec)
 
+    def migrate(self, context: RequestContext, name: str) -> dict[str, Any]:
+        """Accept a resize to the same flavor: a move to another host. :raises errors.NotFound: errors.Conflict:"""
+        row = self._database.read(instances.find, name)
+        return self._accept(context, row, move_states.RESIZE, None)
+
     def evacuate(self, context: RequestContext, name: str) -> dict[str, Any]:
         """Accept an evacuation of an instance whose host is down. :raises errors.NotFound: errors.Conflict:"""
         row = self._database.read(instances.find, name)
@@ -196,4 +201,6 @@ def view(record: Any) -> dict[str, Any]:
         shown[name] = moment and moment.isoformat(timespec="milliseconds") + "Z"
     shown["old_flavor"] = record.old_spec["flavor"].get("name")
     shown["new_flavor"] = record.new_spec["flavor"].get("name")
+    # False: it only changes its host.
+    shown["resized"] = record.new_spec["flavor"] != record.old_spec["flavor"]
     return shown

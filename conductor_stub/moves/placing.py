@@ -104,7 +104,8 @@ class Placer:
         properties = request_spec.build_filter_properties({**instances.spec_of(row), **record.new_spec})
         for forced in ("force_hosts", "force_nodes"):
             properties.pop(forced, None)
-        if record.migration_type == move_states.EVACUATION or not self._same_host:
+        is_resize = record.new_spec["flavor"] != record.old_spec["flavor"]
+        if not (is_resize and self._same_host):
             properties["ignore_hosts"] = [*properties.get("ignore_hosts", ()), record.source_compute]
         # There it would meet the guest that it has left behind.
         left = moves.not_cleaned(connection, row.uuid)

@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
-import tqdm
-
 from fleet import states
-from fleet.cli import build_arguments, command, connection, following, listing, servers
+from fleet.cli import build_arguments, command, connection, following, listing, progress, servers
 
 COLUMNS = ("uuid", "name", "status", "host", "fault")
 
@@ -56,17 +53,40 @@ class Boot(listing.Fitted, command.Lister):
         return command.table(COLUMNS, rows)
 
     def _wait(self, uuids: list[str], timeout_s: float, enough: int) -> None:
-        with tqdm.tqdm(total=len(uuids), unit="build", disable=self.app.options.verbose_level == 0 or None, file=sys.stderr,
-                       leave=False) as bar:  # fmt: skip
-            active: list[str] = []
+        active: list[str] = []
 
-            def on_end(instance: command.Record) -> None:
-                if instance["vm_state"] == states.ACTIVE:
-                    active.append(instance["uuid"])
-                bar.update()
+        def on_end(instance: command.Record) -> None:
+            if instance["vm_state"] == states.ACTIVE:
+                active.append(instance["uuid"])
 
-            following.follow(self.conductor, uuids, timeout_s, on_end)
+        with progress.shown(len(uuids), "builds", self.app.options.verbose_level) as shown:
+
+            def on_look(under_way: list[command.Record]) -> None:
+                shown.show(len(uuids) - len(under_way), progress.counted(under_way))
+
+            try:
+                late = following.follow(self.conductor, uuids, timeout_s, on_end, on_look=on_look)
+            except KeyboardInterrupt:
+                shown.close()
+                self._interrupted(uuids)
+                raise
+        if late:
+            self._say_late(late, timeout_s)
         self._failed = len(active) < enough
+
+    def _interrupted(self, uuids: list[str]) -> None:
+        listing.remark("Interrupted. The builds go on; see 'fleet server show':")
+        for uuid in uuids:
+            listing.remark(f"  {uuid}")
+
+    def _say_late(self, late: list[str], timeout_s: float) -> None:
+        listing.remark(f"After {timeout_s} s {len(late)} builds are still under way, and go on:")
+        for each in following.look(self.conductor, late).values():
+            where = f" on {each['host']}" if each.get("host") else ""
+            attempt = f", attempt {each['attempt']}" if each.get("attempt") else ""
+            listing.remark(
+                f"  {each.get('name') or each['uuid']} ({each.get('task_state') or each['vm_state']}{where}{attempt})"
+            )
 
     def _row(self, instance: dict[str, Any]) -> dict[str, Any]:
         row = servers.summary(instance)

@@ -37,6 +37,11 @@ def look(conductor: connection.Connection, uuids: Iterable[str]) -> dict[str, Re
     return found
 
 
+def ask_to_delete(conductor: connection.Connection, uuids: list[str]) -> None:
+    for start in range(0, len(uuids), _BATCH):
+        conductor.terminate(uuids[start : start + _BATCH])
+
+
 def delete(
     conductor: connection.Connection,
     uuids: Iterable[str],
@@ -46,8 +51,7 @@ def delete(
 ) -> list[str]:
     """Terminate ``uuids`` and wait until they are gone; returns those still there after ``timeout_s``."""
     pending = list(uuids)
-    for start in range(0, len(pending), _BATCH):
-        conductor.terminate(pending[start : start + _BATCH])
+    ask_to_delete(conductor, pending)
     deadline, pause = clock() + timeout_s, _SHORTEST_S
     while pending:
         found = look(conductor, pending)
@@ -66,13 +70,16 @@ def drain(
     on_change: Callable[[list[Record], int], object],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
+    moving: bool = False,
 ) -> list[Record]:
     """Wait until nothing is under way on a host that has just been disabled; returns what still is after ``timeout_s``.
 
     A build that was being placed then may still arrive: where it goes is not known before it is claimed.
 
     :param on_change: told what is under way on the host, and how many may arrive
+    :param moving: moves are waited for by the caller, which has begun them: only builds and deletions are waited for here
     """
+    tasks = (*states.BUILD_STEPS, states.DELETING)
     building = conductor.operator("list_instances", filters={"vm_state": states.BUILDING})
     coming = {each["uuid"]: each["attempt"] for each in building if each["task_state"] == states.PLACING}
     deadline, pause, before = clock() + timeout_s, _SHORTEST_S, None
@@ -81,6 +88,8 @@ def drain(
         coming = {uuid: attempt for uuid, attempt in coming.items() if _is_placed(found[uuid], attempt)}
         there = conductor.operator("list_instances", filters={"host": host})
         under_way = [each for each in there if not ended(each) or each["task_state"]]
+        if moving:
+            under_way = [each for each in under_way if each["task_state"] in tasks]
         if (now := (len(under_way), len(coming))) != before:
             on_change(under_way, len(coming))
             before = now
@@ -121,15 +130,21 @@ def follow(
     on_end: Callable[[Record], object],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
+    on_look: Callable[[list[Record]], object] = lambda under_way: None,
 ) -> list[str]:
-    """Call ``on_end`` for every build that ends within ``timeout_s``; returns those that have not."""
+    """Call ``on_end`` for every build that ends within ``timeout_s``; returns those that have not.
+
+    :param on_look: called with the builds that are still under way, as often as they are looked at
+    """
     pending = list(uuids)
     deadline, pause = clock() + timeout_s, _SHORTEST_S
     while pending:
-        for instance in look(conductor, pending).values():
+        found = look(conductor, pending)
+        for instance in found.values():
             if ended(instance):
                 on_end(instance)
                 pending.remove(instance["uuid"])
+        on_look([found[uuid] for uuid in pending])
         if not pending or clock() >= deadline:
             break
         sleep(min(pause, max(deadline - clock(), 0)))

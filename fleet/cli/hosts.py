@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet host``: capacity and use of every host, and how to empty one."""
+"""``fleet host``: capacity and use of every host."""
 
 from __future__ import annotations
 
 import argparse
-import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fleet.cli import command, connection, following, listing
+from fleet.cli import command, listing
 from fleet.objects import host_report
 
 COLUMNS = (
@@ -79,41 +78,6 @@ class ShowHost(ListHosts):
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
         return map(row, self.conductor.operator("show_host", name=parsed_args.host)["nodes"])
-
-
-class DrainHost(command.Command):
-    """Place nothing new on a host, and wait until the builds that are on their way to it have ended."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host")
-        parser.add_argument("--reason", default="draining", help="Shown by 'fleet service list'. Default: %(default)s.")
-        parser.add_argument(
-            "--timeout", type=command.positive, default=600, metavar="SECONDS", help="How long to wait. Default: 600."
-        )
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        host = parsed_args.host
-        self.conductor.operator(
-            "update_service", host=host, binary="fleet-compute", disabled=True, reason=parsed_args.reason
-        )
-        print(f"{host} is disabled: {parsed_args.reason}", file=self.app.stdout)
-        left = following.drain(self.conductor, host, parsed_args.timeout, self._tell)
-        if left:
-            raise connection.CommandFailed(
-                f"{host} is disabled, but not idle after {parsed_args.timeout} s: "
-                + ", ".join(f"{each['name']} ({each['task_state'] or each['vm_state']})" for each in left)
-            )
-        staying = self.conductor.operator("list_instances", filters={"host": host})
-        print(f"{host} is idle; {len(staying)} instances stay on it", file=self.app.stdout)
-
-    def _tell(self, under_way: Sequence[command.Record], coming: int) -> None:
-        counts = collections.Counter(each["task_state"] or each["vm_state"] for each in under_way)
-        said = [f"{count} {task}" for task, count in sorted(counts.items())]
-        said += [f"{coming} may still arrive"] if coming else []
-        if said:
-            print(f"waiting: {', '.join(said)}", file=self.app.stdout, flush=True)
 
 
 class DeleteHost(command.Command):

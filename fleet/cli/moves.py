@@ -75,6 +75,18 @@ class ResizeServer(_Move):
         self.follow(parsed_args, [self.conductor.operator("resize_instance", **asked)])
 
 
+class MigrateServer(_Move):
+    """Move an instance to another host, with its flavor; then 'fleet server resize confirm' or 'revert' it."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("server", help="Name, uuid, or the beginning of one.")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.follow(parsed_args, [self.conductor.operator("migrate_instance", name=parsed_args.server)])
+
+
 class ConfirmResize(_Move):
     """Keep a resized instance as it is; what its former host has kept for it is given back."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fleet import states
-from fleet.cli import command, connection, faults, following, listing, moves
+from fleet.cli import command, faults, listing, moves
 
 COLUMNS = ("uuid", "name", "status", "task", "host", "node", "flavor", "attempt", "created_at")
 
@@ -25,8 +25,6 @@ _DETAILS = (
 )
 
 
-#: Characters of a uuid that name what is to be deleted.
-_LEAST_PREFIX = 4
 STATUSES = tuple(state.upper() for state in (states.ACTIVE, states.BUILDING, states.ERROR, states.RESIZED))
 
 
@@ -84,44 +82,6 @@ class ShowServer(command.ShowOne):
             faults.Faults(found["faults"]),
             faults.Attempts(found["events"]),
         )
-
-
-class DeleteServers(command.Command):
-    """Delete instances."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("server", nargs="*", help="Name, uuid, or the beginning of one.")
-        parser.add_argument("--all", action="store_true", help="Every instance there is.")
-        parser.add_argument("--wait", action="store_true", help="Wait until they are gone.")
-        parser.add_argument(
-            "--timeout", type=command.positive, default=60, metavar="SECONDS", help="With --wait: how long."
-        )
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        if bool(parsed_args.server) == parsed_args.all:
-            raise connection.CommandFailed("name the instances to delete, or say --all")
-        if parsed_args.all:
-            uuids = [each["uuid"] for each in self.conductor.operator("list_instances", filters={})]
-        else:
-            uuids = [self._meant(name)["uuid"] for name in parsed_args.server]
-        if parsed_args.wait:
-            late = following.delete(self.conductor, uuids, parsed_args.timeout)
-            if late:
-                raise connection.CommandFailed(f"not deleted within {parsed_args.timeout} s: {', '.join(late)}")
-        elif uuids:
-            self.conductor.terminate(uuids)
-
-    def _meant(self, name: str) -> command.Record:
-        """What is deleted is gone: a name that is misspelt must not be taken for the beginning of a uuid."""
-        found: command.Record = self.conductor.operator("show_instance", name=name)["instance"]
-        if name not in (found["name"], found["uuid"]) and len(name) < _LEAST_PREFIX:
-            raise connection.CommandFailed(
-                f"no instance has the name {name}; it is the beginning of the uuid of {found['name']}, {found['uuid']}: "
-                f"to delete that, give at least {_LEAST_PREFIX} characters"
-            )
-        return found
 
 
 def hardware(instance: command.Record) -> dict[str, str]:

@@ -594,3 +594,15 @@ def test_agents_are_told_what_concerns_them(stage: Stage) -> None:
     held = {"h1": [stage.uuid], "h2": [stage.uuid], "h3": []}
     assert {} == stage.conductor.records.compare_instances(held)
     assert states.RESIZED == seen.instance.vm_state
+
+
+@pytest.mark.parametrize("same_host", [False, True])
+def test_a_migration_keeps_the_flavor(database: Database, same_host: bool) -> None:
+    """It goes to another host, even where a resize may stay; and the record says that nothing else changes."""
+    stage = Stage(database, same_host=same_host)
+    stage.mover.migrate(context(), stage.uuid)
+    stage._place("h2")
+    (_spec, properties) = stage.conductor.scheduler.requests[-1]
+    assert ["h1"] == properties["ignore_hosts"]
+    (record,) = stage.mover.migrations({"instance_uuid": stage.uuid})
+    assert ("resize", False) == (record["migration_type"], record["resized"])

@@ -25,6 +25,7 @@ NEWER = dict.fromkeys(
         "delete_group",
         "delete_service",
         "delete_host",
+        "migrate_instance",
     ),
     "1.5",
 )

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet server delete``: what is deleted is gone, so all of them are asked about, and a name must be meant."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from fleet.cli import command, connection, following, listing
+
+#: Characters of a uuid that name what is to be deleted.
+_LEAST_PREFIX = 4
+#: Instances that are named in the report.
+_NAMED = 5
+
+
+class DeleteServers(command.Command):
+    """Delete instances."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("server", nargs="*", help="Name, uuid, or the beginning of one.")
+        parser.add_argument("--all", action="store_true", help="Every instance there is.")
+        parser.add_argument("--yes", "-y", action="store_true", help="With --all: do not ask.")
+        parser.add_argument("--wait", action="store_true", help="Wait until they are gone.")
+        parser.add_argument(
+            "--timeout", type=command.positive, default=60, metavar="SECONDS", help="With --wait: how long."
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        if bool(parsed_args.server) == parsed_args.all:
+            raise connection.CommandFailed("name the instances to delete, or say --all")
+        if parsed_args.all:
+            meant = list(self.conductor.operator("list_instances", filters={}))
+            if meant and not parsed_args.yes:
+                _confirm(len(meant))
+        else:
+            meant = [self._meant(name) for name in parsed_args.server]
+        uuids = list(dict.fromkeys(each["uuid"] for each in meant))
+        if parsed_args.wait:
+            late = following.delete(self.conductor, uuids, parsed_args.timeout)
+            if late:
+                raise connection.CommandFailed(
+                    f"{len(uuids) - len(late)} of {len(uuids)} instances are deleted; "
+                    f"not within {parsed_args.timeout} s: {', '.join(late)}"
+                )
+        else:
+            following.ask_to_delete(self.conductor, uuids)
+        self._report(meant, "deleted" if parsed_args.wait else "being deleted")
+
+    def _report(self, meant: list[command.Record], what: str) -> None:
+        if not meant:
+            print("There are no instances.", file=self.app.stdout)
+        elif len(meant) > _NAMED:
+            print(f"{len(meant)} instances are {what}.", file=self.app.stdout)
+        else:
+            for each in meant:
+                print(f"{each['name']} ({each['uuid']}) is {what}.", file=self.app.stdout)
+
+    def _meant(self, name: str) -> command.Record:
+        """A name that is misspelt must not be taken for the beginning of a uuid."""
+        found: command.Record = self.conductor.operator("show_instance", name=name)["instance"]
+        if name not in (found["name"], found["uuid"]) and len(name) < _LEAST_PREFIX:
+            raise connection.CommandFailed(
+                f"no instance has the name {name}; it is the beginning of the uuid of {found['name']}, {found['uuid']}: "
+                f"to delete that, give at least {_LEAST_PREFIX} characters"
+            )
+        return found
+
+
+def _confirm(count: int) -> None:
+    """:raises connection.CommandFailed: the answer is not yes, or there is nobody to ask"""
+    if not sys.stdin.isatty():
+        raise connection.CommandFailed(f"this would delete all {count} instances: say --yes")
+    listing.remark(f"Delete all {count} instances? [y/N]")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise connection.CommandFailed("nothing is deleted")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet host drain``: nothing new comes to a host, and with ``--move`` its instances leave it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from fleet.cli import command, connection, emptying, following, listing, progress
+
+
+class DrainHost(command.Command):
+    """Place nothing new on a host, and wait until the builds that are on their way to it have ended.
+
+    With --move its instances then go to other hosts: each is switched off, moved and started again, or built anew elsewhere
+    if the host is down. What was interrupted is taken up by running the same command again.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("host")
+        parser.add_argument("--reason", default="draining", help="Shown by 'fleet service list'. Default: %(default)s.")
+        parser.add_argument(
+            "--timeout", type=command.positive, default=600, metavar="SECONDS", help="How long to wait. Default: 600."
+        )
+        parser.add_argument("--move", action="store_true", help="Move the instances away.")
+        parser.add_argument(
+            "--at-a-time", type=command.positive, default=4, metavar="N", help="Moves under way together. Default: 4."
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        host = parsed_args.host
+        self.conductor.operator(
+            "update_service", host=host, binary="fleet-compute", disabled=True, reason=parsed_args.reason
+        )
+        self._say(f"{host} is disabled: {parsed_args.reason}")
+        left = following.drain(self.conductor, host, parsed_args.timeout, self._waiting, moving=parsed_args.move)
+        if left:
+            raise connection.CommandFailed(
+                f"{host} is disabled, but not idle after {parsed_args.timeout} s: "
+                + ", ".join(f"{each['name']} ({each['task_state'] or each['vm_state']})" for each in left)
+            )
+        if parsed_args.move:
+            self._move(parsed_args)
+        staying = self.conductor.operator("list_instances", filters={"host": host})
+        self._say(f"{host} is idle; {len(staying)} instances stay on it")
+
+    def _move(self, parsed_args: argparse.Namespace) -> None:
+        """:raises connection.CommandFailed: not all have gone"""
+        host = parsed_args.host
+        there = len(self.conductor.operator("show_host", name=host)["instances"])
+        with progress.shown(there, "moves", self.app.options.verbose_level) as shown:
+            run = emptying.Emptying(self.conductor, host, parsed_args.at_a_time, lambda *now: shown.show_of(*now))
+            try:
+                gone, left = run.run(parsed_args.timeout)
+            except KeyboardInterrupt:
+                shown.close()
+                listing.remark(
+                    f"Interrupted. Moves that have begun go on; 'fleet host drain {host} --move' takes them up."
+                )
+                raise
+        self._say(f"{gone} instances have left {host}")
+        if left:
+            raise connection.CommandFailed(
+                "\n".join(
+                    [f"{len(left)} instances have not left {host}:", *(f"  {u}: {why}" for u, why in left.items())]
+                )
+            )
+
+    def _waiting(self, under_way: Sequence[command.Record], coming: int) -> None:
+        said = [progress.counted(under_way)] if under_way else []
+        said += [f"{coming} may still arrive"] if coming else []
+        if said:
+            self._say(f"waiting: {', '.join(said)}")
+
+    def _say(self, line: str) -> None:
+        print(line, file=self.app.stdout, flush=True)

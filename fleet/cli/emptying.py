@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves the instances of a host away: resizes to the same flavor while the host is up, evacuations when it is down.
+
+Nothing is kept here: what is under way is read from the ledger, so a run that was interrupted is taken up by the next one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fleet import errors, move_states, states
+from fleet.cli import connection
+from fleet.cli.command import Record
+
+_PAUSE_S = 0.5
+
+
+@dataclasses.dataclass
+class Look:
+    """A host as it is now: what may be moved, what is on the move, and what is left alone, with the reason."""
+
+    movable: list[Record]
+    moving: list[Record]
+    finished: list[Record]
+    left: dict[str, str]
+
+
+class Emptying:
+    """One run. An instance is asked to move once: what is refused, or fails, is left with its reason.
+
+    :param on_progress: told how many have gone, how many there were, and what is under way
+    """
+
+    def __init__(
+        self,
+        conductor: connection.Connection,
+        host: str,
+        at_a_time: int,
+        on_progress: Callable[[int, int, str], object],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._conductor = conductor
+        self._host = host
+        self._at_a_time = at_a_time
+        self._on_progress = on_progress
+        self._clock = clock
+        self._sleep = sleep
+        #: By instance: the move that this run has asked for.
+        self._asked: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
+        self._seen: set[str] = set()
+
+    def run(self, timeout_s: float) -> tuple[int, dict[str, str]]:
+        """How many instances have gone, and by instance what is in the way of the others."""
+        deadline = self._clock() + timeout_s
+        while True:
+            look = self._look()
+            busy = {each["instance_uuid"] for each in (*look.moving, *look.finished)}
+            self._seen |= {each["uuid"] for each in look.movable} | busy
+            waiting = [each for each in look.movable if each["uuid"] not in self._asked]
+            still = busy | {each["uuid"] for each in look.movable} | set(look.left) | set(self._refused)
+            gone = len(self._seen - still)
+            doing = ", ".join(sorted(f"{_short(each)} {each['status']}" for each in look.moving)[: self._at_a_time])
+            self._on_progress(gone, len(self._seen), doing)
+            if not (busy or waiting):
+                return gone, {**look.left, **self._refused}
+            if self._clock() >= deadline:
+                late = {each["instance_uuid"]: f"is on the move ({each['status']})" for each in look.moving}
+                return gone, {
+                    **look.left,
+                    **self._refused,
+                    **late,
+                    **{each["uuid"]: "is not begun" for each in waiting},
+                }
+            for each in look.finished:
+                self._ask(each["instance_uuid"], "confirm_resize")
+            for each in waiting[: max(self._at_a_time - len(busy), 0)]:
+                self._ask(each["uuid"], "evacuate_instance" if self._is_down() else "migrate_instance")
+            self._sleep(_PAUSE_S)
+
+    def _look(self) -> Look:
+        # In this order: what has left the host since the records were read is still on the move by them.
+        records = self._conductor.operator("list_migrations", filters={"host": self._host})
+        there = self._conductor.operator("show_host", name=self._host)["instances"]
+        away = [each for each in records if each["source_compute"] == self._host]
+        moving = [each for each in away if each["status"] in move_states.UNDER_WAY]
+        finished = [each for each in away if each["status"] == move_states.FINISHED]
+        look = Look([], moving, [each for each in finished if not each["resized"]], {})
+        for each in finished:
+            if each["resized"]:
+                look.left[each["instance_uuid"]] = "its resize waits to be confirmed or reverted"
+        busy = {each["instance_uuid"] for each in (*moving, *finished)}
+        ended = {each["uuid"]: each for each in records if each["status"] not in move_states.IN_PROGRESS}
+        for each in there:
+            if each["uuid"] in busy or each["uuid"] in self._refused:
+                continue
+            reason = self._why_not(each, ended)
+            if reason:
+                look.left[each["uuid"]] = reason
+            else:
+                look.movable.append(each)
+        return look
+
+    def _why_not(self, instance: Record, ended: dict[str, Record]) -> str:
+        name = instance["name"]
+        if instance["vm_state"] != states.ACTIVE:
+            return f"{name} is {instance['vm_state'].upper()}"
+        move = ended.get(self._asked.get(instance["uuid"], ""))
+        if move is not None:
+            return f"{name} stays: {(move.get('failure') or {}).get('message') or 'its move is ' + move['status']}"
+        return ""
+
+    def _ask(self, uuid: str, method: str) -> None:
+        try:
+            record = self._conductor.operator(method, name=uuid)
+        except errors.FleetError as refusal:
+            self._refused[uuid] = refusal.message
+            return
+        self._asked[uuid] = record["uuid"]
+
+    def _is_down(self) -> bool:
+        nodes: list[dict[str, Any]] = self._conductor.operator("show_host", name=self._host)["nodes"]
+        return not any(each["state"] == "up" for each in nodes)
+
+
+def _short(migration: Record) -> str:
+    return str(migration["instance_uuid"])[:8]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a long command has come: a bar on a terminal, a line for each change elsewhere. On stderr."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TextIO
+
+import tqdm
+
+from fleet.cli.command import Record
+
+
+class Progress:
+    """``show`` says how many of ``total`` are done, and what the others do."""
+
+    def __init__(self, total: int, things: str, stream: TextIO | None) -> None:
+        """:param stream: None to show nothing"""
+        self._total = total
+        self._things = things
+        self._stream = stream
+        self._before = ""
+        self._bar = (
+            tqdm.tqdm(total=total, unit=things, file=stream, leave=False) if stream and stream.isatty() else None
+        )
+
+    def show(self, done: int, doing: str) -> None:
+        text = f"{done} of {self._total} {self._things} done" + (f": {doing}" if doing else "")
+        if text == self._before or self._stream is None:
+            return
+        self._before = text
+        if self._bar is None:
+            print(text, file=self._stream, flush=True)
+            return
+        self._bar.n = done
+        self._bar.set_postfix_str(doing)
+
+    def show_of(self, done: int, total: int, doing: str) -> None:
+        """:meth:`show`, where more has turned up to do."""
+        self._total = total
+        if self._bar is not None:
+            self._bar.total = total
+        self.show(done, doing)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+@contextlib.contextmanager
+def shown(total: int, things: str, verbose_level: int) -> Iterator[Progress]:
+    """:param verbose_level: of the command line; 0 is --quiet"""
+    made = Progress(total, things, sys.stderr if verbose_level else None)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def counted(instances: Iterable[Record]) -> str:
+    """What instances that are under way do: the number of each step."""
+    steps = collections.Counter(str(each.get("task_state") or each["vm_state"]) for each in instances)
+    return ", ".join(f"{number} {step}" for step, number in sorted(steps.items()))

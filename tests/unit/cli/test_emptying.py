@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet host drain --move``: instances leave a host by the moves that there are, and a run takes up what another began."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet import errors, move_states, states
+from fleet.cli import emptying
+from tests.unit.cli import fakes
+
+HOST = "h1"
+#: What becomes of a move, a status at each look.
+RESIZE = [move_states.PREPARING, move_states.POST_MIGRATING, move_states.FINISHED]
+EVACUATION = [move_states.PREPARING, move_states.DONE]
+FAILED = [move_states.PREPARING, move_states.ERROR]
+
+
+class Host(fakes.Conductor):
+    """A host with instances, and the moves away from it; each look at the records takes every move a step on."""
+
+    def __init__(
+        self, *names: str, up: bool = True, fails: tuple[str, ...] = (), refuses: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__()
+        self.there = {name: self.an_instance(name) for name in names}
+        self.up, self.fails, self.refuses = up, fails, refuses
+        self.moves: list[dict[str, Any]] = []
+        self.steps: dict[str, list[str]] = {}
+        self.most = 0
+
+    def an_instance(self, name: str, vm_state: str = states.ACTIVE) -> dict[str, Any]:
+        return {"uuid": f"uuid-{name}", "name": name, "vm_state": vm_state, "task_state": None, "host": HOST}
+
+    def begin(self, uuid: str, steps: list[str], resized: bool = False) -> dict[str, Any]:
+        record = {"uuid": f"move-{uuid}", "instance_uuid": uuid, "status": move_states.ACCEPTED, "source_compute": HOST,
+                  "dest_compute": None, "resized": resized, "failure": None}  # fmt: skip
+        self.moves.append(record)
+        self.steps[record["uuid"]] = list(steps)
+        return record
+
+    def operator(self, method: str, **arguments: Any) -> Any:
+        self.calls.append((method, arguments))
+        if method == "show_host":
+            nodes = [{"state": "up" if self.up else "down"}]
+            return {"nodes": nodes, "instances": [dict(each) for each in self.there.values()]}
+        if method == "list_migrations":
+            self._go_on()
+            return [dict(each) for each in self.moves]
+        if method in ("migrate_instance", "evacuate_instance"):
+            name = arguments["name"].removeprefix("uuid-")
+            if name in self.refuses:
+                raise errors.Conflict(kind="Instance", name=name, reason="is busy")
+            steps = FAILED if name in self.fails else RESIZE if method == "migrate_instance" else EVACUATION
+            return self.begin(arguments["name"], steps)
+        if method == "confirm_resize":
+            (record,) = [each for each in self.moves if each["instance_uuid"] == arguments["name"]]
+            assert move_states.FINISHED == record["status"]
+            self.steps[record["uuid"]] = [move_states.CONFIRMING, move_states.CONFIRMED]
+            self._go_on(record)
+            return record
+        return []
+
+    def _go_on(self, *records: dict[str, Any]) -> None:
+        for each in records or self.moves:
+            left = self.steps[each["uuid"]]
+            each["status"] = left.pop(0) if left else each["status"]
+            if each["status"] in (move_states.FINISHED, move_states.DONE):
+                self.there.pop(each["instance_uuid"].removeprefix("uuid-"), None)
+            if each["status"] == move_states.ERROR:
+                each["failure"] = {"message": "No valid host was found. Full."}
+        self.most = max(self.most, sum(each["status"] in move_states.UNDER_WAY for each in self.moves))
+
+    def asked(self, method: str) -> list[str]:
+        return [arguments["name"] for asked, arguments in self.calls if asked == method]
+
+
+class Time:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def empty(host: Host, timeout_s: float = 600, at_a_time: int = 2) -> tuple[int, dict[str, str], list[tuple[int, int]]]:
+    """How many have gone, what is left, and the progress that was told."""
+    told: list[tuple[int, int]] = []
+    time = Time()
+    run = emptying.Emptying(
+        host, HOST, at_a_time, lambda done, total, _doing: told.append((done, total)), time, time.sleep
+    )  # type: ignore[arg-type]
+    return *run.run(timeout_s), told
+
+
+def test_a_host_that_is_up() -> None:
+    """Its instances are moved, a few at a time, and each move is confirmed: the host keeps nothing for them."""
+    host = Host("a", "b", "c")
+    gone, left, told = empty(host)
+    assert (3, {}) == (gone, left)
+    assert {move_states.CONFIRMED} == {each["status"] for each in host.moves}
+    assert host.asked("migrate_instance") == host.asked("confirm_resize") == ["uuid-a", "uuid-b", "uuid-c"]
+    assert 2 == host.most
+    assert ((0, 3), (3, 3)) == (told[0], told[-1])
+    assert sorted(told) == told
+
+
+def test_a_host_that_is_down() -> None:
+    """Its instances are evacuated."""
+    host = Host("a", "b", up=False)
+    assert (2, {}) == empty(host)[:2]
+    assert ["uuid-a", "uuid-b"] == host.asked("evacuate_instance")
+    assert [] == host.asked("confirm_resize")
+
+
+def test_what_cannot_go_is_named() -> None:
+    """Each with its reason, and is tried once; the others go."""
+    host = Host("a", "b", "c", fails=("a",), refuses=("b",))
+    host.there["d"] = host.an_instance("d", states.ERROR)
+    gone, left, _ = empty(host)
+    assert 1 == gone
+    assert {
+        "uuid-a": "a stays: No valid host was found. Full.",
+        "uuid-b": "Instance b: is busy",
+        "uuid-d": "d is ERROR",
+    } == left
+    assert ["uuid-a", "uuid-b", "uuid-c"] == host.asked("migrate_instance")
+
+
+def test_a_run_takes_up_what_another_began() -> None:
+    """Moves that are under way are waited for, one that has finished is confirmed; a resize is its owner's to decide."""
+    host = Host("a", "b")
+    host.begin("uuid-a", RESIZE)
+    host.there["gone"] = host.an_instance("gone")
+    host.begin("uuid-gone", RESIZE[-1:])
+    host.begin("uuid-larger", RESIZE[-1:], resized=True)
+    gone, left, _ = empty(host)
+    assert (3, {"uuid-larger": "its resize waits to be confirmed or reverted"}) == (gone, left)
+    assert ["uuid-b"] == host.asked("migrate_instance")
+    assert ["uuid-gone", "uuid-a", "uuid-b"] == host.asked("confirm_resize")
+
+
+def test_what_is_late_is_named() -> None:
+    """A move that does not end is left to go on."""
+    host = Host("a", "b")
+    host.begin("uuid-a", [move_states.PREPARING] * 1000)
+    gone, left, _ = empty(host, timeout_s=5, at_a_time=1)
+    assert (0, {"uuid-a": "is on the move (preparing)", "uuid-b": "is not begun"}) == (gone, left)
+
+
+@pytest.mark.parametrize(("fails", "status"), [((), 0), (("a",), 1)])
+def test_the_command(run, monkeypatch: pytest.MonkeyPatch, fails: tuple[str, ...], status: int) -> None:
+    """Disables the host, moves, and says what became of it, with its progress on stderr."""
+    monkeypatch.setattr(emptying, "_PAUSE_S", 0)
+    host = Host("a", "b", fails=fails)
+    found, printed, told = run(host, "host", "drain", HOST, "--move")
+    assert status == found
+    assert printed.startswith("h1 is disabled: draining\n")
+    assert f"{2 - len(fails)} instances have left h1" in printed
+    assert f"{2 - len(fails)} of 2 moves done" in told
+    assert ("a stays: No valid host was found. Full." in told) == bool(fails)
