@@ -34,6 +34,7 @@ from compute_agent.termination import Termination
 from compute_agent.told import Told
 from fleet import conf as fleet_conf
 from fleet import context, errors, required, service
+from fleet.clock_skew import ClockSkew
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import host_queues, server
 from fleet.rpc import transport as rpc_transport
@@ -63,8 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def build(number: int) -> service.Process:
         transport = rpc_transport.get_transport(conf)
-        through = {probes.BROKER: _through_broker(conf, transport, hosts[0])}
-        return probes.process(conf, number, through, lambda: servers(conf, transport))
+        skew = ClockSkew(conf.max_clock_skew)
+        through = {probes.BROKER: _through_broker(conf, transport, hosts[0]), probes.CLOCK: skew.require_in_step}
+        return probes.process(conf, number, through, lambda: servers(conf, transport, skew))
 
     return service.launch(conf, BINARY, build, check=functools.partial(fleet_conf.check_files, argv, register))
 
@@ -98,9 +100,11 @@ def require_free(conf: cfg.ConfigOpts, identities: identity.Identities, hosts: S
         transport.cleanup()
 
 
-def servers(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport) -> Sequence[service.Server]:
+def servers(
+    conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, skew: ClockSkew | None = None
+) -> Sequence[service.Server]:
     """What one agent process runs."""
-    return [build_agents(conf, transport)]
+    return [build_agents(conf, transport, skew=skew)]
 
 
 def names(conf: cfg.ConfigOpts) -> list[str]:
@@ -138,6 +142,7 @@ def build_agents(
     transport: oslo_messaging.RPCTransport,
     hosts: Sequence[str] | None = None,
     notifier: oslo_messaging.Notifier | None = None,
+    skew: ClockSkew | None = None,
 ) -> Agent:
     """The agent of this process, for ``hosts`` or what ``conf`` names; to be started, stopped and waited for.
 
@@ -195,6 +200,7 @@ def build_agents(
             notifications,
             Told(conf.inventory_resend_interval),
             belongs_to,
+            skew or ClockSkew(conf.max_clock_skew),
         ),
         ledger,
         executor,

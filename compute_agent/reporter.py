@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import os
 import socket
+import time
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -20,6 +22,8 @@ from compute_agent.monitors import Monitors
 from compute_agent.notifications import Notifications
 from compute_agent.told import Said, Told
 from fleet import context as fleet_context
+from fleet.clock import seconds, utcnow
+from fleet.clock_skew import ClockSkew
 from fleet.objects import HostReport, Inventory
 from fleet.rpc import versions
 from fleet.rpc.clients import ConductorAPI
@@ -46,8 +50,10 @@ class Reporter:
         notifications: Notifications | None = None,
         last_told: Told | None = None,
         registered: Callable[[str], object] = lambda ledger: None,
+        skew: ClockSkew | None = None,
     ) -> None:
-        """``registered``: called with the identity of the ledger that has the hosts now."""
+        """``registered``: called with the identity of the ledger that has the hosts now; ``skew`` learns from answers."""
+        self._skew = skew or ClockSkew(0)
         self._registered = registered
         self._conductor = conductor
         self._patience = patience
@@ -98,19 +104,26 @@ class Reporter:
         if not self._hosts:
             return
         context = fleet_context.new_context()
+        said = {**versions.spoken(TOPIC), "clock_skew_s": self._skew.reported_s}
+        asked_at = time.monotonic()
         try:
-            answer = self._conductor.report_state(
-                context, BINARY, list(self._hosts), self._incarnation, **versions.spoken(TOPIC)
-            )
+            answer = self._conductor.report_state(context, BINARY, list(self._hosts), self._incarnation, **said)
         except UNKNOWN_OUTCOME as silence:
             self._warn(silence)
             return
         self._heard()
+        self._compare_clocks(answer.get("now"), (time.monotonic() - asked_at) / 2)
         # The alarm may not be ours, or be over: the next audit's report says how it is. (Older conductors tell of none.)
         self._told.forget(answer.get("alarmed", ()))
         for name in answer["superseded"]:
             if name in self._hosts:
                 self._hosts[name].superseded(f"Host {name} was removed, or another process serves it now.")
+
+    def _compare_clocks(self, theirs: str | None, uncertain_s: float) -> None:
+        """:param theirs: the database's time, somewhere between question and answer; an older conductor sends none"""
+        if theirs is not None:
+            now = utcnow() - seconds(uncertain_s)
+            self._skew.note((now - datetime.datetime.fromisoformat(theirs)).total_seconds(), uncertain_s)
 
     def audit(self) -> list[HostReport]:
         """Audit all hosts; one whose driver fails is logged, and the others go on."""

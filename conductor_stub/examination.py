@@ -28,9 +28,9 @@ class Examination:
         self._clock = clock
 
     def examine(self) -> dict[str, Any]:
-        """``host`` and ``now`` (its clock), ``database`` (``engine``, ``took_s`` of a query, ``version`` of the schema
-        and the one ``expected``), ``orphans`` (``host``, ``node``, ``memory_mb``), ``overdue`` (steps nobody has swept)
-        and ``ahead`` (services that were heard of later than now: a conductor's clock is wrong)."""
+        """``host`` and ``now`` (the database's clock), ``database`` (``engine``, ``took_s`` of a query, ``version`` of the
+        schema and the one ``expected``), ``orphans`` (``host``, ``node``, ``memory_mb``), ``overdue`` (steps that are
+        not swept) and ``ahead`` (services that were heard of later than now: a conductor's clock is wrong)."""
         began = time.monotonic()
         self._database.read_once(lambda connection: connection.execute(sa.text("SELECT 1")).scalar_one())
         took_s = time.monotonic() - began

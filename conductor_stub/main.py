@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import oslo_messaging
 from oslo_config import cfg
@@ -34,8 +34,10 @@ from conductor_stub.sweeper import Sweeper
 from conductor_stub.termination import Termination
 from fleet import conf as fleet_conf
 from fleet import errors, required, service
+from fleet.clock_skew import ClockSkew
 from fleet.db import ledger as ledger_row
 from fleet.db import schema
+from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.services import Beat
 from fleet.hardware.aliases import parse_aliases
@@ -52,20 +54,26 @@ CONNECTIONS_FOR_AGENTS = 8
 
 
 def build_servers(
-    conf: cfg.ConfigOpts, rpc_transport: oslo_messaging.RPCTransport, database: Database | None = None
+    conf: cfg.ConfigOpts,
+    rpc_transport: oslo_messaging.RPCTransport,
+    database: Database | None = None,
+    skew: ClockSkew | None = None,
 ) -> list[service.Server]:
     """Everything that a conductor process runs. The trio in one process uses it as the daemon does."""
     database = database or Database(conf)
     schema.check(database)
+    skew = skew or ClockSkew(conf.max_clock_skew)
+    clock = LedgerClock(database, skew)
     limits = Limits.from_conf(conf)
     host_transport = transport.get_host_transport(conf, rpc_transport)
     ledger = LedgerIdentity(TOPIC, database.read(ledger_row.identity))
-    records = Records(database, limits, conf.enable_new_services, ledger=ledger)
+    records = Records(database, limits, conf.enable_new_services, clock, ledger=ledger)
     pins = Pins(conf)
     pins.learn(records.lowest_versions())
     compute = ComputeAPI(host_transport, conf, pins, ledger)
     draining = threading.Event()
     scheduler = SchedulerAPI(rpc_transport, conf, pins, ledger)
+    scheduler.clock = clock
     builder = Builder(
         database,
         scheduler,
@@ -73,32 +81,33 @@ def build_servers(
         ComputeTaskAPI(rpc_transport, conf, pins, ledger),
         transport.get_notifier(conf, f"compute_task.{conf.host}"),
         limits,
+        clock,
     )
-    termination = Termination(database, compute, limits)
+    termination = Termination(database, compute, limits, clock.fresh)
     aliases = parse_aliases(conf.pci.alias)
     own = OwnBuilds()
-    intake = Intake(database, builder, limits, conf.default_schedule_zone, aliases=aliases, own=own)
+    intake = Intake(database, builder, limits, conf.default_schedule_zone, clock, aliases, own)
     migrations = MigrationAPI(rpc_transport, conf, pins, ledger)
-    placer = Placer(database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host)
-    mover = Mover(database, placer, limits, aliases)
+    placer = Placer(database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host, clock)
+    mover = Mover(database, placer, limits, aliases, clock.fresh, skew.require_in_step)
     announcements = Announcements(database, scheduler)
     agents, moves = ConductorManager(records, pins), MigrationManager(mover)
     endpoints = [
         agents,
         ComputeTaskManager(intake, builder, termination, draining),
         OperatorManager(
-            OperatorAPI(database, conf.service_down_time),
+            OperatorAPI(database, conf.service_down_time, clock=clock),
             DryRun(database, intake, builder),
             announcements,
-            Examination(database, conf.host),
+            Examination(database, conf.host, clock.fresh),
         ),
-        OperatorCatalog(Catalog(database, conf.service_down_time), announcements),
+        OperatorCatalog(Catalog(database, conf.service_down_time, clock=clock), announcements),
         OperatorMoves(mover),
         moves,
     ]
     for_agents = [agents, AgentTaskManager(builder), moves]
-    move_sweeper = MoveSweeper(database, placer, limits)
-    sweeper = Sweeper(database, builder, termination, limits)
+    move_sweeper = MoveSweeper(database, placer, limits, clock.fresh)
+    sweeper = Sweeper(database, builder, termination, limits, clock.fresh)
     keeper_name = f"{conf.host}-{os.getpid()}"
     return [
         server.get_keeper(host_transport, transport.host_exchange(conf), keeper_name),
@@ -107,10 +116,15 @@ def build_servers(
             rpc_transport, TOPIC, conf.host, endpoints, draining=draining, ledger=ledger, threads=_threads(conf)
         ),
         own,
-        service.Periodic("deadlines", sweeper.end_overdue, conf.conductor.sweep_interval),
-        service.Periodic("sweeper", sweeper.retry_lost, conf.conductor.sweep_interval),
-        service.Periodic("moves", move_sweeper.sweep, conf.conductor.sweep_interval),
-        _heartbeat(conf, records, pins),
+        *(
+            service.Periodic(name, functools.partial(_in_step, skew, sweep), conf.conductor.sweep_interval)
+            for name, sweep in (
+                ("deadlines", sweeper.end_overdue),
+                ("sweeper", sweeper.retry_lost),
+                ("moves", move_sweeper.sweep),
+            )
+        ),
+        _heartbeat(conf, records, pins, skew),
     ]
 
 
@@ -121,13 +135,19 @@ def _threads(conf: cfg.ConfigOpts) -> int:
     return max(1, min(threads, pool + overflow - CONNECTIONS_FOR_AGENTS)) if bounded else threads
 
 
-def _heartbeat(conf: cfg.ConfigOpts, records: Records, pins: Pins) -> service.Periodic:
+def _in_step(skew: ClockSkew, sweep: Callable[[], object]) -> None:
+    """A conductor whose clock is wrong leaves sweeps to others, until it is mended."""
+    if not skew.problem:
+        sweep()
+
+
+def _heartbeat(conf: cfg.ConfigOpts, records: Records, pins: Pins, skew: ClockSkew) -> service.Periodic:
     """One record for all the conductors of a host: any of them keeps it alive. Each looks what the others speak."""
     process = {"pid": os.getpid(), "hostname": socket.gethostname()}
     spoken = versions.spoken(TOPIC)
 
     def beat() -> None:
-        if records.report_state(Beat(BINARY, [conf.host], **spoken)).superseded:
+        if records.report_state(Beat(BINARY, [conf.host], **spoken, clock_skew_s=skew.reported_s)).superseded:
             records.register_services([{"host": conf.host, "binary": BINARY, "topic": TOPIC, **process, **spoken}])
         pins.learn(records.lowest_versions())
         records.learn_ledger()
@@ -153,11 +173,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def build(number: int) -> service.Process:
         rpc_transport, database = transport.get_transport(conf), Database(conf)
+        skew = ClockSkew(conf.max_clock_skew)
         through = {
             probes.BROKER: probes.through_broker(conf, rpc_transport, TOPIC, conf.host),
             probes.DATABASE: probes.through_database(database),
+            probes.CLOCK: skew.require_in_step,
         }
-        return probes.process(conf, number, through, lambda: build_servers(conf, rpc_transport, database))
+        return probes.process(conf, number, through, lambda: build_servers(conf, rpc_transport, database, skew))
 
     check = functools.partial(fleet_conf.check_files, argv, register)
     return service.launch(conf, BINARY, build, conf.conductor.workers, check)

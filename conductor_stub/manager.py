@@ -70,9 +70,11 @@ class ConductorManager:
         incarnation: fields.Token,
         rpc_version: fields.Token | None = None,
         release: fields.Token | None = None,
+        clock_skew_s: fields.Finite | None = None,
     ) -> dict[str, Any]:
-        heard = self._records.report_state(Beat(binary, hosts, incarnation, rpc_version, release))
-        return {**dataclasses.asdict(heard), "versions": dict(self._pins.lowest)}
+        heard = self._records.report_state(Beat(binary, hosts, incarnation, rpc_version, release, clock_skew_s))
+        now = self._records.now().isoformat()
+        return {**dataclasses.asdict(heard), "versions": dict(self._pins.lowest), "now": now}
 
     @endpoint
     def report_hosts(

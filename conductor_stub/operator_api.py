@@ -153,6 +153,7 @@ class OperatorAPI:
             **view,
             "last_seen_up": _plain(row.last_seen_up),
             "forced_down": row.forced_down,
+            "clock_skew_s": row.clock_skew_s,
             "pid": row.pid,
             "hostname": row.hostname,
             **spoken,

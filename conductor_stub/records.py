@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -87,6 +88,10 @@ class Records:
             return
         for host in host_names:
             self._database.write(services.set_alarm, host, STOPPING, self._clock(), incarnation)
+
+    def now(self) -> datetime.datetime:
+        """By the database's clock."""
+        return self._clock()
 
     def report_state(self, beat: Beat) -> Heard:
         """Heartbeat."""

@@ -47,6 +47,14 @@ COMMON_OPTS = [
         help="A service that has sent no heartbeat for this many seconds is down: nothing is placed on its host. "
         "Must be larger than report_interval; otherwise 2.5 times report_interval is used.",
     ),
+    cfg.FloatOpt(
+        "max_clock_skew",
+        default=5.0,
+        min=0.0,
+        help="Seconds that the clock of a daemon's machine may be off the database's. Deadlines, leases and liveness go by "
+        "the database's clock alone. A daemon that is off by more says so in one line, is not ready in /healthz, and takes "
+        "no sweeps and no evacuations. 0 turns the check off.",
+    ),
     cfg.IntOpt(
         "stop_timeout",
         default=30,

@@ -119,6 +119,18 @@ class ForeignLedger(FleetError):
     service: str
 
 
+class ClockSkewed(FleetError):
+    """This daemon's clock is off the database's by more than ``max_clock_skew``: it leaves the work to others.
+
+    Run a time service on its machine. Nothing was done; another daemon may do it.
+    """
+
+    code = 503
+    reason_code = Reason.MISCONFIGURED
+    template = "{problem} The daemon takes no evacuation until it is in step."
+    problem: str
+
+
 class NotTrusted(FleetError):
     """A message whose signature is missing, wrong, too old, or of a key that is not for what it says.
 

@@ -13,8 +13,10 @@ from oslo_config import cfg
 import fleet.conf
 from fleet import errors, required, service
 from fleet.clock import Clock, utcnow
+from fleet.clock_skew import ClockSkew
 from fleet.db import ledger as ledger_row
 from fleet.db import schema
+from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
 from fleet.ledger_identity import LedgerIdentity
@@ -48,20 +50,26 @@ def build_driver(
 
 
 def servers(
-    conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, database: Database | None = None
+    conf: cfg.ConfigOpts,
+    transport: oslo_messaging.RPCTransport,
+    database: Database | None = None,
+    skew: ClockSkew | None = None,
 ) -> Sequence[service.Server]:
     """What one scheduler process runs; the trio in one process runs the same."""
     database = database or Database(conf)
     schema.check(database)
+    skew = skew or ClockSkew(conf.max_clock_skew)
+    # After the first reading the feed brings the time along.
+    clock = LedgerClock(database, skew, reads=False)
     ledger = LedgerIdentity(TOPIC, database.read(ledger_row.identity))
     # What instances were made from is read only where it weighs.
     images = conf.image_props_weight_multiplier != 0
-    feed = functools.partial(ChangeFeed, database, with_images=images, retry=False, ledger=ledger)
-    driver = build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"))
-    registration = Registration(ConductorAPI(transport, conf, ledger=ledger), conf.host)
+    feed = functools.partial(ChangeFeed, database, clock, images, False, ledger, clock.note)
+    driver = build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"), clock)
+    registration = Registration(ConductorAPI(transport, conf, ledger=ledger), conf.host, skew)
     compare_s = conf.scheduler_compare_period
     return [
-        server.get_server(transport, TOPIC, conf.host, [SchedulerManager(driver)], ledger=ledger),
+        server.get_server(transport, TOPIC, conf.host, [SchedulerManager(driver, clock)], ledger=ledger),
         service.Periodic("heartbeat", registration.beat, conf.report_interval),
         service.Periodic("driver", driver.run_periodic_tasks, conf.scheduler_driver_task_period),
         service.Periodic("compare", driver.host_manager.compare, compare_s, initial_s=compare_s),
@@ -88,11 +96,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def build(number: int) -> service.Process:
         transport, database = get_transport(conf), Database(conf)
+        skew = ClockSkew(conf.max_clock_skew)
         through = {
             probes.BROKER: probes.through_broker(conf, transport, TOPIC, conf.host),
             probes.DATABASE: probes.through_database(database),
+            probes.CLOCK: skew.require_in_step,
         }
-        return probes.process(conf, number, through, lambda: servers(conf, transport, database))
+        return probes.process(conf, number, through, lambda: servers(conf, transport, database, skew))
 
     check = functools.partial(fleet.conf.check_files, argv, register)
     return service.launch(conf, BINARY, build, conf.scheduler_workers, check)

@@ -10,6 +10,7 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors
+from fleet.clock_skew import ClockSkew
 from fleet.context import new_context
 from fleet.rpc import versions
 from fleet.rpc.clients import ConductorAPI
@@ -22,7 +23,8 @@ TOPIC = "scheduler"
 class Registration:
     """No conductor is no reason to stop placing: what fails is tried again at the next beat."""
 
-    def __init__(self, conductor: ConductorAPI, host: str) -> None:
+    def __init__(self, conductor: ConductorAPI, host: str, skew: ClockSkew | None = None) -> None:
+        self._skew = skew or ClockSkew(0)
         self._conductor = conductor
         self._host = host
         self._registered = False
@@ -61,5 +63,6 @@ class Registration:
 
     def _report(self) -> None:
         """Any number of workers keep one record alive; one that is gone is made anew at the next beat."""
-        answer = self._conductor.report_state(new_context(), BINARY, [self._host], "", **versions.spoken(TOPIC))
+        said = {**versions.spoken(TOPIC), "clock_skew_s": self._skew.reported_s}
+        answer = self._conductor.report_state(new_context(), BINARY, [self._host], "", **said)
         self._registered = not answer["superseded"]

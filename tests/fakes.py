@@ -46,6 +46,8 @@ class FakeConductor:
         self.rescheduled: dict[str, dict[str, Any]] = {}
         self.aborted: dict[str, dict[str, Any]] = {}
         self.violated_policy: str = ""
+        #: What a heartbeat is told that the database's clock shows.
+        self.now: str | None = None
 
     def script(self, method: str, error: Exception, times: int = 1, done: bool = False) -> None:
         """Make the next ``times`` calls of ``method`` fail with ``error``, after they were done if ``done``."""
@@ -85,10 +87,11 @@ class FakeConductor:
         incarnation: str,
         rpc_version: str | None = None,
         release: str | None = None,
+        clock_skew_s: float = 0.0,
     ) -> dict[str, Any]:
         def work() -> dict[str, Any]:
             superseded = [host for host in hosts if self.incarnations.get(host) != incarnation]
-            return {"superseded": superseded, "alarmed": list(self.alarmed), "versions": {}}
+            return {"superseded": superseded, "alarmed": list(self.alarmed), "versions": {}, "now": self.now}
 
         return self._serve("report_state", work)
 

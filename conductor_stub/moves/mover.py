@@ -47,7 +47,10 @@ class Mover:
         limits: Limits,
         aliases: Aliases = types.MappingProxyType({}),
         clock: Clock = utcnow,
+        require_in_step: Callable[[], None] = lambda: None,
     ) -> None:
+        """``require_in_step`` raises where the clock is wrong: such a conductor accepts no evacuation."""
+        self._require_in_step = require_in_step
         self._database = database
         self._placer = placer
         self._limits = limits
@@ -75,7 +78,11 @@ class Mover:
         return self._accept(context, row, move_states.RESIZE, None)
 
     def evacuate(self, context: RequestContext, name: str) -> dict[str, Any]:
-        """Accept an evacuation of an instance whose host is down. :raises errors.NotFound: errors.Conflict:"""
+        """Accept an evacuation of an instance whose host is down.
+
+        :raises errors.NotFound: errors.Conflict: errors.ClockSkewed:
+        """
+        self._require_in_step()
         row = self._database.read(instances.find, name)
         return self._accept(context, row, move_states.EVACUATION, None)
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.cli import database_command, listing
-from fleet.clock import Clock, utcnow
+from fleet.clock import Clock
 from fleet.db import audit, schema
+from fleet.db import clock as ledger_clock
 from fleet.db.audit import Inconsistency
 from fleet.db.engine import Database
 
@@ -25,7 +26,8 @@ class Audit(listing.Fitted):
 
     app: Any
     things = "inconsistencies"
-    clock: Clock = staticmethod(utcnow)
+    #: The database's, unless a test brings its own.
+    clock: Clock | None = None
     _status = CLEAN
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -36,8 +38,9 @@ class Audit(listing.Fitted):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         with database_command.opened(self.app.conf) as database:
             schema.check(database)
-            found = database.read(audit.find, self.clock())
-            left = self._heal(database, found) if parsed_args.heal else found
+            clock = self.clock or ledger_clock.of(database)
+            found = database.read(audit.find, clock())
+            left = self._heal(database, found, clock) if parsed_args.heal else found
         self._status = LEFT if left else HEALED if found else CLEAN
         still = {(each.kind, each.name) for each in left}
         return COLUMNS, [_row(each, (each.kind, each.name) in still) for each in found]
@@ -46,13 +49,13 @@ class Audit(listing.Fitted):
         super().run(parsed_args)
         return self._status
 
-    def _heal(self, database: Database, found: Sequence[Inconsistency]) -> list[Inconsistency]:
+    def _heal(self, database: Database, found: Sequence[Inconsistency], clock: Clock) -> list[Inconsistency]:
         """What another look finds of it, each having been healed in a transaction of its own."""
         for each in found:
             if each.heal is not None:
-                database.write(each.heal, self.clock())
+                database.write(each.heal, clock())
         known = {(each.kind, each.name) for each in found}
-        return [each for each in database.read(audit.find, self.clock()) if (each.kind, each.name) in known]
+        return [each for each in database.read(audit.find, clock()) if (each.kind, each.name) in known]
 
 
 def _row(each: Inconsistency, left: bool) -> tuple[str, ...]:

@@ -73,7 +73,8 @@ def daemons(conductor: Connection, sample: Sample, clock: Clock = utcnow) -> lis
     services = conductor.operator("list_services")
     up = [each["host"] for each in services if each["binary"] == "fleet-compute" and each["state"] == "up"]
     found += [*_database(answer), *_ledger(answer), *_services(services), *_simulated(services)]
-    return [*found, *_agents(conductor, sample(up), len(up), offset_s, clock)]
+    found += [*_clocks(services), *_agents(conductor, sample(up), len(up), offset_s, clock)]
+    return found
 
 
 def _ping(conductor: Connection, topic: str) -> Finding:
@@ -146,6 +147,18 @@ def _services(services: Sequence[Record]) -> Iterator[Finding]:
         yield findings.good("services", f"all {len(services)} are up")
 
 
+def _clocks(services: Sequence[Record]) -> Iterator[Finding]:
+    """Daemons that have found their own clock wrong; the machine counts, and not its hosts one by one."""
+    wrong = {
+        f"{each['binary']} on {each['hostname'] or each['host']} by {each['clock_skew_s']:+.0f} s"
+        for each in services
+        if each.get("clock_skew_s")
+    }
+    if wrong:
+        fix = "Run a time service there. Until then it is not ready, and takes no sweeps and no evacuations."
+        yield findings.bad("clocks", f"off the database's clock: {_few(sorted(wrong))}", fix)
+
+
 def _simulated(services: Sequence[Record]) -> Iterator[Finding]:
     hosts = [each["host"] for each in services if each.get("driver") == host_report.SIMULATED]
     if hosts:
@@ -178,9 +191,9 @@ def _agents(
         yield findings.good("agents", f"{asked}, all answer")
     if skewed:
         fix = "Run a time service there: times in that host's log are wrong by as much."
-        yield findings.doubtful("clocks", f"not in step with the conductor: {_few(skewed)}", fix)
+        yield findings.doubtful("clocks", f"not in step with the database: {_few(skewed)}", fix)
     else:
-        yield findings.good("clocks", f"{asked}, all within {SKEW_S:.0f} s of the conductor")
+        yield findings.good("clocks", f"{asked}, all within {SKEW_S:.0f} s of the database")
     yield from _host_queues(conductor, hosts)
 
 

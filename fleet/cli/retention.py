@@ -11,7 +11,8 @@ from typing import Any, TextIO
 
 from fleet.cli import command, connection
 from fleet.cli.database_command import DatabaseCommand
-from fleet.clock import Clock, utcnow
+from fleet.clock import Clock
+from fleet.db import clock as ledger_clock
 from fleet.db import retention, schema
 from fleet.db.engine import Database
 
@@ -29,7 +30,8 @@ class Purge(DatabaseCommand):
     """
 
     done = "purged"
-    clock: Clock = staticmethod(utcnow)
+    #: The database's, unless a test brings its own.
+    clock: Clock | None = None
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -52,7 +54,7 @@ class Purge(DatabaseCommand):
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> int:
         schema.check(database)
-        now = self.clock()
+        now = (self.clock or ledger_clock.of(database))()
         asked = parsed_args.before if parsed_args.days is None else now - parsed_args.days
         before = retention.cutoff(now, asked)
         found = database.read(retention.count, before)

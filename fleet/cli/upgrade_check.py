@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from fleet import errors, findings, option_check
 from fleet.cli import finding_list
-from fleet.clock import utcnow
+from fleet.db import now as db_now
 from fleet.db import schema, services, tls
 from fleet.db.engine import Database
 from fleet.findings import Finding
@@ -55,7 +55,7 @@ def of_database(conf: cfg.ConfigOpts) -> list[Finding]:
 
 def _of_services(database: Database, down_time_s: float) -> list[Finding]:
     rows = database.read(services.list_all)
-    now = utcnow()
+    now = database.read(db_now.read)
     alive = [row for row in rows if services.is_up(row, now, down_time_s)]
     return [_heard_of(rows, now, down_time_s), *_older(alive)]
 

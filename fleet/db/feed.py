@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -57,6 +58,7 @@ class ChangeFeed:
 
     :param retry: False for a reader that has something better to do than to wait for a database that is away
     :param ledger: learns the database's identity; one that has another by now is read anew
+    :param tell_time: called with the database's time, and the seconds that its statement took
     :param with_images: also the properties of the images that instances were made from, as ``image_properties``
     """
 
@@ -67,7 +69,9 @@ class ChangeFeed:
         with_images: bool = False,
         retry: bool = True,
         ledger: LedgerIdentity | None = None,
+        tell_time: Callable[[datetime.datetime, float], object] = lambda now, took_s: None,
     ) -> None:
+        self._tell_time = tell_time
         self._ledger = ledger or LedgerIdentity()
         self._newest, self._snapshot = database.reader(in_snapshot=False), database.reader(in_snapshot=True)
         self._ahead = database.ahead()
@@ -145,7 +149,9 @@ class ChangeFeed:
         return Changes(newest.value, nodes=_there(nodes), services=_there(services), instances=_there(instances))
 
     def _read(self, connection: sa.Connection, since: int) -> Changes:
+        began = time.monotonic()
         newest = connection.execute(ask.NEWEST).one()
+        self._tell_time(newest.now, time.monotonic() - began)
         if self._ledger.uuid is not None and newest.ledger not in (None, self._ledger.uuid):
             # Its generations have nothing to do with those that are known.
             since = 0

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet.db import models, services
+from fleet.db import now as clock
 from fleet.db.prepared import Prepared
 
 GENERATIONS = models.generations
@@ -113,7 +114,9 @@ def _newest_of(table: sa.Table) -> sa.Label:
 
 
 #: The generation, and which tables have something newer: most changes are to one or two, and a look at each index is quick.
-NEWEST = GENERATION.add_columns(GENERATIONS.c.ledger, *map(_newest_of, (NODES, SERVICES, AGGREGATES, INSTANCES)))
+NEWEST = GENERATION.add_columns(
+    GENERATIONS.c.ledger, clock.NOW, *map(_newest_of, (NODES, SERVICES, AGGREGATES, INSTANCES))
+)
 
 #: Dated, these are asked first: they tell of the other tables, too.
 OF_NODES = _queries(

@@ -74,6 +74,7 @@ services = sa.Table(
     sa.Column("disabled", sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     sa.Column("disabled_reason", NAME),
     sa.Column("forced_down", sa.Boolean, nullable=False, default=False, server_default=sa.false()),
+    sa.Column("clock_skew_s", sa.Float, nullable=False, default=0.0, server_default="0"),
     sa.Column("last_seen_up", Timestamp, index=True),
     sa.Column("incarnation", sa.String(64)),
     #: Where its state lives: processes with one identity follow each other, others must not share a host.

@@ -29,7 +29,7 @@ _FOUND = sa.select(SERVICES).where(
 _LOCKED = _FOUND.with_for_update()
 _HOSTS = sa.bindparam("hosts", expanding=True)
 _HEARD = sa.select(
-    SERVICES.c["id", "host", "binary", "incarnation", "rpc_version", "release", "disabled_reason"]
+    SERVICES.c["id", "host", "binary", "incarnation", "rpc_version", "release", "disabled_reason", "clock_skew_s"]
 ).where(SERVICES.c.host.in_(_HOSTS), sa.not_(SERVICES.c.deleted))
 _SEEN = (
     SERVICES.update()
@@ -140,6 +140,7 @@ class Beat:
 
     :param incarnation: the life that speaks; empty for services that any number of processes may serve together
     :param rpc_version: and ``release``: what it speaks; None where it does not say
+    :param clock_skew_s: how far its clock is ahead of the database's, 0 if within bounds
     """
 
     binary: str
@@ -147,13 +148,14 @@ class Beat:
     incarnation: str = ""
     rpc_version: str | None = None
     release: str | None = None
+    clock_skew_s: float | None = None
 
     def owns(self, row: sa.Row) -> bool:
         return row.binary == self.binary and self.incarnation in ("", row.incarnation)
 
-    def news(self, row: sa.Row) -> dict[str, str]:
+    def news(self, row: sa.Row) -> dict[str, Any]:
         """What the record does not say yet: a registration with an older conductor did not keep it."""
-        said = {"rpc_version": self.rpc_version, "release": self.release}
+        said = {"rpc_version": self.rpc_version, "release": self.release, "clock_skew_s": self.clock_skew_s}
         return {name: value for name, value in said.items() if value is not None and value != getattr(row, name)}
 
 

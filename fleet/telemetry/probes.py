@@ -21,6 +21,7 @@ from fleet.telemetry.watchdog import Probe, Watchdog
 
 BROKER = "broker"
 DATABASE = "database"
+CLOCK = "clock"
 
 
 def process(

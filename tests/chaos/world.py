@@ -183,9 +183,9 @@ class World:
 
     def skewed(self, name: str, seconds: int) -> None:
         """Start the daemon anew, with its wall clock off."""
-        _program, *arguments = _DAEMONS[name]
+        program, *arguments = _DAEMONS[name]
         self.trio.stop(name)
-        command = [sys.executable, "-m", "tests.chaos.skewed", str(seconds)]
+        command = [sys.executable, "-m", "tests.chaos.skewed", str(seconds), program]
         self.trio.start(name, "", *arguments, command=command)
 
     def straight(self, name: str) -> None:

@@ -19,7 +19,7 @@ from fleet.telemetry import metrics
 
 #: Fail at once when no queue takes the message (a host whose agent is gone).
 MANDATORY = oslo_messaging.TransportOptions(at_least_once=True)
-#: How often a call is repeated that a server of another ledger has refused.
+#: How often a call is repeated that a server of another ledger, or with a wrong clock, has refused.
 ASKED_AGAIN = 3
 #: What a server of oslo.messaging answers to a message that is newer than it is; it has done nothing then.
 _UNSUPPORTED = "UnsupportedVersion"
@@ -71,7 +71,7 @@ class API:
         :param options: of the client's ``prepare``
         :raises errors.VersionPinned: it cannot be said in a version that may be sent
         """
-        foreign = 0
+        refusals = 0
         while True:
             version, arguments = self._in_version(message)
             queue = self._queue_options()
@@ -85,10 +85,10 @@ class API:
                 if queue and self._ledger_queue is not None:
                     self._ledger_queue.silent()
                 raise
-            except errors.ForeignLedger:
+            except (errors.ForeignLedger, errors.ClockSkewed):
                 # Whoever else serves the topic is asked next.
-                foreign += 1
-                if foreign > ASKED_AGAIN or "server" in options:
+                refusals += 1
+                if refusals > ASKED_AGAIN or "server" in options:
                     raise
                 continue
             except oslo_messaging.MessageUndeliverable:

@@ -68,6 +68,7 @@ class ConductorAPI(API):
         incarnation: str,
         rpc_version: str | None = None,
         release: str | None = None,
+        clock_skew_s: float = 0.0,
     ) -> dict[str, Any]:
         """Waits no longer than until the next one is due: who waits for a dead conductor's answer falls silent itself.
 
@@ -77,6 +78,9 @@ class ConductorAPI(API):
         said = {"binary": binary, "hosts": hosts, "incarnation": incarnation}
         spoken = {"rpc_version": rpc_version, "release": release}
         beat = Message("report_state", said, newer=spoken, newer_version="1.1")
+        if self._can_send("1.7"):
+            newest = {**spoken, "clock_skew_s": clock_skew_s}
+            beat = Message("report_state", said, newer=newest, newer_version="1.7")
         answer = self._ask(context, beat, timeout=min(due_s, self._conf.rpc_response_timeout))
         self._pins.learn(answer.get("versions"))
         return answer

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from tests.chaos.run import Scenario
-from tests.chaos.scenarios import broker, contention, database, hosts, kills, messages, moves, plugins, signals
+from tests.chaos.scenarios import broker, clocks, contention, database, hosts, kills, messages, moves, plugins, signals
 
 ALL: list[Scenario] = [
     *kills.SCENARIOS,
@@ -15,5 +15,6 @@ ALL: list[Scenario] = [
     *messages.SCENARIOS,
     *contention.SCENARIOS,
     *hosts.SCENARIOS,
+    *clocks.SCENARIOS,
     *plugins.SCENARIOS,
 ]

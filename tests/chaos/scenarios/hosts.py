@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that are slow, hang, fail, swallow builds, or live in another hour."""
+"""Hosts that are slow, hang, fail, or swallow builds."""
 
 from __future__ import annotations
 
@@ -58,24 +58,10 @@ def black_hole(world: World, chance: random.Random) -> None:
     assert not [row for row in world.builds() if row["host"] == victim]
 
 
-def wrong_hour(world: World, chance: random.Random) -> None:
-    """An agent's clock is an hour off: its hosts stay up, and builds there are neither late nor early."""
-    offset = chance.choice([-3600, 3600])
-    world.skewed("agent-a", offset)
-    world.wait_until_up()
-    for _request in range(4):
-        world.boot(6)
-    world.settle()
-    assert world.count("active") == 24
-    assert {row["host"][0] for row in world.builds()} == {"a", "b"}, "the agent with the wrong clock got nothing"
-    world.straight("agent-a")
-
-
 SCENARIOS = [
     Scenario("hosts:slow-spawn", slow),
     Scenario("hosts:hung-spawn", hung),
     Scenario("hosts:hung-destroy", hung_destroy),
     Scenario("hosts:all-fail", all_fail),
     Scenario("hosts:black-hole", black_hole),
-    Scenario("hosts:clock-off-one-hour", wrong_hour),
 ]

@@ -148,7 +148,7 @@ BAD = [
         Fleet(agent={"now": (NOW - datetime.timedelta(seconds=90)).isoformat()}),
         Level.WARN,
         "clocks",
-        "not in step with the conductor: h1 by -90.0 s",
+        "not in step with the database: h1 by -90.0 s",
     ),
     (
         "an agent without a queue",

@@ -9,6 +9,8 @@ import oslo_messaging
 import pytest
 
 from compute_agent import reporter
+from fleet.clock import seconds, utcnow
+from fleet.clock_skew import ClockSkew
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST
 
@@ -40,6 +42,22 @@ def test_a_lost_conductor_is_one_warning_and_one_line_when_it_is_back(caplog: py
         "The conductor does not answer (MessagingTimeout); builds here go on",
         "The conductor answers again",
     ] == builders.lines(caplog)
+
+
+def test_an_agent_compares_its_clock_with_the_databases(caplog: pytest.LogCaptureFixture) -> None:
+    """By the answer to its heartbeat: an hour off is one line, and the next heartbeat says so."""
+    stand = builders.a_stand()
+    skew = ClockSkew(5.0)
+    stand.reporter._skew = skew
+    stand.conductor.now = (utcnow() - seconds(3600)).isoformat()
+    for _beat in range(2):
+        stand.reporter.heartbeat()
+    assert 3600 == skew.reported_s
+    (line,) = builders.lines(caplog, logging.ERROR)
+    assert "ahead of the database's" in line
+    stand.conductor.now = None
+    stand.reporter.heartbeat()
+    assert 3600 == skew.reported_s
 
 
 def test_a_superseded_host_is_told() -> None:
