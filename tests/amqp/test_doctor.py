@@ -25,7 +25,7 @@ def test_a_trio_in_good_condition(trio: Trio) -> None:
     (warning,) = [each for found_by_check in results.values() for each in found_by_check if not each.startswith("OK ")]
     assert warning.startswith("WARN 6 hosts are simulated")
     assert ["OK 6 of 6 agents asked, all answer"] == results["agents"]
-    assert ["OK 6 of 6 agents asked, all within 1 s of the conductor"] == results["clocks"]
+    assert ["OK 6 of 6 agents asked, all within 1 s of the database"] == results["clocks"]
     assert ["OK it lets us in"] == results["broker"]
     queues = {"conductor": 2, "scheduler": 1, "conductor_ledger": 2}
     expected = [f"OK {name}: 0 messages wait, {consumers} consumers" for name, consumers in queues.items()]

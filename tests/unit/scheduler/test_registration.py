@@ -24,7 +24,14 @@ class FakeConductor:
         return []
 
     def report_state(
-        self, context: Any, binary: str, hosts: list[str], incarnation: str, rpc_version: str, release: str, clock_skew_s: float = 0.0
+        self,
+        context: Any,
+        binary: str,
+        hosts: list[str],
+        incarnation: str,
+        rpc_version: str,
+        release: str,
+        clock_skew_s: float = 0.0,
     ) -> dict[str, list[str]]:
         self._answer("report")
         return {"superseded": [host for host in hosts if host not in self.known]}
