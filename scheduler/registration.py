@@ -63,6 +63,7 @@ class Registration:
 
     def _report(self) -> None:
         """Any number of workers keep one record alive; one that is gone is made anew at the next beat."""
-        said = {**versions.spoken(TOPIC), "clock_skew_s": self._skew.reported_s}
-        answer = self._conductor.report_state(new_context(), BINARY, [self._host], "", **said)
+        answer = self._conductor.report_state(
+            new_context(), BINARY, [self._host], "", **versions.spoken(TOPIC), clock_skew_s=self._skew.reported_s
+        )
         self._registered = not answer["superseded"]
