@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Malformed messages, the same for the same seed: bodies, properties, envelopes, contexts and arguments of every method."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from tests.amqp.raw import EXCHANGE
+
+HOST_EXCHANGE = "fleet_hosts"
+#: By topic and namespace. Methods that create or end what others need are given no argument that they would take.
+METHODS: dict[str, dict[str | None, list[str]]] = {
+    "conductor": {
+        None: ["register_services", "require_free", "leave", "report_state", "report_hosts", "get_host_instances",
+               "compare_instances", "claim_instance", "finish_build", "build_steps", "instance_destroyed"],
+        "compute_task": ["create", "build_instances", "reschedule", "abort_build", "terminate_instances"],
+        "migration": ["place_migration", "get_host_migrations", "claim_migration", "migration_done", "migration_failed"],
+        "operator": ["list_instances", "show_instance", "trace", "examine", "request_of", "request_for", "list_hosts",
+                     "show_host", "list_services", "update_service", "list_flavors", "create_flavor", "list_aggregates",
+                     "create_aggregate", "add_aggregate_host", "remove_aggregate_host", "set_aggregate_metadata",
+                     "list_groups", "create_group", "resize_instance", "confirm_resize", "revert_resize",
+                     "evacuate_instance", "list_migrations", "force_down", "show_flavor", "delete_flavor",
+                     "show_aggregate", "delete_aggregate", "show_group", "delete_group", "delete_service", "delete_host"],
+        "baseapi": ["ping"],
+    },
+    "scheduler": {
+        None: ["select_destinations", "explain", "capacity", "update_aggregates", "delete_aggregate",
+               "update_instance_info", "delete_instance_info", "sync_instance_info"],
+        "baseapi": ["ping"],
+    },
+    "compute": {
+        None: ["build_and_run_instance", "terminate_instance", "advance_migration", "describe_host"],
+        "baseapi": ["ping"],
+    },
+}  # fmt: skip
+METHODS["conductor_ledger"] = METHODS["conductor"]
+_NAMES = ["instance_uuid", "instance_uuids", "attempt", "host", "node", "incarnation", "claim", "limits", "request",
+          "client_token", "services", "hosts", "binary", "reports", "nodes", "alarms", "held", "steps", "failure",
+          "alternates", "name", "filters", "flavor", "metadata", "policy", "request_spec", "filter_properties", "best",
+          "group_by", "aggregates", "aggregate", "instance_info", "host_name", "instance", "deadline", "arg", "context",
+          "self", "migration_uuid", "status", "uuids", "rpc_version", "release", "idle", "forced", "unknown_key"]  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Message:
+    exchange: str
+    routing_key: str
+    body: bytes
+    properties: dict[str, Any]
+
+
+def messages(seed: int, count: int, hosts: list[str], reply_to: str) -> Iterator[Message]:
+    chance = random.Random(seed)
+    kinds = [_bad_body, _bad_properties, _bad_envelope, _bad_frame, _bad_context, _bad_arguments, _bad_arguments]
+    for number in range(count):
+        topic = chance.choice(list(METHODS))
+        where = (HOST_EXCHANGE, f"compute.{chance.choice(hosts)}") if topic == "compute" else (EXCHANGE, topic)
+        body, properties = kinds[number % len(kinds)](chance, topic, reply_to)
+        yield Message(*where, body, {"content_type": "application/json", "content_encoding": "utf-8", **properties})
+
+
+_Made = tuple[bytes, dict[str, Any]]
+
+
+def _bad_body(chance: random.Random, topic: str, reply_to: str) -> _Made:
+    return chance.choice([b"", b"{", b"\xff\xfe\x00", b"null", b"[]", b'"text"', b"1e999", b"NaN", b"[" * 3000,
+                          b'{"a":' * 2000, b'{"oslo.version": "2.0"}', bytes(range(256)), b"{}" * 10]), {}  # fmt: skip
+
+
+def _bad_properties(chance: random.Random, topic: str, reply_to: str) -> _Made:
+    body = _enveloped(_call(chance, topic, reply_to))
+    return body, chance.choice(
+        [
+            {"content_type": "application/x-python-serialize"},
+            {"content_type": "application/x-yaml"},
+            {"content_type": "text/plain"},
+            {"content_type": ""},
+            {"content_type": "application/data"},
+            {"content_encoding": "utf-7"},
+            {"content_encoding": "nonsense"},
+            {"content_encoding": "binary"},
+            {"content_encoding": ""},
+            {"application_headers": {"compression": "application/x-gzip"}},
+            {"application_headers": {"compression": "nonsense"}},
+            {"application_headers": {"x-death": [{"count": -1}]}},
+        ]
+    )
+
+
+def _bad_envelope(chance: random.Random, topic: str, reply_to: str) -> _Made:
+    inner = json.dumps(_call(chance, topic, reply_to))
+    envelope = {"oslo.version": "2.0", "oslo.message": inner}
+    envelope[chance.choice(list(envelope))] = chance.choice(
+        [None, 1, [], {}, "", "3.0", "x.y", "2", inner[:-1], inner + "x", "[]", "null", "9" * 5000, "{" * 2000, True]
+    )
+    return json.dumps(envelope).encode(), {}
+
+
+def _bad_frame(chance: random.Random, topic: str, reply_to: str) -> _Made:
+    """What oslo.messaging itself reads."""
+    message = _call(chance, topic, reply_to)
+    key = chance.choice(["method", "args", "namespace", "version", "_msg_id", "_reply_q", "_timeout", "_unique_id"])
+    if chance.random() < 0.2:
+        message.pop(key, None)
+    else:
+        message[key] = chance.choice(
+            [_value(chance), float("inf"), float("nan"), 1e308, -1, "9" * 5000, "1.x", "1.0.0.0", "\ud800", "a\x00b",
+             "x" * 300, {"a": 1}, [1], True, None, "__init__", "_asked", "target"]
+        )  # fmt: skip
+    return _enveloped(message), {}
+
+
+def _bad_context(chance: random.Random, topic: str, reply_to: str) -> _Made:
+    message = _call(chance, topic, reply_to)
+    for _key in range(chance.randint(1, 3)):
+        key = chance.choice(["request_id", "project_id", "user_id", "roles", "is_admin", "instance_uuid", "attempt",
+                             "host", "fleet_signature", "fleet_ledger", "global_request_id", "auth_token", "x"])  # fmt: skip
+        message[f"_context_{key}"] = chance.choice([_value(chance), _nested(chance.choice([40, 300, 900]))])
+    return _enveloped(message), {}
+
+
+def _bad_arguments(chance: random.Random, topic: str, reply_to: str) -> _Made:
+    return _enveloped(_call(chance, topic, reply_to)), {}
+
+
+def _call(chance: random.Random, topic: str, reply_to: str) -> dict[str, Any]:
+    namespace = chance.choice(list(METHODS[topic]))
+    arguments = {chance.choice(_NAMES): _value(chance) for _number in range(chance.randint(0, 6))}
+    version = {"scheduler": "4.2", "compute": "1.1"}.get(topic, "1.1")
+    message = {"method": chance.choice(METHODS[topic][namespace]), "args": arguments, "namespace": namespace}
+    message |= {"version": version, "_unique_id": uuid.UUID(int=chance.getrandbits(128)).hex}
+    if chance.random() < 0.7:
+        message |= {"_msg_id": uuid.UUID(int=chance.getrandbits(128)).hex, "_reply_q": reply_to}
+    return message
+
+
+def _value(chance: random.Random, depth: int = 0) -> Any:
+    if depth < 3 and chance.random() < 0.3:
+        inner = [_value(chance, depth + 1) for _number in range(chance.randint(0, 3))]
+        return inner if chance.random() < 0.5 else {chance.choice(_NAMES): each for each in inner}
+    return chance.choice(
+        [None, True, False, 0, -1, 1, 2**31, 2**63, 10**400, 1.5, float("nan"), float("inf"), "", "x", "h1", "\x00",
+         "a\nb", "\ud800", "é", "%s{}", "'; --", "x" * 300, "9" * 20, str(uuid.UUID(int=chance.getrandbits(128))),
+         [], {}, [None], {"": None}, "2026-01-01T00:00:00", "memory_mb", [["a", "b"]], {"memory_mb": -1, "vcpus": 2}]
+    )  # fmt: skip
+
+
+def _nested(depth: int) -> Any:
+    value: Any = 1
+    for _level in range(depth):
+        value = [value]
+    return value
+
+
+def _enveloped(message: dict[str, Any]) -> bytes:
+    return json.dumps({"oslo.version": "2.0", "oslo.message": json.dumps(message)}).encode()
