@@ -11,7 +11,7 @@ from typing import Any, Literal
 import oslo_messaging
 from oslo_log import log as logging
 
-from fleet import afterwards, errors
+from fleet import afterwards, errors, seldom
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, fields
@@ -31,6 +31,7 @@ class SchedulerManager:
     def __init__(self, driver: Scheduler, clock: Clock = utcnow) -> None:
         self._driver = driver
         self._clock = clock
+        self._misread = seldom.Seldom()
 
     @endpoint
     def select_destinations(
@@ -87,13 +88,16 @@ class SchedulerManager:
 
     # Casts. A sender that makes no sense is told to the operator, as nobody else hears of it.
 
-    def update_aggregates(self, context: RequestContext, aggregates: object) -> None:
+    @endpoint
+    def update_aggregates(self, context: RequestContext, aggregates: Any = None) -> None:
         self._hint_aggregates(lambda: hints.aggregates(aggregates))
 
-    def delete_aggregate(self, context: RequestContext, aggregate: object) -> None:
+    @endpoint
+    def delete_aggregate(self, context: RequestContext, aggregate: Any = None) -> None:
         self._hint_aggregates(lambda: [hints.deleted_aggregate(aggregate)])
 
-    def update_instance_info(self, context: RequestContext, instance_info: object, host_name: object = None) -> None:
+    @endpoint
+    def update_instance_info(self, context: RequestContext, instance_info: Any = None, host_name: Any = None) -> None:
         def apply() -> None:
             placed = hints.instances(host_name, instance_info)
             self._driver.host_manager.hint(lambda cache: cache.hint_instances(placed))
@@ -101,14 +105,16 @@ class SchedulerManager:
         # As often as instances come and go: the cache itself sees to it that a late one does no harm.
         self._take(apply, read=False)
 
-    def delete_instance_info(self, context: RequestContext, host_name: object, instance_uuid: object) -> None:
+    @endpoint
+    def delete_instance_info(self, context: RequestContext, host_name: Any = None, instance_uuid: Any = None) -> None:
         def apply() -> None:
             gone = dict.fromkeys(hints.uuids(instance_uuid, "instance_uuid"), hints.host(host_name))
             self._driver.host_manager.hint(lambda cache: cache.hint_instances(gone=gone))
 
         self._take(apply, read=False)
 
-    def sync_instance_info(self, context: RequestContext, host_name: object, instance_uuids: object) -> None:
+    @endpoint
+    def sync_instance_info(self, context: RequestContext, host_name: Any = None, instance_uuids: Any = None) -> None:
         def compare() -> None:
             host, theirs = hints.host(host_name), set(hints.uuids(instance_uuids, "instance_uuids"))
 
@@ -153,7 +159,10 @@ class SchedulerManager:
         try:
             apply()
         except errors.InvalidInput as bad:
-            LOG.warning("A cast is not understood, and ignored: %s", bad.message)
+            left_out = self._misread.due()
+            if left_out is not None:
+                said = "A cast is not understood, and ignored: %s (%d more since the last such line)"
+                LOG.warning(said, bad.message, left_out)
             if not read:
                 self._refresh()
 

@@ -20,6 +20,8 @@ LOG = logging.getLogger(__name__)
 LOOK_S = 0.25
 #: The thread ends when there was no call for so long.
 IDLE_S = 30.0
+#: A caller that claims to wait for longer is sent no signs.
+MOST_S = 86_400.0
 
 
 class _Call:
@@ -99,6 +101,6 @@ def _period_s(patience_s: Any) -> float:
     """0: it wants no signs, or says so in a way that is not understood."""
     try:
         period_s = int(patience_s or 0) / 2
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return 0.0
-    return period_s if period_s >= 1 else 0.0
+    return period_s if 1 <= period_s <= MOST_S else 0.0

@@ -25,12 +25,12 @@ def text_of(value: object, deepest: int, finite: bool = False) -> str:
     except RecursionError:
         raise TooDeep from None
     # Nobody can be nested more deeply than there are brackets, and most have few.
-    if text.count("[") + text.count("{") > deepest and _deeper_than(value, deepest):
+    if text.count("[") + text.count("{") > deepest and is_deeper(value, deepest):
         raise TooDeep
     return text
 
 
-def _deeper_than(value: object, most: int) -> bool:
+def is_deeper(value: object, most: int) -> bool:
     """Looked into level by level."""
     level = [value]
     for _depth in range(most):

@@ -23,6 +23,8 @@ import oslo_messaging
 from oslo_log import log as logging
 from oslo_messaging._drivers import amqpdriver, base, common
 
+from fleet.rpc import unpacking
+
 LOG = logging.getLogger(__name__)
 
 #: How long the thread listens before it looks for errands: at rest, and after one, since they come in rows.
@@ -138,7 +140,9 @@ class _Connection:
             while self._unpacked.incoming:
                 on_incoming([self._unpacked.incoming.pop(0)])
 
+        received.msg_id_cache = self._unpacked.msg_id_cache  # type: ignore[attr-defined]
         self._connection.declare_topic_consumer(exchange_name=exchange, topic=key, callback=received)
+        unpacking.make_careful(self._connection.connection)
 
     def cancel(self, key: str) -> None:
         """Until the broker has said so, what it has sent before is still received."""

@@ -13,6 +13,8 @@ from typing import Any
 from oslo_log import log as logging
 from oslo_messaging._drivers import amqpdriver, base
 
+from fleet.rpc import unpacking
+
 LOG = logging.getLogger(__name__)
 
 #: A stop waits for it, too.
@@ -25,6 +27,7 @@ def at_length(listener: base.Listener) -> base.Listener:
     """The same one, which listens on what is now in the place of its connection; other than RabbitMQ's is left as it is."""
     polled = getattr(listener, "_poll_style_listener", None)
     if isinstance(polled, amqpdriver.RpcAMQPListener):
+        unpacking.make_careful(polled.conn.connection)
         polled.conn = _Patient(polled.conn)
     return listener
 

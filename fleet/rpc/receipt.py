@@ -7,7 +7,7 @@ delivered to the next one; a call is answered, and the log has one line in a whi
 
 from __future__ import annotations
 
-import threading
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,10 +15,10 @@ from typing import Any
 from oslo_log import log as logging
 from oslo_messaging.rpc import dispatcher
 
-from fleet import errors
+from fleet import errors, seldom
 from fleet.context import new_context
 from fleet.ledger_identity import LedgerIdentity
-from fleet.rpc import call_monitor, extent, serializer, signing
+from fleet.rpc import call_monitor, extent, serializer, signing, unpacking
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -26,10 +26,10 @@ LOG = logging.getLogger(__name__)
 #: Characters of one message: more than the largest reports have, less than what hurts.
 MAX_MESSAGE_SIZE = 16 * 2**20
 MAX_MESSAGE_DEPTH = 64
-#: Seconds between two lines about refused messages.
-LINE_EVERY_S = 60.0
 _SHOWN = 160
 _NAME = 40
+#: int() of more digits would be refused, or take long.
+_VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,2}")
 
 
 class Dispatcher(dispatcher.RPCDispatcher):
@@ -46,7 +46,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
         super().__init__(endpoints, *options)
         self._checker = checker
         self._ledger = ledger or LedgerIdentity()
-        self._seldom = _Seldom(clock)
+        self._seldom = seldom.Seldom(clock)
         self._monitor = call_monitor.CallMonitor()
 
     def dispatch(self, incoming: Any) -> Any:
@@ -56,7 +56,10 @@ class Dispatcher(dispatcher.RPCDispatcher):
         # A line of its own: this thread's context is that of an earlier message.
         new_context()
         level = logging.ERROR if isinstance(refusal, errors.ForeignLedger) else logging.WARNING
-        self._seldom.log(level, self._reason(refusal, incoming))
+        left_out = self._seldom.due(type(refusal).__name__)
+        if left_out is not None:
+            reason = self._reason(refusal, incoming)
+            LOG.log(level, "A message is refused: %s (%d more since the last such line)", reason, left_out)
         expected = dispatcher.ExpectedException()
         expected.exc_info = (type(refusal), refusal, None)
         raise expected
@@ -106,6 +109,8 @@ class Dispatcher(dispatcher.RPCDispatcher):
 
 def _check(message: dict[str, Any]) -> None:
     """:raises errors.InvalidInput:"""
+    if unpacking.REFUSED in message:
+        raise errors.InvalidInput(field="message", reason=str(message[unpacking.REFUSED])[:_SHOWN])
     try:
         size = len(extent.text_of(message, MAX_MESSAGE_DEPTH))
     except extent.TooDeep:
@@ -116,22 +121,8 @@ def _check(message: dict[str, Any]) -> None:
         raise errors.InvalidInput(field="message.method", reason="is not a name")
     if not isinstance(message.get("args", {}), dict):
         raise errors.InvalidInput(field="message.args", reason="is not a mapping")
-
-
-class _Seldom:
-    """A line in a while, with how many there were."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._silent_until = float("-inf")
-        self._unsaid = 0
-
-    def log(self, level: int, reason: str) -> None:
-        with self._lock:
-            now = self._clock()
-            if now < self._silent_until:
-                self._unsaid += 1
-                return
-            unsaid, self._unsaid, self._silent_until = self._unsaid, 0, now + LINE_EVERY_S
-        LOG.log(level, "A message is refused: %s (%d more since the last such line)", reason, unsaid)
+    if not isinstance(message.get("namespace"), str | None):
+        raise errors.InvalidInput(field="message.namespace", reason="is not a name or null")
+    version = message.get("version", "1.0")
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        raise errors.InvalidInput(field="message.version", reason="is not a version such as 1.0")

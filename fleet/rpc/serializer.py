@@ -12,6 +12,8 @@ from fleet.ledger_identity import LedgerIdentity
 
 #: Of a message's context: which ledger its sender works for.
 LEDGER = "fleet_ledger"
+#: Characters of a value in a context, and members of a list; also what columns of ids hold.
+LONGEST = 255
 
 
 class ContextSerializer(oslo_messaging.NoOpSerializer):
@@ -30,6 +32,15 @@ class ContextSerializer(oslo_messaging.NoOpSerializer):
 
     def deserialize_context(self, ctxt: dict[str, Any]) -> fleet_context.RequestContext:
         try:
-            return fleet_context.RequestContext.from_dict(ctxt)
-        except (TypeError, AttributeError):
+            return fleet_context.RequestContext.from_dict({key: each for key, each in ctxt.items() if _is_sound(each)})
+        except (TypeError, AttributeError, ValueError):
             return fleet_context.new_context()
+
+
+def _is_sound(value: object) -> bool:
+    """Whether it may stand in a log line and in a row: a short text in one line, a flag, a number, or a list of such."""
+    if isinstance(value, str):
+        return len(value) <= LONGEST and value.isprintable()
+    if isinstance(value, list):
+        return len(value) <= LONGEST and all(isinstance(each, str) and _is_sound(each) for each in value)
+    return value is None or isinstance(value, bool) or (isinstance(value, int) and 0 <= value < 2**31)

@@ -37,7 +37,8 @@ class BaseAPI:
     def __init__(self, service: str) -> None:
         self._service = service
 
-    def ping(self, context: object, arg: object) -> dict[str, object]:
+    # Defined before ``endpoint``: unknown keys are ignored here as there.
+    def ping(self, context: object, /, arg: object = None, **_unknown: object) -> dict[str, object]:
         return {"service": self._service, "arg": arg}
 
 
@@ -73,7 +74,7 @@ def endpoint(method: Endpoint) -> Endpoint:
     needed = [name for name, parameter in parameters.items() if parameter.default is inspect.Parameter.empty]
 
     @functools.wraps(method)
-    def called(self: object, context: object, **arguments: Any) -> Any:
+    def called(self: object, context: object, /, **arguments: Any) -> Any:
         for name in needed:
             if name not in arguments:
                 raise errors.InvalidInput(field=name, reason="missing required argument")

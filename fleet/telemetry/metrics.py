@@ -76,6 +76,9 @@ RPC_TIMEOUTS = prometheus.Counter("fleet_rpc_timeouts", "Calls that were not ans
 FOREIGN_MESSAGES = prometheus.Counter(
     "fleet_rpc_foreign_messages", "Messages refused because their sender works for another ledger"
 )
+MESSAGES_UNREADABLE = prometheus.Counter(
+    "fleet_rpc_messages_unreadable", "Messages that were dropped, as they could not be read or had come before"
+)
 ANSWERS_DROPPED = prometheus.Counter(
     "fleet_rpc_answers_dropped", "Answers that were dropped, as their caller had no queue any more"
 )
