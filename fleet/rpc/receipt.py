@@ -7,6 +7,7 @@ delivered to the next one; a call is answered, and the log has one line in a whi
 
 from __future__ import annotations
 
+import inspect
 import re
 import time
 from collections.abc import Callable
@@ -28,8 +29,16 @@ MAX_MESSAGE_SIZE = 16 * 2**20
 MAX_MESSAGE_DEPTH = 64
 _SHOWN = 160
 _NAME = 40
+_NO_ARGUMENTS = frozenset({"self", "context"})
 #: int() of more digits would be refused, or take long.
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,2}")
+
+
+class MethodsOnly(dispatcher.DefaultRPCAccessPolicy):
+    """Of an endpoint's attributes those are served that are public and methods; its target is neither."""
+
+    def is_allowed(self, endpoint: object, method: str) -> bool:
+        return super().is_allowed(endpoint, method) and inspect.ismethod(getattr(endpoint, method))
 
 
 class Dispatcher(dispatcher.RPCDispatcher):
@@ -94,6 +103,12 @@ class Dispatcher(dispatcher.RPCDispatcher):
         ) as refusal:
             refusal.__traceback__ = refusal.__cause__ = refusal.__context__ = None
             return refusal, None
+
+    def _do_dispatch(self, endpoint: object, method: str, ctxt: dict[str, Any], args: dict[str, Any]) -> Any:
+        """Without arguments that no method has: Python would take them for its own."""
+        if not _NO_ARGUMENTS.isdisjoint(args):
+            args = {name: value for name, value in args.items() if name not in _NO_ARGUMENTS}
+        return super()._do_dispatch(endpoint, method, ctxt, args)
 
     def _require_own_ledger(self, incoming: Any) -> None:
         """:raises errors.ForeignLedger:"""

@@ -190,7 +190,7 @@ def get_server(
     dispatching = receipt.Dispatcher(
         [*endpoints, BaseAPI(topic)],
         serializer.ContextSerializer(),
-        dispatcher.DefaultRPCAccessPolicy,
+        receipt.MethodsOnly,
         checker=signing.Checker(transport.conf, keys, topic, server) if keys else None,
         ledger=ledger,
     )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a message's body before oslo.messaging does: what cannot be read is dropped with one line a minute.
 
-oslo.messaging decodes the body in the thread that listens. A body that it cannot decode costs a traceback, and some cost the
-connection: the message is acknowledged before its context is copied, and cannot be rejected any more when that fails. Anybody
-with the broker's password can send such a body.
+oslo.messaging decodes the body in the thread that listens. A body that it cannot decode costs a traceback, and some cost
+the connection: the message is acknowledged before its context is copied, and cannot be rejected any more when that fails.
+Anybody with the broker's password can send such a body.
 
 A message whose sender can be answered is passed on as :data:`REFUSED`, for the dispatcher to answer with ``InvalidInput``.
 """
@@ -77,7 +77,9 @@ class CarefulConsumer(impl_rabbit.Consumer):
 
 def make_careful(connection: Any) -> None:
     """Of all consumers that a connection of oslo.messaging's has now. They have not been given a message yet."""
-    for consumer in getattr(connection, "_consumers", {}):
+    if not isinstance(connection, impl_rabbit.Connection):
+        return
+    for consumer in connection._consumers:
         if type(consumer) is impl_rabbit.Consumer:
             consumer.__class__ = CarefulConsumer
 

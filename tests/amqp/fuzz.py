@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import random
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from compute_agent.manager import ComputeManager
+from conductor_stub.catalog_manager import OperatorCatalog
+from conductor_stub.manager import ComputeTaskManager, ConductorManager, OperatorManager
+from conductor_stub.moves.manager import MigrationManager, OperatorMoves
+from scheduler.manager import SchedulerManager
 from tests.amqp.raw import EXCHANGE
 
 HOST_EXCHANGE = "fleet_hosts"
@@ -39,11 +45,22 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
     },
 }  # fmt: skip
 METHODS["conductor_ledger"] = METHODS["conductor"]
+#: What they would leave behind is not for other tests to find: they get no argument of their own on purpose.
+_LEAVE_BEHIND = {"create", "create_flavor", "create_aggregate", "create_group", "register_services", "report_hosts"}
+_ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, OperatorCatalog, OperatorMoves,
+              SchedulerManager, ComputeManager)  # fmt: skip
+#: The arguments that a method has.
+_PARAMETERS: dict[str, list[str]] = {
+    name: [each for each in inspect.signature(method).parameters if each not in ("self", "context")]
+    for endpoint in _ENDPOINTS
+    for name, method in inspect.getmembers(endpoint, inspect.isfunction)
+    if not name.startswith("_") and name not in _LEAVE_BEHIND
+}
 _NAMES = ["instance_uuid", "instance_uuids", "attempt", "host", "node", "incarnation", "claim", "limits", "request",
           "client_token", "services", "hosts", "binary", "reports", "nodes", "alarms", "held", "steps", "failure",
           "alternates", "name", "filters", "flavor", "metadata", "policy", "request_spec", "filter_properties", "best",
           "group_by", "aggregates", "aggregate", "instance_info", "host_name", "instance", "deadline", "arg", "context",
-          "self", "migration_uuid", "status", "uuids", "rpc_version", "release", "idle", "forced", "unknown_key"]  # fmt: skip
+          "self", "migration_uuid", "status", "uuids", "rpc_version", "release", "idle", "forced", "unknown"]  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,9 +147,11 @@ def _bad_arguments(chance: random.Random, topic: str, reply_to: str) -> _Made:
 
 def _call(chance: random.Random, topic: str, reply_to: str) -> dict[str, Any]:
     namespace = chance.choice(list(METHODS[topic]))
+    method = chance.choice(METHODS[topic][namespace])
     arguments = {chance.choice(_NAMES): _value(chance) for _number in range(chance.randint(0, 6))}
+    arguments |= {name: _value(chance) for name in _PARAMETERS.get(method, []) if chance.random() < 0.7}
     version = {"scheduler": "4.2", "compute": "1.1"}.get(topic, "1.1")
-    message = {"method": chance.choice(METHODS[topic][namespace]), "args": arguments, "namespace": namespace}
+    message = {"method": method, "args": arguments, "namespace": namespace}
     message |= {"version": version, "_unique_id": uuid.UUID(int=chance.getrandbits(128)).hex}
     if chance.random() < 0.7:
         message |= {"_msg_id": uuid.UUID(int=chance.getrandbits(128)).hex, "_reply_q": reply_to}

@@ -57,7 +57,6 @@ def _is_empty(channel: amqp.Channel, queue: str) -> bool:
 
 def _kind(body: object) -> str:
     """The name of the answer's error; "result" if it is none."""
-    import json
 
     text = body.decode() if isinstance(body, bytes) else str(body)
     failure = json.loads(json.loads(text)["oslo.message"])["failure"]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import psutil
 
@@ -39,6 +39,12 @@ def back_to(baseline: Mapping[str, Figures], now: Mapping[str, Figures]) -> Iter
             was, found = getattr(before, figure), getattr(now[name], figure) if name in now else 0
             if found > was + slack:
                 yield f"{name}: {figure} {found}, at first {was}"
+
+
+def waiting(world: World, queues: Iterable[str]) -> list[int]:
+    """How many messages wait in each of the queues."""
+    with world.wire.channel() as channel:
+        return [channel.queue_declare(name, passive=True).message_count for name in queues]
 
 
 def queues_are_empty(world: World) -> Iterator[str]:

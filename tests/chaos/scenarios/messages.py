@@ -9,7 +9,11 @@ import random
 import time
 import uuid
 
+import amqp
+
 from fleet.context import new_context
+from tests.amqp import fuzz as malformed
+from tests.chaos import figures
 from tests.chaos.run import Scenario
 from tests.chaos.wire import Sent
 from tests.chaos.world import HOSTS, World
@@ -129,6 +133,32 @@ def _states(world: World) -> dict[str, tuple]:
     return {row["uuid"]: (row["vm_state"], row["task_state"], row["attempt"], row["host"]) for row in rows}
 
 
+FUZZED = 100_000
+#: What a daemon writes of a message that it could not read, or of a connection that it lost by it.
+_TROUBLE = ("Traceback", "Logging error", "Connecting to the broker anew", "Failed to process message")
+
+
+def fuzz(world: World, chance: random.Random) -> None:
+    """A hundred thousand malformed messages of every kind to every queue, while users boot."""
+    before = {name: len(world.trio.log(name)) for name in world.trio.names()}
+    with world.wire.channel() as channel:
+        reply_to = channel.queue_declare("", exclusive=True, arguments={"x-max-length": 10}).queue
+        for number, message in enumerate(malformed.messages(chance.randrange(2**31), FUZZED, list(HOSTS), reply_to)):
+            body = amqp.Message(message.body, **message.properties)
+            channel.basic_publish(body, message.exchange, message.routing_key)
+            if number % (FUZZED // 10) == 0:
+                world.boot_until_told(1)
+                world.until(lambda: not any(figures.waiting(world, _ORDERS)), timeout_s=120)
+    world.settle()
+    said = {name: world.trio.log(name)[start:] for name, start in before.items()}
+    found = [f"{name}: {line}" for name, text in said.items() for line in text.splitlines() if _is_trouble(line)]
+    assert not found, f"{len(found)} lines such as {found[0]}"
+
+
+def _is_trouble(line: str) -> bool:
+    return any(each in line for each in _TROUBLE)
+
+
 SCENARIOS = [
     Scenario("messages:lost", lost, short=True),
     Scenario("messages:twice", functools.wraps(repeated)(functools.partial(repeated, times=2)), short=True),
@@ -137,4 +167,5 @@ SCENARIOS = [
     Scenario("messages:hours-late", hours_late),
     Scenario("messages:senseless", senseless),
     Scenario("messages:flood", flood),
+    Scenario("messages:fuzz", fuzz),
 ]

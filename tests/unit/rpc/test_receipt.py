@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from oslo_messaging.rpc import dispatcher
 
+from fleet import seldom
 from fleet.context import new_context
 from fleet.rpc import receipt, serializer
 
@@ -107,7 +108,7 @@ def test_a_flood_is_one_line_a_minute(receiving: receipt.Dispatcher, now: list[f
     for _number in range(500):
         with pytest.raises(dispatcher.ExpectedException):
             receiving.dispatch(incoming(message(method="nothing")))
-    now[0] += receipt.LINE_EVERY_S
+    now[0] += seldom.LINE_EVERY_S
     with pytest.raises(dispatcher.ExpectedException):
         receiving.dispatch(incoming(message(method="nothing")))
     assert ["(0 more since the last such line)", "(499 more since the last such line)"] == [
