@@ -16,7 +16,7 @@ from compute_agent.begun import Begun
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.host import Host, Undecided
 from compute_agent.ledger import Ledger, Unanswered
-from compute_agent.notifications import Notifications
+from compute_agent.notifications import AttemptEvents, Notifications
 from compute_agent.resource_tracker import ResourceTracker
 from fleet import errors, failpoints, states
 from fleet.context import RequestContext
@@ -108,16 +108,17 @@ class Builder:
             LOG.info("Dropping this build: this attempt was spawned here already, the order was repeated")
             return
         LOG.debug("Starting instance on node %s (deadline %s)", order.node or "-", order.deadline or "-")
-        self._notifications.create(context, "start", self._host.name, order.instance)
+        events = self._notifications.of_attempt(context, self._host.name)
         try:
             tracker = self._tracker(order)
             node = tracker.node
-            instance = self._attempt(context, order, tracker)
+            instance = self._attempt(context, order, tracker, events)
         except _Failed as failed:
-            self._hand_back(context, order, node, failed, self.clock() - started)
+            if self._hand_back(context, order, node, failed, self.clock() - started):
+                events.error(order.instance, failed.cause)
         except (errors.StaleBuild, errors.NotFound) as stale:
             LOG.info("Dropping this build: %s", stale.message)
-            self._notifications.create(context, "end", self._host.name, order.instance, stale)
+            events.end(order.instance, stale)
         except errors.StaleIncarnation as stale:
             self._host.superseded(stale.message)
         except errors.FleetError as refused:
@@ -128,7 +129,7 @@ class Builder:
             tracker.build_ended(failed=False)
             took_s, held = self.clock() - started, claims.Resources.claimed_by(instance)
             LOG.info("Instance is active on node %s after %.2f s: %s", instance.node, took_s, held)
-            self._notifications.create(context, "end", self._host.name, instance)
+            events.end(instance)
 
     def decline(self, context: RequestContext, order: BuildOrder) -> None:
         """Hand back at once a build that is not begun, because the agent stops."""
@@ -147,12 +148,15 @@ class Builder:
         except errors.NotFound as unknown:
             raise _Failed(states.CLAIM_STEP, unknown) from None
 
-    def _attempt(self, context: RequestContext, order: BuildOrder, tracker: ResourceTracker) -> Instance:
+    def _attempt(
+        self, context: RequestContext, order: BuildOrder, tracker: ResourceTracker, events: AttemptEvents
+    ) -> Instance:
         failpoints.hit("agent.claim.before")
         with self._claim(order, tracker) as claim:
             failpoints.hit("agent.claim.after")
             instance = self._record(context, order, tracker, claim)
             failpoints.hit("agent.record.after")
+            events.start(order.instance)
             power_state = self._spawn(context, order, instance, tracker)
             failpoints.hit("agent.spawn.after")
             active = self._finish(context, order, instance, power_state, tracker)
@@ -189,6 +193,8 @@ class Builder:
             )
         except (errors.GroupAffinityViolation, errors.ComputeResourcesUnavailable) as refusal:
             raise _Failed(states.CLAIM_STEP, refusal) from None
+        except errors.InvalidInput as wrong:
+            raise _Failed(states.CLAIM_STEP, wrong, final=True) from None
         except Unanswered:
             # The ledger may hold it, or come to it later; the next comparison settles it.
             self._host.undecided[order.instance.uuid] = Undecided(order.attempt, tracker.node, order.alternates)
@@ -225,7 +231,7 @@ class Builder:
                 LOG.warning("Instance failed to spawn", exc_info=True)
             tracker.build_ended(failed=True)
             self._clean_up(context, instance.uuid, tracker, hangs=isinstance(failed, deadline.Overrun))
-            raise _Failed(states.SPAWN_STEP, failure, final=isinstance(failure, errors.BuildAbort)) from None
+            raise _Failed(states.SPAWN_STEP, failure, final=getattr(failure, "final", False)) from None
         metrics.SPAWNS.labels("done").inc()
         return power_state
 
@@ -277,29 +283,34 @@ class Builder:
 
     def _hand_back(
         self, context: RequestContext, order: BuildOrder, node: str | None, failed: _Failed, duration_s: float
-    ) -> None:
-        """The claim is given back already: the ledger must not sell the room before this host can take it."""
+    ) -> bool:
+        """The claim is given back already: the ledger must not sell the room before this host can take it.
+
+        :return: whether an attempt was spent; a refused claim that another host makes up for is none
+        """
         failure = failure_record(failed.step, failed.cause, duration_s)
         LOG.info("This attempt failed in step %s: %s", failed.step, failure["message"])
-        self._notifications.create(context, "error", self._host.name, order.instance, failed.cause)
-        self._tell(context, order, node, failed, failure)
+        counted = self._tell(context, order, node, failed, failure)
+        return counted or failed.step == states.SPAWN_STEP
 
     def _tell(
         self, context: RequestContext, order: BuildOrder, node: str | None, failed: _Failed, failure: dict[str, Any]
-    ) -> None:
-        """Tell the ledger that this attempt is over."""
+    ) -> bool:
+        """Tell the ledger that this attempt is over; return whether it counts."""
+        counted = failed.final
         uuid, attempt, name = order.instance.uuid, order.attempt, self._host.name
         failpoints.hit("agent.hand_back.before")
         try:
             if failed.final:
                 self._ledger.abort_build(context, uuid, attempt, name, node, failure)
             else:
-                self._ledger.reschedule(context, uuid, attempt, name, node, failure, order.alternates)
+                counted = self._ledger.reschedule(context, uuid, attempt, name, node, failure, order.alternates)
         except (errors.StaleBuild, errors.NotFound) as stale:
             LOG.info("The build has moved on by itself: %s", stale.message)
         except Unanswered as unanswered:
             LOG.warning("The conductor will find this failed build by itself: %s", unanswered)
         failpoints.hit("agent.hand_back.after")
+        return counted
 
 
 def failure_record(step: str, cause: Exception, duration_s: float) -> dict[str, Any]:

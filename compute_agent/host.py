@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from oslo_log import log as logging
+
 from compute_agent import deadline
 from compute_agent.drivers.base import ComputeDriver
 from compute_agent.inventory import HostPolicy
@@ -15,6 +17,8 @@ from compute_agent.resource_tracker import ResourceTracker
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import Instance, Inventory, Migration
+
+LOG = logging.getLogger(__name__)
 
 #: Told with the host's name and a sentence when another process has taken the host over.
 Superseded = Callable[[str, str], None]
@@ -56,7 +60,13 @@ class Host:
                 or ResourceTracker(self.name, node, self.policy.packs_numa_cells, self.policy.forgive_after_s)
                 for node in nodes
             }
-            return dict(self._trackers)
+            current = dict(self._trackers)
+        for node in sorted(set(known) - set(current)):
+            held = len(known[node].view().instances)
+            LOG.info(
+                "Removing compute node %s:%s: its driver no longer reports it; %d instances", self.name, node, held
+            )
+        return current
 
     def trackers(self) -> list[ResourceTracker]:
         with self._lock:

@@ -162,8 +162,9 @@ class Ledger:
         node: str | None,
         failure: dict[str, Any],
         alternates: list[dict[str, Any]],
-    ) -> None:
-        self._ask(
+    ) -> bool:
+        """Return whether the attempt counts among those that ``scheduler_max_attempts`` bounds."""
+        return self._ask(
             "reschedule",
             lambda: self._compute_task.reschedule(context, instance_uuid, attempt, host, node, failure, alternates),
         )

@@ -46,7 +46,14 @@ class Notifications:
         self, context: RequestContext, suffix: str, host: str, instance: Instance, fault: Exception | None = None
     ) -> None:
         """``compute.instance.create.<suffix>``; level ERROR for the suffix ``error``, else INFO."""
-        self._emit(context, host, f"compute.instance.create.{suffix}", lambda: payload(instance, host, fault))
+        image = {"image_name": instance.image.name} if suffix == START else {}
+        self._emit(
+            context, host, f"compute.instance.create.{suffix}", lambda: {**payload(instance, host, fault), **image}
+        )
+
+    def of_attempt(self, context: RequestContext, host: str) -> AttemptEvents:
+        """Return the events of one attempt to build an instance."""
+        return AttemptEvents(self, context, host)
 
     def move(
         self,
@@ -83,6 +90,29 @@ class Notifications:
             emit(context, event, said())
         except Exception:
             LOG.warning("Notification %s was not sent", event, exc_info=True)
+
+
+class AttemptEvents:
+    """``compute.instance.create.*`` of one attempt: a start, then one end or one error. None of it is repeated."""
+
+    def __init__(self, notifications: Notifications, context: RequestContext, host: str) -> None:
+        self._notifications = notifications
+        self._context = context
+        self._host = host
+        self._started = False
+
+    def start(self, instance: Instance) -> None:
+        if not self._started:
+            self._started = True
+            self._notifications.create(self._context, START, self._host, instance)
+
+    def end(self, instance: Instance, fault: Exception | None = None) -> None:
+        self.start(instance)
+        self._notifications.create(self._context, END, self._host, instance, fault)
+
+    def error(self, instance: Instance, fault: Exception) -> None:
+        self.start(instance)
+        self._notifications.create(self._context, ERROR, self._host, instance, fault)
 
 
 def payload(instance: Instance, host: str, fault: Exception | None = None) -> dict[str, Any]:

@@ -118,10 +118,12 @@ class Builder:
         node: str | None,
         failure: Failure,
         alternates: Sequence[Place],
-    ) -> None:
+    ) -> bool:
         """An attempt failed: give its claim back and try the next alternate, or ask the scheduler, or give up.
 
         ``context`` may be of an agent's start or comparison; the build goes on under its own request.
+
+        :return: whether it counts among the attempts that ``scheduler_max_attempts`` bounds
         """
         context = context.about(instance_uuid=uuid, attempt=attempt, host=host)
         now = self._clock()
@@ -138,12 +140,13 @@ class Builder:
         )
         if following is None:
             LOG.debug("A late word about a failed attempt: the build has moved on")
-            return
+            return False
         context = context.under(following.row.request_id)
         if following.error is None:
             metrics.RETRIES.labels(failure.step, failure.code).inc()
         LOG.info("Attempt %d on host %s failed in step %s: %s", attempt, host, failure.step, failure.message)
         self._follow(context, following, following.attempt)
+        return following.counted
 
     def abort(
         self, context: RequestContext, uuid: str, attempt: int, host: str, node: str | None, failure: Failure
@@ -200,8 +203,10 @@ class Builder:
 
     def _filter_properties(self, rows: Sequence[sa.Row], attempt: int, avoided: Avoidance) -> dict[str, Any]:
         row = rows[0]
-        properties = request_spec.build_filter_properties(instances.spec_of(row))
-        request_spec.populate_retry(properties, self._limits.max_attempts, attempt, avoided.tried)
+        spec = instances.spec_of(row)
+        properties = request_spec.build_filter_properties(spec)
+        allowed = request_spec.attempts_allowed(spec, self._limits.max_attempts)
+        request_spec.populate_retry(properties, allowed, attempt, avoided.tried)
         request_spec.leave_alone(properties, [host for host, _node in avoided.left_alone])
         if row.group_uuid:
             group, members = self._database.read(_group, row.group_uuid)
@@ -285,6 +290,7 @@ class Builder:
         """One line and one notification for every build that has ended in ERROR (spec/conductor-compute §3.5)."""
         name, _code, message, details = faults.describe(error)
         for row in rows:
+            spec = _request_spec([row])
             context = context.about(instance_uuid=row.uuid, attempt=row.attempt)
             metrics.BUILDS_ENDED.labels(states.ERROR, details["reason_code"]).inc()
             metrics.BUILD_SECONDS.observe((self._clock() - row.created_at).total_seconds())
@@ -294,7 +300,8 @@ class Builder:
                 "state": "error",
                 "method": "build_instances",
                 "reason": message,
-                "instance_properties": {"uuid": row.uuid, "project_id": row.project_id},
+                "request_spec": spec,
+                "instance_properties": {**spec["instance_properties"], "uuid": row.uuid},
             }
             self._notifier.error(context, "compute_task.build_instances", payload)
 

@@ -72,16 +72,28 @@ def attempts(rows: Sequence[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def retries_exceeded(uuid: str, tried: Sequence[dict[str, Any]]) -> errors.MaxRetriesExceeded:
+def retries_exceeded(uuid: str, tried: Sequence[dict[str, Any]], remark: str = "") -> errors.MaxRetriesExceeded:
+    """:param remark: the end of the sentence"""
     listed = "; ".join(_said(each) for each in tried)
-    reason = f"Instance {uuid} was tried on {len(tried)} hosts: {listed}"
+    reason = f"Instance {uuid} was tried {_places(tried)}: {listed}{remark}"
     reasons = collections.Counter(_REASON_OF_RESULT.get(each["result"], Reason.INTERNAL) for each in tried)
     # Of equally frequent reasons the one that was met last: it is what stood in the way in the end.
     why = max(reversed(reasons), key=lambda each: reasons[each], default=Reason.INTERNAL)
     return errors.MaxRetriesExceeded(reason=reason, details={**_coded(why), "attempts": list(tried)})
 
 
+def _places(tried: Sequence[dict[str, Any]]) -> str:
+    """On how many hosts; and how often, and on how many nodes, where that is more."""
+    hosts = len({each["host"] for each in tried})
+    nodes = len({(each["host"], each.get("node")) for each in tried})
+    where = f"on {hosts} {'host' if hosts == 1 else 'hosts'}"
+    if nodes > hosts:
+        where += f" ({nodes} nodes)"
+    return where if len(tried) == nodes else f"{len(tried)} times {where}"
+
+
 def _said(tried: dict[str, Any]) -> str:
     step = f" in step {tried['step']}" if tried["step"] else ""
     duration = f" after {tried['duration_s']:.1f} s" if tried["duration_s"] is not None else ""
-    return f"attempt {tried['attempt']} on {tried['host']}{step}{duration}: {tried['reason']}"
+    node = f":{tried['node']}" if tried.get("node") not in (None, tried["host"]) else ""
+    return f"attempt {tried['attempt']} on {tried['host']}{node}{step}{duration}: {tried['reason']}"

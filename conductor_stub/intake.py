@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from oslo_log import log as logging
-from oslo_utils import uuidutils
+from oslo_utils import units, uuidutils
 
 from conductor_stub.build import Builder
 from conductor_stub.client_token import ClientToken
@@ -233,6 +233,9 @@ def check_image(image: Image, flavor: Flavor, field: str = "request.flavor") -> 
     if flavor.memory_mb < image.min_ram:
         reason = f"is {flavor.memory_mb}, the image needs {image.min_ram} MB"
         raise errors.InvalidInput(field=f"{field}.memory_mb", reason=reason)
+    if flavor.root_gb and image.size > flavor.root_gb * units.Gi:
+        reason = f"is {flavor.root_gb} GB, the image has {image.size / units.Gi:.1f} GB ({image.size} bytes)"
+        raise errors.InvalidInput(field=f"{field}.root_gb", reason=reason)
     if 0 < flavor.root_gb < image.min_disk:
         raise errors.InvalidInput(
             field=f"{field}.root_gb", reason=f"is {flavor.root_gb}, the image needs {image.min_disk} GB"

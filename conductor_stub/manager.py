@@ -24,7 +24,7 @@ from conductor_stub.transitions import Failure
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.db.services import Beat
-from fleet.objects import BuildRequest, Claimed, Flavor, HostLimits, Place, fields, instance_group
+from fleet.objects import BuildRequest, Claimed, Flavor, HostLimits, Place, fields, instance_group, request_keys
 from fleet.rpc import outcomes, server, versions
 from fleet.rpc.pins import Pins
 from fleet.rpc.server import endpoint
@@ -164,8 +164,8 @@ class AgentTaskManager:
         node: fields.Name | None,
         failure: Failure,
         alternates: list[Place],
-    ) -> None:
-        self._builder.reschedule(context, instance_uuid, attempt, host, node, failure, alternates)
+    ) -> dict[str, bool]:
+        return {"counted": self._builder.reschedule(context, instance_uuid, attempt, host, node, failure, alternates)}
 
     @endpoint
     def abort_build(
@@ -196,7 +196,9 @@ class ComputeTaskManager(AgentTaskManager):
         self, context: RequestContext, request: dict[str, Any], client_token: fields.Token | None = None
     ) -> dict[str, Any]:
         server.require_size(request, "request")
-        return self._intake.accept(context, BuildRequest.from_wire(request), client_token)
+        warnings = request_keys.examine(request)
+        accepted = self._intake.accept(context, BuildRequest.from_wire(request), client_token)
+        return {**accepted, "warnings": warnings} if warnings else accepted
 
     @endpoint
     def build_instances(
@@ -254,6 +256,7 @@ class OperatorManager:
     @endpoint
     def request_for(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
         server.require_size(request, "request")
+        request_keys.examine(request)
         return self._dry_run.request_for(context, BuildRequest.from_wire(request))
 
     @endpoint

@@ -50,6 +50,11 @@ def build_filter_properties(spec: dict[str, Any]) -> dict[str, Any]:
     return properties
 
 
+def attempts_allowed(spec: dict[str, Any], max_attempts: int) -> int:
+    """How many hosts may be tried: the request may ask for fewer than ``scheduler_max_attempts``."""
+    return min(spec.get("max_attempts") or max_attempts, max_attempts)
+
+
 def may_retry(filter_properties: dict[str, Any], max_attempts: int) -> bool:
     """Whether another host may be tried: not when attempts are limited to one, or a host or node is forced."""
     forced = (filter_properties.get("force_hosts") or [], filter_properties.get("force_nodes") or [])

@@ -48,6 +48,8 @@ class Next:
     alternates: tuple[Place, ...] = ()
     later: bool = False
     error: Exception | None = None
+    #: Whether the attempt that ended is one of those that scheduler_max_attempts bounds.
+    counted: bool = True
 
 
 def end_in_error(
@@ -115,7 +117,7 @@ def fail_attempt(
             return None  # the order has a twin that did come through
     _record(tx, history.ATTEMPT, row, host, node, failure, now)
     tried = history.failed_attempts(tx, uuid)
-    if attempt >= limits.max_attempts or not _may_retry(row, limits):
+    if attempt >= _allowed(row, limits) or not _may_retry(row, limits):
         error = _last_word(row, failure, tried, limits)
         end_in_error(tx, row, error, host, row.request_id, now, failure.counts)
         return Next(row, attempt, error=error)
@@ -175,8 +177,8 @@ def _take_back(
     places = () if stopping else _usable(tx, left, avoided, limits, now)
     instances.leave_host(tx, row, _onward(row, places, limits, now), now)
     if places:
-        return Next(row, row.attempt, places[0], places[1:])
-    return Next(row, row.attempt, later=failure.step == states.CAST_STEP)
+        return Next(row, row.attempt, places[0], places[1:], counted=False)
+    return Next(row, row.attempt, later=failure.step == states.CAST_STEP, counted=False)
 
 
 def _onward(row: sa.Row, places: Sequence[Place], limits: Limits, now: datetime.datetime) -> dict[str, Any]:
@@ -219,15 +221,20 @@ def is_at(row: sa.Row, attempt: int, steps: Sequence[str]) -> bool:
 
 
 def _may_retry(row: sa.Row, limits: Limits) -> bool:
-    return request_spec.may_retry(request_spec.build_filter_properties(instances.spec_of(row)), limits.max_attempts)
+    return request_spec.may_retry(request_spec.build_filter_properties(instances.spec_of(row)), _allowed(row, limits))
+
+
+def _allowed(row: sa.Row, limits: Limits) -> int:
+    return request_spec.attempts_allowed(instances.spec_of(row), limits.max_attempts)
 
 
 def _last_word(row: sa.Row, failure: Failure, tried: Sequence[sa.Row], limits: Limits) -> errors.FleetError:
-    """The failure itself where there was to be one attempt only; otherwise the list of them all."""
+    """The list of all attempts, and why there was only one if only one was allowed."""
     if _may_retry(row, limits):
         return faults.retries_exceeded(row.uuid, faults.attempts(tried))
-    reason = f"{failure.message} (step {failure.step}; the host was forced or scheduler_max_attempts is 1)"
-    return errors.BuildAbort(instance_uuid=row.uuid, reason=reason)
+    one = _allowed(row, limits) == 1
+    why = "one attempt is allowed" if one else "the request forces the host"
+    return faults.retries_exceeded(row.uuid, faults.attempts(tried), f"; no other host is tried, as {why}")
 
 
 def _usable(

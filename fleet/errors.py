@@ -17,6 +17,8 @@ class FleetError(Exception):
 
     code = 500
     reason_code = Reason.INTERNAL
+    #: Whether no host can mend it: a build that meets it ends, and is not tried elsewhere.
+    final = False
     template = "An unknown error occurred."
 
     def __init__(self, **kwargs: object) -> None:
@@ -37,6 +39,7 @@ class InvalidInput(FleetError):
 
     code = 400
     reason_code = Reason.MISCONFIGURED
+    final = True
     template = "Invalid input for {field}: {reason}"
     field: str
     reason: str
@@ -233,9 +236,33 @@ class HostTaken(FleetError):
 class BuildAbort(FleetError):
     """The build cannot succeed anywhere (or cannot be cleaned up here); no other host is tried."""
 
+    final = True
     template = "Build of instance {instance_uuid} aborted: {reason}"
     instance_uuid: str
     reason: str
+
+
+class ImageUnacceptable(FleetError):
+    """The image cannot be used, on whatever host. A driver raises it; use another image."""
+
+    code = 400
+    reason_code = Reason.MISCONFIGURED
+    final = True
+    template = "Image {image_id} is unacceptable: {reason}"
+    image_id: str
+    reason: str
+
+
+class FlavorDiskTooSmall(FleetError):
+    """The flavor's root disk is too small for the image. A driver raises it; use a larger flavor."""
+
+    code = 400
+    reason_code = Reason.MISCONFIGURED
+    final = True
+    template = "Root disk of {flavor_gb} GB is too small for image {image_id}, which has {image_bytes} bytes"
+    flavor_gb: int
+    image_id: str
+    image_bytes: int
 
 
 class ReportRefused(FleetError):

@@ -48,6 +48,8 @@ class FakeConductor:
         self.violated_policy: str = ""
         #: What a heartbeat is told that the database's clock shows.
         self.now: str | None = None
+        #: What ``reschedule`` answers: whether an attempt was spent.
+        self.counts_attempts = True
 
     def script(self, method: str, error: Exception, times: int = 1, done: bool = False) -> None:
         """Make the next ``times`` calls of ``method`` fail with ``error``, after they were done if ``done``."""
@@ -220,7 +222,7 @@ class FakeConductor:
         node: str,
         failure: dict[str, Any],
         alternates: list[dict[str, Any]],
-    ) -> None:
+    ) -> bool:
         def work() -> None:
             row = self._row(instance_uuid)
             self._expect_step(row, attempt)
@@ -229,6 +231,7 @@ class FakeConductor:
             self._leave_host(row, task_state=states.SCHEDULING, attempt=attempt + 1)
 
         self._serve("reschedule", work)
+        return self.counts_attempts
 
     def abort_build(
         self, context: RequestContext, instance_uuid: str, attempt: int, host: str, node: str, failure: dict[str, Any]

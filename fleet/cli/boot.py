@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from fleet import states
@@ -19,11 +20,14 @@ class Boot(listing.Fitted, command.Lister):
         parser = super().get_parser(prog_name)
         parser.add_argument("name", help="Name of the instance; several get a number behind it.")
         build_arguments.add_flavor(parser, required=True)
-        parser.add_argument("--count", type=command.positive, default=1, help="How many. Default: %(default)s.")
+        parser.add_argument(
+            "--count", "--max-count", type=command.positive, default=1, help="How many. Default: %(default)s."
+        )
         parser.add_argument("--min-count", type=command.positive, metavar="N", help="As few as this will do: if fewer "
                             "hosts than --count have room, as many as fit are built, and the others end in ERROR. "
                             "Default: all or none.")  # fmt: skip
         build_arguments.add_conditions(parser)
+        build_arguments.add_build(parser)
         parser.add_argument("--client-token", metavar="TOKEN", help="What this request is called, in at most 64 "
                             "characters: said again with the same token, it builds nothing more and shows the instances "
                             "of the first time. Default: one for this run, under which it is repeated when no answer "
@@ -44,7 +48,11 @@ class Boot(listing.Fitted, command.Lister):
                 f"--min-count {parsed_args.min_count} may not exceed --count {parsed_args.count}"
             )
         request = build_arguments.build_request(parsed_args)
-        accepted = self.conductor.create(request, parsed_args.client_token)["instances"]
+        self.conductor.act_for(parsed_args.project, parsed_args.user)
+        answer = self.conductor.create(request, parsed_args.client_token)
+        for warning in answer.get("warnings", ()):
+            print(f"Warning: {warning}", file=sys.stderr)
+        accepted = answer["instances"]
         uuids = [instance["uuid"] for instance in accepted]
         if parsed_args.wait:
             self._wait(uuids, parsed_args.timeout, parsed_args.min_count or len(uuids))

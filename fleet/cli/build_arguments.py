@@ -8,6 +8,8 @@ from typing import Any
 
 from fleet.cli import command
 
+_IMAGE_TEXTS = ("id", "name", "status")
+_IMAGE_NUMBERS = ("min_disk", "min_ram", "size")
 _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
 
 
@@ -30,8 +32,24 @@ def add_conditions(parser: Arguments) -> None:
     parser.add_argument("--availability-zone", default="", metavar="ZONE[:HOST[:NODE]]",
                         help="A zone, or a host or node that is forced on the scheduler.")  # fmt: skip
     parser.add_argument("--group", default="", help="Name or uuid of a server group to join.")
+    parser.add_argument("--image", type=image, default={}, metavar="ID|KEY=VALUE,...",
+                        help="Id of the image, or what is known of it, such as "
+                        "id=cirros,name=cirros,min_disk=1,min_ram=64,size=21430272 (min_disk in GB, min_ram in MB, size "
+                        "in bytes). The flavor must be large enough for it.")  # fmt: skip
     parser.add_argument("--image-property", type=command.pair, action="append", default=[], metavar="KEY=VALUE",
                         help="Property of the image; repeat for several.")  # fmt: skip
+    parser.add_argument("--ignore-host", action="append", default=[], metavar="HOST",
+                        help="A host that is not to be chosen; repeat for several.")  # fmt: skip
+    parser.add_argument("--project", metavar="ID", help="The project that the instances belong to. Default: none.")
+    parser.add_argument("--user", metavar="ID", help="The user that the instances belong to. Default: none.")
+
+
+def add_build(parser: Arguments) -> None:
+    """What a request may say of the instances besides."""
+    parser.add_argument("--metadata", type=command.pair, action="append", default=[], metavar="KEY=VALUE",
+                        help="Metadata of the instances; repeat for several.")  # fmt: skip
+    parser.add_argument("--no-retry", action="store_true", help="Try one host only: a build that fails there ends in "
+                        "ERROR. Default: up to scheduler_max_attempts hosts.")  # fmt: skip
 
 
 def build_request(parsed_args: argparse.Namespace) -> dict[str, Any]:
@@ -45,7 +63,10 @@ def build_request(parsed_args: argparse.Namespace) -> dict[str, Any]:
         "availability_zone": parsed_args.availability_zone,
         "scheduler_hints": hints(parsed_args.hint),
         "group": parsed_args.group,
-        "image": {"properties": dict(parsed_args.image_property)},
+        "image": {**parsed_args.image, "properties": dict(parsed_args.image_property)},
+        **({"ignore_hosts": parsed_args.ignore_host} if parsed_args.ignore_host else {}),
+        **({"metadata": dict(parsed_args.metadata)} if getattr(parsed_args, "metadata", ()) else {}),
+        **({"max_attempts": 1} if getattr(parsed_args, "no_retry", False) else {}),
     }
 
 
@@ -55,6 +76,17 @@ def hints(pairs: list[tuple[str, str]]) -> dict[str, str | list[str]]:
     for key, value in pairs:
         values.setdefault(key, []).append(value)
     return {key: given[0] if len(given) == 1 else given for key, given in values.items()}
+
+
+def image(text: str) -> dict[str, str | int]:
+    """An argparse type: an image's id, or what is known of it."""
+    if "=" not in text:
+        return {"id": text}
+    told = dict(command.pair(part) for part in text.split(","))
+    unknown = ", ".join(sorted(set(told) - {*_IMAGE_TEXTS, *_IMAGE_NUMBERS}))
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown}: an image has only {', '.join((*_IMAGE_TEXTS, *_IMAGE_NUMBERS))}")
+    return {name: command.natural(value) if name in _IMAGE_NUMBERS else value for name, value in told.items()}
 
 
 def flavor(text: str) -> str | dict[str, int]:

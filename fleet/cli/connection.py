@@ -48,17 +48,27 @@ class Connection:
         self._conf = conf
         self._opened: _Opened | None = None
         self._served: set[str] = set()
+        #: The project and the user that a command acts for.
+        self.project_id: str | None = None
+        self.user_id: str | None = None
 
     def operator(self, method: str, **arguments: Any) -> Any:
         """Call ``method`` of the contract's ``operator`` namespace."""
-        return self._served_by("conductor").operator.call(context.new_context(), method, **arguments)
+        return self._served_by("conductor").operator.call(self._context(), method, **arguments)
+
+    def act_for(self, project_id: str | None, user_id: str | None) -> None:
+        """What is asked from now on is asked for this project and this user."""
+        self.project_id, self.user_id = project_id, user_id
+
+    def _context(self) -> context.RequestContext:
+        return context.new_context(self.project_id, self.user_id)
 
     def create(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
         """Asked once more if no answer comes, under a token that sees to it that nothing is built twice.
 
         :param client_token: the user's own; without, one is made, if all conductors know of tokens
         """
-        tasks, asked = self._served_by("conductor").tasks, context.new_context()
+        tasks, asked = self._served_by("conductor").tasks, self._context()
         token = client_token or uuidutils.generate_uuid()
         try:
             try:
@@ -81,12 +91,12 @@ class Connection:
     def explain(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
         """What the scheduler would do. :param asked: an answer of the conductor's ``request_of`` or ``request_for``"""
         with self._scheduler_failures():
-            return self._served_by("scheduler").scheduler.explain(context.new_context(), **asked, best=best)
+            return self._served_by("scheduler").scheduler.explain(self._context(), **asked, best=best)
 
     def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
         """How much more of it would fit. :param asked: as for :meth:`explain`"""
         with self._scheduler_failures():
-            return self._served_by("scheduler").scheduler.capacity(context.new_context(), **asked, group_by=group_by)
+            return self._served_by("scheduler").scheduler.capacity(self._context(), **asked, group_by=group_by)
 
     def ping(self, topic: str) -> None:
         """Wait for an answer from ``topic``. :raises oslo_messaging.MessageUndeliverable: it has no queue"""

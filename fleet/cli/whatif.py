@@ -91,6 +91,7 @@ class WhatIf(command.Lister):
         if parsed_args.trace:
             return list(_of_trace(parsed_args)), False
         if parsed_args.flavor:
+            self.conductor.act_for(parsed_args.project, parsed_args.user)
             asked = self.conductor.operator("request_for", request=build_arguments.build_request(parsed_args))
             return _one_by_one(asked, parsed_args.count), False
         gone = set(change.without_hosts)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pydantic
 
 from fleet import errors
-from fleet.objects import fields
+from fleet.objects import fields, hints
 from fleet.objects.flavor import Flavor
 from fleet.objects.image import Image
 from fleet.objects.zone import Zone
@@ -22,7 +22,8 @@ class BuildRequest:
 
     ``flavor`` is a flavor's name or its sizes inline. ``count`` is short for ``min_count = max_count``.
     ``scheduler_hints`` are free-form; the built-in filters read ``group``, ``same_host``, ``different_host``, ``query``,
-    ``build_near_host_ip`` and ``cidr``.
+    ``build_near_host_ip`` and ``cidr``. ``max_attempts`` is how many hosts may be tried, never more than the option
+    ``scheduler_max_attempts``; with 1 a failed attempt is not repeated elsewhere.
     """
 
     flavor: Annotated[str | Flavor, pydantic.PlainValidator(lambda value: value)]
@@ -36,6 +37,7 @@ class BuildRequest:
     group: fields.Text = ""
     ignore_hosts: list[fields.Name] = dataclasses.field(default_factory=list)
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
+    max_attempts: fields.Positive | None = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "request") -> BuildRequest:
@@ -47,7 +49,7 @@ class BuildRequest:
         if low > high:
             raise errors.InvalidInput(field=f"{field}.min_count", reason=f"{low} may not exceed max_count {high}")
         Zone.parse(request.availability_zone, f"{field}.availability_zone")
-        _check_hints(request.scheduler_hints, f"{field}.scheduler_hints")
+        hints.check(request.scheduler_hints, f"{field}.scheduler_hints")
         return request
 
     def to_wire(self) -> dict[str, Any]:
@@ -71,13 +73,3 @@ class BuildRequest:
 def parse_flavor(flavor: object, field: str) -> str | Flavor:
     """A name or inline sizes; a union type would name pydantic's branches in the error."""
     return fields.parse(fields.Name, flavor, field) if isinstance(flavor, str) else Flavor.from_wire(flavor, field)
-
-
-def _check_hints(hints: dict[str, Any], field: str) -> None:
-    """The hints that built-in filters read must have the shape that they read (spec/conductor-compute §1)."""
-    for name in ("same_host", "different_host"):
-        value = hints.get(name)
-        if value is not None:
-            wanted = [value] if isinstance(value, str) else value
-            fields.parse(list[fields.Uuid], wanted, f"{field}.{name}")
-    fields.parse(fields.Text, hints.get("group") or "", f"{field}.group")

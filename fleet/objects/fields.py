@@ -32,6 +32,7 @@ Uuid = Annotated[
 ]
 Natural = Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=INT32_MAX)]
 Positive = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=INT32_MAX)]
+Bytes = Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=2**63 - 1)]
 InstanceCount = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=MAX_INSTANCES)]
 #: Names one life of a process.
 Token = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(max_length=64, pattern=_PRINTABLE)]

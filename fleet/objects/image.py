@@ -11,13 +11,15 @@ from fleet.objects import fields
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """Image identity, its minimum requirements (``min_ram`` in MB, ``min_disk`` in GB) and its properties."""
+    """Image identity, its minimum requirements (``min_ram`` in MB, ``min_disk`` in GB), its ``size`` in
+    bytes (0: not known) and its properties."""
 
     id: fields.Text = ""
     name: fields.Text = ""
     status: fields.Text = "active"
     min_ram: fields.Natural = 0
     min_disk: fields.Natural = 0
+    size: fields.Bytes = 0
     properties: fields.Scalars = dataclasses.field(default_factory=dict)
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 from oslo_log import log as logging
 
 from fleet.rpc import versions
@@ -16,13 +16,46 @@ GROUP = "upgrade_levels"
 AUTO = "auto"
 
 
+#: What nova takes for a version there; fleet's API has its own versions.
+_NOVA_RELEASES = (
+    *(
+        "grizzly",
+        "havana",
+        "icehouse",
+        "juno",
+        "kilo",
+        "liberty",
+        "mitaka",
+        "newton",
+        "ocata",
+        "pike",
+        "queens",
+        "rocky",
+    ),
+    *("stein", "train", "ussuri", "victoria", "wallaby", "xena", "yoga", "zed", "antelope", "bobcat", "caracal"),
+    *("dalmatian", "epoxy", "flamingo"),
+)
+
+
+class _Version(types.String):
+    """A version of the choices. A release name of nova is refused with the reason."""
+
+    def __call__(self, value: object) -> str:
+        if str(value).lower() in _NOVA_RELEASES:
+            raise ValueError(
+                f"{value} is a release name of nova. Only versions of fleet's own API count here: "
+                f"{', '.join(self.choices)}"
+            )
+        return super().__call__(value)
+
+
 def _option(topic: str) -> cfg.Opt:
     known = [(each, "What is sent is no newer than this.") for each in versions.accepted(topic)]
     automatic = f"No newer than what the oldest live {topic} speaks, as the services' records say. It is followed."
-    return cfg.StrOpt(
+    return cfg.Opt(
         topic,
+        type=_Version(choices=[(AUTO, automatic), *known]),
         default=AUTO,
-        choices=[(AUTO, automatic), *known],
         mutable=True,
         help=f"The version of the {topic}'s RPC API that is sent at most. While services of two releases run, those "
         "that are new must not send what those that are old cannot read. What is left out is an option that only the "

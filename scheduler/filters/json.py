@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy
 
-from fleet import errors
-from fleet.objects import RequestSpec
+from fleet.objects import RequestSpec, hints
 from scheduler.candidates import Candidates
 from scheduler.filters import json_query
 from scheduler.filters.base import ColumnFilter
 from scheduler.host_state import HostState
 
-_HINT = "query"
 #: Columns hold whole numbers exactly up to here.
 _EXACT = 2**53
 #: Numbers that a host need not report: without them it is as if the query did not name them.
@@ -27,29 +25,14 @@ class JsonFilter(ColumnFilter):
     """With the hint ``query``, hosts pass that meet it (spec/filters §7.1). It does not ask whether a host is up."""
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
-        query = _query(request)
+        query = hints.query(request.scheduler_hints)
         if not query:
             return None
         mask = _over_columns(query, hosts)
         return hosts.by_host(lambda state: _meets(query, hosts, state)) if mask is None else mask
 
     def recall_key(self, request: RequestSpec) -> Hashable | None:
-        return None if request.scheduler_hints.get(_HINT) else ()
-
-
-def _query(request: RequestSpec) -> Any:
-    text = request.scheduler_hints.get(_HINT)
-    if isinstance(text, list) and len(text) == 1:  # hints given several times arrive as lists
-        text = text[0]
-    if not text:
-        return None
-    field = f"filter_properties.scheduler_hints.{_HINT}"
-    if not isinstance(text, str):
-        raise errors.InvalidInput(field=field, reason="must be JSON text")
-    try:
-        return json_query.parse(text)
-    except ValueError as wrong:
-        raise errors.InvalidInput(field=field, reason=str(wrong)) from None
+        return None if request.scheduler_hints.get("query") else ()
 
 
 def _meets(query: Any, hosts: Candidates, state: HostState) -> bool:

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The query language of JsonFilter: ``["and", [">=", "$free_ram_mb", 1024], ...]``, checked once, then evaluated.
+"""Evaluates the queries of JsonFilter, of :mod:`fleet.objects.hint_query`'s language.
 
-An argument is a nested query, a JSON scalar, or ``$name.key``: an attribute of the host and what is in it. Arguments
-that are nothing (an unknown name, an empty text) are left out. Nothing of a query is ever executed as code.
+Arguments that are nothing (an unknown name, an empty text) are left out. Nothing of a query is ever executed as code.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,19 +20,6 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le,
     ">=": operator.ge,
 }
-
-
-@functools.lru_cache(maxsize=64)
-def parse(text: str) -> Any:
-    """The query, checked. The same text comes again for every instance of a request. :raises ValueError: saying why"""
-    try:
-        query = json.loads(text)
-        _check(query)
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
-    except json.JSONDecodeError as wrong:
-        raise ValueError(f"is not JSON: {wrong}") from None
-    return query
 
 
 def evaluate(query: Any, lookup: Lookup) -> bool:
@@ -52,19 +37,6 @@ def _value(argument: Any, lookup: Lookup) -> Any:
     if isinstance(argument, str):
         return lookup(argument[1:]) if argument.startswith("$") else argument or None
     return argument
-
-
-def _check(query: Any) -> None:
-    if not isinstance(query, list):
-        raise ValueError(f"must be a list, not {json.dumps(query)[:60]}")
-    if not query:
-        return
-    name, *arguments = query
-    if not isinstance(name, str) or name not in _OPERATORS:
-        raise ValueError(f"has no operator {json.dumps(name)[:60]}; known are {' '.join(_OPERATORS)}")
-    for argument in arguments:
-        if isinstance(argument, list | dict):
-            _check(argument)
 
 
 def _all_compare(compare: Callable[[Any, Any], Any], values: Sequence[Any]) -> bool:

@@ -78,11 +78,11 @@ CASES = [
          said="attempt 2 on h1 in step spawn after 0.5 s: The driver said no"),
     # RescheduledException, no retry
     Case("spawn failed, one attempt is allowed", SPAWN, ERROR, max_attempts=1, event=(ATTEMPT, "SpawnFailed"),
-         fault="BuildAbort", said="The driver said no (step spawn"),
+         fault="MaxRetriesExceeded", said="The driver said no; no other host is tried, as"),
     Case("spawn failed on a forced host", SPAWN, ERROR, forced=True, event=(ATTEMPT, "SpawnFailed"),
-         fault="BuildAbort", said="The driver said no (step spawn"),
+         fault="MaxRetriesExceeded", said="The driver said no; no other host is tried, as"),
     Case("the claim is refused on a forced host", FULL, ERROR, claimed=False, forced=True,
-         event=(ATTEMPT, "ComputeResourcesUnavailable"), fault="BuildAbort", said="Free memory 0.00 MB"),
+         event=(ATTEMPT, "ComputeResourcesUnavailable"), fault="MaxRetriesExceeded", said="Free memory 0.00 MB"),
     # BuildAbortException
     Case("no host can build it", BROKEN, ERROR, final=True, alternate=True, event=(ATTEMPT, "BuildAbort"),
          fault="BuildAbort", said="the image is broken"),
@@ -176,3 +176,41 @@ def test_result_of_asking_the_scheduler(
     ]
     said = ["compute_task.build_instances"] * 2 if fault else []
     assert said == [event for event, _payload in conductor.notifier.errors]
+
+
+def test_a_request_may_ask_for_one_attempt(database: Database) -> None:
+    """Its first failure is the last, though the configuration allows more; no retry entry is sent to the scheduler."""
+    conductor = Conductor(database, Limits(max_attempts=3))
+    for host in ("h1", "h2"):
+        conductor.add_host(host)
+    uuid = conductor.place("h1", "h2", max_attempts=1)
+    conductor.claim(uuid, "h1")
+    counted = conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", SPAWN, [Place("h2", "h2", {})])
+    assert counted
+    assert (*ERROR, 1, None) == conductor.state(uuid)
+    (fault,) = conductor.faults(uuid)
+    assert "MaxRetriesExceeded" == fault["error"]
+    assert "was tried on 1 host" in fault["message"]
+    assert "one attempt is allowed" in fault["message"]
+
+
+def test_a_refused_claim_does_not_count(database: Database) -> None:
+    """The agent learns whether the attempt that it gives back was spent."""
+    conductor = Conductor(database)
+    for host in ("h1", "h2"):
+        conductor.add_host(host)
+    uuid = conductor.place("h1", "h2")
+    assert not conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", FULL, [Place("h2", "h2", {})])
+    assert (*PLACING, 1, None) == conductor.state(uuid)
+
+
+def test_the_notification_of_a_failed_build_has_the_whole_request(database: Database) -> None:
+    """``compute_task.build_instances`` carries the request spec and all instance properties, as nova's does."""
+    conductor = Conductor(database)
+    conductor.scheduler.answers.append(errors.NoValidHost(reason="no", details={}))
+    (uuid,) = conductor.create()
+    conductor.work()
+    ((event, payload),) = conductor.notifier.errors
+    assert "compute_task.build_instances" == event
+    assert uuid == payload["request_spec"]["instance_properties"]["uuid"] == payload["instance_properties"]["uuid"]
+    assert 1024 == payload["instance_properties"]["memory_mb"] == payload["request_spec"]["instance_type"]["memory_mb"]

@@ -39,8 +39,9 @@ class ComputeTaskAPI(API):
         node: str,
         failure: dict[str, Any],
         alternates: list[dict[str, Any]],
-    ) -> None:
-        self._call(
+    ) -> bool:
+        """Return whether the attempt counts; a conductor of an earlier release does not say, then False."""
+        answer = self._call(
             context,
             "reschedule",
             instance_uuid=instance_uuid,
@@ -50,6 +51,7 @@ class ComputeTaskAPI(API):
             failure=failure,
             alternates=alternates,
         )
+        return bool(answer and answer.get("counted"))
 
     def abort_build(
         self, context: RequestContext, instance_uuid: str, attempt: int, host: str, node: str, failure: dict[str, Any]

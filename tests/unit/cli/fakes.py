@@ -23,6 +23,7 @@ class Conductor:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.requests: list[dict[str, Any]] = []
         self.tokens: list[str | None] = []
+        self.warnings: list[str] = []
         self.hosts = [{"vcpus": 10, "vcpus_used": 5, "memory_mb": 1000, "memory_mb_used": 100}]
 
     def create(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
@@ -30,7 +31,11 @@ class Conductor:
         self.tokens.append(client_token)
         made = [self._instance(request) for _ in range(request.get("count") or 1)]
         self.instances.update({each["uuid"]: each for each in made})
-        return {"reservation_id": "r-1", "instances": [{"uuid": each["uuid"], "name": each["name"]} for each in made]}
+        instances = [{"uuid": each["uuid"], "name": each["name"]} for each in made]
+        return {"reservation_id": "r-1", "instances": instances, "warnings": self.warnings}
+
+    def act_for(self, project_id: str | None, user_id: str | None) -> None:
+        self.acts_for = project_id, user_id
 
     def operator(self, method: str, **arguments: Any) -> Any:
         self.calls.append((method, arguments))

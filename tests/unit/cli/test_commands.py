@@ -59,6 +59,37 @@ def test_boot_request(run) -> None:
     ] == conductor.requests
 
 
+def test_boot_says_all_that_the_call_takes(run) -> None:
+    """Image, ignored hosts, metadata, one attempt, and for whom the instances are."""
+    conductor = fakes.Conductor()
+    run(conductor, "boot", "web", "--flavor", "small", "--image", "id=cirros,min_disk=1,size=100", "--ignore-host", "h1",
+        "--ignore-host", "h2", "--metadata", "owner=me", "--no-retry", "--max-count", "3", "--min-count", "2",
+        "--project", "p1", "--user", "u1")  # fmt: skip
+    (asked,) = conductor.requests
+    assert {"id": "cirros", "min_disk": 1, "size": 100, "properties": {}} == asked["image"]
+    assert (["h1", "h2"], {"owner": "me"}, 1) == (asked["ignore_hosts"], asked["metadata"], asked["max_attempts"])
+    assert (3, 2) == (asked["count"], asked["min_count"])
+    assert ("p1", "u1") == conductor.acts_for
+
+
+def test_an_image_by_its_id(run) -> None:
+    """The short form; what an image has not is refused."""
+    conductor = fakes.Conductor()
+    run(conductor, "boot", "web", "--flavor", "small", "--image", "cirros")
+    assert {"id": "cirros", "properties": {}} == conductor.requests[0]["image"]
+    with pytest.raises(argparse.ArgumentTypeError, match="disk: an image has only id, name"):
+        build_arguments.image("disk=1")
+
+
+def test_boot_prints_warnings(run) -> None:
+    """What the conductor ignores is told on standard error, and the rest goes on."""
+    conductor = fakes.Conductor()
+    conductor.warnings = ["request.key_name is ignored: fleet keeps no key pairs"]
+    status, _printed, complaint = run(conductor, "boot", "web", "--flavor", "small")
+    assert 0 == status
+    assert "Warning: request.key_name is ignored" in complaint
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

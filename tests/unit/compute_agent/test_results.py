@@ -85,6 +85,57 @@ def test_result(
     assert held == set(stand.driver.list_instance_uuids()) == set(stand.tracker.view().instances)
 
 
+WRONG = errors.InvalidInput(field="instance.flavor", reason="is odd")
+FINAL = [
+    ("claim_instance", "the request is wrong", WRONG),
+    ("spawn", "the request is wrong", WRONG),
+    ("spawn", "the image cannot be used", errors.ImageUnacceptable(image_id="i", reason="unknown format")),
+    ("spawn", "the flavor is too small", errors.FlavorDiskTooSmall(flavor_gb=1, image_id="i", image_bytes=2**31)),
+]
+
+
+@pytest.mark.parametrize(("where", "what", "failure"), FINAL, ids=[f"{case[0]}: {case[1]}" for case in FINAL])
+def test_what_no_host_can_mend_is_not_tried_elsewhere(where: str, what: str, failure: Exception) -> None:
+    """The build is aborted with that error, whether the driver or the conductor raised it."""
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    driver = Driver(conf)
+    stand = builders.a_stand(conf, driver)
+    instance = stand.conductor.place(builders.an_instance())
+    if where == "spawn":
+        driver.failure = failure
+    else:
+        stand.conductor.script(where, failure)
+    stand.build(instance)
+    assert {} == stand.conductor.rescheduled
+    assert type(failure).__name__ == stand.conductor.aborted[instance.uuid]["failure"]["code"]
+    assert [] == stand.driver.list_instance_uuids()
+
+
+def test_a_refused_claim_that_spends_no_attempt_is_no_news() -> None:
+    """Another host takes the build at the same attempt: its start and its end are the attempt's."""
+    notifier = Notifier()
+    stand = builders.a_stand(
+        builders.a_conf(reserved_host_memory_mb=0),
+        notifications=Notifications(notifier),  # type: ignore[arg-type]
+    )
+    stand.conductor.counts_attempts = False
+    instance = stand.conductor.place(builders.an_instance())
+    stand.build(instance, limits=HostLimits(memory_mb=1))
+    assert instance.uuid in stand.conductor.rescheduled
+    assert [] == notifier.sent
+
+
+def test_the_start_names_the_image() -> None:
+    """As nova's: the other events have no such key."""
+    notifier = Notifier()
+    stand = builders.a_stand(
+        builders.a_conf(reserved_host_memory_mb=0),
+        notifications=Notifications(notifier),  # type: ignore[arg-type]
+    )
+    stand.build(stand.conductor.place(builders.an_instance(image=Image(id="i", name="cirros"))))
+    assert ["cirros", None] == [content.get("image_name") for *_about, content in notifier.sent]
+
+
 def test_the_payload_has_novas_keys() -> None:
     """All of spec/conductor-compute §4.4 but the addresses of networks, which there are none of."""
     flavor = Flavor(vcpus=2, memory_mb=512, root_gb=10, ephemeral_gb=5, id=3, name="m1", flavorid="f3")

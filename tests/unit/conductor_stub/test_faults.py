@@ -44,3 +44,19 @@ def test_the_code_of_attempts_in_vain(results: list[str], code: str) -> None:
     lost = {"host": "h", "reason": "r", "step": None, "duration_s": None}
     tried = [{**lost, "attempt": number, "result": result} for number, result in enumerate(results)]
     assert faults.describe(faults.retries_exceeded("u", tried))[3]["reason_code"] == code
+
+
+PLACES = [
+    ("two hosts", [("h1", "h1"), ("h2", "h2")], "was tried on 2 hosts: "),
+    ("two nodes of one host", [("h1", "n1"), ("h1", "n2")], "was tried on 1 host (2 nodes): attempt 0 on h1:n1: "),
+    ("one node again", [("h1", "h1"), ("h1", "h1")], "was tried 2 times on 1 host: "),
+    ("one host", [("h1", None)], "was tried on 1 host: attempt 0 on h1: "),
+]
+
+
+@pytest.mark.parametrize(("name", "places", "said"), PLACES, ids=[case[0] for case in PLACES])
+def test_hosts_are_counted_and_not_nodes(name: str, places: list[tuple[str, str | None]], said: str) -> None:
+    """The sentence counts hosts; nodes and attempts are counted where they are more."""
+    lost = {"reason": "r", "step": None, "duration_s": None, "result": "SpawnFailed"}
+    tried = [{**lost, "attempt": number, "host": host, "node": node} for number, (host, node) in enumerate(places)]
+    assert said in faults.retries_exceeded("u", tried).message

@@ -16,6 +16,7 @@ from fleet import conf as fleet_conf
 from fleet import errors
 from fleet.context import new_context
 from fleet.rpc import clients, transport, versions
+from fleet.rpc import pins as pins_module
 from fleet.rpc.pins import Pins
 
 CAPS = [
@@ -187,3 +188,15 @@ def test_a_heartbeats_answer_is_followed(conf: cfg.ConfigOpts) -> None:
         caps.append((pins.cap("scheduler"), pins.cap("conductor")))
     newest = versions.CURRENT["conductor"]
     assert [("4.1", newest), ("4.0", "1.0"), ("4.2", "1.1")] == caps
+
+
+@pytest.mark.parametrize("name", ["liberty", "Kilo"])
+def test_a_release_of_nova_is_no_version(tmp_path: pathlib.Path, name: str) -> None:
+    """The message says that only versions count, and lists them."""
+    path = tmp_path / "fleet.conf"
+    path.write_text(f"[upgrade_levels]\nscheduler = {name}\n")
+    conf = cfg.ConfigOpts()
+    pins_module.register_opts(conf)
+    conf(["--config-file", str(path)])
+    with pytest.raises(ValueError, match=f"{name} is a release name of nova.*auto, 4.0"):
+        _pin = conf.upgrade_levels.scheduler

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The query language of the hint ``query``: ``["and", [">=", "$free_ram_mb", 1024], ...]``, as JSON text.
+
+An argument is a nested query, a JSON scalar, or ``$name.key``: an attribute of the host and what is in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+COMPARISONS = ("=", "<", ">", "<=", ">=")
+OPERATORS = (*COMPARISONS, "in", "not", "or", "and")
+
+
+@functools.lru_cache(maxsize=64)
+def parse(text: str) -> Any:
+    """Return the query, checked. :raises ValueError: with what is wrong"""
+    try:
+        query = json.loads(text)
+        _check(query)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except json.JSONDecodeError as wrong:
+        raise ValueError(f"is not JSON: {wrong}") from None
+    return query
+
+
+def _check(query: Any) -> None:
+    if not isinstance(query, list):
+        raise ValueError(f"must be a list, not {json.dumps(query)[:60]}")
+    if not query:
+        return
+    name, *arguments = query
+    if not isinstance(name, str) or name not in OPERATORS:
+        raise ValueError(f"has no operator {json.dumps(name)[:60]}; known are {' '.join(OPERATORS)}")
+    for argument in arguments:
+        if isinstance(argument, list | dict):
+            _check(argument)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scheduler hints that built-in filters read: their shapes. Any other hint is free-form, for filters of users."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from fleet import errors
+from fleet.objects import fields, hint_query
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+DEFAULT_CIDR = "/24"
+_FIELD = "filter_properties.scheduler_hints"
+
+
+def check(hints: Mapping[str, Any], field: str) -> None:
+    """:raises errors.InvalidInput: a hint has not the shape that its filter reads; its field is named"""
+    for name in ("same_host", "different_host"):
+        value = hints.get(name)
+        if value is not None:
+            wanted = [value] if isinstance(value, str) else value
+            fields.parse(list[fields.Uuid], wanted, f"{field}.{name}")
+    fields.parse(fields.Text, hints.get("group") or "", f"{field}.group")
+    query(hints, field)
+    near_network(hints, field)
+
+
+def query(hints: Mapping[str, Any], field: str = _FIELD) -> Any:
+    """Return the hint ``query``, parsed; None if there is none. :raises errors.InvalidInput:"""
+    text = single(hints.get("query"))
+    if not text:
+        return None
+    if not isinstance(text, str):
+        raise errors.InvalidInput(field=f"{field}.query", reason="must be JSON text")
+    try:
+        return hint_query.parse(text)
+    except ValueError as wrong:
+        raise errors.InvalidInput(field=f"{field}.query", reason=str(wrong)) from None
+
+
+def near_network(hints: Mapping[str, Any], field: str = _FIELD) -> Network | None:
+    """Return the network of the hints ``build_near_host_ip`` and ``cidr``; None without the former.
+
+    :raises errors.InvalidInput:
+    """
+    near, cidr = single(hints.get("build_near_host_ip")), single(hints.get("cidr")) or DEFAULT_CIDR
+    if not isinstance(cidr, str) or not cidr.startswith("/"):
+        raise errors.InvalidInput(
+            field=f"{field}.cidr", reason=f"must be a prefix length such as /24, got {cidr!r:.60}"
+        )
+    if not near:
+        return None
+    try:
+        ipaddress.ip_address(near if isinstance(near, str) else "")
+    except ValueError:
+        reason = f"must be an IP address, got {near!r:.60}"
+        raise errors.InvalidInput(field=f"{field}.build_near_host_ip", reason=reason) from None
+    try:
+        return ipaddress.ip_network(f"{near}{cidr}", strict=False)
+    except ValueError:
+        reason = f"gives no network with the hint cidr: {near}{cidr}"[:255]
+        raise errors.InvalidInput(field=f"{field}.build_near_host_ip", reason=reason) from None
+
+
+def single(hint: Any) -> Any:
+    """A hint that is given once; newer releases of nova send a list of one."""
+    return hint[0] if isinstance(hint, list) and len(hint) == 1 else hint

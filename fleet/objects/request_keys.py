@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys of a build request that the conductor does not know: a misspelt one is an error, any other a warning."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+
+from fleet import errors
+from fleet.objects.build_request import BuildRequest
+from fleet.objects.flavor import Flavor
+from fleet.objects.image import Image
+
+#: Arguments of nova's ``create`` that fleet has no use for, with the reason.
+UNSUPPORTED: Mapping[str, str] = {
+    "admin_password": "fleet sets no password in a guest",
+    "injected_files": "fleet writes no files into a guest",
+    "personality": "fleet writes no files into a guest",
+    "key_name": "fleet keeps no key pairs",
+    "user_data": "fleet hands no data to a guest",
+    "config_drive": "fleet makes no config drive",
+    "networks": "fleet manages no networks",
+    "requested_networks": "fleet manages no networks",
+    "security_groups": "fleet manages no networks",
+    "block_device_mapping": "fleet attaches no volumes",
+    "block_device_mapping_v2": "fleet attaches no volumes",
+}
+#: A key that is at least this similar to a known one is taken for it, misspelt (1 is the same).
+_SIMILAR = 0.75
+
+
+def examine(request: Mapping[str, object], field: str = "request") -> list[str]:
+    """Return a warning for each key that is ignored, in the request, its flavor and its image.
+
+    :raises errors.InvalidInput: a key looks like a known one; the message names both
+    """
+    warnings = _unknown(request, BuildRequest, field)
+    for name, cls in (("flavor", Flavor), ("image", Image)):
+        value = request.get(name)
+        if isinstance(value, Mapping):
+            warnings += _unknown(value, cls, f"{field}.{name}")
+    return warnings
+
+
+def _unknown(given: Mapping[str, object], cls: type, field: str) -> list[str]:
+    known = [each.name for each in dataclasses.fields(cls)]
+    warnings = []
+    for key in given:
+        if key in known:
+            continue
+        path = f"{field}.{key}"[:255]
+        if key in UNSUPPORTED:
+            warnings.append(f"{path} is ignored: {UNSUPPORTED[key]}")
+            continue
+        meant = difflib.get_close_matches(str(key).lower(), known, n=1, cutoff=_SIMILAR)
+        if meant:
+            raise errors.InvalidInput(field=path, reason=f"is not known; did you mean {meant[0]}?")
+        warnings.append(f"{path} is not known and is ignored")
+    return warnings
