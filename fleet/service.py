@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import os
 import threading
 import uuid
@@ -22,17 +21,22 @@ from oslo_log import log as logging
 from oslo_reports import guru_meditation_report
 from oslo_reports import opts as report_opts
 
-from fleet import errors
-from fleet.rpc import versions
+from fleet import backoff, errors, seldom
+from fleet.rpc import calm, versions
 
 LOG = logging.getLogger(__name__)
 
 #: Longer than stop_timeout by this, a process that cannot end by itself is killed.
 KILL_MARGIN_S = 5
-#: Between tries to begin to serve; the last again and again.
-_PAUSES_S = (1, 2, 4, 8, 15, 30)
 #: What the database and the broker raise when they are away, or not as they must be.
-_AWAY = (errors.FleetError, sa.exc.SQLAlchemyError, db_exception.DBError, oslo_messaging.MessagingException, OSError)
+_AWAY = (
+    errors.FleetError,
+    sa.exc.SQLAlchemyError,
+    db_exception.DBError,
+    oslo_messaging.MessagingException,
+    *calm.REFUSALS,
+    OSError,
+)
 #: Raises if the configuration files cannot be used.
 Check = Callable[[], object]
 
@@ -130,13 +134,24 @@ class Worker(cotyledon.Service):
         threading.Thread(target=self._serve, args=(process,), name="start", daemon=True).start()
 
     def _start(self, servers: Sequence[Server]) -> None:
-        for server in servers:
-            self._servers.append(server)
-            server.start()
+        """All of them, or none: what a failed try has started would hold its connections while the next one fails, too."""
+        started: list[Server] = []
+        try:
+            for server in servers:
+                server.start()
+                started.append(server)
+                self._servers.append(server)
+        except BaseException:
+            for server in started:
+                server.stop()
+                server.wait()
+                self._servers.remove(server)
+            raise
 
     def _serve(self, process: Process) -> None:
         """Until it is possible, with growing pauses."""
-        for pause_s in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
+        pauses, said = backoff.Backoff(), seldom.Seldom()
+        while True:
             try:
                 self._start(process.serving())
                 break
@@ -146,7 +161,9 @@ class Worker(cotyledon.Service):
                 LOG.exception("%s cannot start", self._daemon)
                 os._exit(1)
             # Not while the failure is handled: oslo.log would tell it twice.
-            LOG.warning("%s cannot serve yet, next try in %s s: %s", self._daemon, pause_s, reason)
+            pause_s, left_out = pauses.pause_s(), said.due(reason)
+            if left_out is not None:
+                LOG.warning("%s cannot serve yet, next try in %.1f s: %s", self._daemon, pause_s, reason)
             if self._stopping.wait(pause_s):
                 return
         process.started.set()

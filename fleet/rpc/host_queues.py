@@ -23,7 +23,8 @@ import oslo_messaging
 from oslo_log import log as logging
 from oslo_messaging._drivers import amqpdriver, base, common
 
-from fleet.rpc import unpacking
+from fleet import backoff
+from fleet.rpc import calm, unpacking
 
 LOG = logging.getLogger(__name__)
 
@@ -32,8 +33,6 @@ AT_REST_S = 1.0
 IN_A_ROW_S = 0.001
 #: Who leaves waits so long for it; without a broker it is not done, and there is no queue either.
 LEAVE_S = 5.0
-#: After something that no broker explains.
-BEGIN_AGAIN_S = 1.0
 
 OnIncoming = Callable[[list[base.RpcIncomingMessage]], object]
 
@@ -113,6 +112,7 @@ class _Connection:
         self._unpacked = amqpdriver.RpcAMQPListener(driver, self._connection)
         self._errands: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._closing = threading.Event()
+        self._backoff = backoff.Backoff()
         self._thread = threading.Thread(target=self._run, name="host-queues", daemon=True)
         self._thread.start()
 
@@ -159,14 +159,22 @@ class _Connection:
     def _run(self) -> None:
         patience_s = IN_A_ROW_S
         while not self._closing.is_set():
+            refused: Exception | None = None
             try:
                 patience_s = self._errand_or(patience_s)
                 self._connection.consume(timeout=patience_s)
             except common.Timeout:
                 patience_s = min(2 * patience_s, AT_REST_S)
+            except calm.REFUSALS as refusal:
+                refused = refusal
             except Exception:
-                LOG.exception("The queues of the hosts cannot be read; next try in %s s", BEGIN_AGAIN_S)
-                self._closing.wait(BEGIN_AGAIN_S)
+                LOG.exception("The queues of the hosts cannot be read; there is another try in a while")
+                self._closing.wait(self._backoff.pause_s())
+            else:
+                self._backoff.reset()
+            if refused is not None:
+                calm.log_refusal("the queues of the hosts cannot be read", refused)
+                self._closing.wait(self._backoff.pause_s())
         self._connection.close()
 
     def _errand_or(self, patience_s: float) -> float:

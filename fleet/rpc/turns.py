@@ -17,16 +17,19 @@ and it is made anew.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 from oslo_log import log as logging
 from oslo_messaging._drivers import base
 
+from fleet import backoff
+from fleet.rpc import calm
+
 LOG = logging.getLogger(__name__)
 
-#: After something that no broker explains.
+#: After something that no broker explains, and at most.
 BEGIN_AGAIN_S = 1.0
+LONGEST_PAUSE_S = 30.0
 
 _OnIncoming = Callable[[list[base.RpcIncomingMessage]], object]
 
@@ -48,6 +51,8 @@ class Listener(base.Listener):
         self._threads: list[threading.Thread] = []
         self._free = 0
         self._ending = False
+        self._stopped = threading.Event()
+        self._backoff = backoff.Backoff(BEGIN_AGAIN_S, LONGEST_PAUSE_S)
 
     def start(self, on_incoming_callback: _OnIncoming) -> None:
         super().start(on_incoming_callback)
@@ -59,6 +64,7 @@ class Listener(base.Listener):
         """Nothing is taken any more when this returns; what was taken may still be handled."""
         with self._guard:
             self._ending = True
+            self._stopped.set()
             # All may be busy, for who knows how long; and someone must see that nothing more comes.
             thread = self._one_more() if not self._free else None
         self._begin(thread)
@@ -118,10 +124,20 @@ class Listener(base.Listener):
             ending = self._ending
             try:
                 incoming = self.polled.poll(batch_size=self.batch_size, batch_timeout=self.batch_timeout)
-            except Exception:
-                # A broker that is away is nothing that reaches us.
-                LOG.exception("Messages cannot be taken; next try in %g s", BEGIN_AGAIN_S)
-                time.sleep(BEGIN_AGAIN_S)
+            except Exception as failure:
+                # A broker that is away is waited for by oslo.messaging; one that refuses is not.
+                pause_s = self._backoff.pause_s()
+                if isinstance(failure, calm.REFUSALS):
+                    refused = failure
+                else:
+                    LOG.exception("Messages cannot be taken; next try in %.1f s", pause_s)
+                    refused = None
+            else:
+                self._backoff.reset()
+                if incoming or ending:
+                    return incoming or None
                 continue
-            if incoming or ending:
-                return incoming or None
+            if refused is not None:
+                calm.log_refusal("messages cannot be taken", refused)
+            # A stop ends the pause; the driver's listener is to be polled once more then.
+            self._stopped.wait(pause_s)

@@ -13,7 +13,7 @@ from oslo_config import cfg
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.ledger_identity import LedgerIdentity
-from fleet.rpc import ledger_queue, serializer, signing, versions
+from fleet.rpc import calm, ledger_queue, serializer, signing, versions
 from fleet.rpc.pins import Pins
 from fleet.telemetry import metrics
 
@@ -100,6 +100,8 @@ class API:
                 if failed.exc_type != _UNSUPPORTED:
                     raise
                 refusal = failed
+            except calm.REFUSALS as refused:
+                raise oslo_messaging.MessageDeliveryFailure(f"The broker refuses: {calm.reason(refused)}") from None
             # Not while it is handled: oslo.log would show it with its traceback.
             if not self._pins.refused(self.topic, message.method, version):
                 raise refusal
@@ -108,7 +110,10 @@ class API:
         """A cast. :raises errors.VersionPinned:"""
         version, arguments = self._in_version(message)
         signed = self._signed(context, message.method, version, arguments, options)
-        self._prepared(version, options).cast(signed, message.method, **arguments)
+        try:
+            self._prepared(version, options).cast(signed, message.method, **arguments)
+        except calm.REFUSALS as refused:
+            raise oslo_messaging.MessageDeliveryFailure(f"The broker refuses: {calm.reason(refused)}") from None
 
     def _signed(
         self, context: RequestContext, method: str, version: str, arguments: dict[str, Any], options: dict[str, Any]

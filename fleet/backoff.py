@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exponential back-off with jitter: daemons that were refused together do not come back together."""
+
+from __future__ import annotations
+
+import random
+
+
+class Backoff:
+    """Pauses that double from ``first_s`` to ``longest_s``; each is shortened by up to a half, at random."""
+
+    def __init__(self, first_s: float = 1.0, longest_s: float = 30.0, chance: random.Random | None = None) -> None:
+        self._first_s = first_s
+        self._longest_s = longest_s
+        self._chance = chance or random.Random()
+        self._next_s = first_s
+
+    def pause_s(self) -> float:
+        """The next pause in seconds."""
+        longest, self._next_s = self._next_s, min(2 * self._next_s, self._longest_s)
+        return self._chance.uniform(longest / 2, longest)
+
+    def reset(self) -> None:
+        """It worked: the next failure is a first one."""
+        self._next_s = self._first_s

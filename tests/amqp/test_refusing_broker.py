@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A broker that is there and refuses, at the start and in life: daemons stay up, say so, and take up where they were."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from fleet.cli.private_servers import RabbitMQ
+from tests.amqp.daemons import Trio, eventually, running
+
+NAME = "refusing"
+USER = "refused"
+DAEMONS = {
+    "r-conductor": ("fleet-conductor",),
+    "r-scheduler": ("fleet-scheduler",),
+    "r-agent": ("fleet-compute", "--hosts", "r1"),
+}
+#: Of a daemon's log while it is refused. A retry without a pause writes thousands.
+MOST_LINES = 60
+
+
+@pytest.fixture(scope="module")
+def ports() -> dict[str, int]:
+    found = {}
+    for name in DAEMONS:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            found[name] = probe.getsockname()[1]
+    return found
+
+
+@pytest.fixture(scope="module")
+def stand(
+    tmp_path_factory: pytest.TempPathFactory, postgresql_url: str, broker: RabbitMQ, ports: dict[str, int]
+) -> Iterator[Trio]:
+    """Daemons with a user of their own, whose password is another one: none of them has ever been let in."""
+    directory = tmp_path_factory.mktemp(NAME)
+    server = sa.make_url(postgresql_url)
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {NAME}"))
+    ours = broker.vhost(NAME)
+    theirs = broker.add_user(USER, NAME)
+    broker.ctl("set_permissions", "-p", NAME, USER, ".*", ".*", ".*")
+    broker.ctl("change_password", USER, "another")
+    url = server.set(database=NAME).render_as_string(hide_password=False)
+    with running(Trio(directory, theirs, url, direct_url=ours)) as trio:
+        trio.manage("db", "sync")
+        for name, (program, *arguments) in DAEMONS.items():
+            path = directory / f"{name}.conf"
+            path.write_text(f"[health]\nport = {ports[name]}\nround_trip_interval = 1\nround_trip_limit = 5\n")
+            trio.start(name, program, "--config-file", str(path), *arguments)
+        yield trio
+
+
+def test_at_the_start(stand: Trio, broker: RabbitMQ, ports: dict[str, int]) -> None:
+    """They live, are not ready, and serve as soon as they are let in."""
+    for name, port in ports.items():
+        found = eventually(lambda port=port: not health(port)["ready"] and health(port), retry_on=OSError)  # type: ignore[misc]
+        assert found["live"], name
+    broker.ctl("change_password", USER, USER)
+    require_calm(stand, dict.fromkeys(DAEMONS, 0))
+    until_ready(ports)
+
+
+def _rotate(broker: RabbitMQ) -> Callable[[], object]:
+    broker.ctl("change_password", USER, "another")
+    return lambda: broker.ctl("change_password", USER, USER)
+
+
+def _limit(broker: RabbitMQ) -> Callable[[], object]:
+    broker.ctl("set_user_limits", USER, json.dumps({"max-connections": 0}))
+    return lambda: broker.ctl("clear_user_limits", USER, "max-connections")
+
+
+@pytest.mark.parametrize("refuse", [_rotate, _limit], ids=["password rotated", "connection limit"])
+def test_in_life(
+    stand: Trio, broker: RabbitMQ, ports: dict[str, int], refuse: Callable[[RabbitMQ], Callable[[], object]]
+) -> None:
+    """Connections that are closed are refused when they are made anew."""
+    until_ready(ports)
+    # All of the daemons have a connection for answers, too.
+    stand.wait_for_hosts(1)
+    before = {name: len(stand.log(name)) for name in DAEMONS}
+    let_in = refuse(broker)
+    try:
+        broker.ctl("close_all_user_connections", USER, "a test closes it")
+        for name, port in ports.items():
+            found = eventually(lambda port=port: not health(port)["ready"] and health(port), retry_on=OSError)  # type: ignore[misc]
+            assert found["live"], name
+    finally:
+        let_in()
+    require_calm(stand, before)
+    until_ready(ports)
+    (uuid,) = stand.boot()
+    stand.wait_for([uuid], "active")
+    stand.terminate([uuid])
+    eventually(lambda: not stand.operator("list_instances"))
+
+
+def require_calm(trio: Trio, before: dict[str, int]) -> None:
+    for name, start in before.items():
+        lines = trio.log(name)[start:].splitlines()
+        assert [] == [line for line in lines if "Traceback" in line], name
+        assert len(lines) < MOST_LINES, (name, len(lines))
+        assert trio.is_running(name)
+
+
+def until_ready(ports: dict[str, int]) -> None:
+    for port in ports.values():
+        eventually(lambda port=port: health(port)["ready"], timeout_s=120, retry_on=OSError)  # type: ignore[misc]
+
+
+def health(port: int) -> dict[str, Any]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as not_ready:
+        return json.load(not_ready)
