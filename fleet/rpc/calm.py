@@ -29,7 +29,10 @@ REFUSALS = (
     kombu.exceptions.OperationalError,
     common.RPCException,
 )
-_LIBRARIES = ("oslo_messaging._drivers.impl_rabbit", "oslo_messaging._drivers.amqpdriver")
+#: And what oslo.messaging makes of that.
+AWAY = (*REFUSALS, oslo_messaging.MessagingException)
+#: oslo.log names a library's logger in either way.
+_LIBRARIES = [f"oslo{mark}messaging._drivers.{name}" for mark in "._" for name in ("impl_rabbit", "amqpdriver")]
 _LONGEST = 200
 _refused = seldom.Seldom()
 
@@ -109,10 +112,9 @@ def _one_a_minute(record: standard_logging.LogRecord) -> bool:
     left_out = _library_said.due(f"{record.name} {record.msg}")
     if left_out is None:
         return False
-    if record.exc_info and isinstance(record.exc_info, tuple) and isinstance(record.exc_info[1], REFUSALS):
+    if record.exc_info and isinstance(record.exc_info, tuple) and isinstance(record.exc_info[1], AWAY):
         record.msg, record.args = f"{record.getMessage()}: {reason(record.exc_info[1])}", ()
         record.exc_info = None
     if left_out:
         record.msg, record.args = f"{record.getMessage()} ({left_out} more since the last such line)", ()
     return True
-

@@ -165,7 +165,7 @@ class _Connection:
                 self._connection.consume(timeout=patience_s)
             except common.Timeout:
                 patience_s = min(2 * patience_s, AT_REST_S)
-            except calm.REFUSALS as refusal:
+            except calm.AWAY as refusal:
                 refused = refusal
             except Exception:
                 LOG.exception("The queues of the hosts cannot be read; there is another try in a while")

@@ -127,7 +127,7 @@ class Listener(base.Listener):
             except Exception as failure:
                 # A broker that is away is waited for by oslo.messaging; one that refuses is not.
                 pause_s = self._backoff.pause_s()
-                if isinstance(failure, calm.REFUSALS):
+                if isinstance(failure, calm.AWAY):
                     refused = failure
                 else:
                     LOG.exception("Messages cannot be taken; next try in %.1f s", pause_s)
