@@ -13,6 +13,7 @@ from concurrent import futures
 from oslo_log import log as logging
 
 from compute_agent import comparison, recovery
+from compute_agent.guests import Guests
 from compute_agent.host import Host
 from compute_agent.instance_info import InstanceInfo
 from compute_agent.lanes import Lanes
@@ -77,6 +78,7 @@ class Agent:
         released: Callable[[], object] = lambda: None,
         told: InstanceInfo | None = None,
         moves: MoveLedger | None = None,
+        guests: Guests | None = None,
     ) -> None:
         """``released``: called when the process serves no host any more."""
         self.ready = threading.Event()
@@ -84,6 +86,7 @@ class Agent:
         self._reporter = reporter
         self._ledger = ledger
         self._moves = moves
+        self._guests = guests
         self._executor = executor
         self._stopping = stopping
         self._stop_s = intervals.stop_s
@@ -159,7 +162,7 @@ class Agent:
     def _begin_once(self) -> None:
         self._reporter.register()
         for entry in self._served.values():
-            recovery.recover(fleet_context.new_context(), entry.host, self._ledger, self._moves)
+            recovery.recover(fleet_context.new_context(), entry.host, self._ledger, self._moves, self._guests)
         reports = self._reporter.audit()
         # Queues before reports: once a host is known it may be chosen, and an order without a queue fails.
         for name in self._served:
@@ -177,9 +180,8 @@ class Agent:
 
     def _audit(self) -> None:
         self._reporter.report()
-        comparison.compare(
-            [(entry.host, entry.lanes) for entry in self._served.values() if entry.serving], self._ledger, self._moves
-        )
+        served = [(entry.host, entry.lanes) for entry in self._served.values() if entry.serving]
+        comparison.compare(served, self._ledger, self._moves, self._guests)
 
     def _serve(self, name: str) -> None:
         with self._lock:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from oslo_log import log as logging
 
 from compute_agent import recovery
+from compute_agent.guests import Guests, observe
 from compute_agent.host import Host
 from compute_agent.lanes import Lanes
 from compute_agent.ledger import Ledger, Unanswered
@@ -26,21 +27,31 @@ LOG = logging.getLogger(__name__)
 HOSTS_A_CALL = 200
 
 
-def compare(hosts: Sequence[tuple[Host, Lanes]], ledger: Ledger, moves: MoveLedger | None = None) -> int:
-    """Of all ``hosts``; returns how many instances are looked at again."""
+def compare(
+    hosts: Sequence[tuple[Host, Lanes]],
+    ledger: Ledger,
+    moves: MoveLedger | None = None,
+    guests: Guests | None = None,
+) -> int:
+    """Of all ``hosts``; returns how many instances are looked at again.
+
+    :param guests: compares power states, too
+    """
     context = new_context()
     looked_at = 0
     for batch in _batches(hosts):
         by_name = {host.name: (host, lanes) for host, lanes in batch}
         held = {name: sorted(_instances(host)) for name, (host, _lanes) in by_name.items()}
+        power = {name: observe(host, held[name]) for name, (host, _lanes) in by_name.items()} if guests else {}
         try:
-            doubtful = ledger.compare_instances(context, held)
+            doubtful = ledger.compare_instances(context, held, power)
         except Unanswered as unanswered:
             LOG.info("Not compared with the ledger: %s", unanswered)
             return looked_at
         for name, (host, lanes) in by_name.items():
-            uuids = sorted({*doubtful.get(name, ()), *recovery.switched_off(host)})
-            looked_at += sum(_look_again(context, host, lanes, ledger, moves, uuid) for uuid in uuids)
+            down = guests.down(power[name]) if guests else ()
+            uuids = sorted({*doubtful.get(name, ()), *recovery.switched_off(host), *down})
+            looked_at += sum(_look_again(context, host, lanes, ledger, moves, guests, uuid) for uuid in uuids)
     return looked_at
 
 
@@ -49,17 +60,25 @@ def _instances(host: Host) -> set[str]:
 
 
 def _look_again(
-    context: RequestContext, host: Host, lanes: Lanes, ledger: Ledger, moves: MoveLedger | None, uuid: str
+    context: RequestContext,
+    host: Host,
+    lanes: Lanes,
+    ledger: Ledger,
+    moves: MoveLedger | None,
+    guests: Guests | None,
+    uuid: str,
 ) -> bool:
     """Whether; an instance that is being worked on is settled by that work."""
     if lanes.busy(uuid):
         return False
-    return lanes.submit(uuid, functools.partial(_settle, context, host, ledger, moves, uuid))
+    return lanes.submit(uuid, functools.partial(_settle, context, host, ledger, moves, guests, uuid))
 
 
-def _settle(context: RequestContext, host: Host, ledger: Ledger, moves: MoveLedger | None, uuid: str) -> None:
+def _settle(
+    context: RequestContext, host: Host, ledger: Ledger, moves: MoveLedger | None, guests: Guests | None, uuid: str
+) -> None:
     try:
-        recovery.settle(context, host, ledger, uuid, moves)
+        recovery.settle(context, host, ledger, uuid, moves, guests)
     except (Unanswered, errors.FleetError) as unsettled:
         LOG.info("Instance %s stays as it is until the next comparison: %s", uuid, unsettled)
 

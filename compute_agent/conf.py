@@ -85,6 +85,18 @@ AGENT_OPTS = [
         "host as an orphan's, and the agent tries again with each audit. (How long a spawn may take the conductor says: "
         "[conductor] spawn_timeout.)",
     ),
+    cfg.StrOpt(
+        "lost_guest_action",
+        default="nothing",
+        choices=[
+            ("nothing", "It is reported, and nothing else."),
+            ("restart", "The guest is started again, at each audit until it runs. One that is gone cannot be."),
+            ("error", "The instance is set to ERROR with a fault. It stays on its host with all that it holds."),
+        ],
+        help="What is done about a guest that does not run while its instance is ACTIVE: its process has ended, its machine "
+        "was rebooted, its disk is lost. The audit that finds it reports it: power state, event, log, metric, notification. "
+        "What this option says is done by the next audit that still finds it so.",
+    ),
     cfg.IntOpt(
         "failed_builds_expiry",
         default=600,

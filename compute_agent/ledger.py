@@ -187,9 +187,26 @@ class Ledger:
         self._ask("instance_destroyed", lambda: self._conductor.instance_destroyed(context, instance_uuid, host))
         self._told.gone(context, host, instance_uuid)
 
-    def compare_instances(self, context: RequestContext, held: dict[str, list[str]]) -> dict[str, list[str]]:
+    def compare_instances(
+        self, context: RequestContext, held: dict[str, list[str]], power: dict[str, dict[str, int]] | None = None
+    ) -> dict[str, list[str]]:
         """By host, which instances are worth another look. :raises Unanswered:"""
-        return self._ask("compare_instances", lambda: self._conductor.compare_instances(context, held))
+        return self._ask("compare_instances", lambda: self._conductor.compare_instances(context, held, power or {}))
+
+    def report_guest(
+        self, context: RequestContext, instance: Instance, host: str, power_state: int, failed: bool = False
+    ) -> bool:
+        """What the driver shows; whether the row does now. :raises Unanswered:
+
+        :param instance: as the ledger had it when the difference was found
+        :param failed: the instance is to end in ERROR
+        """
+        return self._ask(
+            "report_guest",
+            lambda: self._conductor.report_guest(
+                context, instance.uuid, host, power_state, instance.power_state, failed
+            ),
+        )
 
     def find_instance(self, context: RequestContext, host: str, uuid: str) -> Instance | None:
         """The instance, if the ledger has it on ``host``. :raises Unanswered:"""

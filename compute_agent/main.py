@@ -19,6 +19,7 @@ from compute_agent import drivers, host_names, identity
 from compute_agent.agent import Agent, Intervals, ServedHost
 from compute_agent.build import Builder
 from compute_agent.drivers.base import ComputeDriver
+from compute_agent.guests import Guests
 from compute_agent.host import Host
 from compute_agent.instance_info import InstanceInfo
 from compute_agent.inventory import HostPolicy
@@ -215,6 +216,7 @@ def build_agents(
         identities.release,
         told,
         moves,
+        Guests(ledger, notifications, conf.lost_guest_action),
     )
     return agent
 

@@ -75,6 +75,12 @@ class Notifications:
             what = f"compute.instance.{event}"
             self._emit(context, host, what, lambda: {**payload(instance, host, fault), **size})
 
+    def power_state(self, context: RequestContext, host: str, instance: Instance, found: int) -> None:
+        """``compute.instance.update``: the guest is not as the row says. ``power_state`` and ``old_power_state`` by name."""
+        names = {"power_state": states.POWER_NAMES[found], "old_power_state": states.POWER_NAMES[instance.power_state]}
+        what = {"old_state": instance.vm_state, "old_task_state": instance.task_state, **names}
+        self._emit(context, host, "compute.instance.update", lambda: {**payload(instance, host), **what})
+
     def metrics(self, context: RequestContext, report: HostReport) -> None:
         """``compute.metrics.update``, where there are any."""
         if report.metrics:

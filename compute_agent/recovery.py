@@ -8,7 +8,7 @@ Nobody is at work on the instance meanwhile.
 | building, spawning   | the agent died, or got no answer          | guest destroyed, build handed back            |
 | deleting             | the agent died before or while destroying | guest destroyed, ledger told                  |
 | anything else, here  | it lives here                             | tracked; switched on, if a move is over that  |
-|                      |                                           | had switched it off                           |
+|                      |                                           | had switched it off; its power state reported |
 | a move to or from    | the conductor asks again for what is left | what it and the instance hold here is counted |
 | nothing, claim not   | the call may still be on its way          | attempt handed back, what it holds given back |
 | answered             |                                           |                                               |
@@ -24,6 +24,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from compute_agent.build import failure_record
+from compute_agent.guests import Guests
 from compute_agent.host import Host
 from compute_agent.ledger import Ledger, Unanswered
 from compute_agent.move_ledger import MoveLedger
@@ -44,7 +45,13 @@ class AgentRestarted(Exception):
     """Why a build that this host had claimed is handed back."""
 
 
-def recover(context: RequestContext, host: Host, ledger: Ledger, moves: MoveLedger | None = None) -> None:
+def recover(
+    context: RequestContext,
+    host: Host,
+    ledger: Ledger,
+    moves: MoveLedger | None = None,
+    watch: Guests | None = None,
+) -> None:
     """Before the host takes any work: nothing here races with a build.
 
     :raises ledger.Unanswered: only when the agent is told to stop
@@ -58,11 +65,18 @@ def recover(context: RequestContext, host: Host, ledger: Ledger, moves: MoveLedg
     for uuid, migration in moving.items():
         _recover_move(context, host, ledger, migration, uuid in guests)
     for uuid in instances.keys() - moving.keys():
-        _recover_instance(context, host, ledger, instances[uuid], guests.get(uuid))
+        _recover_instance(context, host, ledger, instances[uuid], guests.get(uuid), watch)
     LOG.info("Host %s has %d instances in the ledger and had %d guests", host.name, len(instances), len(guests))
 
 
-def settle(context: RequestContext, host: Host, ledger: Ledger, uuid: str, moves: MoveLedger | None = None) -> None:
+def settle(
+    context: RequestContext,
+    host: Host,
+    ledger: Ledger,
+    uuid: str,
+    moves: MoveLedger | None = None,
+    watch: Guests | None = None,
+) -> None:
     """Of one instance, found different by a comparison and looked at again; in its lane, so that nobody is at it.
 
     :raises ledger.Unanswered:
@@ -73,8 +87,10 @@ def settle(context: RequestContext, host: Host, ledger: Ledger, uuid: str, moves
     guests = host.driver.get_per_instance_usage()
     if migration is not None:
         _recover_move(context, host, ledger, migration, uuid in guests)
+        if watch is not None and migration.instance.host == host.name:
+            watch.settle(context, host, migration.instance)
     elif instance is not None:
-        _recover_instance(context, host, ledger, instance, guests.get(uuid))
+        _recover_instance(context, host, ledger, instance, guests.get(uuid), watch)
     elif uuid in host.tracked() or uuid in own_guests(guests):
         _fence(context, host, ledger, uuid, uuid in guests)
 
@@ -153,7 +169,12 @@ def _recover_move(context: RequestContext, host: Host, ledger: Ledger, migration
 
 
 def _recover_instance(
-    context: RequestContext, host: Host, ledger: Ledger, instance: Instance, guest: Mapping[str, Any] | None
+    context: RequestContext,
+    host: Host,
+    ledger: Ledger,
+    instance: Instance,
+    guest: Mapping[str, Any] | None,
+    watch: Guests | None = None,
 ) -> None:
     has_guest = guest is not None
     about = context.about(instance_uuid=instance.uuid, attempt=instance.attempt, host=host.name)
@@ -163,9 +184,11 @@ def _recover_instance(
         elif instance.task_state == states.SPAWNING:
             _hand_back(about, host, ledger, instance, has_guest)
         else:
-            _track(host, instance, has_guest)
+            _track(host, instance)
             if guest is not None and guest.get("switched_off") and instance.task_state is None:
                 _switch_on(about, host, instance)
+            elif watch is not None:
+                watch.settle(about, host, instance)
     except (errors.StaleBuild, errors.NotFound) as stale:
         LOG.info("Nothing to recover: %s", stale.message)
     except Unanswered as unanswered:
@@ -177,7 +200,7 @@ def _finish_termination(
 ) -> None:
     LOG.info("Ending the termination that this host had begun")
     if has_guest and not _destroy(context, host, instance.uuid):
-        _track(host, instance, has_guest)
+        _track(host, instance)
         return
     host.release(instance.uuid)
     ledger.instance_destroyed(context, instance.uuid, host.name)
@@ -207,14 +230,11 @@ def _switch_on(context: RequestContext, host: Host, instance: Instance) -> None:
         LOG.exception("Cannot start guest %s on %s", instance.uuid, host.name)
 
 
-def _track(host: Host, instance: Instance, has_guest: bool) -> None:
+def _track(host: Host, instance: Instance) -> None:
     try:
         host.tracker(instance.node).track(instance)
     except errors.NotFound as unknown:
         LOG.warning("Instance %s is not tracked: %s", instance.uuid, unknown.message)
-        return
-    if instance.vm_state == states.ACTIVE and not has_guest:
-        LOG.warning("Instance %s is active in the ledger, but has no guest on %s", instance.uuid, host.name)
 
 
 def _destroy(context: RequestContext, host: Host, instance_uuid: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from fleet import states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.db import models, services
 from fleet.db.engine import Database
@@ -30,7 +31,8 @@ class Examination:
     def examine(self) -> dict[str, Any]:
         """``host`` and ``now`` (the database's clock), ``database`` (``engine``, ``took_s`` of a query, ``version`` of the
         schema and the one ``expected``), ``orphans`` (``host``, ``node``, ``memory_mb``), ``overdue`` (steps that are
-        not swept) and ``ahead`` (services that were heard of later than now: a conductor's clock is wrong)."""
+        not swept), ``down`` (instances whose guest does not run: ``uuid``, ``name``, ``host``, ``power_state``) and
+        ``ahead`` (services that were heard of later than now: a conductor's clock is wrong)."""
         began = time.monotonic()
         self._database.read_once(lambda connection: connection.execute(sa.text("SELECT 1")).scalar_one())
         took_s = time.monotonic() - began
@@ -44,6 +46,14 @@ class Examination:
             "database": {"engine": engine, "took_s": took_s, **schema},
             **found,
         }
+
+
+_DOWN = sa.select(INSTANCES.c["uuid", "name", "host", "power_state"]).where(
+    sa.not_(INSTANCES.c.deleted),
+    INSTANCES.c.vm_state.in_((states.ACTIVE, states.RESIZED)),
+    INSTANCES.c.task_state.is_(None),
+    INSTANCES.c.power_state.in_(list(states.DOWN)),
+)
 
 
 def _look(connection: sa.Connection, now: Any) -> dict[str, Any]:
@@ -61,6 +71,7 @@ def _look(connection: sa.Connection, now: Any) -> dict[str, Any]:
             for host, node, memory_mb in connection.execute(orphans)
         ],
         "overdue": connection.execute(overdue).scalar_one(),
+        "down": [dict(row._mapping) for row in connection.execute(_DOWN)],
         "ahead": [
             f"{row.binary} on {row.host}"
             for row in services.list_all(connection)

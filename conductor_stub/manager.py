@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import oslo_messaging
 import pydantic
@@ -15,13 +15,14 @@ from conductor_stub.announcements import Announcements
 from conductor_stub.build import Builder
 from conductor_stub.dry_run import DryRun
 from conductor_stub.examination import Examination
+from conductor_stub.guests import Observation
 from conductor_stub.intake import Intake
 from conductor_stub.operator_api import OperatorAPI
 from conductor_stub.records import Records
 from conductor_stub.steps import Claim, Finish, Step
 from conductor_stub.termination import Termination
 from conductor_stub.transitions import Failure
-from fleet import errors
+from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.db.services import Beat
 from fleet.objects import BuildRequest, Claimed, Flavor, HostLimits, Place, fields, instance_group, request_keys
@@ -29,6 +30,7 @@ from fleet.rpc import outcomes, server, versions
 from fleet.rpc.pins import Pins
 from fleet.rpc.server import endpoint
 
+PowerState = Literal[tuple(states.POWER_NAMES)]  # type: ignore[valid-type]
 #: In one message: far more than an agent sends.
 MOST_STEPS = 256
 
@@ -94,9 +96,24 @@ class ConductorManager:
 
     @endpoint
     def compare_instances(
-        self, context: RequestContext, held: dict[fields.Name, list[fields.Uuid]]
+        self,
+        context: RequestContext,
+        held: dict[fields.Name, list[fields.Uuid]],
+        power: dict[fields.Name, dict[fields.Uuid, fields.Natural]] | None = None,
     ) -> dict[str, list[str]]:
-        return self._records.compare_instances(held)
+        return self._records.compare_instances(held, power)
+
+    @endpoint
+    def report_guest(
+        self,
+        context: RequestContext,
+        instance_uuid: fields.Uuid,
+        host: fields.Name,
+        power_state: PowerState,
+        expected: fields.Natural,
+        failed: fields.Flag = False,
+    ) -> bool:
+        return self._records.observed(context, Observation(instance_uuid, host, power_state, expected, failed))
 
     @endpoint
     def claim_instance(

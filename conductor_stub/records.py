@@ -10,11 +10,11 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from conductor_stub import steps, termination
+from conductor_stub import guests, steps, termination
 from conductor_stub.heartbeats import Heartbeats
 from conductor_stub.limits import Limits
 from conductor_stub.steps import Finish, Step
-from fleet import errors
+from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import hosts, instances, services
@@ -140,9 +140,23 @@ class Records:
         rows = self._database.read(instances.on_host, host, uuids)
         return [instances.to_instance(row) for row in rows]
 
-    def compare_instances(self, held: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    def compare_instances(
+        self, held: Mapping[str, Sequence[str]], power: Mapping[str, Mapping[str, int]] | None = None
+    ) -> dict[str, list[str]]:
         """By host, the instances that an agent should look at again: see :func:`fleet.db.instances.compare`."""
-        return self._database.read(instances.compare, held)
+        return self._database.read(instances.compare, held, power or {})
+
+    def observed(self, context: RequestContext, seen: guests.Observation) -> bool:
+        """What an agent has found of a guest; whether the row shows it now."""
+        context = context.about(instance_uuid=seen.instance_uuid, host=seen.host)
+        try:
+            shown = self._database.write(guests.record, seen, context.request_id, self._clock())
+        except errors.NotFound:
+            return False
+        if shown and seen.power_state in states.DOWN:
+            ending = "the instance is in ERROR" if seen.failed else "nothing else is known to be wrong with it"
+            LOG.warning("The guest does not run: %s; %s", states.DOWN[seen.power_state], ending)
+        return shown
 
     def take(self, context: RequestContext, step: Step) -> Instance:
         """A step of a build, which may have been taken before.

@@ -37,6 +37,11 @@ MOVE_TRANSACTIONS: Mapping[str, str] = {
     "conductor.move_revert": "the resized instance is to go back",
 }
 
+#: Of an instance that is neither built nor moved.
+GUEST_TRANSACTIONS: Mapping[str, str] = {
+    "conductor.guest": "an agent has found a guest in another power state than the row's: the row shows it",
+}
+
 #: Between transactions.
 BUILD_STEPS: Mapping[str, str] = {
     "conductor.hand_out.before": "accepted builds are about to be given to a thread of their conductor, or cast to a worker",
@@ -68,7 +73,7 @@ MOVE_STEPS: Mapping[str, str] = {
     "agent.move.after": "it is done, the ledger does not know it",
 }
 
-TRANSACTIONS = {**BUILD_TRANSACTIONS, **MOVE_TRANSACTIONS}
+TRANSACTIONS = {**BUILD_TRANSACTIONS, **MOVE_TRANSACTIONS, **GUEST_TRANSACTIONS}
 STEPS = {**BUILD_STEPS, **MOVE_STEPS}
 
 
@@ -82,4 +87,5 @@ def _names(transactions: Mapping[str, str], steps: Mapping[str, str]) -> dict[st
 
 BUILD_NAMES: Mapping[str, str] = _names(BUILD_TRANSACTIONS, BUILD_STEPS)
 MOVE_NAMES: Mapping[str, str] = _names(MOVE_TRANSACTIONS, MOVE_STEPS)
-NAMES: Mapping[str, str] = {**BUILD_NAMES, **MOVE_NAMES}
+GUEST_NAMES: Mapping[str, str] = _names(GUEST_TRANSACTIONS, {})
+NAMES: Mapping[str, str] = {**BUILD_NAMES, **MOVE_NAMES, **GUEST_NAMES}

@@ -25,6 +25,7 @@ An active instance may be moved to another host or flavor: ``fleet.move_states``
 
 from __future__ import annotations
 
+import types
 from typing import Final
 
 BUILDING: Final = "building"
@@ -67,5 +68,17 @@ CLAIMED_MOVES: Final = (RESIZE_MIGRATING, RESIZE_FINISH, RESIZE_REVERTING, REBUI
 #: nova's power state codes.
 NOSTATE: Final = 0
 RUNNING: Final = 1
+PAUSED: Final = 3
 SHUTDOWN: Final = 4
 CRASHED: Final = 6
+SUSPENDED: Final = 7
+
+POWER_NAMES: Final = types.MappingProxyType(
+    {NOSTATE: "gone", RUNNING: "running", PAUSED: "paused", SHUTDOWN: "off", CRASHED: "crashed", SUSPENDED: "suspended"}
+)
+#: Power states of a guest that does not run, in words.
+DOWN: Final = types.MappingProxyType(
+    {NOSTATE: "the host has no such guest", SHUTDOWN: "it is off", CRASHED: "its process has ended"}
+)
+#: Instances with a guest whose power state the row shows, while nothing is done with them.
+WATCHED: Final = (ACTIVE, RESIZED, ERROR)

@@ -119,16 +119,38 @@ class FakeConductor:
 
         return self._serve("get_host_instances", work)
 
-    def compare_instances(self, context: RequestContext, held: dict[str, list[str]]) -> dict[str, list[str]]:
+    def compare_instances(
+        self, context: RequestContext, held: dict[str, list[str]], power: dict[str, dict[str, int]] | None = None
+    ) -> dict[str, list[str]]:
         def work() -> dict[str, list[str]]:
             doubtful = {}
             for host, uuids in held.items():
                 rows = self._on_host(host)
                 spawning = {row.uuid for row in rows if row.task_state == states.SPAWNING}
-                doubtful[host] = sorted({*uuids} ^ {row.uuid for row in rows} | spawning)
+                seen = (power or {}).get(host, {})
+                other = {row.uuid for row in rows if seen.get(row.uuid, row.power_state) != row.power_state}
+                doubtful[host] = sorted({*uuids} ^ {row.uuid for row in rows} | spawning | other)
             return doubtful
 
         return self._serve("compare_instances", work)
+
+    def report_guest(
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        host: str,
+        power_state: int,
+        expected: int,
+        failed: bool = False,
+    ) -> bool:
+        def work() -> bool:
+            row = self.rows[instance_uuid]
+            if row.host != host or row.task_state is not None or row.power_state not in (expected, power_state):
+                return False
+            self.put(row, power_state=power_state, vm_state=states.ERROR if failed else row.vm_state)
+            return True
+
+        return self._serve("report_guest", work)
 
     def claim_instance(
         self,

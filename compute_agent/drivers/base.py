@@ -105,12 +105,22 @@ class ComputeDriver:
         Without it: nothing was switched off, so that nothing is to be done.
         """
 
+    def power_on(self, context: RequestContext, instance: Instance) -> None:
+        """Start a guest that is there and does not run; one that runs is a success. For ``lost_guest_action = restart``.
+
+        :raises errors.NotFound: there is no such guest: nothing of it is left to be started
+        """
+        raise errors.NotSupported(what="Starting a guest again", driver=type(self).__name__)
+
     def list_instance_uuids(self) -> list[str]:
         """All guests on all nodes, running or not."""
         return list(self.get_per_instance_usage())
 
     def get_info(self, instance_uuid: str) -> GuestInfo:
-        """:raises errors.NotFound: there is no such guest"""
+        """The guest as it is at this moment, not as it was ordered: each audit compares its state with the ledger's.
+
+        :raises errors.NotFound: there is no such guest
+        """
         raise NotImplementedError
 
     def estimate_instance_overhead(self, flavor: Flavor) -> dict[str, int]:

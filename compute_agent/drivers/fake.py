@@ -118,12 +118,16 @@ class FakeDriver(ComputeDriver):
             raise errors.NotFound(kind="Guest", name=instance.uuid)
         self._run(instance)
 
+    def power_on(self, context: RequestContext, instance: Instance) -> None:
+        self.finish_revert_migration(context, instance)
+
     def _run(self, instance: Instance) -> None:
         with self._lock:
             self._keep(dataclasses.replace(GuestRecord.of(instance), power_state=states.RUNNING))
 
     def get_info(self, instance_uuid: str) -> GuestInfo:
         with self._lock:
+            self._look(instance_uuid)
             record = self._guests.get(instance_uuid)
         if record is None:
             raise errors.NotFound(kind="Guest", name=instance_uuid)
@@ -132,7 +136,19 @@ class FakeDriver(ComputeDriver):
 
     def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
         with self._lock:
+            for uuid in list(self._guests):
+                self._look(uuid)
             return {uuid: record.usage() for uuid, record in self._guests.items()}
+
+    def _look(self, instance_uuid: str) -> None:
+        """A record that is kept in a file is what the file says: who removes or changes it has hurt the guest."""
+        if self._directory is None or instance_uuid not in self._guests:
+            return
+        found = guest_record.read(self._directory / f"{instance_uuid}.json")
+        if found is None:
+            del self._guests[instance_uuid]
+        else:
+            self._guests[instance_uuid] = found
 
     def _fails(self, instance: Instance) -> bool:
         """Chance without order: the same seed, host, instance and attempt give the same answer in any thread."""

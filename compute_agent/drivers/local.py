@@ -138,6 +138,11 @@ class LocalDriver(ComputeDriver):
             raise errors.NotFound(kind="Guest", name=instance.uuid)
         self._start_again(instance)
 
+    def power_on(self, context: RequestContext, instance: Instance) -> None:
+        if state_file.read(self._directory(instance.uuid) / supervisor.ORDER_FILE) is None:
+            raise errors.NotFound(kind="Guest", name=instance.uuid)
+        self._start_again(instance)
+
     def _switch_off(self, instance_uuid: str, order: dict[str, Any]) -> None:
         """Noted before it is done: a half-done one is found, and is done again or undone."""
         directory = self._directory(instance_uuid)

@@ -10,7 +10,7 @@ from typing import Any
 
 import oslo_messaging
 
-from fleet import errors, findings
+from fleet import errors, findings, states
 from fleet.cli.command import Record
 from fleet.cli.connection import Connection
 from fleet.clock import Clock, utcnow
@@ -125,6 +125,13 @@ def _ledger(answer: Record) -> Iterator[Finding]:
         yield findings.doubtful("orphans", f"guests that the ledger does not know run on {_few(each)}", fix)
     else:
         yield findings.good("orphans", "no host runs a guest that the ledger does not know")
+    down = answer.get("down", ())
+    if down:
+        each = [f"{one['name']} on {one['host']} ({states.POWER_NAMES.get(one['power_state'])})" for one in down]
+        fix = "See 'fleet server show'; start the guest on its host, evacuate or delete it, or set lost_guest_action."
+        yield findings.bad("guests", f"{len(down)} instances have no running guest: {_few(each)}", fix)
+    else:
+        yield findings.good("guests", "every active instance has a running guest, as its host last said")
     if answer["ahead"]:
         text = f"by the clock of {answer['host']} these were heard of in the future: {_few(answer['ahead'])}"
         yield findings.bad("clocks", text, "Conductors' clocks differ: run a time service on them all.")
@@ -150,7 +157,7 @@ def _services(services: Sequence[Record]) -> Iterator[Finding]:
 def _clocks(services: Sequence[Record]) -> Iterator[Finding]:
     """Daemons that have found their own clock wrong; the machine counts, and not its hosts one by one."""
     wrong = {
-        f"{each['binary']} on {each['hostname'] or each['host']} by {each['clock_skew_s']:+.0f} s"
+        f"{each['binary']} on {each.get('hostname') or each['host']} by {each['clock_skew_s']:+.0f} s"
         for each in services
         if each.get("clock_skew_s")
     }

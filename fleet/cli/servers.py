@@ -10,7 +10,7 @@ from typing import Any
 from fleet import states
 from fleet.cli import command, faults, listing, moves
 
-COLUMNS = ("uuid", "name", "status", "task", "host", "node", "flavor", "attempt", "created_at")
+COLUMNS = ("uuid", "name", "status", "task", "power", "host", "node", "flavor", "attempt", "created_at")
 
 _DETAILS = (
     "availability_zone",
@@ -55,7 +55,8 @@ class ListServers(listing.List):
         return map(summary, self.conductor.operator("list_instances", **asked)[: parsed_args.limit])
 
     def shortened(self, record: command.Record) -> command.Record:
-        return {**record, "flavor": record["flavor"] or "(inline)"}
+        down = f" ({record['power']})" if record["is_down"] else ""
+        return {**record, "flavor": record["flavor"] or "(inline)", "status": f"{record['status']}{down}"}
 
 
 class ShowServer(command.ShowOne):
@@ -107,8 +108,12 @@ def _cell(cell: command.Record) -> str:
 
 def summary(instance: command.Record) -> dict[str, Any]:
     """An instance as one row."""
+    power = instance.get("power_state", states.NOSTATE)
+    settled = instance.get("vm_state") in (states.ACTIVE, states.RESIZED) and not instance.get("task_state")
     return {
         **instance,
+        "power": states.POWER_NAMES.get(power, str(power)) if instance.get("host") else None,
+        "is_down": bool(settled and power in states.DOWN),
         "status": (instance.get("vm_state") or "").upper(),
         "task": instance.get("task_state"),
         "flavor": (instance.get("flavor") or {}).get("name"),

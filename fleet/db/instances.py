@@ -56,7 +56,7 @@ _BUILD_AT = INSTANCES.update().where(
 )
 _BUILD_AT_HOST = _BUILD_AT.where(sa.or_(INSTANCES.c.host.is_(None), INSTANCES.c.host == sa.bindparam("on_host")))
 _HOSTS = sa.bindparam("hosts", expanding=True)
-_PLACED = sa.select(INSTANCES.c.host, INSTANCES.c.uuid, INSTANCES.c.task_state).where(
+_PLACED = sa.select(INSTANCES.c["host", "uuid", "vm_state", "task_state", "power_state"]).where(
     INSTANCES.c.host.in_(_HOSTS), _LIVE
 )
 _MOVING = sa.select(MIGRATIONS.c.held_host, MIGRATIONS.c.instance_uuid).where(MIGRATIONS.c.held_host.in_(_HOSTS))
@@ -155,17 +155,30 @@ def of_uuids(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.R
     return connection.execute(_LIVE_OF_THESE, {"wanted": list(uuids)}).all() if uuids else []
 
 
-def compare(connection: sa.Connection, held: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
+def compare(
+    connection: sa.Connection,
+    held: Mapping[str, Collection[str]],
+    power: Mapping[str, Mapping[str, int]] = types.MappingProxyType({}),
+) -> dict[str, list[str]]:
     """By host, the instances about which an agent may be mistaken: those that only one of the two, the ledger or the
     agent (``held``), has there, be it for a move; and those that are being spawned, of which only the agent knows
-    whether it is at them."""
+    whether it is at them. And those that nothing is done with, and whose guest is not in the state that the row says.
+
+    :param power: by host and uuid, what the driver shows
+    """
     found: dict[str, dict[str, str | None]] = {host: {} for host in held}
+    other_power: dict[str, set[str]] = {host: set() for host in held}
     for row in connection.execute(_PLACED, {"hosts": list(held)}):
         found[row.host][row.uuid] = row.task_state
+        observed = power.get(row.host, {}).get(row.uuid, row.power_state)
+        if observed != row.power_state and row.task_state is None and row.vm_state in states.WATCHED:
+            other_power[row.host].add(row.uuid)
     for host, uuid in connection.execute(_MOVING, {"hosts": list(held)}):
         found[host].setdefault(uuid, None)
     doubtful = {
-        host: set(uuids) ^ found[host].keys() | {uuid for uuid, task in found[host].items() if task == states.SPAWNING}
+        host: (set(uuids) ^ found[host].keys())
+        | {uuid for uuid, task in found[host].items() if task == states.SPAWNING}
+        | other_power[host]
         for host, uuids in held.items()
     }
     return {host: sorted(uuids) for host, uuids in doubtful.items() if uuids}

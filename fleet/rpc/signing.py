@@ -198,7 +198,7 @@ def hosts_named(arguments: Mapping[str, Any]) -> set[str]:
     named = [arguments.get("host"), arguments.get("host_name"), *_each(arguments.get("hosts"))]
     for name in ("services", "reports", "steps", "instance_info"):
         named += [record.get("host") for record in _each(arguments.get(name)) if isinstance(record, dict)]
-    for by_host in (arguments.get("nodes"), arguments.get("alarms"), arguments.get("held")):
+    for by_host in (arguments.get("nodes"), arguments.get("alarms"), arguments.get("held"), arguments.get("power")):
         named += list(by_host) if isinstance(by_host, dict) else []
     return {str(host) for host in named if host is not None}
 

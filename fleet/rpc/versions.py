@@ -9,7 +9,7 @@ import types
 from collections.abc import Mapping
 
 #: What is served, and sent at most. ``docs/wire-contract.md`` says what came with which version.
-CURRENT: dict[str, str] = {"scheduler": "4.3", "conductor": "1.7", "compute": "1.1"}
+CURRENT: dict[str, str] = {"scheduler": "4.3", "conductor": "1.8", "compute": "1.1"}
 #: What can still be sent to: a service that does not say what it speaks is taken to speak this.
 OLDEST: Mapping[str, str] = types.MappingProxyType({"scheduler": "4.0", "conductor": "1.0", "compute": "1.0"})
 

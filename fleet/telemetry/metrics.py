@@ -71,6 +71,17 @@ SPAWN_SECONDS = prometheus.Histogram(
     "fleet_compute_spawn_seconds", "Time in the driver's spawn", buckets=_BUILD_BUCKETS
 )
 
+GUEST_CHANGES = prometheus.Counter(
+    "fleet_compute_guest_changes",
+    "Guests found in another power state than their row's, by what was found (gone, crashed, off, running …)",
+    ["found"],
+)
+GUEST_ACTIONS = prometheus.Counter(
+    "fleet_compute_guest_actions",
+    "What was done about guests that do not run (restart, restart failed, error)",
+    ["action"],
+)
+
 # All of them
 RPC_TIMEOUTS = prometheus.Counter("fleet_rpc_timeouts", "Calls that were not answered in time", ["method"])
 FOREIGN_MESSAGES = prometheus.Counter(

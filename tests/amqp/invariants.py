@@ -16,6 +16,7 @@ def violations(trio: Trio) -> list[str]:
     views = {host: trio.describe_host(host) for host in sorted({node["host"] for node in ledger.nodes})}
     wrong = [f"{number}: {line}" for number, check in moment.CHECKS for line in check(ledger)]
     wrong += [f"I2: {line}" for line in rest.guests_are_where_the_ledger_says(ledger, guests)]
+    wrong += [f"I12: {line}" for line in rest.power_states_agree(ledger, guests)]
     wrong += [f"I5: {line}" for line in rest.agents_agree(ledger, views, guests)]
     wrong += [f"I5: {line}" for line in rest.the_scheduler_agrees(ledger, capacity(trio))]
     return wrong

@@ -144,6 +144,7 @@ def _at_rest(world: World, verdict: Verdict) -> Ledger:
     checks: list[tuple[str, Callable[[], list[str]]]] = [
         ("I3", lambda: list(rest.every_build_is_over(world.ledger()))),
         ("I2", lambda: list(rest.guests_are_where_the_ledger_says(world.ledger(), _guests(world)))),
+        ("I12", lambda: list(rest.power_states_agree(world.ledger(), _guests(world)))),
         ("I5", lambda: list(rest.agents_agree(world.ledger(), world.views(), _guests(world)))),
         ("I5", lambda: list(rest.the_scheduler_agrees(world.ledger(), _capacity(world)))),
         *((number, lambda check=check: list(check(world.ledger()))) for number, check in moment.CHECKS),

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from tests.chaos.world import World
 from tests.invariants import drivers, moment
 
-NUMBERS = [f"I{number}" for number in range(1, 12)]
+NUMBERS = [f"I{number}" for number in range(1, 13)]
 #: What is kept of one scenario: enough to see what happened.
 MOST_LINES = 40
 

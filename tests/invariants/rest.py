@@ -23,7 +23,8 @@ def every_build_is_over(ledger: Ledger) -> Iterator[str]:
 
 
 def guests_are_where_the_ledger_says(ledger: Ledger, guests: Guests) -> Iterator[str]:
-    """I2: a guest on the host that its instance is on, and on no other."""
+    """I2: a guest on the host that its instance is on, and on no other; but one that the row says is gone."""
+    lost = {row["uuid"] for row in ledger.live if row["task_state"] is None and row["power_state"] == 0}
     for host in sorted({node["host"] for node in ledger.nodes} | set(guests)):
         mine = {row["uuid"] for row in ledger.live if row["host"] == host}
         # The source of a resize keeps its guest, switched off, until it is confirmed.
@@ -31,8 +32,23 @@ def guests_are_where_the_ledger_says(ledger: Ledger, guests: Guests) -> Iterator
         there = set(guests.get(host, ()))
         for uuid in sorted(there - mine):
             yield f"{host}: the driver runs {uuid}, which the ledger has not there"
-        for uuid in sorted(mine - there):
+        for uuid in sorted(mine - there - lost):
             yield f"{host}: the driver does not run {uuid}, which the ledger has there"
+
+
+def power_states_agree(ledger: Ledger, guests: Guests) -> Iterator[str]:
+    """I12: the row of an instance that nothing is done with shows its guest's power state, as the driver has it."""
+    for row in ledger.live:
+        if (
+            row["host"] is None
+            or row["task_state"] is not None
+            or row["vm_state"] not in ("active", "resized", "error")
+        ):
+            continue
+        guest = guests.get(row["host"], {}).get(row["uuid"])
+        found = guest["power_state"] if guest else 0
+        if row["power_state"] != found:
+            yield f"{row['uuid']} on {row['host']}: power state {row['power_state']} in its row, {found} by the driver"
 
 
 def agents_agree(ledger: Ledger, views: Views, guests: Guests) -> Iterator[str]:

@@ -90,6 +90,11 @@ def _agree(
     off = {row.uuid for row in here if row.power_state == states.SHUTDOWN}
     if running - off != living - off:
         wrong.append(f"I2: on {node.host} {sorted(running)} are on, the ledger has {sorted(living)} living there")
+    watched = [row for row in here if row.task_state is None and row.vm_state in states.WATCHED]
+    for row in watched:
+        found = hypervisor.power_state(row.uuid)
+        if row.power_state != found:
+            wrong.append(f"I12: {row.uuid} on {node.host} has power state {row.power_state}, its guest {found}")
     return wrong
 
 

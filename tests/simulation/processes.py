@@ -13,7 +13,7 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_db import exception as db_exception
 
-from compute_agent import comparison, recovery
+from compute_agent import comparison, guests, recovery
 from compute_agent.build import Builder as AgentBuilder
 from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
 from compute_agent.host import Host
@@ -134,7 +134,24 @@ class Hypervisor(ComputeDriver):
         self.guests.pop(instance_uuid, None)
 
     def get_info(self, instance_uuid: str) -> GuestInfo:
-        return GuestInfo(state=states.RUNNING)
+        if instance_uuid not in self.guests:
+            raise errors.NotFound(kind="Guest", name=instance_uuid)
+        return GuestInfo(state=self.power_state(instance_uuid))
+
+    def power_state(self, instance_uuid: str) -> int:
+        guest = self.guests.get(instance_uuid)
+        if guest is None:
+            return states.NOSTATE
+        return states.CRASHED if guest.get("dead") else states.SHUTDOWN if guest.get("switched_off") else states.RUNNING
+
+    def die(self) -> None:
+        """One of the guests that are on ends by itself."""
+        running = sorted(uuid for uuid in self.guests if self.power_state(uuid) == states.RUNNING)
+        if running:
+            self.guests[self._world.chance.choice(running)]["dead"] = True
+
+    def power_on(self, context: RequestContext, instance: Instance) -> None:
+        self.finish_revert_migration(context, instance)
 
     def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
         return dict(self.guests)
@@ -272,13 +289,16 @@ def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], n
         process.of_queue[f"compute.{name}"] = [ComputeManager(host, builder, mover, ending, lanes[name])]
     reporter = Reporter(conductor, patience, list(hosts.values()), incarnation)
 
+    action = world.chance.choice([guests.NOTHING, guests.RESTART, guests.ERROR])
+    watch = guests.Guests(ledger, Notifications(None), action)
+
     def compare() -> None:
-        comparison.compare([(host, lanes[name]) for name, host in hosts.items()], ledger, moves)
+        comparison.compare([(host, lanes[name]) for name, host in hosts.items()], ledger, moves, watch)
 
     def begin() -> None:
         reporter.register()
         for host in hosts.values():
-            recovery.recover(new_context(), host, ledger, moves)
+            recovery.recover(new_context(), host, ledger, moves, watch)
         reports = reporter.audit()
         bus.serve(process, process.of_queue)
         reporter.send(reports)

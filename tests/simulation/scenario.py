@@ -49,6 +49,12 @@ _PLACED = (
 _AT_REST = sa.select(_INSTANCES.c.uuid, _INSTANCES.c.host).where(
     sa.not_(_INSTANCES.c.deleted), _INSTANCES.c.vm_state == states.ACTIVE, _INSTANCES.c.task_state.is_(None)
 )
+_WATCHED = sa.select(_INSTANCES.c["uuid", "host", "power_state"]).where(
+    sa.not_(_INSTANCES.c.deleted),
+    _INSTANCES.c.host != "",
+    _INSTANCES.c.vm_state.in_(states.WATCHED),
+    _INSTANCES.c.task_state.is_(None),
+)
 #: After these an agent may hold what the ledger knows nothing of, until its next audit.
 _EXCUSES = {"answer lost", "message lost", "message late", "commit unknown", "death"}
 
@@ -119,6 +125,8 @@ class Scenario:
                 return steps, ["the world does not come to rest"]
             if world.happens("death", self._death):
                 self._die(world.chance.choice(sorted(self._processes)))
+            if world.happens("guest dies", 0.002):
+                self._hypervisors[world.chance.choice(HOSTS)].die()
             if steps % 100 == 0:
                 wrong = invariants.at_any_moment(self._database, self._hypervisors)
                 if wrong:
@@ -162,6 +170,8 @@ class Scenario:
         # A driver that hung may switch a guest off after its move is over; the next audit switches it on.
         for row in self._database.rows(_AT_REST):
             yield bool(self._hypervisors[row.host].guests.get(row.uuid, {}).get("switched_off"))
+        for row in self._database.rows(_WATCHED):
+            yield row.power_state != self._hypervisors[row.host].power_state(row.uuid)
 
     def _start(self, name: str) -> None:
         self._lives[name] += 1

@@ -100,8 +100,27 @@ class ConductorAPI(API):
     ) -> list[dict[str, Any]]:
         return self._call(context, "get_host_instances", host=host, uuids=uuids)
 
-    def compare_instances(self, context: RequestContext, held: dict[str, list[str]]) -> dict[str, list[str]]:
-        return self._call(context, "compare_instances", held=held)
+    def compare_instances(
+        self, context: RequestContext, held: dict[str, list[str]], power: dict[str, dict[str, int]] | None = None
+    ) -> dict[str, list[str]]:
+        """:param power: by host and uuid, what the driver shows; an older conductor compares without"""
+        message = Message("compare_instances", {"held": held}, newer={"power": power or {}}, newer_version="1.8")
+        return self._ask(context, message)
+
+    def report_guest(
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        host: str,
+        power_state: int,
+        expected: int,
+        failed: bool = False,
+    ) -> bool:
+        """Whether the row shows ``power_state`` now; False from a conductor that is too old to be told."""
+        if not self._can_send("1.8"):
+            return False
+        seen = {"instance_uuid": instance_uuid, "host": host, "power_state": power_state, "expected": expected}
+        return self._ask(context, Message("report_guest", {**seen, "failed": failed}, version="1.8"))
 
     def claim_instance(
         self,

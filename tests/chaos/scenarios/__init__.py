@@ -4,7 +4,19 @@
 from __future__ import annotations
 
 from tests.chaos.run import Scenario
-from tests.chaos.scenarios import broker, clocks, contention, database, hosts, kills, messages, moves, plugins, signals
+from tests.chaos.scenarios import (
+    broker,
+    clocks,
+    contention,
+    database,
+    guests,
+    hosts,
+    kills,
+    messages,
+    moves,
+    plugins,
+    signals,
+)
 
 ALL: list[Scenario] = [
     *kills.SCENARIOS,
@@ -16,5 +28,6 @@ ALL: list[Scenario] = [
     *contention.SCENARIOS,
     *hosts.SCENARIOS,
     *clocks.SCENARIOS,
+    *guests.SCENARIOS,
     *plugins.SCENARIOS,
 ]

@@ -73,7 +73,18 @@ def test_a_fleet_in_good_condition() -> None:
     """Every line is good."""
     found = examination.broker(Fleet()) + of_daemons(Fleet())  # type: ignore[arg-type]
     assert {Level.OK} == {each.level for each in found}
-    checks = {"broker", "queues", "conductor", "scheduler", "database", "schema", "builds", "orphans", "services"}
+    checks = {
+        "broker",
+        "queues",
+        "conductor",
+        "scheduler",
+        "database",
+        "schema",
+        "builds",
+        "orphans",
+        "services",
+        "guests",
+    }
     assert checks | {"agents", "clocks"} == {each.check for each in found}
 
 
@@ -114,6 +125,20 @@ BAD = [
         Level.WARN,
         "orphans",
         "guests that the ledger does not know run on h1:n (64 MB)",
+    ),
+    (
+        "guests that do not run",
+        Fleet(examine=answer_of_conductor(down=[{"uuid": "u", "name": "web", "host": "h1", "power_state": 6}])),
+        Level.FAIL,
+        "guests",
+        "1 instances have no running guest: web on h1 (crashed)",
+    ),
+    (
+        "a conductor's clock",
+        Fleet(services=[a_service(), {**a_service(), "binary": "fleet-conductor", "clock_skew_s": 3600.0}]),
+        Level.FAIL,
+        "clocks",
+        "off the database's clock: fleet-conductor on h1 by +3600 s",
     ),
     (
         "two conductors' clocks",

@@ -17,6 +17,7 @@ from compute_agent import comparison
 from compute_agent import conf as agent_conf
 from compute_agent.build import Builder, BuildOrder
 from compute_agent.drivers.fake import FakeDriver
+from compute_agent.guests import Guests
 from compute_agent.host import Host
 from compute_agent.inventory import HostPolicy
 from compute_agent.lanes import Lanes
@@ -140,11 +141,12 @@ class Stand:
     reporter: Reporter
     stopping: Pauses
     superseded: list[str]
+    guests: Guests
 
     def compare(self) -> int:
         """Compare with the ledger and settle at once what differs; how many instances that was."""
         executor = ThreadExecutor()
-        looked_at = comparison.compare([(self.host, Lanes(executor, slots=0))], self.ledger)
+        looked_at = comparison.compare([(self.host, Lanes(executor, slots=0))], self.ledger, guests=self.guests)
         executor.join()
         return looked_at
 
@@ -176,7 +178,8 @@ def a_stand(
     if audited:
         reporter.audit()
     builder = Builder(host, ledger, notifications or Notifications())
-    return Stand(conductor, driver, host, ledger, builder, reporter, stopping, superseded)
+    guests = Guests(ledger, notifications or Notifications(), conf.lost_guest_action)
+    return Stand(conductor, driver, host, ledger, builder, reporter, stopping, superseded, guests)
 
 
 def join_threads(name: str) -> None:

@@ -41,6 +41,7 @@ def instance(uuid: str = "u1", host: str | None = "a1", **changed: Any) -> dict[
         "reservation_id": "r1",
         "vm_state": "active",
         "task_state": None,
+        "power_state": 1,
         "attempt": 1,
         "deadline": NOW,
         "host": host,

@@ -77,6 +77,17 @@ def test_a_guest_in_the_wrong_place_is_found() -> None:
     assert [] == list(rest.guests_are_where_the_ledger_says(ledger(), {"a1": {"u1": {}}}))
 
 
+def test_a_row_that_does_not_show_what_became_of_its_guest_is_found() -> None:
+    """I12; while something is done with the instance nobody can tell. What the row says is gone need not be there."""
+    running, crashed = {"a1": {"u1": {"power_state": 1}}}, {"a1": {"u1": {"power_state": 6}}}
+    assert [] == list(rest.power_states_agree(ledger(), running))
+    assert ["u1 on a1: power state 1 in its row, 6 by the driver"] == list(rest.power_states_agree(ledger(), crashed))
+    assert ["u1 on a1: power state 1 in its row, 0 by the driver"] == list(rest.power_states_agree(ledger(), {}))
+    assert [] == list(rest.power_states_agree(ledger(instance(task_state="deleting")), crashed))
+    gone = ledger(instance(power_state=0))
+    assert [] == [*rest.power_states_agree(gone, {}), *rest.guests_are_where_the_ledger_says(gone, {})]
+
+
 def test_an_agent_of_another_opinion_is_found() -> None:
     """Its count, its guests, its silence."""
     guests = {"a1": {"u1": {}}}

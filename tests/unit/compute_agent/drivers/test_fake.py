@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
+
 import pytest
 
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.fake import FakeDriver
-from fleet import errors
+from fleet import errors, states
 from fleet.objects import Image, Instance
 from tests.unit.compute_agent import builders
 
@@ -69,3 +72,21 @@ def test_an_unknown_guest_is_destroyed_with_success_and_has_no_info() -> None:
     driver.destroy(builders.a_context(), "unknown")
     with pytest.raises(errors.NotFound):
         driver.get_info("unknown")
+
+
+def test_a_record_that_was_hurt_is_seen(tmp_path: pathlib.Path) -> None:
+    """Whoever changes or removes a guest's file has hurt the guest: the driver shows what there is, not what it ordered."""
+    driver = FakeDriver(builders.a_conf(instances_path=str(tmp_path), fake={"persist": True}))
+    driver.init_host("host1")
+    instances = [builders.an_instance(node="host1") for _ in range(2)]
+    for instance in instances:
+        driver.spawn(builders.a_context(), instance, Image())
+    crashed, lost = (tmp_path / "fake" / "host1" / f"{instance.uuid}.json" for instance in instances)
+    crashed.write_text(json.dumps({**json.loads(crashed.read_text()), "power_state": states.CRASHED}))
+    lost.unlink()
+    assert states.CRASHED == driver.get_info(instances[0].uuid).state
+    assert [instances[0].uuid] == driver.list_instance_uuids()
+    with pytest.raises(errors.NotFound):
+        driver.get_info(instances[1].uuid)
+    driver.power_on(builders.a_context(), instances[0])
+    assert states.RUNNING == driver.get_info(instances[0].uuid).state

@@ -118,6 +118,28 @@ def test_the_supervisor_starts_a_dead_guest_again(machine: Machine) -> None:
     assert states.RUNNING == machine.driver.get_info(uuid).state
 
 
+def test_a_guest_whose_processes_were_killed_is_started_again(machine: Machine) -> None:
+    """Without its supervisor nothing starts it by itself: its state is CRASHED until the agent does."""
+    instance = machine.spawn()
+    for name in ("supervisor", "child"):
+        process = machine.process(instance.uuid, name)
+        assert process.send(signal.SIGKILL)
+        assert eventually(lambda process=process: not process.alive())
+    assert states.CRASHED == machine.driver.get_info(instance.uuid).state
+    for _twice in range(2):
+        machine.driver.power_on(builders.a_context(), instance)
+        assert states.RUNNING == machine.driver.get_info(instance.uuid).state
+    machine.destroy(instance.uuid)
+
+
+def test_a_guest_of_which_nothing_is_left_cannot_be_started(machine: Machine) -> None:
+    """No other takes its place: its data would not be there."""
+    instance = builders.an_instance(node=HOST)
+    with pytest.raises(errors.NotFound):
+        machine.driver.power_on(builders.a_context(), instance)
+    assert [] == machine.driver.list_instance_uuids()
+
+
 def test_a_guest_without_supervisor_is_destroyed_all_the_same(machine: Machine) -> None:
     """The guest's own process is on record for the day its supervisor is killed."""
     uuid = machine.spawn().uuid
