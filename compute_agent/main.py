@@ -67,7 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         transport = rpc_transport.get_transport(conf)
         skew = ClockSkew(conf.max_clock_skew)
         through = {probes.BROKER: _through_broker(conf, transport, hosts[0]), probes.CLOCK: skew.require_in_step}
-        return probes.process(conf, number, through, lambda: servers(conf, transport, skew))
+        named = ",".join(conf.hosts) if conf.hosts else conf.host
+        return probes.process(conf, BINARY, number, through, lambda: servers(conf, transport, skew), named)
 
     return service.launch(conf, BINARY, build, check=functools.partial(fleet_conf.check_files, argv, register))
 

@@ -179,7 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             probes.DATABASE: probes.through_database(database),
             probes.CLOCK: skew.require_in_step,
         }
-        return probes.process(conf, number, through, lambda: build_servers(conf, rpc_transport, database, skew))
+        return probes.process(conf, BINARY, number, through, lambda: build_servers(conf, rpc_transport, database, skew))
 
     check = functools.partial(fleet_conf.check_files, argv, register)
     return service.launch(conf, BINARY, build, conf.conductor.workers, check)

@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             probes.DATABASE: probes.through_database(database),
             probes.CLOCK: skew.require_in_step,
         }
-        return probes.process(conf, number, through, lambda: servers(conf, transport, database, skew))
+        return probes.process(conf, BINARY, number, through, lambda: servers(conf, transport, database, skew))
 
     check = functools.partial(fleet.conf.check_files, argv, register)
     return service.launch(conf, BINARY, build, conf.scheduler_workers, check)

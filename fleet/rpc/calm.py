@@ -34,6 +34,8 @@ AWAY = (*REFUSALS, oslo_messaging.MessagingException)
 #: oslo.log names a library's logger in either way.
 _LIBRARIES = [f"oslo{mark}messaging._drivers.{name}" for mark in "._" for name in ("impl_rabbit", "amqpdriver")]
 _LONGEST = 200
+#: Messages to all servers of a topic are hints, and old ones are worth nothing. Milliseconds, and messages.
+FANOUT_BOUNDS = {"x-message-ttl": 60_000, "x-max-length": 10_000}
 _refused = seldom.Seldom()
 
 
@@ -54,12 +56,28 @@ def log_refusal(what: str, refused: BaseException) -> None:
 class PatientDriver(impl_rabbit.RabbitDriver):
     """oslo.messaging's driver, but for how its thread for answers deals with a broker that refuses."""
 
+    def _get_connection(self, purpose: str = common.PURPOSE_SEND, retry: int | None = None) -> Any:
+        borrowed = super()._get_connection(purpose, retry)
+        if purpose == common.PURPOSE_LISTEN and type(borrowed.connection) is impl_rabbit.Connection:
+            borrowed.connection.__class__ = _BoundingFanouts
+        return borrowed
+
     def _get_reply_q(self) -> str:
         queue: str = super()._get_reply_q()
         waiter = self._waiter
         if waiter is not None and not isinstance(waiter.conn, _BackingOff):
             waiter.conn = _BackingOff(waiter.conn, waiter._thread_exit_event)
         return queue
+
+
+class _BoundingFanouts(impl_rabbit.Connection):
+    """A connection of oslo.messaging's whose fanout queues hold little after their process was killed."""
+
+    def declare_consumer(self, consumer: impl_rabbit.Consumer) -> None:
+        # A queue manager's queues outlive their process, and may be there already with other arguments.
+        if consumer.type == "fanout" and not self.rabbit_stream_fanout and not self._q_manager:
+            consumer.queue_arguments = {**(consumer.queue_arguments or {}), **FANOUT_BOUNDS}
+        super().declare_consumer(consumer)
 
 
 class _BackingOff:

@@ -19,6 +19,9 @@ ALLOWED_REMOTE_EXMODS = ["fleet.errors"]
 #: then one process would be given a whole backlog, and the others nothing.
 PREFETCH = 8
 _RABBIT = "oslo_messaging_rabbit"
+#: Seconds after which the broker deletes the fanout and answer queues of a process that was killed. oslo.messaging's own
+#: default is half an hour, in which they fill.
+UNUSED_QUEUES_S = 120
 #: Seconds that oslo.messaging's own way of answering waits for a caller's queue, with a worker; its default is 60.
 ANSWER_PATIENCE_S = 1
 #: A host's queue lives as long as its agent listens: what is sent to a dead agent fails at once instead of waiting for
@@ -30,6 +33,7 @@ def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
     transport = calm.calm(oslo_messaging.get_rpc_transport(conf, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS))
     if _RABBIT in conf:
         conf.set_default("kombu_missing_consumer_retry_timeout", ANSWER_PATIENCE_S, group=_RABBIT)
+        conf.set_default("rabbit_transient_queues_ttl", UNUSED_QUEUES_S, group=_RABBIT)
         conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group=_RABBIT)
         # Without a file of authorities, oslo.messaging would take any certificate at all.
         conf.set_default("ssl_ca_file", system_authorities(), group=_RABBIT)

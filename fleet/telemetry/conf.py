@@ -10,9 +10,18 @@ OPTS = [
     cfg.PortOpt(
         "port",
         default=0,
-        help="Port for /healthz (live, ready, detail) and Prometheus' /metrics; 0 for none. Worker processes take the "
-        "ports that follow, one each: with 4 workers and port 9100, ports 9100 to 9103. Daemons on one machine need "
-        "ports of their own.",
+        help="First port for /healthz (live, ready, detail) and Prometheus' /metrics; 0 for none. Worker processes take "
+        "the ports that follow, one each. Each service begins at a port of its own, so that daemons on one machine can "
+        "share a file: with port 9100 and service_offset 20, conductors begin at 9100, schedulers at 9120 and agents at "
+        "9140. Several agents on one machine need files of their own.",
+    ),
+    cfg.IntOpt(
+        "service_offset",
+        default=20,
+        min=0,
+        max=1000,
+        help="Distance between the first ports of conductor, scheduler and agent. It must not be smaller than the number of "
+        "workers. 0: all begin at 'port', and each daemon on a machine needs a file with a port of its own.",
     ),
     cfg.HostAddressOpt(
         "bind_host",

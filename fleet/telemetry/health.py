@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
+import socket
 import threading
+import time
+from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 import prometheus_client
 from oslo_log import log as logging
@@ -16,16 +21,26 @@ from fleet.telemetry.watchdog import Watchdog
 LOG = logging.getLogger(__name__)
 
 
+#: Connections at once, each with a thread.
+MOST_CONNECTIONS = 16
+#: Seconds for a connection in all, however slowly its request comes. A new one may take the place of one this old when all
+#: are taken.
+LONGEST_S = 10.0
+EVICTED_AFTER_S = 1.0
+
+
 class HealthServer:
     """Answers ``/healthz/live``, ``/healthz/ready``, ``/healthz`` (detail) and ``/metrics``.
 
     A port that is taken costs the daemon its health page, with one ERROR; the work goes on.
     """
 
-    def __init__(self, watchdog: Watchdog, host: str, port: int) -> None:
+    def __init__(self, watchdog: Watchdog, host: str, port: int, name: Mapping[str, object] | None = None) -> None:
+        """:param name: of the daemon, shown with its state"""
         self._watchdog = watchdog
         self._address = host, port
-        self._server: http.server.ThreadingHTTPServer | None = None
+        self._name = dict(name or {})
+        self._server: _BoundedServer | None = None
 
     @property
     def port(self) -> int:
@@ -34,13 +49,12 @@ class HealthServer:
 
     def start(self) -> None:
         try:
-            self._server = http.server.ThreadingHTTPServer(self._address, _handler(self._watchdog))
+            self._server = _BoundedServer(self._address, _handler(self._watchdog, self._name))
         except OSError as taken:
             LOG.error(
                 "[health] port %d cannot be opened: %s. There is no health page", self._address[1], taken.strerror
             )
             return
-        self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
         LOG.info("Health and metrics are at http://%s:%d/healthz and /metrics", self._address[0], self.port)
 
@@ -53,13 +67,73 @@ class HealthServer:
         """stop() has waited."""
 
 
-def _handler(watchdog: Watchdog) -> type[http.server.BaseHTTPRequestHandler]:
+class _BoundedServer(http.server.ThreadingHTTPServer):
+    """Whoever opens connections and sends nothing takes no descriptor for long, and keeps no probe out."""
+
+    daemon_threads = True
+    #: The accept queue, which the kernel bounds.
+    request_queue_size = 32
+
+    def __init__(self, *arguments: Any) -> None:
+        self._open: dict[socket.socket, float] = {}
+        self._guard = threading.Lock()
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._has_room():
+            self.shutdown_request(request)
+            return
+        with self._guard:
+            self._open[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._guard:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Called twice a second while the server serves."""
+        self._end_older_than(LONGEST_S)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that is gone, or was ended, is no error of ours."""
+        LOG.debug("A request for the health page of %s was not answered", client_address)
+
+    def _has_room(self) -> bool:
+        with self._guard:
+            if len(self._open) < MOST_CONNECTIONS:
+                return True
+            request, since = next(iter(self._open.items()))
+            if time.monotonic() - since < EVICTED_AFTER_S:
+                return False
+            del self._open[request]
+        _end(request)
+        return True
+
+    def _end_older_than(self, seconds: float) -> None:
+        now = time.monotonic()
+        with self._guard:
+            old = [request for request, since in self._open.items() if now - since > seconds]
+            for request in old:
+                del self._open[request]
+        for request in old:
+            _end(request)
+
+
+def _end(request: socket.socket) -> None:
+    """Wake its thread, which then closes it."""
+    with contextlib.suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
+
+
+def _handler(watchdog: Watchdog, name: Mapping[str, object]) -> type[http.server.BaseHTTPRequestHandler]:
     class Handler(http.server.BaseHTTPRequestHandler):
         """One request."""
 
         server_version = "fleet"
         sys_version = ""
-        timeout = 10
+        timeout = LONGEST_S
 
         def do_GET(self) -> None:  # the standard library's name
             path = self.path.partition("?")[0].rstrip("/")
@@ -73,7 +147,7 @@ def _handler(watchdog: Watchdog) -> type[http.server.BaseHTTPRequestHandler]:
                 self._answer(HTTPStatus.NOT_FOUND, b'{"error": "ask for /healthz or /metrics"}\n')
 
         def _state(self, good: bool) -> None:
-            body = json.dumps(watchdog.detail(), indent=1).encode() + b"\n"
+            body = json.dumps({**name, **watchdog.detail()}, indent=1).encode() + b"\n"
             self._answer(HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE, body)
 
         def _answer(self, status: HTTPStatus, body: bytes, kind: str = "application/json") -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -22,35 +23,47 @@ from fleet.telemetry.watchdog import Probe, Watchdog
 BROKER = "broker"
 DATABASE = "database"
 CLOCK = "clock"
+#: In the order of their ports.
+DAEMONS = ("fleet-conductor", "fleet-scheduler", "fleet-compute")
 
 
 def process(
-    conf: cfg.ConfigOpts, number: int, probes: Mapping[str, Probe], serving: Callable[[], Sequence[Server]]
+    conf: cfg.ConfigOpts,
+    daemon: str,
+    number: int,
+    probes: Mapping[str, Probe],
+    serving: Callable[[], Sequence[Server]],
+    host: str | None = None,
 ) -> Process:
-    """Worker ``number``: its watchdog, its health page if a port is configured, and what it serves."""
+    """Worker ``number`` of ``daemon``, on ``host`` if that is another than the configuration's: its watchdog, its health page if a port is configured, and what it serves."""
     started = threading.Event()
-    return Process(_servers(conf, number, probes, started), serving, started)
+    name = {"service": daemon, "host": host or conf.host, "worker": number, "pid": os.getpid()}
+    watchdog = _watchdog(conf, probes, started)
+    if not conf.health.port:
+        return Process([watchdog], serving, started)
+    page = HealthServer(watchdog, str(conf.health.bind_host), port_of(conf, daemon) + number, name)
+    return Process([watchdog, page], serving, started)
 
 
-def _servers(
-    conf: cfg.ConfigOpts, number: int, probes: Mapping[str, Probe], started: threading.Event
-) -> Sequence[Server]:
+def port_of(conf: cfg.ConfigOpts, daemon: str) -> int:
+    """Of the daemon's first worker."""
+    return int(conf.health.port) + conf.health.service_offset * DAEMONS.index(daemon)
+
+
+def _watchdog(conf: cfg.ConfigOpts, probes: Mapping[str, Probe], started: threading.Event) -> Watchdog:
     # A daemon that still waits for its database has no queue to answer from: it is not stuck.
     def broker_answers() -> bool:
         return started.is_set() and broker_reachable(conf)
 
     options = conf.health
     when_served = once_served(probes[BROKER], started, options.round_trip_interval)
-    watchdog = Watchdog(
+    return Watchdog(
         {**probes, BROKER: when_served},
         options.round_trip_interval,
         options.round_trip_limit,
         options.stuck_limit,
         reachable={BROKER: broker_answers},
     )
-    if not options.port:
-        return [watchdog]
-    return [watchdog, HealthServer(watchdog, str(options.bind_host), options.port + number)]
 
 
 def once_served(probe: Probe, started: threading.Event, patience_s: float) -> Probe:

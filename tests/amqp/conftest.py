@@ -47,7 +47,7 @@ def trio(
     def health(number: int) -> tuple[str, str]:
         """A file of its own for a daemon's own port."""
         path = directory / f"health-{number}.conf"
-        path.write_text(f"[health]\nport = {health_port + number}\nround_trip_interval = 2\n")
+        path.write_text(f"[health]\nport = {health_port + number}\nservice_offset = 0\nround_trip_interval = 2\n")
         return "--config-file", str(path)
 
     driver = "compute_driver = unruly_driver.UnrulyDriver\n"

@@ -64,7 +64,9 @@ def test_daemons_wait_for_their_database_and_broker(
     try:
         config = behind_proxies(trio, rabbitmq_url, far, tmp_path / "late.conf")
         for name, program in DAEMONS.items():
-            (tmp_path / f"{name}.conf").write_text(f"[health]\nport = {ports[name]}\nround_trip_interval = 1\n")
+            (tmp_path / f"{name}.conf").write_text(
+                f"[health]\nport = {ports[name]}\nservice_offset = 0\nround_trip_interval = 1\n"
+            )
             trio.start(name, program, "--config-file", config, "--config-file", str(tmp_path / f"{name}.conf"))
         for name, program in DAEMONS.items():
             eventually(lambda name=name, program=program: f"{program} cannot serve yet" in trio.log(name))  # type: ignore[misc]

@@ -55,7 +55,9 @@ def stand(
         trio.manage("db", "sync")
         for name, (program, *arguments) in DAEMONS.items():
             path = directory / f"{name}.conf"
-            path.write_text(f"[health]\nport = {ports[name]}\nround_trip_interval = 1\nround_trip_limit = 5\n")
+            path.write_text(
+                f"[health]\nport = {ports[name]}\nservice_offset = 0\nround_trip_interval = 1\nround_trip_limit = 5\n"
+            )
             trio.start(name, program, "--config-file", str(path), *arguments)
         yield trio
 

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import requests
+from oslo_config import cfg
 
-from fleet.telemetry import metrics
+from fleet.telemetry import conf as telemetry_conf
+from fleet.telemetry import health, metrics, probes
 from fleet.telemetry.health import HealthServer
 from fleet.telemetry.watchdog import Watchdog
 
@@ -32,6 +36,49 @@ def served() -> Iterator[tuple[Broker, Watchdog, str]]:
     server.start()
     yield broker, watch, f"http://127.0.0.1:{server.port}"
     server.stop()
+
+
+def test_slow_connections_take_a_few_threads_and_keep_no_probe_out(
+    served: tuple[Broker, Watchdog, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred that send nothing, or a byte now and then: the oldest gives way."""
+    monkeypatch.setattr(health, "EVICTED_AFTER_S", 0.0)
+    _broker, _watch, url = served
+    place = ("127.0.0.1", int(url.rpartition(":")[2]))
+    with contextlib.ExitStack() as slow:
+        for _number in range(100):
+            slow.enter_context(socket.create_connection(place)).send(b"G")
+        assert 200 == requests.get(f"{url}/healthz/live", timeout=5).status_code
+        handling = [each for each in threading.enumerate() if "process_request_thread" in each.name]
+        assert len(handling) <= health.MOST_CONNECTIONS + 1
+
+
+def test_a_connection_has_an_end(served: tuple[Broker, Watchdog, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However it drips."""
+    monkeypatch.setattr(health, "LONGEST_S", 0.0)
+    with socket.create_connection(("127.0.0.1", int(served[2].rpartition(":")[2])), timeout=30) as slow:
+        slow.send(b"G")
+        assert b"" == slow.recv(100)
+
+
+def test_the_page_names_its_daemon() -> None:
+    """Two daemons on one machine are told apart."""
+    server = HealthServer(Watchdog({}, 10, 30, 0), "127.0.0.1", 0, {"service": "fleet-scheduler", "host": "h1"})
+    server.start()
+    try:
+        found = requests.get(f"http://127.0.0.1:{server.port}/healthz", timeout=5).json()
+    finally:
+        server.stop()
+    assert ("fleet-scheduler", "h1", True) == (found["service"], found["host"], found["ready"])
+
+
+def test_services_that_share_a_file_have_ports_of_their_own() -> None:
+    """As many apart as the option says."""
+    conf = cfg.ConfigOpts()
+    telemetry_conf.register_opts(conf)
+    conf([])
+    conf.set_override("port", 9100, "health")
+    assert [9100, 9120, 9140] == [probes.port_of(conf, daemon) for daemon in probes.DAEMONS]
 
 
 @pytest.mark.parametrize(
