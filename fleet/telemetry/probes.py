@@ -35,7 +35,10 @@ def process(
     serving: Callable[[], Sequence[Server]],
     host: str | None = None,
 ) -> Process:
-    """Worker ``number`` of ``daemon``, on ``host`` if that is another than the configuration's: its watchdog, its health page if a port is configured, and what it serves."""
+    """Worker ``number`` of ``daemon``: its watchdog, its health page if a port is configured, and what it serves.
+
+    :param host: which the page names, if it is another than the configuration's
+    """
     started = threading.Event()
     name = {"service": daemon, "host": host or conf.host, "worker": number, "pid": os.getpid()}
     watchdog = _watchdog(conf, probes, started)

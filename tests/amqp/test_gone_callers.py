@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import json
 import urllib.request
-from typing import Any
 
 import pytest
 
-from fleet.cli.private_servers import RabbitMQ
 from tests.amqp import raw
 from tests.amqp.daemons import Trio, eventually
 
@@ -51,18 +48,3 @@ def test_agents_have_a_queue_of_their_own(trio: Trio, rabbitmq_url: str) -> None
         users, agents = (channel.queue_declare(name, passive=True) for name in ("conductor", "conductor_ledger"))
     # Two workers, each of which listens to both.
     assert (2, 2) == (users.consumer_count, agents.consumer_count)
-
-
-def test_fanout_queues_are_bounded(trio: Trio, rabbitmq_url: str, broker: RabbitMQ) -> None:
-    """What a killed scheduler leaves behind holds little, and not for long."""
-    told = broker.ctl("list_queues", "name", "arguments", "--formatter=json")
-    found = {each["name"]: _arguments(each["arguments"]) for each in json.loads(told)}
-    fanouts = [arguments for name, arguments in found.items() if name.startswith("scheduler_fanout_")]
-    assert fanouts
-    for arguments in fanouts:
-        assert {"x-message-ttl": 60_000, "x-max-length": 10_000, "x-expires": 120_000}.items() <= arguments.items()
-
-
-def _arguments(listed: Any) -> dict[str, Any]:
-    """As RabbitMQ's releases list them: a mapping, or triples of name, type and value."""
-    return listed if isinstance(listed, dict) else {name: value for name, _kind, value in listed}

@@ -126,3 +126,19 @@ def health(port: int) -> dict[str, Any]:
             return json.load(answer)
     except urllib.error.HTTPError as not_ready:
         return json.load(not_ready)
+
+
+def test_fanout_queues_are_bounded(stand: Trio, broker: RabbitMQ, ports: dict[str, int]) -> None:
+    """What a killed scheduler leaves behind holds little, and not for long."""
+    until_ready(ports)
+    told = broker.ctl("list_queues", "-p", NAME, "name", "arguments", "--formatter=json")
+    found = {each["name"]: _arguments(each["arguments"]) for each in json.loads(told)}
+    fanouts = [arguments for name, arguments in found.items() if name.startswith("scheduler_fanout_")]
+    assert fanouts
+    for arguments in fanouts:
+        assert {"x-message-ttl": 60_000, "x-max-length": 10_000, "x-expires": 120_000}.items() <= arguments.items()
+
+
+def _arguments(listed: Any) -> dict[str, Any]:
+    """As RabbitMQ's releases list them: a mapping, or triples of name, type and value."""
+    return listed if isinstance(listed, dict) else {name: value for name, _kind, value in listed}
