@@ -35,10 +35,10 @@ _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,2}")
 
 
 class MethodsOnly(dispatcher.DefaultRPCAccessPolicy):
-    """Of an endpoint's attributes those are served that are public and methods; its target is neither."""
+    """Of an endpoint's attributes those are served that are public and functions; its target is neither."""
 
     def is_allowed(self, endpoint: object, method: str) -> bool:
-        return super().is_allowed(endpoint, method) and inspect.ismethod(getattr(endpoint, method))
+        return super().is_allowed(endpoint, method) and inspect.isroutine(getattr(endpoint, method))
 
 
 class Dispatcher(dispatcher.RPCDispatcher):
