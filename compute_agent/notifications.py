@@ -122,7 +122,7 @@ class AttemptEvents:
 
 
 def payload(instance: Instance, host: str, fault: Exception | None = None) -> dict[str, Any]:
-    """Nova's keys (spec/conductor-compute §4.4); None, or empty, for what there is not here."""
+    """Return the payload with the keys of nova 12.0.0; a value that fleet has not is None or empty."""
     return {**_about(instance, host), **_size(instance.flavor), **_verdict(instance, fault)}
 
 

@@ -287,7 +287,7 @@ class Builder:
         self._database.write(refusals.put_back, uuids, attempt, None, retry_at, context.request_id, now)
 
     def _notify_error(self, context: RequestContext, rows: Sequence[sa.Row], error: Exception) -> None:
-        """One line and one notification for every build that has ended in ERROR (spec/conductor-compute §3.5)."""
+        """One line and one notification for every build that has ended in ERROR."""
         name, _code, message, details = faults.describe(error)
         for row in rows:
             spec = _request_spec([row])

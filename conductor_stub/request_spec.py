@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes what the scheduler is asked: nova's ``request_spec`` and ``filter_properties`` (spec/conductor-compute §3)."""
+"""Makes what the scheduler is asked: nova's ``request_spec`` and ``filter_properties``, of release 12.0.0."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def judged(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
 
 
 def judged_or_stats(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
-    """The same, with ``stats[name]`` where a host has no such attribute, or nothing in it (spec/filters §5.2)."""
+    """The same, with ``stats[name]`` where a host has no such attribute, or nothing in it."""
     if hosts.storage(name) == "number":
         return judged(hosts, name, verdict)
     own = judged(hosts, name, verdict)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fanout casts say (spec/scheduler §3.5, §3.6), parsed: aggregates and instances as their senders have them.
+"""What the fanout casts say, parsed: aggregates and instances as their senders have them.
 
 A cast may be lost or late, so it is a hint: it counts at once, until the change feed or a full comparison says
 otherwise.

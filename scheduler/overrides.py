@@ -16,7 +16,7 @@ def number(
 ) -> float | numpy.ndarray:
     """Per host the smallest value of ``key`` in its aggregates' metadata, or ``default``; that alone if none has it.
 
-    One bad value among a host's leaves the host the default (spec/filters §1.1).
+    One bad value among a host's leaves the host the default, as in nova.
     """
     if not hosts.in_aggregates(key):
         return default

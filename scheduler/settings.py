@@ -11,7 +11,7 @@ LOG = logging.getLogger(__name__)
 
 
 def parse(items: Iterable[str], option: str) -> list[tuple[str, float]]:
-    """The good items in their order; the others are named in one warning (spec/weighers §3)."""
+    """The good items in their order; the others are named in one warning."""
     good: list[tuple[str, float]] = []
     bad: list[str] = []
     for item in items:

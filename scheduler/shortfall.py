@@ -49,7 +49,7 @@ class Shortfall:
         used: numpy.ndarray,
         consumed: float | None = None,
     ) -> Self:
-        """By :mod:`fleet.capacity`'s arithmetic; no instance is overcommitted against itself (spec/filters §3)."""
+        """By :mod:`fleet.capacity`'s arithmetic; no instance is overcommitted against itself."""
         most = (total - reserved) * numpy.minimum(ratio, 1.0)
         return cls(resource, unit, asked, capacity.limit(total, reserved, ratio), used, most, consumed)
 

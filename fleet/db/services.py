@@ -308,7 +308,7 @@ def _with_alarm(row: sa.Row, alarm: str) -> dict[str, Any]:
 
 
 def is_up(service: Any, now: datetime.datetime, down_time_s: float) -> bool:
-    """Whether the service was heard of within ``down_time_s`` seconds, and is not forced down (spec/scheduler §7)."""
+    """Whether the service was heard of within ``down_time_s`` seconds, and is not forced down."""
     if service.forced_down or service.last_seen_up is None:
         return False
     return abs((now - service.last_seen_up).total_seconds()) <= down_time_s

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is held of a node, by the instances on it and by moves to and from it, and how many instances of each sort there
-are (spec/conductor-compute §6.2, §6.3)."""
+are."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI requests of a flavor: names, which the operator's aliases say the meaning of (spec/filters §8.7, §9)."""
+"""PCI requests of a flavor: names, which the operator's aliases say the meaning of."""
 
 from __future__ import annotations
 

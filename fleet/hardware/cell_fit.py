@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether one instance cell fits one host cell (spec/filters §8.4)."""
+"""Whether one instance cell fits one host cell."""
 
 from __future__ import annotations
 

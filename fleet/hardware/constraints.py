@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NUMA topology that a flavor and an image ask for (spec/filters §8.7).
+"""The NUMA topology that a flavor and an image ask for.
 
 | Extra spec                        | Image property                     | Value                                         |
 |-----------------------------------|------------------------------------|-----------------------------------------------|

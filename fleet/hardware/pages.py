@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which page size an instance cell gets (spec/filters §8.4)."""
+"""Which page size an instance cell gets."""
 
 from __future__ import annotations
 

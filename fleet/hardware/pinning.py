@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CPUs of a host cell the vcpus get that want one of their own (spec/filters §8.5)."""
+"""Which CPUs of a host cell the vcpus get that want one of their own."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools of PCI devices: whether they meet requests, and what is left of them then (spec/filters §9)."""
+"""Pools of PCI devices: whether they meet requests, and what is left of them then."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which host cells the cells of an instance go to (spec/filters §8.3)."""
+"""Which host cells the cells of an instance go to."""
 
 from __future__ import annotations
 

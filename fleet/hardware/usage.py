@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What instances hold of a host's cells, added up (spec/filters §8.6).
+"""What instances hold of a host's cells, added up.
 
 Usage that is kept is never subtracted from: it is counted afresh from those that hold something, so what is given back is
 exactly what was taken. :func:`without` is for a look that is not kept.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMA topologies, of a host and of an instance (spec/filters §8.2). Memory in MB, page sizes in KiB."""
+"""NUMA topologies, of a host and of an instance. Memory in MB, page sizes in KiB."""
 
 from __future__ import annotations
 

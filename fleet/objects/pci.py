@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI devices, pools of alike ones, and requests for them (spec/filters §9)."""
+"""PCI devices, pools of alike ones, and requests for them."""
 
 from __future__ import annotations
 

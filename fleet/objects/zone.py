@@ -10,7 +10,7 @@ from fleet import errors
 
 @dataclasses.dataclass(frozen=True)
 class Zone:
-    """``zone``, ``zone:host``, ``zone:host:node`` or ``zone::node`` (spec/conductor-compute §1); '' means not given."""
+    """``zone``, ``zone:host``, ``zone:host:node`` or ``zone::node``; '' means not given."""
 
     zone: str = ""
     host: str = ""

@@ -20,7 +20,7 @@ _MAXPHYSADDR = "hw:maxphysaddr_bits"
 
 
 class ComputeCapabilitiesFilter(ColumnFilter):
-    """Hosts pass that meet every extra spec ``capabilities:ATTRIBUTE[:KEY...]`` (spec/filters §5.2).
+    """Hosts pass that meet every extra spec ``capabilities:ATTRIBUTE[:KEY...]``.
 
     An attribute that the host does not have is looked for in its ``stats``; text on the way is taken for JSON, so that
     ``capabilities:cpu_info:arch`` works. A key without any scope counts for hosts that have such an attribute.

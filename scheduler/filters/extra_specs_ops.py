@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators with which a flavor's extra specs describe what a host must have (spec/filters §5.1)."""
+"""The operators with which a flavor's extra specs describe what a host must have."""
 
 from __future__ import annotations
 

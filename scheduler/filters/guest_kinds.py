@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of processor architectures, hypervisor types and vm modes, and what else they are called (spec §6.1)."""
+"""The names of processor architectures, hypervisor types and vm modes, and what else they are called."""
 
 from __future__ import annotations
 

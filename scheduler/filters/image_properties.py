@@ -29,7 +29,7 @@ MAXPHYSADDR = ("hw_maxphysaddr_bits",)
 
 
 class ImagePropertiesFilter(ColumnFilter):
-    """Hosts pass that support the image's architecture, hypervisor type and version, and vm mode (spec/filters §6.1).
+    """Hosts pass that support the image's architecture, hypervisor type and version, and vm mode.
 
     One kind of guest that the host supports must have all that the image names. Of an image that names none, the
     required hypervisor version is not looked at, as in nova.

@@ -22,7 +22,7 @@ _JUNCTIONS = {"and": numpy.logical_and, "or": numpy.logical_or}
 
 
 class JsonFilter(ColumnFilter):
-    """With the hint ``query``, hosts pass that meet it (spec/filters §7.1). It does not ask whether a host is up."""
+    """With the hint ``query``, hosts pass that meet it. It does not ask whether a host is up."""
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         query = hints.query(request.scheduler_hints)

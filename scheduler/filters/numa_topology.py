@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of the host for the cells that the instance asks for (spec/filters §8)."""
+"""Cells of the host for the cells that the instance asks for."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI devices that the instance is to be given (spec/filters §9)."""
+"""PCI devices that the instance is to be given."""
 
 from __future__ import annotations
 

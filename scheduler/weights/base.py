@@ -97,7 +97,7 @@ class ColumnWeigher(BaseHostWeigher):
     def multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
         """How much this weigher counts: one number, or one for each of ``hosts`` where aggregates have their own.
 
-        Of several aggregates of a host, the smallest counts (spec/weighers §1.1).
+        Of several aggregates of a host, the smallest counts, as in nova since Stein.
         """
         return overrides.number(hosts, self.option, self._multiplier)
 

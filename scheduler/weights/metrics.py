@@ -17,7 +17,7 @@ from scheduler.weights.base import ColumnWeigher
 
 
 class MetricsWeigher(ColumnWeigher):
-    """The sum of the host's metrics, each times its ratio (spec/weighers §3).
+    """The sum of the host's metrics, each times its ratio.
 
     A metric that a host does not report fails the request if metrics are required; else the host weighs
     ``weight_of_unavailable``.

@@ -13,7 +13,7 @@ _MOST = 99
 class PCIWeigher(ColumnWeigher):
     """The fewer free PCI devices the better: others keep off hosts that have some, and who needs some fills them up.
 
-    More than 99 count as 99 (spec/weighers §4).
+    More than 99 count as 99, as in nova.
     """
 
     option = "pci_weight_multiplier"

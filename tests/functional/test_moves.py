@@ -152,7 +152,7 @@ STEPS = [
 
 @pytest.mark.parametrize(("status", "instance", "used"), STEPS)
 def test_the_ledger_never_sells_what_a_move_may_need(stage: Stage, status: str, instance: Any, used: Any) -> None:
-    """At every step of a resize each host holds the flavor that may run there (spec/conductor-compute §6.3)."""
+    """At every step of a resize each host holds the flavor that may run there."""
     stage.until(status)
     assert (status, instance, used) == (stage.migration()["status"], stage.state(), stage.used())
 

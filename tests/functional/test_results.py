@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a build in the ledger for everything that may go wrong with it (spec/conductor-compute §3, §4).
+"""What becomes of a build in the ledger for everything that may go wrong with it.
 
 The host's side of the same tables is ``tests/unit/compute_agent/test_results.py``.
 """

@@ -44,7 +44,7 @@ RETRIES = [
 
 @pytest.mark.parametrize(("what", "properties", "most", "expected"), RETRIES, ids=[case[0] for case in RETRIES])
 def test_whether_another_host_may_be_tried(what: str, properties: dict[str, Any], most: int, expected: bool) -> None:
-    """spec/conductor-compute §3.3: where rescheduling is off there is no retry key at all."""
+    """Where rescheduling is off there is no retry key at all, as in nova."""
     assert request_spec.may_retry(properties, most) == expected
     request_spec.populate_retry(properties, most, attempt=2, tried=[("a", "n")])
     assert properties.get("retry") == ({"num_attempts": 2, "hosts": [["a", "n"]]} if expected else None)

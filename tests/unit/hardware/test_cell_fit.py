@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One instance cell on one host cell (spec/filters §8.4, §8.5)."""
+"""One instance cell on one host cell."""
 
 from __future__ import annotations
 

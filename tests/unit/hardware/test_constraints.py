@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flavor and an image ask for (spec/filters §8.7)."""
+"""What a flavor and an image ask for."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI pools and requests (spec/filters §9)."""
+"""PCI pools and requests."""
 
 from __future__ import annotations
 

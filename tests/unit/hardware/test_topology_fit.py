@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which host cells an instance gets (spec/filters §8.3)."""
+"""Which host cells an instance gets."""
 
 from __future__ import annotations
 

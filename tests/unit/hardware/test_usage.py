@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What instances hold, added up (spec/filters §8.6)."""
+"""What instances hold, added up."""
 
 from __future__ import annotations
 

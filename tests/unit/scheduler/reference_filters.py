@@ -459,7 +459,7 @@ CHECKS: dict[str, Check] = {
     "TypeAffinityFilter": type_affinity,
 }
 
-#: Asked for the first instance of a request only (spec/filters §2).
+#: Asked for the first instance of a request only, as in nova 12.0.0.
 ONCE: frozenset[str] = frozenset(
     [
         "AggregateImagePropertiesIsolation",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMA cells and PCI devices in a decision and in its bookings (spec/filters §8, §9; spec/weighers §4)."""
+"""NUMA cells and PCI devices in a decision and in its bookings."""
 
 from __future__ import annotations
 
