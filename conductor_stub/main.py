@@ -36,7 +36,7 @@ from fleet import conf as fleet_conf
 from fleet import errors, required, service
 from fleet.clock_skew import ClockSkew
 from fleet.db import ledger as ledger_row
-from fleet.db import schema
+from fleet.db import schema, signatures
 from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.services import Beat
@@ -51,6 +51,8 @@ BINARY = "fleet-conductor"
 TOPIC = "conductor"
 #: Of the pool, which users' calls leave free.
 CONNECTIONS_FOR_AGENTS = 8
+#: Seconds between two looks for signatures that are good no more.
+PRUNE_EVERY_S = 60
 
 
 def build_servers(
@@ -108,13 +110,19 @@ def build_servers(
     for_agents = [agents, AgentTaskManager(builder), moves]
     move_sweeper = MoveSweeper(database, placer, limits, clock.fresh)
     sweeper = Sweeper(database, builder, termination, limits, clock.fresh)
+    taken = signatures.Taken(database)
     keeper_name = f"{conf.host}-{os.getpid()}"
     return [
         server.get_keeper(host_transport, transport.host_exchange(conf), keeper_name),
-        server.get_server(rpc_transport, ledger_queue.TOPIC, conf.host, for_agents, ledger=ledger),
+        server.get_server(rpc_transport, ledger_queue.TOPIC, conf.host, for_agents, ledger=ledger, signatures=taken),
         server.get_server(
-            rpc_transport, TOPIC, conf.host, endpoints, draining=draining, ledger=ledger, threads=_threads(conf)
+            *(rpc_transport, TOPIC, conf.host, endpoints),
+            draining=draining,
+            ledger=ledger,
+            threads=_threads(conf),
+            signatures=taken,
         ),
+        *([service.Periodic("signatures", taken.prune, PRUNE_EVERY_S)] if signing.keys_of(conf) else []),
         own,
         *(
             service.Periodic(name, functools.partial(_in_step, skew, sweep), conf.conductor.sweep_interval)

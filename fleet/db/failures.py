@@ -53,7 +53,9 @@ def typed(failure: Exception, url: sa.URL | None = None) -> errors.DatabaseError
         return errors.DatabaseUnavailable(kind=kind, problem=problem)
     made = errors.DatabaseUnavailable if _is_passing(orig) else errors.DatabaseFailed
     refused = made(kind=kind, problem=problem)
-    _log(refused, failure)
+    # Of a row that another transaction has inserted first the second run makes sense.
+    if not is_duplicate(refused):
+        _log(refused, failure)
     return refused
 
 

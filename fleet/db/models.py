@@ -311,3 +311,11 @@ instance_group_members = sa.Table(
     sa.Column("group_uuid", sa.ForeignKey("instance_groups.uuid"), primary_key=True),
     sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), primary_key=True),
 )
+
+#: Of signed messages, while they could be repeated (see ``fleet.rpc.repetition``).
+taken_signatures = sa.Table(
+    "taken_signatures",
+    METADATA,
+    sa.Column("signature", sa.String(64), primary_key=True),
+    sa.Column("good_until", Timestamp, nullable=False, index=True),
+)

@@ -20,6 +20,8 @@ LOG = logging.getLogger(__name__)
 
 SERVICE, CLIENT, HOST = "service", "client", "host:"
 MIN_SECRET = 32
+#: Whoever reads a key can sign with it.
+_OTHERS = 0o077
 #: Seconds between two looks whether the file has changed.
 LOOK_EVERY_S = 5.0
 _OPTION = "[message_signing] keys_file"
@@ -110,6 +112,10 @@ class Keyring:
             found = os.stat(self._path)
         except OSError as lost:
             raise errors.ConfigError(option=_OPTION, reason=f"{self._path}: {lost.strerror}") from None
+        if found.st_mode & _OTHERS:
+            mode = f"{found.st_mode & 0o777:04o}"
+            reason = f"{self._path} has mode {mode}: group and others must have no right. chmod 0600 {self._path}"
+            raise errors.ConfigError(option=_OPTION, reason=reason)
         return found.st_mtime_ns, found.st_ino
 
     def _read(self) -> dict[str, Key]:

@@ -100,6 +100,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
             errors.InvalidInput,
             errors.NotTrusted,
             errors.ForeignLedger,
+            errors.DatabaseError,
         ) as refusal:
             refusal.__traceback__ = refusal.__cause__ = refusal.__context__ = None
             return refusal, None

@@ -20,7 +20,7 @@ from fleet import afterwards, errors
 from fleet.context import new_context
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import fields
-from fleet.rpc import answers, extent, host_queues, listening, receipt, serializer, signing, turns
+from fleet.rpc import answers, extent, host_queues, listening, receipt, repetition, serializer, signing, turns
 
 #: A request as JSON may be this long: far more than any real one, far less than what hurts.
 MAX_REQUEST_BYTES = 256 * 1024
@@ -177,12 +177,14 @@ def get_server(
     queues: host_queues.HostQueues | None = None,
     ledger: LedgerIdentity | None = None,
     threads: int | None = None,
+    signatures: repetition.Record | None = None,
 ) -> Server:
     """A server for ``topic``, also reachable as ``topic.server`` and by fanout; ``baseapi`` is added.
 
     :param exchange: other than ``control_exchange``
     :param draining: set as soon as a stop has ended the intake, while the last messages are still handled
     :param ledger: messages of another ledger are refused
+    :param signatures: of signed messages, shared with the other servers of the topic
     :param threads: how many messages are handled at once; None: ``executor_thread_pool_size``
     :param queues: what ``server`` shares with other hosts; then it is reachable as ``topic.server`` only
     """
@@ -191,7 +193,7 @@ def get_server(
         [*endpoints, BaseAPI(topic)],
         serializer.ContextSerializer(),
         receipt.MethodsOnly,
-        checker=signing.Checker(transport.conf, keys, topic, server) if keys else None,
+        checker=signing.Checker(transport.conf, keys, topic, server, record=signatures) if keys else None,
         ledger=ledger,
     )
     target = oslo_messaging.Target(exchange=exchange, topic=topic, server=server)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signed messages: HMAC-SHA256 over what is said, to whom and when; the receiver knows whose key it was, and for which host.
 
-A signature outlives its message by ``lifetime`` seconds only. A message may be repeated within that time, which the
-contract allows anyway: rows decide, by attempt and incarnation. One that waited for longer counts as lost, and who
-drives the build sends it again.
+A signature is good for one message and for ``lifetime`` seconds (see :mod:`fleet.rpc.repetition`). A message that waited for
+longer counts as lost, and the sweeper sends it again.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import hmac
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ from oslo_log import log as logging
 from oslo_serialization import jsonutils
 
 from fleet import errors
-from fleet.rpc import keyring
+from fleet.rpc import keyring, repetition
 from fleet.rpc.keyring import Key, Keyring
 
 LOG = logging.getLogger(__name__)
@@ -50,6 +50,9 @@ OPTS = [
         "queues when all is well: one that has waited longer is refused, and sent again by who drives the build.",
     ),
 ]
+#: Seconds since 1970; in the year 4147.
+_LAST_TIME = float(2**36)
+_AGENT = "fleet-compute"
 #: In the message's context.
 FIELD = "fleet_signature"
 #: Of the context; the rest is for logs.
@@ -127,7 +130,8 @@ class Signer:
         if key is None:
             LOG.debug("There is no key for host %s: %s is not signed", host, letter.method)
             return context
-        at = round(self._clock(), 3)
+        # Two messages that say the same at the same time must not have one signature: the second would be a repetition.
+        at = round(self._clock(), 3) + random.uniform(0, 0.001)
         values[FIELD] = {"key": key.key_id, "at": at, "mac": letter.signature(key, at, values)}
         return Sealed(values)
 
@@ -136,8 +140,17 @@ class Checker:
     """Of the messages to ``topic`` and ``topic.server``."""
 
     def __init__(
-        self, conf: cfg.ConfigOpts, keys: Keyring, topic: str, server: str, clock: Callable[[], float] = time.time
+        self,
+        conf: cfg.ConfigOpts,
+        keys: Keyring,
+        topic: str,
+        server: str,
+        clock: Callable[[], float] = time.time,
+        record: repetition.Record | None = None,
     ) -> None:
+        """:param record: of signatures, shared with the other servers of the topic; None: each remembers its own"""
+        self._record = record
+        self._memory = repetition.Memory()
         self._options = conf[GROUP]
         self._keys = keys
         self._topic = topic
@@ -155,12 +168,34 @@ class Checker:
                 raise errors.NotTrusted(reason=f"{method} is not signed")
             return
         key = self._key(signature, context, message)
-        if key.whose == keyring.SERVICE or self._topic == "compute":
-            # An agent has no keys but those that it shares with conductors.
-            return
+        # An agent has no keys but those that it shares with conductors.
+        if key.whose != keyring.SERVICE and self._topic != "compute":
+            self._require_right(key, namespace, method, message.get("args", {}))
+        self._require_first(namespace, str(method), signature)
+
+    def _require_first(self, namespace: str | None, method: str, signature: Mapping[str, Any]) -> None:
+        """:raises errors.NotTrusted: the message came before"""
+        mac, age_s, lifetime_s = str(signature["mac"]), self._clock() - signature["at"], self._options.lifetime
+        if (namespace, method) in repetition.FRESH_ONLY and abs(age_s) > repetition.FRESH_S:
+            raise errors.NotTrusted(
+                reason=f"{method} was signed {age_s:.0f} s ago, at most {repetition.FRESH_S:g} are taken"
+            )
+        # As long as a sender whose clock is ahead could make it good.
+        good_for_s = 2 * lifetime_s
+        taken = self._memory.take(mac, self._clock(), good_for_s)
+        if taken and self._record is not None and repetition.changes_something(namespace, method):
+            taken = self._record.take(mac, good_for_s)
+        if not taken:
+            raise errors.NotTrusted(reason=f"{method} came before with the same signature")
+
+    def _require_right(self, key: Key, namespace: str | None, method: object, arguments: Mapping[str, Any]) -> None:
+        """:raises errors.NotTrusted: the key is good for other messages only"""
         if not self._is_for(key, namespace, method):
             raise errors.NotTrusted(reason=f"{method} is not for key {key.key_id} of {key.whose}")
-        strangers = hosts_named(message.get("args", {})) - key.hosts if key.hosts else None
+        services = services_named(arguments) - {_AGENT} if key.hosts else None
+        if services:
+            raise errors.NotTrusted(reason=f"{method} speaks for {min(services)}, key {key.key_id} is of {key.whose}")
+        strangers = hosts_named(arguments) - key.hosts if key.hosts else None
         if strangers:
             raise errors.NotTrusted(reason=f"{method} names host {min(strangers)}, key {key.key_id} is of {key.whose}")
 
@@ -169,7 +204,9 @@ class Checker:
         method = message.get("method")
         fields = signature if isinstance(signature, dict) else {}
         key, at, mac = self._keys.keys().get(str(fields.get("key"))), fields.get("at"), str(fields.get("mac"))
-        if key is None or not isinstance(at, int | float):
+        if not _is_time(at):
+            raise errors.NotTrusted(reason=f"{method} has no time of signature between 0 and {_LAST_TIME:.0f}")
+        if key is None:
             raise errors.NotTrusted(
                 reason=f"{method} is signed with key {str(fields.get('key'))[:40]}, which is not known"
             )
@@ -193,6 +230,21 @@ class Checker:
         return allowed is None or method in allowed
 
 
+def _is_time(at: object) -> bool:
+    """Seconds since 1970 by a clock that may be off. NaN is older than nothing, and a huge number overflows."""
+    return isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at <= _LAST_TIME
+
+
+def services_named(arguments: Mapping[str, Any]) -> set[str]:
+    """The programs that an agent speaks for in a message, and their topics."""
+    records = [record for record in _each(arguments.get("services")) if isinstance(record, dict)]
+    named = [arguments.get("binary"), *(record.get("binary") for record in records)]
+    topics = [record.get("topic") for record in records]
+    return {str(name) for name in named if name is not None} | {
+        f"topic {name}" for name in topics if name not in (None, "compute")
+    }
+
+
 def hosts_named(arguments: Mapping[str, Any]) -> set[str]:
     """The hosts that an agent speaks for in a message; those that it only tells of (alternates) are not among them."""
     named = [arguments.get("host"), arguments.get("host_name"), *_each(arguments.get("hosts"))]
@@ -204,4 +256,7 @@ def hosts_named(arguments: Mapping[str, Any]) -> set[str]:
 
 
 def _each(value: object) -> Iterable[Any]:
+    """One record may stand for a list of one."""
+    if isinstance(value, dict):
+        return (value,)
     return value if isinstance(value, list | tuple) else ()

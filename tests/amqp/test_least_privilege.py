@@ -61,7 +61,9 @@ def trio(
     execute(sa.make_url(postgresql_url), f"CREATE DATABASE {NAME}")
     for user in USERS:
         lines = [KEYS[user]] if user in KEYS else list(KEYS.values())
-        (directory / f"{user}.keys").write_text("\n".join(lines))
+        keys = directory / f"{user}.keys"
+        keys.write_text("\n".join(lines))
+        keys.chmod(0o600)
     url, signing = owner.render_as_string(hide_password=False), SIGNING.format(directory / "client.keys")
     with running(Trio(directory, users["client"], url, more=signing)) as trio:
         trio.manage("db", "sync")

@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(directory: pathlib.Path, chosen: list[Scenario], given: argparse.Namespace) -> list[Result]:
     results: list[Result] = []
-    with world.opened(directory) as trio:
+    with world.opened(directory, given.signed) as trio:
         # Answers that come after their caller has given up are what these scenarios are about.
         for name in ("oslo_messaging", "oslo.messaging", "amqp"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -103,6 +103,9 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=1, help="Rounds, each with the next seed. Default: %(default)s.")
     parser.add_argument("--soak", type=float, metavar="MINUTES",
                         help="At random for so long, without ending a daemon; fails if one grows.")  # fmt: skip
+    parser.add_argument(
+        "--signed", action="store_true", help="With signed messages, each daemon with a key of its own."
+    )
     parser.add_argument("--json", metavar="FILE", help="Append a JSON line for each scenario.")
     parser.add_argument("--directory", metavar="DIR", help="Keep configuration and logs here; default: nowhere.")
     parser.add_argument("--list", action="store_true", help="Say what there is.")

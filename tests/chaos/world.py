@@ -73,9 +73,15 @@ class World:
     """``failpoints``, ``unruly`` and the proxies hurt it; ``heal`` undoes all that."""
 
     def __init__(
-        self, directory: pathlib.Path, broker: private_servers.RabbitMQ, database: private_servers.PostgreSQL
+        self,
+        directory: pathlib.Path,
+        broker: private_servers.RabbitMQ,
+        database: private_servers.PostgreSQL,
+        signed: bool = False,
     ) -> None:
+        """:param signed: whether messages are signed, each daemon with a key of its own"""
         self.directory = directory
+        self.signed = signed
         self.broker = broker
         self.database = database
         self.to_broker = proxy.Proxy(proxy.to_port(broker.port))
@@ -106,19 +112,42 @@ class World:
             f"postgresql+psycopg2://fleet:{password}@127.0.0.1:{self.to_database.port}/fleet",
             default=_DEFAULT,
             conductor=_CONDUCTOR,
-            more=_MORE.format(points=self.points),
+            more=_MORE.format(points=self.points) + self._keys("client"),
             direct_url=self.broker.url,
         )
         try:
             self.trio.manage("db", "sync")
             for name, (program, *arguments) in _DAEMONS.items():
-                self.trio.start(name, program, *arguments)
+                self.trio.start(name, program, *self._signing(name), *arguments)
             self.wait_until_up()
             yield self
         finally:
             self.trio.close()
             self.to_broker.stop()
             self.to_database.stop()
+
+    def _signing(self, name: str) -> tuple[str, ...]:
+        """Arguments for a daemon with a key of its own; the file that all share has that of their callers."""
+        if not self.signed:
+            return ()
+        path = self.directory / f"{name}.signing.conf"
+        path.write_text(self._keys(name if name.startswith("agent") else "services"))
+        return "--config-file", str(path)
+
+    def _keys(self, whose: str) -> str:
+        """A section of a configuration, and its file with the keys of one daemon; services know all."""
+        if not self.signed:
+            return ""
+        keys = {
+            "services": f"services service {'s' * 32}",
+            "agent-a": f"agent-a host:a1,a2,a3 {'a' * 32}",
+            "agent-b": f"agent-b host:b1,b2,b3 {'b' * 32}",
+            "client": f"client client {'c' * 32}",
+        }
+        path = self.directory / f"{whose}.keys"
+        path.write_text("\n".join(keys.values() if whose == "services" else [keys[whose]]))
+        path.chmod(0o600)
+        return f"[message_signing]\nkeys_file = {path}\n"
 
     def wait_until_up(self) -> None:
         """Until all have been heard of since now: a row says up for a while after its process has died or lost its way."""
@@ -186,13 +215,13 @@ class World:
         program, *arguments = _DAEMONS[name]
         self.trio.stop(name)
         command = [sys.executable, "-m", "tests.chaos.skewed", str(seconds), program]
-        self.trio.start(name, "", *arguments, command=command)
+        self.trio.start(name, "", *self._signing(name), *arguments, command=command)
 
     def straight(self, name: str) -> None:
         """Start the daemon anew, as it was."""
         program, *arguments = _DAEMONS[name]
         self.trio.stop(name)
-        self.trio.start(name, program, *arguments)
+        self.trio.start(name, program, *self._signing(name), *arguments)
 
     def sql(self, statement: str, **values: Any) -> None:
         """Past the proxy."""
@@ -284,11 +313,11 @@ class World:
 
 
 @contextlib.contextmanager
-def opened(directory: pathlib.Path) -> Iterator[World]:
+def opened(directory: pathlib.Path, signed: bool = False) -> Iterator[World]:
     """Private servers, and the daemons on them."""
     with (
         private_servers.rabbitmq_node() as broker,
         private_servers.postgresql_server() as database,
-        World(directory, broker, database).running() as world,
+        World(directory, broker, database, signed).running() as world,
     ):
         yield world

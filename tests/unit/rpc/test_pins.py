@@ -151,6 +151,7 @@ def test_steps_of_many_builds_are_not_sent_to_an_older_conductor(conf: cfg.Confi
 def test_steps_of_many_builds_are_not_signed_with_one_key(conf: cfg.ConfigOpts, tmp_path: pathlib.Path) -> None:
     """Which may be of one host only."""
     (tmp_path / "keys").write_text(f"agent-a host:a1 {'a' * 32}\n")
+    (tmp_path / "keys").chmod(0o600)
     conf.set_override("keys_file", str(tmp_path / "keys"), group="message_signing")
     assert not clients.ConductorAPI(sending(conf, Receiver("1.4")), conf).takes_steps()
 
@@ -166,6 +167,7 @@ def test_instances_of_many_hosts_are_told_in_one_cast(
     """Or in one for each host."""
     if signed:
         (tmp_path / "keys").write_text(f"agent-a host:a1,b1 {'a' * 32}\n")
+        (tmp_path / "keys").chmod(0o600)
         conf.set_override("keys_file", str(tmp_path / "keys"), group="message_signing")
     conf.set_override("scheduler", pin, group="upgrade_levels")
     scheduler = Receiver(pin)

@@ -15,7 +15,7 @@ from oslo_serialization import jsonutils
 
 from fleet import errors
 from fleet.context import new_context
-from fleet.rpc import keyring, signing
+from fleet.rpc import keyring, repetition, signing
 
 SECRETS = {name: name * 32 for name in "abcs"}
 SERVICE, A, B, CLIENT = (
@@ -41,6 +41,7 @@ class Post:
     def keys(self, *lines: str, name: str = "keys") -> keyring.Keyring:
         path = self._directory / name
         path.write_text("# ours\n\n" + "\n".join(lines))
+        path.chmod(0o600)
         return keyring.Keyring(str(path), clock=lambda: self.now)
 
     def letter(
@@ -155,7 +156,7 @@ AGES = [("at once", 0, "taken"), ("late", 299, "taken"), ("too late", 301, "301 
 @pytest.mark.parametrize(("what", "age_s", "expected"), AGES, ids=[case[0] for case in AGES])
 def test_a_signature_is_not_good_for_ever(post: Post, what: str, age_s: float, expected: str) -> None:
     """As long as a message may wait; and clocks may differ by as much."""
-    letter = post.letter(A, hosts=["a1"])
+    letter = post.letter(A, "compare_instances", held={"a1": []})
     post.now += age_s
     assert expected in post.said_to(letter)
 
@@ -240,3 +241,108 @@ def test_a_file_that_is_not_there() -> None:
     """Named, with the system's reason."""
     with pytest.raises(errors.ConfigError, match="/nowhere: No such file"):
         keyring.Keyring("/nowhere")
+
+
+@pytest.mark.parametrize("at", [float("nan"), float("inf"), -1, 1e300, 10**400, True, "1000"], ids=repr)
+def test_a_time_that_is_none_is_refused(post: Post, at: object) -> None:
+    """It is signed like that: NaN would never expire, and a huge number overflows."""
+    message = {"method": "report_state", "namespace": None, "version": "1.0", "args": {"hosts": ["a1"]}}
+    key = post.keys(A, name="sender").own()
+    letter = signing.Letter("conductor", None, "1.0", "report_state", message["args"])  # type: ignore[arg-type]
+    context = {signing.FIELD: {"key": key.key_id, "at": at, "mac": letter.signature(key, at, {})}}  # type: ignore[arg-type]
+    assert "has no time of signature" in post.said_to((context, message))
+
+
+OTHERS = [
+    ("report_state", {"hosts": ["a1"], "binary": "fleet-conductor"}, "speaks for fleet-conductor"),
+    ("leave", {"hosts": ["a1"], "binary": "fleet-scheduler"}, "speaks for fleet-scheduler"),
+    ("register_services", {"services": [{"host": "a1", "binary": "fleet-conductor"}]}, "speaks for fleet-conductor"),
+    (
+        "register_services",
+        {"services": [{"host": "a1", "binary": "fleet-compute", "topic": "conductor"}]},
+        "topic conduct",
+    ),
+    ("register_services", {"services": [{"host": "a1", "binary": "fleet-compute", "topic": "compute"}]}, "taken"),
+]
+
+
+@pytest.mark.parametrize(("method", "said", "expected"), OTHERS)
+def test_an_agent_speaks_for_agents_only(post: Post, method: str, said: dict[str, Any], expected: str) -> None:
+    """Its key names hosts, on which conductors and schedulers may run, too."""
+    assert expected in post.said_to(post.letter(A, method, **said))
+
+
+def test_one_record_is_looked_at_as_a_list_is(post: Post) -> None:
+    """A hint about one instance may come without a list."""
+    letter = post.letter(A, "update_instance_info", to="scheduler", instance_info={"host": "b1"})
+    assert "names host b1" in post.said_to(letter, "scheduler")
+
+
+class Record:
+    """Shared by two conductors."""
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+
+    def take(self, signature: str, good_for_s: float) -> bool:
+        first = signature not in self.taken
+        self.taken.add(signature)
+        return first
+
+
+REPEATED = [
+    (CLIENT, "create", "compute_task", False),
+    (CLIENT, "force_down", "operator", False),
+    (CLIENT, "update_service", "operator", False),
+    (CLIENT, "set_aggregate_metadata", "operator", False),
+    (CLIENT, "resize_instance", "operator", False),
+    (CLIENT, "list_instances", "operator", True),
+    (SERVICE, "register_services", None, False),
+    (SERVICE, "place_migration", "migration", True),
+]
+
+
+@pytest.mark.parametrize(("key", "method", "namespace", "by_another"), REPEATED, ids=[case[1] for case in REPEATED])
+def test_a_message_is_taken_once(post: Post, key: str, method: str, namespace: str | None, by_another: bool) -> None:
+    """By one conductor whatever it is; by another one only if it changes nothing, or a row that has moved on."""
+    record, letter = Record(), post.letter(key, method, namespace)
+    conductors = [
+        signing.Checker(post.conf, post.keys(*CONDUCTORS), "conductor", "c1", lambda: post.now, record)
+        for _number in range(2)
+    ]
+    conductors[0].check(*letter)
+    with pytest.raises(errors.NotTrusted, match="came before"):
+        conductors[0].check(*letter)
+    if by_another:
+        conductors[1].check(*letter)
+    else:
+        with pytest.raises(errors.NotTrusted, match="came before"):
+            conductors[1].check(*letter)
+    # The same words, sent again by their sender, are another message.
+    conductors[0].check(*post.letter(key, method, namespace))
+
+
+def test_an_old_heartbeat_keeps_nobody_alive(post: Post) -> None:
+    """It is neither recorded nor a step of a row."""
+    letter = post.letter(A, hosts=["a1"])
+    post.now += repetition.FRESH_S + 1
+    assert "at most 20 are taken" in post.said_to(letter)
+
+
+def test_what_is_remembered_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By time, and by number."""
+    memory = repetition.Memory()
+    assert (True, False, True) == tuple(memory.take("one", now, 10.0) for now in (0.0, 5.0, 11.0))
+    monkeypatch.setattr(repetition, "MOST", 3)
+    assert all(memory.take(str(number), 12.0, 10.0) for number in range(50))
+    assert 3 >= len(memory._until)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o644])
+def test_a_file_that_others_may_use(tmp_path: pathlib.Path, mode: int) -> None:
+    """The mode is named, and what to do."""
+    path = tmp_path / "keys"
+    path.write_text(SERVICE)
+    path.chmod(mode)
+    with pytest.raises(errors.ConfigError, match=f"mode {mode:04o}.*chmod 0600"):
+        keyring.Keyring(str(path))

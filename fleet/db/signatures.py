@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signatures of messages that were taken, for all conductors: a row each, until it is too old to be accepted anyway."""
+
+from __future__ import annotations
+
+import datetime
+
+import sqlalchemy as sa
+
+from fleet.clock import Clock, seconds, utcnow
+from fleet.db import models
+from fleet.db.engine import Database, Transaction
+
+_TAKEN = models.taken_signatures
+_KNOWN = sa.select(_TAKEN.c.signature).where(_TAKEN.c.signature == sa.bindparam("wanted"))
+
+
+def take(tx: Transaction, signature: str, until: datetime.datetime) -> bool:
+    """False: it is there already. Two conductors that insert the same one are told apart by the primary key."""
+    if tx.execute(_KNOWN, {"wanted": signature}).first() is not None:
+        return False
+    tx.insert(_TAKEN, {"signature": signature, "good_until": until})
+    return True
+
+
+def prune(tx: Transaction, now: datetime.datetime) -> int:
+    """Delete those that are good no more; returns how many."""
+    return tx.execute(_TAKEN.delete().where(_TAKEN.c.good_until < now)).rowcount
+
+
+class Taken:
+    """What :class:`fleet.rpc.repetition.Record` wants."""
+
+    def __init__(self, database: Database, clock: Clock = utcnow) -> None:
+        self._database = database
+        self._clock = clock
+
+    def take(self, signature: str, good_for_s: float) -> bool:
+        return self._database.write(take, signature, self._clock() + seconds(good_for_s))
+
+    def prune(self) -> int:
+        """For a periodic task."""
+        return self._database.write(prune, self._clock())

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A signature that one conductor has taken is known to all."""
+
+from __future__ import annotations
+
+from concurrent import futures
+
+from fleet.db.engine import Database
+from fleet.db.signatures import Taken
+from tests.clock import FakeClock
+
+
+def test_it_is_taken_once(database: Database) -> None:
+    """Also by two conductors at the same time."""
+    clock = FakeClock()
+    first, second = Taken(database, clock), Taken(database, clock)
+    assert (True, False, True) == (first.take("a" * 64, 600), second.take("a" * 64, 600), second.take("b" * 64, 600))
+    with futures.ThreadPoolExecutor(8) as together:
+        found = list(together.map(lambda number: (first, second)[number % 2].take("c" * 64, 600), range(8)))
+    assert 1 == found.count(True)
+
+
+def test_it_is_forgotten_when_it_is_good_no_more(database: Database) -> None:
+    """The table stays as small as the traffic of that time."""
+    clock = FakeClock()
+    taken = Taken(database, clock)
+    taken.take("a" * 64, 600)
+    clock.advance(599)
+    taken.take("b" * 64, 600)
+    assert 0 == taken.prune()
+    clock.advance(2)
+    assert (1, False, True) == (taken.prune(), taken.take("b" * 64, 600), taken.take("a" * 64, 600))
