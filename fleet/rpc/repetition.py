@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refuses a signed message that came before: a signature is good for one message.
 
-Each process remembers the signatures that it has taken, for as long as they are good. Several conductors share a queue, so the
-one that gets a repetition may not be the one that took the message. Of methods whose repetition would change something, the
-signature is therefore also recorded in the database (:class:`Record`). All other methods of agents, and those that conductors
-send one another, are compare-and-set steps of a row: a second one finds the row moved on.
+Each process remembers the signatures that it has taken, for as long as they are good. Several conductors share a queue, so
+another conductor may get the repetition. If repeating a method would change something, its signature is therefore also
+recorded in the database (:class:`Record`). All other methods of agents and conductors are reads, or compare-and-set steps of
+a row: a second one finds the row moved on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 
 #: Signatures that one process remembers. Beyond that the oldest are forgotten before their time.
 MOST = 50_000
-#: A heartbeat and a report are neither recorded nor steps of a row. Signed longer ago than this, in seconds, they are refused.
+#: A heartbeat and a report are neither recorded nor steps of a row: they are refused so many seconds after their signature.
 FRESH_S = 20.0
 FRESH_ONLY = frozenset({(None, "report_state"), (None, "report_hosts")})
 _READS = ("list_", "show_", "trace", "examine", "request_")
