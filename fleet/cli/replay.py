@@ -22,10 +22,10 @@ from fleet import states
 from fleet.cli import build_arguments, command, connection, faults, following, trace
 from fleet.objects.fields import MAX_INSTANCES
 
-ATTRIBUTION = (
-    "Requests: Azure Public Dataset V1 (Cortez et al., SOSP 2017), CC BY 4.0, as flavour sequences prepared by "
-    "Huawei Cloud (github.com/huaweicloud/trace_generation_rnn)."
-)
+#: Unknown flavours in an error.
+_NAMED = 5
+#: A small trace that comes with the program, made up for it.
+SAMPLE = pathlib.Path(__file__).parent / "samples" / "trace.txt"
 
 
 class Replay(command.ShowOne):
@@ -37,7 +37,9 @@ class Replay(command.ShowOne):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("trace", type=pathlib.Path, metavar="file", help="The trace.")
+        parser.add_argument("trace", type=pathlib.Path, nargs="?", metavar="file", help="The trace.")
+        parser.add_argument("--sample", action="store_true", help="The small made-up trace that comes with the program, "
+                            "with its lifetimes.")  # fmt: skip
         add_trace_details(parser)
         parser.add_argument("--concurrency", type=command.positive, default=8, metavar="N",
                             help="Requests on their way at a time. Default: %(default)s.")  # fmt: skip
@@ -47,16 +49,22 @@ class Replay(command.ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        if bool(parsed_args.trace) == parsed_args.sample:
+            raise connection.CommandFailed("name the trace, or say --sample")
+        if parsed_args.sample:
+            parsed_args.trace = SAMPLE
+            parsed_args.lifetimes = parsed_args.lifetimes or SAMPLE.with_name("lifetimes.txt")
+            parsed_args.interval_map = parsed_args.interval_map or SAMPLE.with_name("intervals.txt")
         requests, flavors = read_trace(parsed_args)
         run = Run(self.conductor, flavors, parsed_args.concurrency, parsed_args.timeout)
         with tqdm.tqdm(total=len(requests), unit="request", disable=self.app.options.verbose_level == 0 or None,
                        file=sys.stderr) as bar:  # fmt: skip
             run.replay(requests, bar)
-        summary = run.summary()
+        summary = {**run.summary(), "attribution": trace.note(parsed_args.trace)}
         if parsed_args.delete:
             run.delete_all()
-        names, rows = command.table(tuple(summary), [summary])
-        return names, rows[0]
+            summary["deleted"] = run.deleted
+        return command.one(tuple(summary), summary)
 
 
 def add_trace(parser: build_arguments.Arguments) -> None:
@@ -80,11 +88,15 @@ def read_trace(parsed_args: argparse.Namespace) -> tuple[list[trace.TraceRequest
     """The requests, and the flavors by their letter. :raises connection.CommandFailed: it cannot be read"""
     try:
         return _read(parsed_args)
-    except (OSError, ValueError, KeyError) as unusable:
-        raise connection.CommandFailed(f"the trace cannot be read: {unusable}") from None
+    except OSError as unreadable:
+        raise connection.CommandFailed(f"{unreadable.filename}: {unreadable.strerror}") from None
+    except trace.BadTrace as bad:
+        raise connection.CommandFailed(str(bad)) from None
 
 
 def _read(parsed_args: argparse.Namespace) -> tuple[list[trace.TraceRequest], dict[str, dict[str, int]]]:
+    with parsed_args.trace.open("rb"):
+        """Named first, if it is not there: the other files are looked for beside it."""
     flavor_map = parsed_args.flavor_map or parsed_args.trace.parent / "flav_map.txt"
     flavors = trace.read_flavors(flavor_map, parsed_args.disk)
     bins: dict[int, float] = {}
@@ -94,7 +106,10 @@ def _read(parsed_args: argparse.Namespace) -> tuple[list[trace.TraceRequest], di
     requests = list(itertools.islice(itertools.chain.from_iterable(map(_bounded, found)), parsed_args.requests))
     unknown = sorted({request.flavor for request in requests} - set(flavors))
     if unknown:
-        raise ValueError(f"{flavor_map} does not name flavour {', '.join(unknown)}")
+        names = ", ".join(repr(each[:20]) for each in unknown[:_NAMED]) + (", …" if len(unknown) > _NAMED else "")
+        raise trace.BadTrace(flavor_map, f"it does not name flavour {names}, which {parsed_args.trace} has")
+    if not requests:
+        raise trace.BadTrace(parsed_args.trace, "it has no requests")
     return requests, flavors
 
 
@@ -120,6 +135,7 @@ class Run:
         self._refusals: collections.Counter[str] = collections.Counter()
         self._deaths: list[tuple[float, str]] = []
         self._requests = 0
+        self._gone = 0
         self._duration_s = 0.0
 
     def replay(self, requests: list[trace.TraceRequest], bar: tqdm.tqdm) -> None:
@@ -142,13 +158,17 @@ class Run:
             "placed": placed,
             "refused": self._outcomes[states.ERROR],
             "unfinished": self._outcomes[states.BUILDING],
-            "deleted": self._outcomes[states.DELETED],
+            "deleted": self.deleted,
             "refused_by_reason": dict(self._refusals),
             **self._utilisation(),
             "duration_s": round(duration_s, 1),
             "builds_per_s": round(placed / duration_s, 1) if duration_s else 0.0,
-            "attribution": ATTRIBUTION,
         }
+
+    @property
+    def deleted(self) -> int:
+        """By somebody else while they were built, at the end of their lives, and at the end of all."""
+        return self._outcomes[states.DELETED] + self._gone
 
     def delete_all(self) -> None:
         self._delete(set(self._placed))
@@ -195,7 +215,8 @@ class Run:
         if not uuids:
             return
         with self._conductor.plain_failures():
-            following.delete(self._conductor, uuids, self._timeout_s)
+            late = following.delete(self._conductor, uuids, self._timeout_s)
+        self._gone += len(uuids) - len(late)
         self._placed -= uuids
 
     def _utilisation(self) -> dict[str, str]:

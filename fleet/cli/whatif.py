@@ -13,6 +13,7 @@ from typing import Any
 
 import tqdm
 
+from fleet import errors
 from fleet.cli import build_arguments, command, connection, database_command, explain, replay
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed, Changes
@@ -74,6 +75,7 @@ class WhatIf(command.Lister):
         with database_command.plain_failures():
             with Database(self.app.conf).disposed() as database:
                 state = ChangeFeed(database, with_images=True).read(0)
+            _require_known(change, {node.host for node in state.nodes})
             demands, moved = self._demands(parsed_args, state, change)
             if not demands:
                 raise connection.CommandFailed(
@@ -133,6 +135,13 @@ def _change(parsed_args: argparse.Namespace) -> Change:
         more_hosts=parsed_args.more_hosts,
         like=parsed_args.like,
     )
+
+
+def _require_known(change: Change, hosts: set[str]) -> None:
+    """:raises errors.NotFound: a host that is to go, or to be copied, is not there"""
+    for host in (*change.without_hosts, *([change.like] if change.like else [])):
+        if host not in hosts:
+            raise errors.NotFound(kind="Host", name=host)
 
 
 def _of_trace(parsed_args: argparse.Namespace) -> Iterator[Demand]:

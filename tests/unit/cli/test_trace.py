@@ -50,7 +50,7 @@ def test_lifetimes(write) -> None:
 
 def test_lifetimes_of_another_trace_are_refused(write) -> None:
     """Lifetimes that do not match token by token are named with their line."""
-    with pytest.raises(ValueError, match="line 1: 3 requests but 2 lifetimes"):
+    with pytest.raises(trace.BadTrace, match="lives, line 1: 3 requests but 2 lifetimes"):
         list(trace.read_requests(write("trace", "0 a,a,|,"), write("lives", "0 U0,|,"), {0: 0.0}))
 
 

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet replay`` of what is no trace, of one that says where it is from, and of the one that comes along."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+from fleet.cli import trace
+from tests.unit.cli import fakes
+
+GOOD = {"trace.txt": "0 a,a,|,\n300 a,|,\n", "flav_map.txt": "1,2 a\n", "lives.txt": "0 U0,C0,|,\n300 C0,|,\n"}
+GOOD["v1.interval_map.txt"] = "100 0\n"
+
+
+def written(directory: pathlib.Path, **changed: str | bytes | None) -> pathlib.Path:
+    """A trace and what belongs to it; returns its path. :param changed: by the file's name up to the dot"""
+    for name, text in GOOD.items():
+        content = changed.get(name.partition(".")[0], text)
+        if content is not None:
+            (directory / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return directory / "trace.txt"
+
+
+BAD = [
+    ("no trace", {"trace": None}, "trace.txt: No such file or directory"),
+    ("no flavors", {"flav_map": None}, "flav_map.txt: No such file or directory"),
+    ("an image", {"trace": b"\x89PNG\r\n\x00\x00"}, "trace.txt, line 1: it is not a text file"),
+    ("other text", {"trace": "To be or not to be,\n"}, "trace.txt, line 1: it is not a time, a space and tokens"),
+    ("nothing", {"trace": ""}, "trace.txt: it has no requests"),
+    ("quiet only", {"trace": "0 \n300 \n"}, "trace.txt: it has no requests"),
+    ("another's flavors", {"trace": "0 z,|,\n"}, "flav_map.txt: it does not name flavour 'z'"),
+    ("NaN", {"flav_map": "1,2 a\n1,nan b\n"}, "flav_map.txt, line 2: '1,nan' is not CORES,GB"),
+    ("infinity", {"flav_map": "1,inf a\n"}, "flav_map.txt, line 1: '1,inf' is not CORES,GB"),
+    ("less than nothing", {"flav_map": "-1,2 a\n"}, "flav_map.txt, line 1: '-1,2' is not CORES,GB"),
+    ("no sizes", {"flav_map": "a\n"}, "flav_map.txt, line 1: 'a' is not two words"),
+]
+
+
+@pytest.mark.parametrize(("what", "changed", "told"), BAD, ids=[case[0] for case in BAD])
+def test_what_is_no_trace(run, tmp_path: pathlib.Path, what: str, changed: dict, told: str) -> None:
+    """One line that names the file, the line, and what is wrong; nothing is sent."""
+    conductor = fakes.Conductor()
+    status, _, complaint = run(conductor, "-q", "replay", str(written(tmp_path, **changed)))
+    assert (1, 1) == (status, len(complaint.splitlines()))
+    assert told in complaint
+    assert [] == conductor.requests
+
+
+BAD_LIVES = [
+    ("too few", "0 U0,C0,|,\n", "it has not as many lines as the trace"),
+    ("an unknown bin", "0 U9,C0,|,\n300 C0,|,\n", "lives.txt, line 1: it has a lifetime that is no U or C"),
+    ("no lifetimes", "0 x,y,|,\n300 C0,|,\n", "lives.txt, line 1: it has a lifetime that is no U or C"),
+]
+
+
+@pytest.mark.parametrize(("what", "lives", "told"), BAD_LIVES, ids=[case[0] for case in BAD_LIVES])
+def test_what_are_no_lifetimes(run, tmp_path: pathlib.Path, what: str, lives: str, told: str) -> None:
+    """As well."""
+    path = written(tmp_path, lives=lives)
+    status, _, complaint = run(fakes.Conductor(), "-q", "replay", str(path), "--lifetimes", str(tmp_path / "lives.txt"))
+    assert (1, True) == (status, told in complaint)
+
+
+@pytest.mark.parametrize("role", ["trace", "--flavor-map", "--lifetimes", "--interval-map"])
+def test_a_device_without_end(run, tmp_path: pathlib.Path, role: str) -> None:
+    """It is not read to its end."""
+    path = str(written(tmp_path))
+    options = {"--lifetimes": str(tmp_path / "lives.txt"), "--interval-map": str(tmp_path / "v1.interval_map.txt")}
+    if role != "trace":
+        options[role] = "/dev/zero"
+    argv = ["/dev/zero" if role == "trace" else path, *(part for option in options.items() for part in option)]
+    flavors = ["--flavor-map", str(tmp_path / "flav_map.txt")] if role == "trace" else []
+    status, _, complaint = run(fakes.Conductor(), "-q", "replay", *argv, *flavors)
+    assert (1, True) == (status, "/dev/zero, line 1: it is not a text file" in complaint)
+
+
+def test_what_is_deleted_is_counted(run, tmp_path: pathlib.Path) -> None:
+    """At the end of a life, and with --delete at the end of all."""
+    path = str(written(tmp_path))
+    for argv, deleted in (([], 0), (["--delete"], 3), (["--lifetimes", str(tmp_path / "lives.txt"), "--delete"], 3)):
+        _, printed, _ = run(fakes.Conductor(), "-q", "replay", path, *argv, "-f", "json")
+        assert (3, deleted) == tuple(json.loads(printed)[name] for name in ("placed", "deleted"))
+
+
+def test_a_trace_says_where_it_is_from(tmp_path: pathlib.Path) -> None:
+    """In its own first lines; or in a file beside it; else nothing is said of it."""
+    path = written(tmp_path)
+    assert "" == trace.note(path)
+    (tmp_path / "README.md").write_text("# Requests\n\nSource: our own fleet,\nCC BY 4.0.\n\nMore.\n")
+    assert "Source: our own fleet, CC BY 4.0." == trace.note(path)
+    path.write_text("# Source: a friend's.\n# CC0\n" + GOOD["trace.txt"])
+    assert "Source: a friend's. CC0" == trace.note(path)
+    assert 2 == len(list(trace.read_requests(path)))
+
+
+def test_the_sample(run) -> None:
+    """It comes along, needs nothing else, and says that it is made up."""
+    conductor = fakes.Conductor()
+    status, printed, _ = run(conductor, "-q", "replay", "--sample", "-f", "json")
+    found = json.loads(printed)
+    assert 0 == status
+    assert found["placed"] == found["instances"] > 100
+    assert found["deleted"] > 100
+    assert "Made up for this program" in found["attribution"]
+
+
+@pytest.mark.parametrize("argv", [[], ["--sample", "trace.txt"]])
+def test_a_trace_or_the_sample(run, argv: list[str]) -> None:
+    """One of them."""
+    status, _, complaint = run(fakes.Conductor(), "replay", *argv)
+    assert (1, "name the trace, or say --sample\n") == (status, complaint)
