@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import TypeVar
 
-from oslo_utils import importutils
-
-from fleet import errors
+from fleet import errors, plugins
 
 Base = TypeVar("Base")
 
@@ -23,8 +21,8 @@ def find_class(option: str, name: str, base: type[Base], built_in: Mapping[str, 
     found: object = built_in.get(name)
     if found is None and "." in name:
         try:
-            found = importutils.import_class(name)
-        except ImportError as missing:
+            found = plugins.import_class(name)
+        except plugins.NotImported as missing:
             raise not_found(str(missing)) from None
     if found is None:
         found = next((each.load() for each in metadata.entry_points(group=group, name=name)), None)

@@ -16,7 +16,7 @@ from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.db import aggregates, flavors, groups, history, hosts, instances, moves, services
 from fleet.db.engine import Database
-from fleet.objects import Aggregate, Flavor
+from fleet.objects import Aggregate, Flavor, Zone
 
 INSTANCES = instances.INSTANCES
 _FILTERS = {"name", "host", "vm_state", "project_id", "reservation_id", "uuids"}
@@ -244,6 +244,8 @@ def _instance_view(row: sa.Row) -> dict[str, Any]:
     view.update({name: _plain(getattr(row, name)) for name in times})
     view.update(request_id=row.request_id, deleted=row.deleted, group_uuid=row.group_uuid)
     view["scheduler_hints"] = row.spec["scheduler_hints"]
+    asked = Zone.parse(row.spec.get("availability_zone") or "")
+    view.update(forced_host=asked.host or None, forced_node=asked.node or None)
     return view
 
 

@@ -16,7 +16,7 @@ from conductor_stub.limits import Limits, step_deadline
 from fleet import errors, failpoints, states
 from fleet.db import history, instances, services
 from fleet.db.engine import Transaction
-from fleet.objects import Place
+from fleet.objects import Place, Zone
 
 #: In these a host has not tried the build, or not for long.
 _UNTRIED_STEPS = (states.QUEUE_STEP, states.CAST_STEP, states.CLAIM_STEP)
@@ -232,8 +232,9 @@ def _last_word(row: sa.Row, failure: Failure, tried: Sequence[sa.Row], limits: L
     """The list of all attempts, and why there was only one if only one was allowed."""
     if _may_retry(row, limits):
         return faults.retries_exceeded(row.uuid, faults.attempts(tried))
-    one = _allowed(row, limits) == 1
-    why = "one attempt is allowed" if one else "the request forces the host"
+    asked = Zone.parse(instances.spec_of(row).get("availability_zone") or "")
+    forced = f"host {asked.host}" if asked.host else f"node {asked.node}"
+    why = f"the request forces {forced}" if asked.forced else "one attempt is allowed"
     return faults.retries_exceeded(row.uuid, faults.attempts(tried), f"; no other host is tried, as {why}")
 
 

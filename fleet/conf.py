@@ -14,7 +14,7 @@ from oslo_log import log as logging
 
 from fleet import errors, failpoints
 from fleet.hardware import conf as hardware_conf
-from fleet.rpc import pins, signing
+from fleet.rpc import pins, signing, versions
 from fleet.telemetry import conf as telemetry_conf
 
 DEFAULT_CONFIG_FILE = "/etc/fleet/fleet.conf"
@@ -138,6 +138,7 @@ def load_config(
             project="fleet",
             prog=prog,
             description=description,
+            version=f"{prog} {versions.release()}",
             default_config_files=_default_config_files(),
         )
         _read_all(conf)
@@ -146,7 +147,11 @@ def load_config(
     except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.ConfigFilesPermissionDeniedError) as bad:
         raise SystemExit(f"{prog}: {bad}") from None
     if setup_logging:
-        logging.setup(conf, prog)
+        try:
+            logging.setup(conf, prog)
+        except OSError as unwritable:
+            where = unwritable.filename or conf.log_file
+            raise SystemExit(f"{prog}: the log cannot be written: {where}: {unwritable.strerror}") from None
     _check_liveness(conf)
     try:
         failpoints.arm(conf)

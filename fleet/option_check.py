@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import difflib
+import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 
@@ -49,6 +50,12 @@ def _declared() -> Iterator[tuple[str, cfg.Opt]]:
                 section = "DEFAULT" if group is None else getattr(group, "name", group)
                 for opt in opts:
                     yield section, opt
+
+
+def config_files(conf: cfg.ConfigOpts) -> list[str]:
+    """Those that ``conf`` was read from, in the order in which they count."""
+    in_directories = [sorted(str(file) for file in pathlib.Path(each).glob("*.conf")) for each in conf.config_dir or []]
+    return list(conf.config_file or []) + [file for files in in_directories for file in files]
 
 
 def check(files: Sequence[str], options: Known | None = None) -> list[Finding]:

@@ -21,13 +21,15 @@ from oslo_log import log as logging
 from oslo_reports import guru_meditation_report
 from oslo_reports import opts as report_opts
 
-from fleet import backoff, errors, seldom
+from fleet import backoff, errors, option_check, seldom
 from fleet.rpc import calm, versions
 
 LOG = logging.getLogger(__name__)
 
 #: Longer than stop_timeout by this, a process that cannot end by itself is killed.
 KILL_MARGIN_S = 5
+#: For a process that has served nothing yet to end by itself.
+UNSERVED_STOP_S = 2.0
 #: What the database and the broker raise when they are away, or not as they must be.
 _AWAY = (
     errors.FleetError,
@@ -125,11 +127,12 @@ class Worker(cotyledon.Service):
         self._build = build
         self._check = check
         self._servers: list[Server] = []
+        self._process: Process | None = None
         self._stopping = threading.Event()
 
     def run(self) -> None:
         LOG.info("Starting %s", self._daemon)
-        process = self._build(self._number)
+        process = self._process = self._build(self._number)
         self._start(process.watching)
         threading.Thread(target=self._serve, args=(process,), name="start", daemon=True).start()
 
@@ -170,8 +173,21 @@ class Worker(cotyledon.Service):
         LOG.info("%s is ready", self._daemon)
 
     def terminate(self) -> None:
+        """What has never served, because its broker was never reached, has nothing to bring to an end."""
         LOG.info("Stopping %s", self._daemon)
         self._stopping.set()
+        stopping = threading.Thread(target=self._stop, name="stop", daemon=True)
+        stopping.start()
+        stopping.join(None if self._has_served() else UNSERVED_STOP_S)
+
+    def _has_served(self) -> bool:
+        if self._process is None or not self._process.started.is_set():
+            return False
+        # An agent starts at once, and serves when it has registered.
+        ready = [getattr(server, "ready", None) for server in self._servers]
+        return all(each.is_set() for each in ready if each is not None)
+
+    def _stop(self) -> None:
         for server in list(self._servers):
             server.stop()
         # Side by side: each waits for what it still handles.
@@ -224,6 +240,9 @@ def launch(
     check: Check = lambda: None,
 ) -> int:
     """Run the daemon until it is told to stop, and then ends within ``stop_timeout``; returns its exit status."""
+    for finding in option_check.check(option_check.config_files(conf)):
+        if finding.level:
+            LOG.warning("%s. %s", finding.found, finding.fix)
     # Before the workers, which are copies: the signal may come to all processes of the daemon.
     _report_on_signal(conf)
     manager = cotyledon.ServiceManager(graceful_shutdown_timeout=conf.stop_timeout + KILL_MARGIN_S)

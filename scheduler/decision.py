@@ -99,7 +99,8 @@ class _Course:
 
     def _refusal(self, considered: int) -> refusal.Refusal:
         if not considered:
-            return refusal.of_none_considered(int(numpy.count_nonzero(self._all.present())))
+            known = int(numpy.count_nonzero(self._all.present()))
+            return refusal.of_none_considered(known, self._inquiry.request)
         filters = self._inquiry.filters
         drops = self._standing.drops(filters)
         if LOG.isEnabledFor(logging.DEBUG):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from oslo_utils import importutils
 
-from fleet import errors
+from fleet import errors, plugins
 
 Base = TypeVar("Base")
 #: The built-in classes of a package, by the package's prefix. Below it the class name alone decides, so nova's module
@@ -57,9 +57,9 @@ def load(path: str, option: str, built_in: BuiltIn | None = None) -> Any:
         return importutils.import_class(wanted)
     except ImportError as failed:
         raise errors.ClassNotFound(option=option, class_name=path, reason=_reason(failed)) from failed
-    except Exception as failed:
+    except (Exception, SystemExit) as failed:
         # Importing a plugin runs its code, which may raise anything.
-        reason = f"importing it raised {type(failed).__name__}: {failed}"
+        reason = f"importing it raised {plugins.in_a_line(failed)}"
         raise errors.ClassNotFound(option=option, class_name=path, reason=reason) from failed
 
 

@@ -54,13 +54,18 @@ class Refusal:
         }
 
 
-def of_none_considered(known: int) -> Refusal:
+def of_none_considered(known: int, request: RequestSpec) -> Refusal:
     """No filter was asked: there are no hosts at all, or the request itself excludes them.
 
     :param known: how many hosts there are
     """
+    forced = [*(f"host {name}" for name in request.force_hosts), *(f"node {name}" for name in request.force_nodes)]
     if not known:
         return Refusal(Reason.HOSTS_DOWN, "There are not enough hosts available: no host is known.")
+    if forced:
+        unknown = "is not known" if len(forced) == 1 else "are not known together"
+        sentence = f"There are not enough hosts available: {' and '.join(forced)}, which the request forces, {unknown}."
+        return Refusal(Reason.POLICY, sentence)
     sentence = f"There are not enough hosts available: the request excludes all of {known} hosts by name."
     return Refusal(Reason.POLICY, sentence)
 

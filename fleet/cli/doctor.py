@@ -37,7 +37,7 @@ class Doctor(finding_list.FindingLister):
 
     def find(self, parsed_args: argparse.Namespace) -> list[Finding]:
         conf, conductor = self.app.conf, self.app.connection
-        found = option_check.check(finding_list.config_files(conf))
+        found = option_check.check(option_check.config_files(conf))
         found += option_check.contradictions(conf, with_database=False)
         found += trust(conf)
         try:

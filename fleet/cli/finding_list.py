@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 import argparse
-import pathlib
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Any
-
-from oslo_config import cfg
 
 from fleet import findings
 from fleet.cli import listing
@@ -50,9 +47,3 @@ def _of_services(files: Sequence[str]) -> Iterator[Finding]:
         yield findings.doubtful("services", "no service is installed here", "Install the package again.")
     for entry in entries:
         yield from entry.load()(files)
-
-
-def config_files(conf: cfg.ConfigOpts) -> list[str]:
-    """Those that ``conf`` was read from, in the order in which they count."""
-    in_directories = [sorted(str(file) for file in pathlib.Path(each).glob("*.conf")) for each in conf.config_dir or []]
-    return list(conf.config_file or []) + [file for files in in_directories for file in files]

@@ -16,6 +16,7 @@ from fleet.cli import (
     application,
     boot,
     capacity,
+    completion,
     connection,
     deletion,
     doctor,
@@ -94,6 +95,8 @@ class FleetApp(app.App):
         super().__init__(
             "Boot instances and run the fleet.", importlib.metadata.version("fleet"), manager, deferred_help=True
         )
+        # In place of cliff's own, which knows no names.
+        manager.add_command("complete", completion.Complete)
         self.conf = conf
         self.connection = connection.Connection(conf)
 

@@ -13,7 +13,7 @@ from typing import Any
 from cliff import app, command, commandmanager
 from oslo_config import cfg
 
-from fleet.cli import application, audit, broker_permissions, ledger, retention, upgrade_check
+from fleet.cli import application, audit, broker_permissions, completion, ledger, retention, upgrade_check
 from fleet.cli.database_command import DatabaseCommand
 from fleet.db import grants, migration, schema
 from fleet.db.engine import Database
@@ -98,6 +98,7 @@ class ManageApp(app.App):
         super().__init__(
             "Manage the fleet's database.", importlib.metadata.version("fleet"), manager, deferred_help=True
         )
+        manager.add_command("complete", completion.Complete)
         self.conf = conf
 
     def build_option_parser(self, description, version, argparse_kwargs=None):

@@ -14,6 +14,8 @@ COLUMNS = ("uuid", "name", "status", "task", "power", "host", "node", "flavor", 
 
 _DETAILS = (
     "availability_zone",
+    "forced_host",
+    "forced_node",
     "group_uuid",
     "scheduler_hints",
     "metadata",

@@ -30,7 +30,7 @@ class UpgradeCheck(finding_list.FindingLister):
 
     def find(self, parsed_args: argparse.Namespace) -> list[Finding]:
         conf = self.app.conf
-        files = finding_list.config_files(conf)
+        files = option_check.config_files(conf)
         options = option_check.check(files) + option_check.contradictions(conf)
         return of_database(conf) + options + finding_list.of_services(files)
 

@@ -19,7 +19,7 @@ from oslo_db import api as db_api
 from oslo_db.sqlalchemy import engines
 
 from fleet import errors, failpoints
-from fleet.db import failures, idle_ping, models, tls
+from fleet.db import driver, failures, idle_ping, models, tls
 from fleet.db.ahead import Ahead
 from fleet.db.reader import Reader
 from fleet.db.transaction import Transaction
@@ -45,6 +45,7 @@ class Database:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         options = conf.database
         failures.keep_libraries_quiet()
+        driver.require(options.connection or "sqlite://")
         tls.require_trusted(options.connection or "sqlite://")
         self._engine = self._open(options)
         self._caught = failures.caught(self._engine)

@@ -214,3 +214,15 @@ def test_the_notification_of_a_failed_build_has_the_whole_request(database: Data
     assert "compute_task.build_instances" == event
     assert uuid == payload["request_spec"]["instance_properties"]["uuid"] == payload["instance_properties"]["uuid"]
     assert 1024 == payload["instance_properties"]["memory_mb"] == payload["request_spec"]["instance_type"]["memory_mb"]
+
+
+def test_a_forced_host_is_named(database: Database) -> None:
+    """In what is shown of the instance, and in the reason for its end."""
+    conductor = Conductor(database)
+    conductor.add_host("h1")
+    uuid = conductor.place("h1", availability_zone="nova:h1")
+    shown = conductor.operator.show_instance(uuid)["instance"]
+    assert ("h1", None) == (shown["forced_host"], shown["forced_node"])
+    conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", FULL, [])
+    (fault,) = conductor.faults(uuid)
+    assert "no other host is tried, as the request forces host h1" in fault["message"]

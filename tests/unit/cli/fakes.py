@@ -67,6 +67,9 @@ class Conductor:
     def plain_failures(self) -> contextlib.AbstractContextManager[None]:
         return connection.Connection.plain_failures(self)  # type: ignore[arg-type]
 
+    def impatient(self, timeout_s: int) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
     def close(self) -> None:
         """Nothing is open."""
 

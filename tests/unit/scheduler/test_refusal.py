@@ -251,3 +251,10 @@ def test_hosts_are_listed_at_debug_only(caplog, level, expected):
     with caplog.at_level(level):
         refused([node("a", **FULL)], request())
     assert expected is any("Filter RamFilter dropped [('a', 'a')]" in record.getMessage() for record in caplog.records)
+
+
+def test_a_forced_host_that_is_not_known_is_named():
+    """The sentence says what the request forces."""
+    found = refused([node("a")], request(force_hosts=["h9"])).refusal
+    told = "There are not enough hosts available: host h9, which the request forces, is not known."
+    assert (Reason.POLICY, told) == (found.code, found.sentence)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the programs begin. It stands outside the packages, because to import one of them takes a second.
+
+Until then Ctrl-C ends the program at once and without a traceback, as it does with a program that is not in Python. A stream
+that the caller has closed is replaced by one that forgets.
+"""
+
+import os
+import signal
+import sys
+
+
+def fleet() -> int:
+    return _run("fleet.cli.main")
+
+
+def manage() -> int:
+    return _run("fleet.cli.manage")
+
+
+def conductor() -> int:
+    return _run("conductor_stub.main")
+
+
+def scheduler() -> int:
+    return _run("scheduler.main")
+
+
+def compute() -> int:
+    return _run("compute_agent.main")
+
+
+def _run(module: str) -> int:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  (open as long as the program runs)
+    import importlib
+
+    main = importlib.import_module(module).main
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        status = main()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # Who reads has read enough. What is left in the buffer must not be written when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+    return status

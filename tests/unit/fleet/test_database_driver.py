@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A database driver that is not installed is named with the extra that brings it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from fleet import errors
+from fleet.db import driver
+
+MISSING = [
+    ("postgresql+psycopg2://a:b@h/x", "psycopg2", "pip install 'fleet[postgresql]'"),
+    ("mysql+pymysql://a:b@h/x", "pymysql", "pip install 'fleet[mariadb]'"),
+]
+
+
+@pytest.mark.parametrize(("url", "module", "told"), MISSING)
+def test_missing(url: str, module: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command to install it is there to be copied."""
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(errors.ConfigError) as refused:
+        driver.require(url)
+    assert told in refused.value.message
+    assert "[database] connection" in refused.value.message
+
+
+def test_unknown() -> None:
+    """A database that nobody knows is a mistake in the URL."""
+    with pytest.raises(errors.ConfigError, match="there is no database oracel; use postgresql"):
+        driver.require("oracel://h/x")
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "postgresql+psycopg2://a@h/x", "mysql+pymysql://a@h/x"])
+def test_there(url: str) -> None:
+    """Nothing is said."""
+    driver.require(url)
