@@ -107,7 +107,9 @@ class Trio:
         self._processes: dict[str, subprocess.Popen] = {}
         # oslo.messaging declares some options on no other; an earlier trio's values are the same but for its URLs.
         cfg.CONF.reset()
-        conf = fleet_conf.load_config(["--config-file", str(client_file)], prog="tests", conf=cfg.CONF)
+        files = ["--config-file", str(client_file)]
+        # The logging of the tests is pytest's.
+        conf = fleet_conf.load_config(files, prog="tests", conf=cfg.CONF, setup_logging=False)
         self._transport = transport.get_transport(conf)
         self.tasks = ComputeTaskAPI(self._transport, conf)
         self.scheduler = SchedulerAPI(self._transport, conf)

@@ -24,12 +24,13 @@ def page(port: int, path: str) -> requests.Response:
 
 
 def test_every_worker_is_ready(operated: tuple[Trio, int]) -> None:
-    """Each has been through the broker, and the database where it has one."""
+    """Each has been through the broker, and the database where it has one; its clock is right."""
     _trio, first = operated
     for port in range(first, first + 4):
         eventually(lambda port=port: page(port, "/healthz/ready").status_code == 200, retry_on=requests.ConnectionError)
     parts = [sorted(page(port, "/healthz").json()["parts"]) for port in range(first, first + 4)]
-    assert [["broker", "database"], ["broker", "database"], ["broker", "database"], ["broker"]] == parts
+    with_database, agent = ["broker", "clock", "database"], ["broker", "clock"]
+    assert [with_database, with_database, with_database, agent] == parts
 
 
 def worker(first: int) -> float:

@@ -23,6 +23,7 @@ TROUBLES = {
     "death",
     "driver fails",
     "driver hangs",
+    "guest dies",
     "message late",
     "message lost",
     "message repeated",
