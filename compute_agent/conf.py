@@ -216,7 +216,14 @@ LOCAL_OPTS = [
         "guest_command",
         default=["sleep", "infinity"],
         help="Command, one argument an element, that the supervisor of each instance runs and starts again when it "
-        "ends. It runs in the instance's directory with FLEET_INSTANCE_UUID, FLEET_VCPUS and FLEET_MEMORY_MB set.",
+        "ends. It runs in the instance's directory with FLEET_INSTANCE_UUID, FLEET_VCPUS and FLEET_MEMORY_MB set, PATH, "
+        "LANG and HOME, and nothing else of the agent's environment.",
+    ),
+    cfg.StrOpt(
+        "guest_user",
+        default="",
+        help="User that guests run as, with that user's groups. Empty: the agent's. Another user than the agent's needs an "
+        "agent that runs as root. A guest then has a directory 'home' of its own, and cannot change what the agent keeps.",
     ),
     cfg.BoolOpt(
         "limit_memory",

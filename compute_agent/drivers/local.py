@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import pwd
 import re
 import shutil
 import signal
@@ -42,6 +43,27 @@ _START_POLL_S = 0.01
 _GUEST_ROOT = str(pathlib.Path(supervisor.__file__).parent.parent)
 
 
+#: What is told to every guest besides its instance.
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_SYSTEMD = pathlib.Path("/run/systemd/system")
+
+
+def guest_environment() -> dict[str, str]:
+    return {"PATH": _PATH, "LANG": "C.UTF-8"}
+
+
+def scope_command(instance_uuid: str) -> list[str]:
+    """Puts what follows into a cgroup of its own, where systemd runs and lets this user do so; else empty.
+
+    systemd-run becomes the program that it is to run, so the process stays the same.
+    """
+    program = shutil.which("systemd-run")
+    if program is None or not _SYSTEMD.is_dir() or os.geteuid() != 0:
+        return []
+    unit = f"--unit=fleet-guest-{instance_uuid}-{os.urandom(4).hex()}"
+    return [program, "--scope", "--quiet", "--collect", "--slice=fleet-guests", unit, "--"]
+
+
 class LocalDriver(ComputeDriver):
     """The lock guards only the handles of supervisors that this process has started and must reap."""
 
@@ -59,6 +81,7 @@ class LocalDriver(ComputeDriver):
         self._node = host
         if not self._options.guest_command:
             raise errors.ConfigError(option="[local] guest_command", reason="is empty")
+        _require_user(self._options.guest_user)
         self._root = self._root / host
         try:
             self._root.mkdir(parents=True, exist_ok=True)
@@ -209,6 +232,7 @@ class LocalDriver(ComputeDriver):
             "command": list(self._options.guest_command),
             "address_space_bytes": memory_mb * 2**20 if self._options.limit_memory else 0,
             "destroy_timeout_s": self._options.destroy_timeout,
+            "user": self._options.guest_user,
             "environment": {
                 "FLEET_INSTANCE_UUID": instance.uuid,
                 "FLEET_VCPUS": str(instance.flavor.vcpus),
@@ -219,9 +243,10 @@ class LocalDriver(ComputeDriver):
     def _start(self, directory: pathlib.Path, instance_uuid: str) -> None:
         with open(directory / "guest.log", "ab") as log:
             handle = subprocess.Popen(
-                [sys.executable, "-S", "-P", "-m", "guest", str(directory)],
+                [*scope_command(instance_uuid), sys.executable, "-S", "-P", "-m", "guest", str(directory)],
                 cwd="/",
-                env={**os.environ, "PYTHONPATH": _GUEST_ROOT},
+                # Not the agent's: NOTIFY_SOCKET, credentials and proxies are none of a guest's business.
+                env={**guest_environment(), "PYTHONPATH": _GUEST_ROOT},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -265,3 +290,18 @@ def _reap(handle: subprocess.Popen[bytes], timeout_s: float) -> None:
     except subprocess.TimeoutExpired:
         handle.kill()
         handle.wait()
+
+
+def _require_user(name: str) -> None:
+    """:raises errors.ConfigError: there is no such user, or this process cannot run anything as another one"""
+    if not name:
+        return
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise errors.ConfigError(option="[local] guest_user", reason=f"there is no user {name}") from None
+    if os.geteuid() not in (0, uid):
+        own = pwd.getpwuid(os.geteuid()).pw_name
+        raise errors.ConfigError(
+            option="[local] guest_user", reason=f"is {name}, and only root can run guests as another user than {own}"
+        )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import pwd
 import resource
 import signal
 import subprocess
@@ -69,6 +70,9 @@ def supervise(directory: pathlib.Path, order: dict[str, Any]) -> int:
 def start(directory: pathlib.Path, order: dict[str, Any]) -> subprocess.Popen[bytes]:
     """In a session of its own, so that the guest and all that it starts end together."""
     memory = order["address_space_bytes"]
+    # An order of an earlier release names no user.
+    user = order.get("user") or None
+    home, identity = _home(directory, user), _identity(user)
 
     def limit() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
@@ -77,13 +81,33 @@ def start(directory: pathlib.Path, order: dict[str, Any]) -> subprocess.Popen[by
 
     return subprocess.Popen(
         order["command"],
-        cwd=directory,
-        env={**_inherited(), **order["environment"]},
+        cwd=home,
+        env={**_inherited(), "HOME": str(home), **order["environment"]},
+        **identity,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
         # Safe here: this supervisor has one thread.
         preexec_fn=limit,
     )
+
+
+def _home(directory: pathlib.Path, user: str | None) -> pathlib.Path:
+    """Where the guest runs. One of another user must not own the directory in which its order lies."""
+    if user is None:
+        return directory
+    home = directory / "home"
+    home.mkdir(mode=0o700, exist_ok=True)
+    known = pwd.getpwnam(user)
+    os.chown(home, known.pw_uid, known.pw_gid)
+    return home
+
+
+def _identity(user: str | None) -> dict[str, Any]:
+    """For ``Popen``. Groups can be set by root only, and are those of the user then."""
+    if user is None or os.geteuid() != 0:
+        return {}
+    known = pwd.getpwnam(user)
+    return {"user": known.pw_uid, "group": known.pw_gid, "extra_groups": os.getgrouplist(user, known.pw_gid)}
 
 
 def end(child: subprocess.Popen[bytes], timeout_s: float) -> None:

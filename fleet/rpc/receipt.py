@@ -103,6 +103,9 @@ class Dispatcher(dispatcher.RPCDispatcher):
             errors.DatabaseError,
         ) as refusal:
             refusal.__traceback__ = refusal.__cause__ = refusal.__context__ = None
+            if isinstance(refusal, signing.Repeated):
+                # oslo.messaging's mark of a cast.
+                incoming.orig_msg_id = None
             return refusal, None
 
     def _do_dispatch(self, endpoint: object, method: str, ctxt: dict[str, Any], args: dict[str, Any]) -> Any:

@@ -136,6 +136,10 @@ class Signer:
         return Sealed(values)
 
 
+class Repeated(errors.NotTrusted):
+    """The message came before. It is not answered: its caller waits for the answer to the first one."""
+
+
 class Checker:
     """Of the messages to ``topic`` and ``topic.server``."""
 
@@ -186,7 +190,7 @@ class Checker:
         if taken and self._record is not None and repetition.changes_something(namespace, method):
             taken = self._record.take(mac, good_for_s)
         if not taken:
-            raise errors.NotTrusted(reason=f"{method} came before with the same signature")
+            raise Repeated(reason=f"{method} came before with the same signature")
 
     def _require_right(self, key: Key, namespace: str | None, method: object, arguments: Mapping[str, Any]) -> None:
         """:raises errors.NotTrusted: the key is good for other messages only"""

@@ -82,7 +82,10 @@ def rabbitmq_node(certificate: Certificate | None = None) -> Iterator[RabbitMQ]:
             "RABBITMQ_CONFIG_FILE": here.write("rabbitmq.conf", config),
             "RABBITMQ_ENABLED_PLUGINS_FILE": here.write("enabled_plugins", "[].\n"),
             # A test node needs no more, and busy-waiting schedulers would take the machine from what is tested.
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none",
+            # By default the port of Erlang's distribution is open to the network, and gives whoever has the cookie a shell.
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
+                "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}"
+            ),
         }
         node = RabbitMQ(here, program, environment, port, password)
         node.tls_port = tls_port

@@ -11,7 +11,7 @@ from oslo_messaging.rpc import dispatcher
 
 from fleet import seldom
 from fleet.context import new_context
-from fleet.rpc import receipt, serializer
+from fleet.rpc import receipt, serializer, signing
 
 #: Instead of 16 MiB.
 SIZE = 10_000
@@ -127,3 +127,23 @@ def test_an_endpoints_own_refusal_is_its_own(now: list[float], caplog: Any) -> N
     with pytest.raises(dispatcher.ExpectedException):
         picky.dispatch(incoming(message()))
     assert [] == caplog.messages
+
+
+def test_a_repeated_message_is_not_answered(endpoint: Endpoint) -> None:
+    """Its caller would take the refusal for the answer to the first one."""
+
+    class Checker:
+        def check(self, _context: object, _message: object) -> None:
+            raise signing.Repeated(reason="it came before")
+
+    receiving = receipt.Dispatcher(
+        [endpoint],
+        serializer.ContextSerializer(),
+        receipt.MethodsOnly,
+        checker=Checker(),  # type: ignore[arg-type]
+    )
+    repeated = incoming(message())
+    repeated.orig_msg_id = "m1"
+    with pytest.raises(dispatcher.ExpectedException):
+        receiving.dispatch(repeated)
+    assert (None, []) == (repeated.orig_msg_id, endpoint.seen)

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import pwd
 import resource
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from compute_agent.drivers import local
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.local import LocalDriver
 from compute_agent.guest.process import Identity
@@ -255,3 +257,61 @@ def test_a_guest_is_switched_off_and_started_again_with_another_flavor(machine: 
     assert (states.RUNNING, 512 * 1024) == (info.state, info.max_mem_kb)
     with pytest.raises(errors.NotFound):
         driver.finish_revert_migration(context, builders.an_instance(node=HOST))
+
+
+def _environment(machine: Machine, uuid: str) -> dict[str, str]:
+    raw = pathlib.Path(f"/proc/{machine.process(uuid, 'child').pid}/environ").read_bytes()
+    return dict(each.split("=", 1) for each in raw.decode().split("\0") if each)
+
+
+def test_a_guest_inherits_nothing_of_the_agent_s(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither systemd's socket nor credentials; it has what it needs to run a program."""
+    for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "OS_PASSWORD", "http_proxy"):
+        monkeypatch.setenv(name, "the agent's")
+    machine = Machine(tmp_path)
+    instance = machine.spawn()
+    try:
+        found = _environment(machine, instance.uuid)
+    finally:
+        machine.destroy(instance.uuid)
+    assert {"PATH", "LANG", "HOME", "FLEET_INSTANCE_UUID", "FLEET_VCPUS", "FLEET_MEMORY_MB"} == set(found)
+    assert str(machine.root / instance.uuid) == found["HOME"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a process as another user")
+def test_a_guest_runs_as_the_user_that_the_option_names(tmp_path: pathlib.Path) -> None:
+    """With that user's groups, in a directory of its own; the order is not its to change."""
+    known = pwd.getpwnam("nobody")
+    machine = Machine(tmp_path, guest_user="nobody")
+    instance = machine.spawn()
+    try:
+        child = machine.process(instance.uuid, "child").pid
+        status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{child}/status").read_text().splitlines())
+        home = pathlib.Path(f"/proc/{child}/cwd").readlink()
+        owner = (machine.root / instance.uuid).stat().st_uid
+    finally:
+        machine.destroy(instance.uuid)
+    assert [str(known.pw_uid)] * 4 == status["Uid"].split()
+    assert (machine.root / instance.uuid / "home", os.geteuid()) == (home, owner)
+
+
+def test_an_unknown_user_is_refused(tmp_path: pathlib.Path) -> None:
+    """Before anything is served."""
+    with pytest.raises(errors.ConfigError, match=r"\[local\] guest_user: there is no user nobody-knows"):
+        Machine(tmp_path, guest_user="nobody-knows")
+
+
+def test_guests_have_a_cgroup_of_their_own_where_systemd_runs(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a scope beside the agent's unit, whose end is not theirs."""
+    monkeypatch.setattr(local, "_SYSTEMD", tmp_path / "absent")
+    assert [] == local.scope_command("u1")
+    monkeypatch.setattr(local, "_SYSTEMD", tmp_path)
+    monkeypatch.setattr(local.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(local.os, "geteuid", lambda: 0)
+    found = local.scope_command("u1")
+    assert ["/usr/bin/systemd-run", "--scope", "--quiet", "--collect", "--slice=fleet-guests"] == found[:5]
+    assert (True, "--") == (found[5].startswith("--unit=fleet-guest-u1-"), found[-1])
+    monkeypatch.setattr(local.os, "geteuid", lambda: 1000)
+    assert [] == local.scope_command("u1")
