@@ -16,7 +16,7 @@ HOSTS ?= 5
 SEEDS ?= 10000
 FIRST ?= 0
 
-.PHONY: help demo up test lint format unit functional amqp simulation chaos docs bench servers sample constraints clean
+.PHONY: help demo up test lint format unit functional amqp simulation chaos docs install bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -54,6 +54,9 @@ simulation: $(STAMP) ## ten thousand seeds of the trio in one thread; one that f
 chaos: $(STAMP) servers ## every fault there is, on real daemons; half an hour (ONLY='broker:*' SEED=7 JSON=FILE)
 	@$(BIN)/python -m tests.chaos $(if $(ONLY),--only '$(ONLY)') $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))
 
+install: $(STAMP) servers ## follow README.md and docs/install.md to the letter, each in a root of its own (as root, some minutes)
+	@$(BIN)/python -m tests.install
+
 bench: $(STAMP) ## figures as JSON lines
 	@$(BIN)/python -m tests.bench
 
@@ -61,7 +64,8 @@ docs: $(STAMP) ## the manual and the man pages, in docs/_build; a warning is an 
 	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@$(BIN)/python -m sphinx -q -W --keep-going -b man docs docs/_build/man
-	@echo "docs/_build/html/index.html, and man pages in docs/_build/man"
+	@cp docs/_build/man/*.[18] etc/man/
+	@echo "docs/_build/html/index.html, and man pages in etc/man, which the package installs"
 
 servers: $(STAMP) ## install the servers that the tests start for themselves (root or sudo; otherwise says what is skipped)
 	@.ci/install-servers $(BIN)/bindep
