@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # make up: local | rabbit, sqlite | postgresql | mariadb
 BROKER ?= local
 DB ?= sqlite
-HOSTS ?= 5
+HOSTS ?=
 # make simulation: how many seeds, and from which on
 SEEDS ?= 10000
 FIRST ?= 0
@@ -25,7 +25,7 @@ demo: $(STAMP) ## boot a mixed batch on a few simulated hosts; no broker, no ser
 	@$(BIN)/python -m fleet.cli.trio demo
 
 up: $(STAMP) ## keep a trio running until Ctrl-C (BROKER=rabbit DB=postgresql|mariadb: private real parts)
-	@$(BIN)/python -m fleet.cli.trio up --broker $(BROKER) --database $(DB) --hosts $(HOSTS)
+	@$(BIN)/python -m fleet.cli.trio up --broker $(BROKER) --database $(DB) $(if $(HOSTS),--hosts $(HOSTS))
 
 test: $(STAMP) lint servers ## lint and every suite
 	@$(PYTEST) tests/unit tests/simulation tests/functional tests/amqp

@@ -12,6 +12,7 @@ import contextlib
 import importlib.metadata
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from oslo_config import cfg
 
 from fleet import conf as fleet_conf
 from fleet import errors, service
-from fleet.cli import connection, demo, private_servers
+from fleet.cli import command, connection, demo, private_servers, trio_config
 from fleet.db import migration
 from fleet.db.engine import Database
 from fleet.rpc import transport
@@ -33,45 +34,9 @@ from fleet.rpc import transport
 _READY_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 45
 
-_CONFIG = """\
-[DEFAULT]
-transport_url = {transport_url}
-log_file = {directory}/fleet.log
-compute_driver = fake
-hosts = host[1-{hosts}]
-instances_path = {directory}/instances
-report_interval = 2
-service_down_time = 10
-
-[database]
-connection = {database_url}
-
-[fake]
-vcpus = 16
-memory_mb = 32768
-local_gb = 400
-"""
-
 
 class TrioFailed(Exception):
     """The services did not come up, or one of them ended by itself."""
-
-
-def write_config(directory: pathlib.Path, hosts: int, transport_url: str = "", database_url: str = "") -> pathlib.Path:
-    """A configuration of the whole trio in ``directory``; by default embedded."""
-    directory = directory.resolve()
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = directory / "fleet.conf"
-    path.touch(mode=0o600)
-    path.write_text(
-        _CONFIG.format(
-            directory=directory,
-            hosts=hosts,
-            transport_url=transport_url or f"local://{directory}/fleet.sock",
-            database_url=database_url or f"sqlite:///{directory}/fleet.db",
-        )
-    )
-    return path
 
 
 def load(path: pathlib.Path, setup_logging: bool = True) -> cfg.ConfigOpts:
@@ -127,8 +92,8 @@ def wait_until_ready(
     hosts: int,
     running: Sequence[subprocess.Popen] = (),
     timeout_s: float = _READY_TIMEOUT_S,
-) -> None:
-    """Return when every host is up. :raises TrioFailed:"""
+) -> int:
+    """Return when every host is up, ``hosts`` or more; how many. :raises TrioFailed:"""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         ended = [process for process in running if process.poll() is not None]
@@ -136,8 +101,9 @@ def wait_until_ready(
             raise TrioFailed(f"{ended[0].args[2]} ended with status {ended[0].returncode}")  # type: ignore[index]
         # A call that comes before the conductor has its queue is lost, so it is not waited for.
         with contextlib.suppress(connection.CommandFailed), conductor.plain_failures(), conductor.impatient(2):
-            if sum(host["state"] == "up" for host in conductor.operator("list_hosts")) >= hosts:
-                return
+            up = sum(host["state"] == "up" for host in conductor.operator("list_hosts"))
+            if up >= hosts:
+                return up
         time.sleep(0.1)
     raise TrioFailed(f"not all of {hosts} hosts are up after {timeout_s:.0f} s")
 
@@ -145,7 +111,7 @@ def wait_until_ready(
 def run_demo() -> int:
     """Boot a mixed batch on a few simulated hosts and tell what became of it."""
     with tempfile.TemporaryDirectory(prefix="fleet-demo-") as directory:
-        conf = load(write_config(pathlib.Path(directory), demo.HOSTS))
+        conf = load(trio_config.write(pathlib.Path(directory), demo.HOSTS))
         _sync(conf)
         with embedded(conf), contextlib.closing(connection.Connection(conf)) as conductor:
             wait_until_ready(conductor, demo.HOSTS)
@@ -153,16 +119,17 @@ def run_demo() -> int:
                 return 0 if demo.run(conductor) else 1
 
 
-def run_up(directory: pathlib.Path, hosts: int, broker: str, database: str) -> int:
-    """Keep a trio running until Ctrl-C."""
+def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: str) -> int:
+    """Keep a trio running until Ctrl-C. :param hosts: None: as many as the configuration says"""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with contextlib.ExitStack() as held:
+        held.enter_context(trio_config.occupied(directory))
         print(f"Starting (broker: {broker}, database: {database}) ...", flush=True)
         transport_url = held.enter_context(private_servers.BROKERS[broker]()) if broker != "local" else ""
         database_url = held.enter_context(private_servers.DATABASES[database]()) if database != "sqlite" else ""
-        config = write_config(directory, hosts, transport_url, database_url)
+        config = trio_config.write(directory, hosts, transport_url, database_url)
         conf = load(config, setup_logging=broker == "local")
         _sync(conf)
         running: list[subprocess.Popen] = []
@@ -171,8 +138,9 @@ def run_up(directory: pathlib.Path, hosts: int, broker: str, database: str) -> i
         else:
             running = held.enter_context(daemons(config))
         with contextlib.closing(connection.Connection(conf)) as conductor:
-            wait_until_ready(conductor, hosts, running)
-        print(_WELCOME.format(hosts=hosts, config=config, log=conf.log_file), flush=True)
+            there = wait_until_ready(conductor, _expected(conf), running)
+        programs = pathlib.Path(sys.executable).parent
+        print(_WELCOME.format(hosts=there, config=config, log=conf.log_file, programs=programs), flush=True)
         while not stop.wait(1):
             for process in running:
                 if process.poll() is not None:
@@ -182,16 +150,21 @@ def run_up(directory: pathlib.Path, hosts: int, broker: str, database: str) -> i
 
 
 _WELCOME = """\
-A fleet of {hosts} simulated hosts is running; its log is {log}.
+A fleet of {hosts} hosts is running; its log is {log}.
 In another terminal:
 
-    export FLEET_CONFIG_FILE={config}
+    export PATH={programs}:$PATH FLEET_CONFIG_FILE={config}
     fleet host list
-    fleet flavor create small --vcpus 1 --memory-mb 2048 --root-gb 10
-    fleet boot web --flavor small --count 3 --wait
+    fleet boot web --flavor vcpus=1,memory_mb=2048,root_gb=10 --count 3 --wait
     fleet server list
 
 Ctrl-C stops it."""
+
+
+def _expected(conf: cfg.ConfigOpts) -> int:
+    """How many hosts the configuration names: names, and ranges such as host[1-5]."""
+    ranges = [re.search(r"\[(\d+)-(\d+)\]", each) for each in conf.hosts]
+    return sum(int(each.group(2)) - int(each.group(1)) + 1 if each else 1 for each in ranges) or 1
 
 
 def _services() -> list[importlib.metadata.EntryPoint]:
@@ -218,7 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     modes.add_parser("demo", help=run_demo.__doc__)
     up = modes.add_parser("up", help=run_up.__doc__)
     up.add_argument("--directory", type=pathlib.Path, default=pathlib.Path(".fleet"))
-    up.add_argument("--hosts", type=int, default=demo.HOSTS)
+    up.add_argument("--hosts", type=command.positive, help=f"Default: as before, or {trio_config.HOSTS}.")
     up.add_argument("--broker", choices=["local", *private_servers.BROKERS], default="local")
     up.add_argument("--database", choices=["sqlite", *private_servers.DATABASES], default="sqlite")
     given = parser.parse_args(argv)
@@ -231,6 +204,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (
         connection.CommandFailed,
         TrioFailed,
+        trio_config.Occupied,
         private_servers.ServerMissing,
         private_servers.ServerFailed,
     ) as failed:

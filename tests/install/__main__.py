@@ -51,7 +51,9 @@ def main() -> int:
         wheels = directory / "wheels"
         # There is no network in the root: what pip is to find there is fetched before.
         fetch = [sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "-w", str(wheels)]
-        subprocess.run([*fetch, "-c", "constraints.txt", ".[postgresql]", "setuptools>=68", "wheel"], cwd=ROOT, check=True)
+        subprocess.run(
+            [*fetch, "-c", "constraints.txt", ".[postgresql]", "setuptools>=68", "wheel"], cwd=ROOT, check=True
+        )
         worked = {page: follow(page, first, last, wheels, directory) for page, first, last in PAGES}
     for page, well in worked.items():
         print(f"{page}: {'works' if well else 'DOES NOT WORK'}")

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The directory of ``make up``: its configuration, which is the user's to edit, and the lock of who runs there."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import re
+from collections.abc import Iterator, Mapping
+
+HOSTS = 5
+_NEW = """\
+# Made by 'make up', and yours from then on: edits stay. Only broker and database are set anew where BROKER or DB says so,
+# and hosts where HOSTS does.
+[DEFAULT]
+transport_url =
+log_file = {directory}/fleet.log
+compute_driver = fake
+hosts = host[1-{hosts}]
+instances_path = {directory}/instances
+report_interval = 2
+service_down_time = 10
+
+[database]
+connection =
+
+[fake]
+vcpus = 16
+memory_mb = 32768
+local_gb = 400
+"""
+
+
+class Occupied(Exception):
+    """A fleet runs in the directory already; names its process."""
+
+
+def write(directory: pathlib.Path, hosts: int | None, transport_url: str = "", database_url: str = "") -> pathlib.Path:
+    """A configuration of the whole trio in ``directory``; by default embedded.
+
+    :param hosts: None: as many as before, or HOSTS
+    """
+    directory = directory.resolve()
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = directory / "fleet.conf"
+    path.touch(mode=0o600)
+    text = path.read_text() or _NEW.format(directory=directory, hosts=hosts or HOSTS)
+    options = {
+        ("DEFAULT", "transport_url"): transport_url or f"local://{directory}/fleet.sock",
+        ("database", "connection"): database_url or f"sqlite:///{directory}/fleet.db",
+    }
+    if hosts:
+        options["DEFAULT", "hosts"] = f"host[1-{hosts}]"
+    path.write_text(with_options(text, options))
+    return path
+
+
+def with_options(text: str, options: Mapping[tuple[str, str], str]) -> str:
+    """``text`` of a configuration file with these options, by section and name; all other lines as they are."""
+    lines: list[str] = []
+    left = dict(options)
+    section = ""
+    for line in text.splitlines():
+        header = re.fullmatch(r"\s*\[(.+)\]\s*", line)
+        if header:
+            lines += _missing(left, section)
+            section = header.group(1)
+        name = re.match(r"([\w-]+)\s*[=:]", line)
+        key = (section, name.group(1).replace("-", "_")) if name else None
+        if key in options:
+            if key in left:
+                lines.append(f"{key[1]} = {left.pop(key)}")  # type: ignore[index]
+            continue
+        lines.append(line)
+    lines += _missing(left, section)
+    for other in dict.fromkeys(each for each, _ in left):
+        lines += [f"[{other}]", *_missing(left, other)]
+    return "\n".join(lines) + "\n"
+
+
+def _missing(left: dict[tuple[str, str], str], section: str) -> list[str]:
+    """Those of ``section`` that have not been set, which ``left`` forgets."""
+    return [f"{key[1]} = {left.pop(key)}" for key in list(left) if key[0] == section]
+
+
+@contextlib.contextmanager
+def occupied(directory: pathlib.Path) -> Iterator[None]:
+    """Nobody else runs a fleet in ``directory`` meanwhile. :raises Occupied: somebody does; nothing is touched"""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(directory / "lock", "a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            pid = lock.read().strip() or "unknown"
+            raise Occupied(
+                f"A fleet is running in {directory.resolve()} already (process {pid}); nothing was changed. Use it with "
+                f"FLEET_CONFIG_FILE={directory.resolve()}/fleet.conf, or end it with Ctrl-C in its terminal."
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``make up``: the configuration is the user's to edit, one fleet runs in a directory, and a fleet has hosts."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from oslo_config import cfg
+
+from fleet.cli import trio, trio_config
+
+EDITED = "# mine\n[fake]\nvcpus = 99\n[DEFAULT]\n# why: a trial\nreport_interval = 7\ntransport_url = rabbit://old/\n"
+
+
+def values(path: pathlib.Path) -> dict[str, dict[str, list[str]]]:
+    sections: dict[str, dict[str, list[str]]] = {}
+    cfg.ConfigParser(str(path), sections).parse()
+    return sections
+
+
+def test_a_new_one(tmp_path: pathlib.Path) -> None:
+    """Embedded, with simulated hosts; for nobody else to read."""
+    path = trio_config.write(tmp_path / "here", None)
+    found = values(path)
+    assert [f"local://{tmp_path}/here/fleet.sock"] == found["DEFAULT"]["transport_url"]
+    assert [f"sqlite:///{tmp_path}/here/fleet.db"] == found["database"]["connection"]
+    assert (["host[1-5]"], ["fake"]) == (found["DEFAULT"]["hosts"], found["DEFAULT"]["compute_driver"])
+    assert (0o600, 0o700) == (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777)
+
+
+def test_edits_stay(tmp_path: pathlib.Path) -> None:
+    """Comments, too; the addresses are those of this run, and hosts only if they are named."""
+    path = tmp_path / "fleet.conf"
+    path.write_text(EDITED)
+    trio_config.write(tmp_path, None, "rabbit://new/", "postgresql://new/")
+    text = path.read_text()
+    assert all(line in text for line in ("# mine", "vcpus = 99", "# why: a trial", "report_interval = 7"))
+    found = values(path)
+    assert ["rabbit://new/"] == found["DEFAULT"]["transport_url"]
+    assert ["postgresql://new/"] == found["database"]["connection"]
+    assert "hosts" not in found["DEFAULT"]
+    trio_config.write(tmp_path, 3)
+    assert ["host[1-3]"] == values(path)["DEFAULT"]["hosts"]
+    once = path.read_text()
+    trio_config.write(tmp_path, 3)
+    assert once == path.read_text()
+
+
+def test_one_fleet_in_a_directory(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture) -> None:
+    """The second one says which process runs there, and touches nothing."""
+    config = trio_config.write(tmp_path, 3)
+    with trio_config.occupied(tmp_path):
+        before = {each: each.read_bytes() for each in tmp_path.iterdir()}
+        assert 1 == trio.main(["up", "--directory", str(tmp_path), "--hosts", "7"])
+        assert before == {each: each.read_bytes() for each in tmp_path.iterdir()}
+    told = capsys.readouterr().err
+    assert f"A fleet is running in {tmp_path} already (process " in told
+    assert f"FLEET_CONFIG_FILE={config}" in told
+    with trio_config.occupied(tmp_path):
+        """It is free again."""
+
+
+def test_a_fleet_has_hosts(tmp_path: pathlib.Path) -> None:
+    """None is refused."""
+    command = [sys.executable, "-m", "fleet.cli.trio", "up", "--directory", str(tmp_path), "--hosts", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (2, True) == (done.returncode, "'0' is not a whole number from 1" in done.stderr)
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("hosts", "expected"), [(["host[1-5]"], 5), (["a", "b"], 2), (["h[08-11]", "x"], 5), ([], 1)])
+def test_how_many_are_waited_for(hosts: list[str], expected: int) -> None:
+    """As many as the configuration names."""
+    conf = cfg.ConfigOpts()
+    conf.register_opt(cfg.ListOpt("hosts", default=hosts))
+    assert expected == trio._expected(conf)
