@@ -183,9 +183,9 @@ class Worker(cotyledon.Service):
     def _has_served(self) -> bool:
         if self._process is None or not self._process.started.is_set():
             return False
-        # An agent starts at once, and serves when it has registered.
+        # An agent starts at once, and serves when it has registered. (The watchdog's is a verdict, not an event.)
         ready = [getattr(server, "ready", None) for server in self._servers]
-        return all(each.is_set() for each in ready if each is not None)
+        return all(each.is_set() for each in ready if isinstance(each, threading.Event))
 
     def _stop(self) -> None:
         for server in list(self._servers):

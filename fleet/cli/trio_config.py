@@ -8,6 +8,7 @@ import fcntl
 import os
 import pathlib
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 
 HOSTS = 5
@@ -19,7 +20,7 @@ transport_url =
 log_file = {directory}/fleet.log
 compute_driver = fake
 hosts = host[1-{hosts}]
-instances_path = {directory}/instances
+instances_path =
 report_interval = 2
 service_down_time = 10
 
@@ -47,7 +48,12 @@ def write(directory: pathlib.Path, hosts: int | None, transport_url: str = "", d
     path = directory / "fleet.conf"
     path.touch(mode=0o600)
     text = path.read_text() or _NEW.format(directory=directory, hosts=hosts or HOSTS)
+    # A private database begins empty: what agents keep for another ledger is not for it.
+    instances = directory / ("instances-of-private-database" if database_url else "instances")
+    if database_url:
+        shutil.rmtree(instances, ignore_errors=True)
     options = {
+        ("DEFAULT", "instances_path"): str(instances),
         ("DEFAULT", "transport_url"): transport_url or f"local://{directory}/fleet.sock",
         ("database", "connection"): database_url or f"sqlite:///{directory}/fleet.db",
     }

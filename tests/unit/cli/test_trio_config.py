@@ -41,6 +41,7 @@ def test_edits_stay(tmp_path: pathlib.Path) -> None:
     found = values(path)
     assert ["rabbit://new/"] == found["DEFAULT"]["transport_url"]
     assert ["postgresql://new/"] == found["database"]["connection"]
+    assert [f"{tmp_path}/instances-of-private-database"] == found["DEFAULT"]["instances_path"]
     assert "hosts" not in found["DEFAULT"]
     trio_config.write(tmp_path, 3)
     assert ["host[1-3]"] == values(path)["DEFAULT"]["hosts"]

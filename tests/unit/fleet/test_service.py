@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 
-from fleet.service import Periodic
+from fleet.service import Periodic, Process, Worker
 
 
 def test_a_failing_round_does_not_end_the_work() -> None:
@@ -36,3 +36,30 @@ def test_stopping_ends_a_long_pause() -> None:
     periodic.stop()
     periodic.wait()
     assert not periodic.alive
+
+
+class Verdict:
+    """A server that is ready, or not, at the moment, as the watchdog is."""
+
+    ready = False
+    stopped = False
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def wait(self) -> None:
+        """Nothing to wait for."""
+
+
+def test_a_process_that_has_served_is_stopped_in_full() -> None:
+    """Whatever a server's verdict of itself is."""
+    server = Verdict()
+    worker = object.__new__(Worker)
+    worker._daemon, worker._stopping, worker._servers = "fleet-x", threading.Event(), [server]
+    worker._process = Process([], list)
+    worker._process.started.set()
+    worker.terminate()
+    assert server.stopped
