@@ -13,7 +13,11 @@ from tests.chaos.world import HOSTS, World
 SCHEDULERS = 8
 SLOTS = 100
 WANTED = 1000
-_MORE_TIME = "UPDATE instances SET deadline = deadline + interval '120 seconds' WHERE vm_state = 'building'"
+_MORE_TIME = (
+    "UPDATE instances SET deadline = timezone('utc', now()) + interval '120 seconds' WHERE vm_state = 'building'"
+)
+#: Requests between two extensions: few enough for a machine that is busy with other things.
+BATCH = 25
 #: 500 GB a host: twenty fit on each of five hosts.
 LARGE = {"vcpus": 1, "memory_mb": 64, "root_gb": 25}
 
@@ -23,10 +27,10 @@ def last_slots(world: World, chance: random.Random) -> None:
     for number in range(2, SCHEDULERS + 1):
         world.start(f"scheduler-{number}", "fleet-scheduler")
     with futures.ThreadPoolExecutor(16) as clients:
-        list(clients.map(lambda _n: world.boot(5, flavor=LARGE, ignore_hosts=["b3"]), range(WANTED // 10)))
-        _more_time(world)
-        list(clients.map(lambda _n: world.boot(1, flavor=LARGE, ignore_hosts=["b3"]), range(WANTED // 2)))
-    _more_time(world)
+        for count, requests in ((5, WANTED // 10), (1, WANTED // 2)):
+            for _batch in range(requests // BATCH):
+                list(clients.map(lambda number: world.boot(number, flavor=LARGE, ignore_hosts=["b3"]), [count] * BATCH))
+                _more_time(world)
     world.settle(150)
     states = collections.Counter(row["vm_state"] for row in world.builds())
     reasons = _reasons(world)
