@@ -11,8 +11,9 @@ from urllib import parse
 import kombu
 import pytest
 from oslo_config import cfg
+from oslo_messaging import conffixture
 
-from fleet.cli import connection, main
+from fleet.cli import connection, main, private_servers
 
 #: Longer than the time limit of a test: a command that waits for an answer fails it.
 FOR_EVER_S = 3600
@@ -28,7 +29,10 @@ def run(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture) -> Iterator[Run]:
     def run_fleet(url: str, *argv: str) -> tuple[int, str]:
         config = tmp_path / "fleet.conf"
         config.write_text(f"[DEFAULT]\ntransport_url = {url}\nrpc_response_timeout = {FOR_EVER_S}\n")
-        status = main.FleetApp(cfg.ConfigOpts()).run(["--config-file", str(config), *argv])
+        conf = cfg.ConfigOpts()
+        # oslo.messaging registers some of its options on the global configuration only.
+        conffixture.ConfFixture(conf)
+        status = main.FleetApp(conf).run(["--config-file", str(config), *argv])
         return status, "".join(capsys.readouterr())
 
     yield run_fleet
@@ -36,16 +40,22 @@ def run(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture) -> Iterator[Run]:
     root.setLevel(level)
 
 
+@pytest.fixture(scope="module")
+def quiet_url(broker: private_servers.RabbitMQ) -> str:
+    """Of a virtual host that nobody else uses."""
+    return broker.vhost("no-conductor")
+
+
 @pytest.fixture(params=["no queue", "a queue that a conductor has left"])
-def deserted(request: pytest.FixtureRequest, rabbitmq_url: str) -> Iterator[str]:
+def deserted(request: pytest.FixtureRequest, quiet_url: str) -> Iterator[str]:
     """A broker without a conductor."""
     if request.param == "no queue":
-        yield rabbitmq_url
+        yield quiet_url
         return
-    with kombu.Connection(rabbitmq_url.replace("rabbit://", "amqp://")) as connection:
+    with kombu.Connection(quiet_url.replace("rabbit://", "amqp://")) as connection:
         channel = connection.channel()
         channel.queue_declare("conductor", durable=True, auto_delete=False)
-        yield rabbitmq_url
+        yield quiet_url
         channel.queue_delete("conductor")
 
 
@@ -66,10 +76,10 @@ def test_nobody_takes_messages(run: Run, deserted: str, argv: list[str], monkeyp
     assert "nobody takes messages on topic conductor; start fleet-conductor" in said
 
 
-def test_a_wrong_password_is_refused_once(run: Run, rabbitmq_url: str) -> None:
+def test_a_wrong_password_is_refused_once(run: Run, quiet_url: str) -> None:
     """In one line: trying again would not help."""
-    parts = parse.urlsplit(rabbitmq_url)
-    wrong = rabbitmq_url.replace(f":{parts.password}@", ":wrong@")
+    parts = parse.urlsplit(quiet_url)
+    wrong = quiet_url.replace(f":{parts.password}@", ":wrong@")
     status, said = run(wrong, "server", "list")
     assert 1 == status
     assert 1 == len(said.strip().splitlines())
