@@ -127,10 +127,8 @@ class Trio:
 
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the fleet command as a user would."""
-        environment = {**_environment(), "FLEET_CONFIG_FILE": str(self.config_file)}
-        return subprocess.run(
-            [_script("fleet"), *arguments], capture_output=True, text=True, env=environment, check=False
-        )
+        own = {**environment(), "FLEET_CONFIG_FILE": str(self.config_file)}
+        return subprocess.run([_script("fleet"), *arguments], capture_output=True, text=True, env=own, check=False)
 
     def start(self, name: str, program: str, *arguments: str, command: Sequence[str] = ()) -> None:
         """``command`` is run instead of the console script ``program``, with the same arguments."""
@@ -143,11 +141,10 @@ class Trio:
         self.restart(name)
 
     def restart(self, name: str) -> None:
-        environment = _environment()
         with self.log_file(name).open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 self._commands[name],
-                env=environment,
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -308,7 +305,7 @@ def running(trio: Trio) -> Iterator[Trio]:
         trio.close()
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """With the operator's own filters on Python's path."""
     path = os.pathsep.join(filter(None, [str(PLUGINS), os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path}

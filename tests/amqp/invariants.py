@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import oslo_messaging
+
 from fleet.context import new_context
-from tests.amqp.daemons import Trio
+from tests.amqp.daemons import Trio, eventually
 from tests.invariants import drivers, moment, rest
 from tests.invariants.ledger import Ledger, open_engine
+
+#: A daemon that a test has started again is not back yet.
+_AWAY = (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable)
 
 
 def violations(trio: Trio) -> list[str]:
@@ -26,3 +31,20 @@ def capacity(trio: Trio) -> dict:
     """What the scheduler says still fits, with nothing but room deciding."""
     spec = {"num_instances": 1, "instance_type": rest.PROBE}
     return trio.scheduler.capacity(new_context(), spec, {})
+
+
+def come_to_rest(trio: Trio, timeout_s: float = 60) -> None:
+    """Wait until nothing is wrong: the last message about a build may still be under way.
+
+    :raises AssertionError: with all that is wrong
+    """
+    wrong: list[str] = []
+
+    def at_rest() -> bool:
+        wrong[:] = violations(trio)
+        return not wrong
+
+    try:
+        eventually(at_rest, timeout_s, retry_on=_AWAY)
+    except AssertionError:
+        raise AssertionError(f"not within {timeout_s:g} s: {wrong}") from None

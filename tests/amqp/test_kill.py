@@ -8,7 +8,7 @@ import collections
 import pytest
 
 from tests.amqp.daemons import Trio, eventually
-from tests.amqp.invariants import violations
+from tests.amqp.invariants import come_to_rest
 
 BUILDS = 50
 
@@ -35,7 +35,7 @@ def test_kill(trio: Trio, victim: str) -> None:
     assert done < BUILDS
     assert sum(counts.values()) == BUILDS
     trio.wait_for_hosts(6)
-    eventually(lambda: violations(trio) == [])
+    come_to_rest(trio)
 
 
 def _count(trio: Trio, vm_state: str) -> int:

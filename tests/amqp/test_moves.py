@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import oslo_messaging
 import pytest
 
-from tests.amqp.daemons import Trio, eventually
-from tests.amqp.invariants import violations
+from tests.amqp.daemons import Trio
+from tests.amqp.invariants import come_to_rest
 
 WAIT = ("--wait", "--timeout", "60")
 
@@ -26,7 +25,7 @@ def fleet(trio: Trio, *arguments: str) -> str:
 
 
 def settled(trio: Trio) -> None:
-    eventually(lambda: violations(trio) == [], timeout_s=60, retry_on=oslo_messaging.MessageUndeliverable)
+    come_to_rest(trio)
 
 
 @pytest.mark.timeout(180)

@@ -10,7 +10,7 @@ import pytest
 from fleet import errors
 from fleet.context import new_context
 from tests.amqp.daemons import Trio, eventually
-from tests.amqp.invariants import violations
+from tests.amqp.invariants import come_to_rest
 
 
 def test_boot(trio: Trio) -> None:
@@ -19,7 +19,7 @@ def test_boot(trio: Trio) -> None:
     assert set(trio.wait_for(uuids, "active", "error").values()) == {"active"}
     hosts = {trio.show(uuid)["instance"]["host"] for uuid in uuids}
     assert len(hosts) == 6
-    assert violations(trio) == []
+    come_to_rest(trio)
 
 
 def test_boot_from_the_command_line(trio: Trio) -> None:
@@ -43,7 +43,7 @@ def test_a_refused_claim_is_retried_on_the_alternate(trio: Trio) -> None:
     assert shown["instance"]["attempt"] == 1
     assert {each["event"] for each in refused} <= {"hand-back"}
     assert all("Free CPUs 0.00 VCPUs < requested 1 VCPUs" in each["message"] for each in refused)
-    assert violations(trio) == []
+    come_to_rest(trio)
 
 
 def test_every_attempt_is_listed_when_all_hosts_refuse(trio: Trio) -> None:
@@ -54,7 +54,7 @@ def test_every_attempt_is_listed_when_all_hosts_refuse(trio: Trio) -> None:
     (fault,) = trio.show(uuid)["faults"]
     assert fault["error"] == "MaxRetriesExceeded"
     assert len({each["host"] for each in fault["details"]["attempts"]}) == 3
-    assert violations(trio) == []
+    come_to_rest(trio)
 
 
 def test_no_valid_host(trio: Trio) -> None:
@@ -88,7 +88,7 @@ def test_terminate_in_the_middle_of_a_build(trio: Trio) -> None:
     uuids = trio.boot(count=12)
     trio.terminate(uuids)
     eventually(lambda: not trio.operator("list_instances"))
-    eventually(lambda: violations(trio) == [], timeout_s=20)
+    come_to_rest(trio)
     assert {trio.state(uuid) for uuid in uuids} == {"deleted"}
 
 
