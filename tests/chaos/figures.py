@@ -10,11 +10,11 @@ import psutil
 
 from tests.chaos.world import World
 
-#: Of a daemon with two workers: threads and connections (each with a heartbeat thread) that its pools may still add, and
-#: what the allocator keeps of a message of 30 MiB (once, however many come). One leaked a build is far more in one run.
-#: In each worker 16 threads for messages (``world``), 16 for builds of its own and the sweepers may have a connection to the
-#: database and one to the broker; while agents ask for many steps in one call, a warm-up needs few of them.
-SLACK = {"threads": 96, "descriptors": 96, "resident_mb": 192}
+#: What the pools of a daemon with two workers may still add, and what the allocator keeps of a message of 30 MiB (once,
+#: however many come). Each worker has 16 threads for users' messages, 16 for those of agents, and 16 for builds of its own
+#: (``world``). Each thread may hold one connection to the database and one to the broker, which has a heartbeat thread. A
+#: warm-up needs few of them. A leak of one thread a build is far more in one run.
+SLACK = {"threads": 160, "descriptors": 160, "resident_mb": 192}
 #: Queues of one process's life: answers and fanouts end with it.
 _OF_A_LIFE = ("reply_", "scheduler_fanout", "conductor_fanout", "compute_fanout", "amq.gen")
 
