@@ -6,9 +6,11 @@ through; a *weigher* gives each survivor a number; a *pick* is the host chosen f
 that the database does not show yet; a *column* is one number of all hosts.
 
 Read in this order: ``host_table`` (the columns), ``inventory``, ``candidates`` (what one request sees of it), ``filters``,
-``weights``, ``pipeline`` (who is asked), ``decision`` (request and candidates in, picks and reasons out), ``booking``,
-``host_manager`` (the cache and its lock), ``filter_scheduler`` (the default driver), ``manager`` (the RPC surface),
-``main`` (the wiring).
+``weights``, ``claim_limits`` (what a claim must stay under), ``pipeline`` (the filters and weighers of one scheduler),
+``decision`` (request and candidates in, picks and reasons out), ``booking``, ``host_manager`` (the cache and its lock),
+``filter_scheduler`` (the default driver), ``manager`` (the RPC surface), ``main`` (the wiring). For plugins written nova's
+way: ``named_classes``, ``loading`` and ``driver_loading`` (from the configuration to classes), ``dict_driver`` and
+``host_lists`` (drivers over dicts and lists of host states).
 """
 
 import fleet  # noqa: F401  (chooses native threads before anything here imports oslo.messaging)
