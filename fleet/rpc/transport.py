@@ -37,6 +37,8 @@ def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
         conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group=_RABBIT)
         # Without a file of authorities, oslo.messaging would take any certificate at all.
         conf.set_default("ssl_ca_file", system_authorities(), group=_RABBIT)
+        # The driver read this one when it was made, before there was an option to set.
+        transport._driver.missing_destination_retry_timeout = conf[_RABBIT].kombu_missing_consumer_retry_timeout
     return transport
 
 
