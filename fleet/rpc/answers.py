@@ -43,25 +43,20 @@ def at_once(incoming: Any) -> Any:
 
 class _AnsweredAtOnce(amqpdriver.AMQPIncomingMessage):
     def reply(self, reply: Any = None, failure: Any = None) -> None:
-        if not self.orig_msg_id or _is_obsolete(self):
+        if not self.orig_msg_id:
             return
         try:
             send(self, body_of(self.msg_id, reply, failure))
         except oslo_messaging.MessageUndeliverable:
+            if late_answers.is_abandoned(self):
+                late_answers.dropped(self.reply_q)
+                return
             # The caller may be about to have its queue again. Other callers do not wait for that.
             late_answers.LATE.take(self, functools.partial(send, self, body_of(self.msg_id, reply, failure)))
         except Exception as trouble:
             # Whatever the connection raises: the usual way meets it again, and knows what to do.
             LOG.debug("An answer is sent again, as the connection failed: %s", trouble)
             super().reply(reply, failure)
-
-
-def _is_obsolete(incoming: Any) -> bool:
-    """Whether the queue was found gone a moment ago. oslo.messaging's own test logs a line for each such answer."""
-    obsolete = incoming.reply_q in incoming._obsolete_reply_queues._cache
-    if obsolete:
-        late_answers.dropped(incoming.reply_q)
-    return obsolete
 
 
 def send(incoming: Any, body: bytes) -> None:

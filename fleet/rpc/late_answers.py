@@ -99,7 +99,7 @@ class LateAnswers:
 
 def _is_over(answer: _Answer, now: float) -> bool:
     """Try it once: sent, or given up."""
-    if answer.incoming.reply_q in answer.incoming._obsolete_reply_queues._cache:
+    if is_abandoned(answer.incoming):
         dropped(answer.incoming.reply_q)
         return True
     try:
@@ -115,8 +115,16 @@ def _is_over(answer: _Answer, now: float) -> bool:
     return True
 
 
+def is_abandoned(incoming: Any) -> bool:
+    """Whether an answer to the caller's queue was given up within the last 60 s."""
+    return incoming.reply_q in incoming._obsolete_reply_queues._cache
+
+
 def _abandon(incoming: Any) -> None:
-    """Further answers to this queue are dropped without a try, for as long as oslo.messaging remembers it (60 s)."""
+    """Further answers to this queue are tried once, for as long as oslo.messaging remembers it (60 s).
+
+    They are not dropped untried: a caller that lost its queue with the broker declares the same name when it is back.
+    """
     cache = incoming._obsolete_reply_queues
     with cache._lock:
         cache._cache.update({incoming.reply_q: incoming.msg_id})

@@ -19,6 +19,7 @@ from oslo_messaging._drivers import amqp as rpc_amqp
 from oslo_messaging._drivers import amqpdriver, common
 
 from fleet.rpc import answers, late_answers
+from fleet.telemetry import metrics
 
 MSG_ID, QUEUE = "a1", "reply_of_somebody"
 RETURNED = oslo_messaging.MessageUndeliverable(None, "", QUEUE, None)
@@ -173,11 +174,24 @@ def test_compression_is_done_where_it_is_wanted(connection: Connection, incoming
 
 
 def test_nobody_is_answered_who_does_not_wait(connection: Connection, abandoned: Any) -> None:
-    """A cast has no answer, and who is gone gets none."""
+    """A cast has no answer."""
     answers.at_once(_incoming(connection, abandoned, msg_id=None)).reply(ANSWER)
-    abandoned.add(QUEUE, MSG_ID)
-    answers.at_once(_incoming(connection, abandoned)).reply(ANSWER)
     assert (False, []) == (connection.channel.send_method.called, connection.sent_by_oslo)
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_caller_that_was_given_up_is_tried_once(
+    connection: Connection, abandoned: Any, incoming: Any, late: list[Any], is_back: bool
+) -> None:
+    """After a broker's restart it declares its queue again, under the same name."""
+    if not is_back:
+        connection.channel.wait.side_effect = [RETURNED, None]
+    abandoned.add(QUEUE, MSG_ID)
+    before = metrics.ANSWERS_DROPPED._value.get()
+    incoming.reply(ANSWER)
+    assert 1 == connection.channel.send_method.call_count
+    assert (0 if is_back else 1) == metrics.ANSWERS_DROPPED._value.get() - before
+    assert ([], []) == (late, connection.sent_by_oslo)
 
 
 def test_other_transports_are_left_alone() -> None:

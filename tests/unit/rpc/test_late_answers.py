@@ -63,7 +63,7 @@ def test_a_queue_that_comes_back_gets_its_answer(time: Time) -> None:
 
 @pytest.mark.parametrize("failure", [RETURNED, OSError("lost")], ids=["no queue", "no connection"])
 def test_an_answer_is_dropped_in_the_end(time: Time, failure: Exception) -> None:
-    """Within about a second; the next to the same queue is dropped without a try."""
+    """Within about a second; the next one to the same queue does not wait."""
     gone, send = message(), mock.Mock(side_effect=failure)
     before, late = drops(), LateAnswers(time, time.pause)
     late.take(gone, send)
