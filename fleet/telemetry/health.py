@@ -50,10 +50,10 @@ class HealthServer:
     def start(self) -> None:
         try:
             self._server = _BoundedServer(self._address, _handler(self._watchdog, self._name))
-        except OSError as taken:
-            LOG.error(
-                "[health] port %d cannot be opened: %s. There is no health page", self._address[1], taken.strerror
-            )
+        except (OSError, OverflowError) as taken:
+            # OverflowError: services begin at ports of their own, so the last ones may lie beyond 65535.
+            reason = getattr(taken, "strerror", None) or taken
+            LOG.error("[health] port %d cannot be opened: %s. There is no health page", self._address[1], reason)
             return
         threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
         LOG.info("Health and metrics are at http://%s:%d/healthz and /metrics", self._address[0], self.port)

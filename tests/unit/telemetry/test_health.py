@@ -129,3 +129,13 @@ def test_a_taken_port_costs_the_page_only(caplog: Any) -> None:
     assert [f"[health] port {port} cannot be opened: Address already in use. There is no health page"] == [
         record.getMessage() for record in caplog.records
     ]
+
+
+def test_a_port_beyond_the_last_costs_the_page_only(caplog: Any) -> None:
+    """With [health] port = 65530 the scheduler's first port would be 65550."""
+    with caplog.at_level(logging.ERROR):
+        server = HealthServer(Watchdog({}, 10, 30, 0), "127.0.0.1", 65550)
+        server.start()
+        server.stop()
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("[health] port 65550 cannot be opened: ")
