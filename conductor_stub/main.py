@@ -110,7 +110,7 @@ def build_servers(
     for_agents = [agents, AgentTaskManager(builder), moves]
     move_sweeper = MoveSweeper(database, placer, limits, clock.fresh)
     sweeper = Sweeper(database, builder, termination, limits, clock.fresh)
-    taken = signatures.Taken(database)
+    taken = signatures.Taken(database, clock)
     keeper_name = f"{conf.host}-{os.getpid()}"
     return [
         server.get_keeper(host_transport, transport.host_exchange(conf), keeper_name),

@@ -7,7 +7,7 @@ import datetime
 
 import sqlalchemy as sa
 
-from fleet.clock import Clock, seconds, utcnow
+from fleet.clock import Clock, seconds
 from fleet.db import models
 from fleet.db.engine import Database, Transaction
 
@@ -29,9 +29,12 @@ def prune(tx: Transaction, now: datetime.datetime) -> int:
 
 
 class Taken:
-    """What :class:`fleet.rpc.repetition.Record` wants."""
+    """Implements :class:`fleet.rpc.repetition.Record`.
 
-    def __init__(self, database: Database, clock: Clock = utcnow) -> None:
+    :param clock: the database's. By its own, a conductor whose clock is ahead would prune signatures that are still good
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from concurrent import futures
 
+from fleet.clock import seconds, utcnow
+from fleet.clock_skew import ClockSkew
+from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.signatures import Taken
 from tests.clock import FakeClock
@@ -30,3 +33,11 @@ def test_it_is_forgotten_when_it_is_good_no_more(database: Database) -> None:
     assert 0 == taken.prune()
     clock.advance(2)
     assert (1, False, True) == (taken.prune(), taken.take("b" * 64, 600), taken.take("a" * 64, 600))
+
+
+def test_a_conductor_whose_clock_is_ahead_forgets_nothing_early(database: Database) -> None:
+    """It would let a message that another conductor took be repeated."""
+    right = Taken(database, LedgerClock(database, ClockSkew(0)))
+    ahead = Taken(database, LedgerClock(database, ClockSkew(0), wall=lambda: utcnow() + seconds(3600)))
+    right.take("a" * 64, 600)
+    assert (0, False) == (ahead.prune(), ahead.take("a" * 64, 600))
