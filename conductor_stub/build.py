@@ -266,7 +266,8 @@ class Builder:
         waits_since = self._database.read(refusals.waits_since, row.uuid)
         again = refusals.ask_again_at(refusal, avoided.until, waits_since, row.deadline, self._limits, now)
         if again is None:
-            fitting = refusals.fitting(refusal, len(rows), instances.spec_of(row))
+            ended = self._database.read(refusals.given_up, row.reservation_id)
+            fitting = refusals.fitting(refusal, len(rows), instances.spec_of(row), ended)
             self._fail(context, rows[fitting:], attempt, refusal)
             if fitting:
                 LOG.info("There is room for %d of %d instances, as min_count allows", fitting, len(rows))

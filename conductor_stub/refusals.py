@@ -18,6 +18,8 @@ from fleet.db.engine import Transaction
 from fleet.objects import BuildRequest
 from fleet.reasons import Reason
 
+_INSTANCES = instances.INSTANCES
+
 
 def ask_again_at(
     refusal: Exception,
@@ -49,13 +51,20 @@ def ask_again_at(
     return again
 
 
-def fitting(refusal: Exception, wanted: int, spec: Mapping[str, Any]) -> int:
+def given_up(connection: sa.Connection, reservation_id: str) -> int:
+    """How many builds of the request have ended in ERROR."""
+    ended = sa.and_(_INSTANCES.c.reservation_id == reservation_id, _INSTANCES.c.vm_state == states.ERROR)
+    number: int = connection.execute(sa.select(sa.func.count()).select_from(_INSTANCES).where(ended)).scalar_one()
+    return number
+
+
+def fitting(refusal: Exception, wanted: int, spec: Mapping[str, Any], ended: int) -> int:
     """How many of ``wanted`` builds, refused together, may be placed without the others; 0 for none.
 
-    :param spec: of their request. Those of its builds that are not among them are taken to succeed
+    :param spec: of their request. Its builds that are neither among them nor ``ended`` in ERROR are taken to succeed
     """
     request = BuildRequest.from_wire(spec)
-    needed = max(request.fewest - (request.num_instances - wanted), 1)
+    needed = max(request.fewest - (request.num_instances - wanted - ended), 1)
     placed = refusal.details.get("placed", 0) if isinstance(refusal, errors.NoValidHost) else 0
     return placed if needed <= placed < wanted else 0
 

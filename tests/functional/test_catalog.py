@@ -251,6 +251,15 @@ def test_min_count(conductor: Conductor, fits: int, active: int) -> None:
     assert [7, fits][: 2 if active else 1] == [spec["num_instances"] for spec, _ in conductor.scheduler.requests]
 
 
+def test_min_count_holds_when_room_goes_meanwhile(conductor: Conductor) -> None:
+    """5 of 7 fit, 2 are given up; then only 4 of the 5 fit, which min_count = 5 does not allow."""
+    conductor.scheduler.answers += [no_valid_host(placed=5), no_valid_host(placed=4)]
+    uuids = conductor.create(count=7, min_count=5)
+    conductor.work()
+    assert ["error"] * 7 == [conductor.state(uuid)[0] for uuid in uuids]
+    assert [7, 5] == [spec["num_instances"] for spec, _ in conductor.scheduler.requests]
+
+
 def test_all_or_none(conductor: Conductor) -> None:
     """Without min_count."""
     conductor.scheduler.answers.append(no_valid_host(placed=6))
