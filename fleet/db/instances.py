@@ -36,6 +36,7 @@ _LOCKED = _FOUND.with_for_update(of=INSTANCES)
 _LOCKED_IN_ORDER = _JOINED.where(_THESE).order_by(INSTANCES.c.uuid).with_for_update(of=INSTANCES)
 _LOCKED_FOR_HOST = _FOUND.add_columns(services.INCARNATION).with_for_update(of=INSTANCES)
 _LIVE = sa.not_(INSTANCES.c.deleted)
+_DELETED = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.name == sa.bindparam("named"), INSTANCES.c.deleted).limit(1)
 _WAITING = (
     sa.select(INSTANCES.c.uuid)
     .where(
@@ -115,11 +116,16 @@ def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
 def find(connection: sa.Connection, name: str) -> sa.Row:
     """By uuid, by name while only one live instance has it, or by the beginning of one's uuid.
 
+    The name of a deleted instance is not taken for the beginning of another one's uuid.
+
     :raises errors.NotFound: errors.Conflict: it fits several, which are named
     """
     rows = connection.execute(_JOINED.where(sa.or_(INSTANCES.c.uuid == name, sa.and_(INSTANCES.c.name == name, _LIVE))))
     found = rows.all()
     if not found:
+        if connection.execute(_DELETED, {"named": name}).first() is not None:
+            # A command that is repeated, such as a deletion, must not go to the instance whose uuid begins so.
+            raise errors.NotFound(kind="Instance", name=name)
         return get(
             connection, uuid_prefix.find(connection, "Instance", INSTANCES.c.uuid, INSTANCES.c.name, name, _LIVE)
         )

@@ -65,6 +65,15 @@ def test_a_name_comes_first(conductor: Conductor) -> None:
     assert named == conductor.operator.show_instance("abcd0")["instance"]["uuid"]
 
 
+def test_the_name_of_a_deleted_instance_is_no_beginning(conductor: Conductor) -> None:
+    """A deletion by name that is repeated would otherwise delete the instance whose uuid begins so."""
+    conductor.clock.advance(1)
+    (named,) = conductor.create(name="abcd0")
+    conductor.termination.terminate(context(), [named])
+    with pytest.raises(errors.NotFound, match="abcd0"):
+        conductor.operator.show_instance("abcd0")
+
+
 def test_groups_and_aggregates(conductor: Conductor) -> None:
     """As well."""
     group = conductor.operator.create_group("web", "affinity", 1, None)
