@@ -164,6 +164,7 @@ class _Connection:
                 patience_s = self._errand_or(patience_s)
                 self._connection.consume(timeout=patience_s)
             except common.Timeout:
+                self._backoff.reset()
                 patience_s = min(2 * patience_s, AT_REST_S)
             except calm.AWAY as refusal:
                 refused = refusal

@@ -14,7 +14,7 @@ import pytest
 from oslo_messaging._drivers import common
 
 from fleet import backoff, seldom
-from fleet.rpc import calm
+from fleet.rpc import calm, host_queues
 
 REFUSED = amqp.exceptions.AccessRefused("Login was refused")
 
@@ -63,3 +63,18 @@ def test_what_the_library_says_is_said_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert [True, False, True] == [calm._one_a_minute(each) for each in (first, second, bug)]
     assert (None, True) == (first.exc_info, "Login was refused" in first.getMessage())
     assert bug.exc_info
+
+
+def test_the_queues_of_hosts_are_at_rest_between_refusals() -> None:
+    """A second without messages is a success: the next refusal is a first one, and costs no half minute."""
+    reader = host_queues._Connection.__new__(host_queues._Connection)
+    refusals = [REFUSED] * 8
+    connection = mock.Mock()
+    connection.consume.side_effect = [*refusals, common.Timeout, REFUSED]
+    closing = mock.Mock(spec=threading.Event)
+    closing.is_set.side_effect = [False] * 10 + [True]
+    reader._connection, reader._closing, reader._backoff = connection, closing, backoff.Backoff()
+    reader._errand_or = lambda patience_s: patience_s  # type: ignore[method-assign]
+    reader._run()
+    pauses = [call.args[0] for call in closing.wait.call_args_list]
+    assert (9, True, True) == (len(pauses), pauses[7] >= 15, pauses[8] <= 1)
