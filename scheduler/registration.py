@@ -40,7 +40,7 @@ class Registration:
                 )
             self._lost = True
             return
-        except oslo_messaging.MessagingException as lost:
+        except (oslo_messaging.MessagingException, errors.DatabaseError) as lost:
             if not self._lost:
                 LOG.warning("The conductor does not answer, heartbeats are lost: %s", lost)
             self._lost = True

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import oslo_messaging
+import pytest
 
+from fleet import errors
 from scheduler.registration import Registration
 
 
@@ -73,3 +76,16 @@ def test_an_absent_conductor_is_asked_again() -> None:
     registration.beat()
     assert conductor.calls == ["register", "register"]
     assert conductor.known == {"s1"}
+
+
+def test_a_conductor_without_its_database_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Its typed error is a lost heartbeat as a timeout is, not a failed task at each beat."""
+    conductor = FakeConductor()
+    registration = Registration(conductor, "s1")  # type: ignore[arg-type]
+    away = errors.DatabaseUnavailable(kind="DBConnectionError", problem="away")
+    with mock.patch.object(conductor, "register_services", side_effect=away):
+        for _beat in range(3):
+            registration.beat()
+    registration.beat()
+    assert 1 == len([line for line in caplog.messages if "heartbeats are lost" in line])
+    assert ["register"] == conductor.calls
