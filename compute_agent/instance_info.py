@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells all schedulers what is on a host . One that misses it learns from the change feed."""
+"""Tells all schedulers what is on a host. One that misses it learns from the change feed."""
 
 from __future__ import annotations
 

@@ -57,7 +57,8 @@ class ClaimLimits:
 
     def end(self) -> None:
         """The filter has answered: keep what it has changed."""
-        for row, now in self._now.items():
+        # A filter that was given up may still be at it, in a thread of its own.
+        for row, now in list(self._now.items()):
             written = self._written.setdefault(row, {})
             if now != self._found[row]:
                 written[self._position] = dict(now)

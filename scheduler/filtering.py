@@ -105,7 +105,8 @@ def run(
         else:
             hosts.limits.begin(number, column_limits(filters[:number], hosts, request, ask))
             mask = ask("Filter", each, _host_by_host, each, hosts, round_.alive, properties)
-            hosts.limits.end()
+            if mask is not None:  # else it is left out, and what it has written with it
+                hosts.limits.end()
         if mask is None:
             round_.silent.append(each)
             continue

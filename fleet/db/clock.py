@@ -54,6 +54,7 @@ class LedgerClock:
         #: The database's time, with the monotonic and the wall clock's at that moment.
         self._known: tuple[datetime.datetime, float, datetime.datetime] | None = None
         self._tried_at = float("-inf")
+        self._readings_begun = 0
 
     def __call__(self) -> datetime.datetime:
         if self._is_old() and self._lock.acquire(blocking=False):
@@ -65,8 +66,11 @@ class LedgerClock:
 
     def fresh(self) -> datetime.datetime:
         """As the database shows it now; as :meth:`__call__` if it does not answer."""
+        begun = self._readings_begun
         with self._lock:
-            self._read()
+            # Callers that waited together for a silent database take one answer.
+            if self._readings_begun == begun:
+                self._read()
         return self._estimate()
 
     def note(self, now: datetime.datetime, took_s: float = 0.0) -> None:
@@ -86,6 +90,7 @@ class LedgerClock:
         return abs(passed_s - (now - known[1])) > STEP_S
 
     def _read(self) -> None:
+        self._readings_begun += 1
         self._tried_at = began = self._monotonic()
         with contextlib.suppress(errors.DatabaseError):
             now = self._database.read_once(db_now.read)
