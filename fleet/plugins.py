@@ -18,10 +18,15 @@ def import_class(path: str) -> Any:
     try:
         return importutils.import_class(path)
     except ImportError as failed:
-        # import_class puts a traceback in its message; its last line is what went wrong.
-        raise NotImported(str(failed.__cause__ or failed).strip().splitlines()[-1]) from failed
+        raise NotImported(why(failed)) from failed
     except (Exception, SystemExit) as broken:
         raise NotImported(in_a_line(broken)) from broken
+
+
+def why(failed: ImportError) -> str:
+    """What ``importutils.import_class`` could not import. Its own message has a traceback."""
+    cause = failed.__cause__ or (failed.__context__ if isinstance(failed.__context__, AttributeError) else failed)
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[-1]
 
 
 def in_a_line(broken: BaseException) -> str:

@@ -64,10 +64,8 @@ def load(path: str, option: str, built_in: BuiltIn | None = None) -> Any:
 
 
 def _reason(failed: ImportError) -> str:
-    # import_class puts a traceback in its message; its last line is what went wrong.
-    cause = failed.__cause__ or failed
-    reason = str(cause).strip().splitlines()[-1] if str(cause).strip() else type(cause).__name__
-    missing = getattr(cause, "name", None) or ""
+    reason = plugins.why(failed)
+    missing = getattr(failed.__cause__ or failed, "name", None) or ""
     if missing == "nova" or missing.startswith("nova."):
         reason += (
             "; nova is not needed here: import from scheduler.filters, scheduler.weights or scheduler.driver what the "

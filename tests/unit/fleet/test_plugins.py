@@ -19,6 +19,7 @@ BROKEN = [
     ("a name that is not there", "\nfoo\n", "NameError: name 'foo' is not defined ({file}, line 2)"),
     ("an end", "import sys\nsys.exit('enough')\n", "SystemExit: enough ({file}, line 2)"),
     ("several lines", "raise ValueError('one\\ntwo')\n", "ValueError: one two ({file}, line 1)"),
+    ("no such class", "", "module 'brokenplugin' has no attribute 'Mine'"),
     ("a module that is not there", "import nosuchmodule\n", "No module named 'nosuchmodule'"),
 ]
 
@@ -46,4 +47,5 @@ def test_a_plugin_that_cannot_be_imported(
     message = refused.value.message
     assert 1 == len(message.splitlines())
     assert "brokenplugin.Mine" in message
+    assert "Traceback" not in message
     assert told.format(file=file) in message

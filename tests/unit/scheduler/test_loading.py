@@ -70,7 +70,7 @@ def test_unknown_filters_are_all_named():
     ("path", "reason"),
     [
         ("no.such.module.Filter", "No module named 'no'"),
-        (f"{HERE}.NoSuchFilter", "Class NoSuchFilter cannot be found"),
+        (f"{HERE}.NoSuchFilter", "has no attribute 'NoSuchFilter'"),
         (f"{HERE}.NotAFilter", "neither a public subclass of BaseHostFilter"),
         (f"{HERE}._Hidden", "neither a public subclass of BaseHostFilter"),
         (f"{HERE}.A_NUMBER", "neither a public subclass of BaseHostFilter"),

@@ -103,7 +103,7 @@ def test_an_answer_that_cannot_be_used(answer, problem):
         (f"{HERE}.Unfinished", "does not define select_destinations"),
         (f"{HERE}.WrongSignature", "takes neither"),
         (f"{HERE}.WrongConstructor", "constructor"),
-        (f"{HERE}.Nothing", "Nothing"),
+        (f"{HERE}.Nothing", "has no attribute 'Nothing'"),
         ("tests.unit.scheduler.broken_plugin.Driver", "importing it raised RuntimeError: no licence"),
         ("tests.unit.scheduler.nova_plugin.Old", "import from scheduler.filters"),
     ],
