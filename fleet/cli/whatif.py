@@ -38,6 +38,8 @@ FIGURES = (
 )
 _SHOWN: Mapping[str, Any] = {"refused_by_reason": explain.Counts, "unplaced": explain.Lines}
 _DATABASE = "[database] connection"
+#: Each further host takes memory in this program.
+_MOST_HOSTS = 100_000
 
 
 class WhatIf(command.Lister):
@@ -57,8 +59,8 @@ class WhatIf(command.Lister):
                             help="A filter that is not asked; repeat for several.")  # fmt: skip
         change.add_argument("--ratio", type=ratio, action="append", default=[], metavar="cpu|ram|disk=NUMBER",
                             help="Another allocation ratio for every host; repeat for several.")  # fmt: skip
-        change.add_argument("--more-hosts", type=command.positive, default=0, metavar="N",
-                            help="So many empty hosts more; with --like.")  # fmt: skip
+        change.add_argument("--more-hosts", type=more_hosts, default=0, metavar="N",
+                            help=f"So many empty hosts more, {_MOST_HOSTS} at most; with --like.")  # fmt: skip
         change.add_argument("--like", default="", metavar="HOST", help="What the further hosts are like.")
         demand = parser.add_argument_group("what is asked of it")
         build_arguments.add_flavor(demand, required=False)
@@ -119,8 +121,15 @@ def ratio(text: str) -> tuple[str, float]:
     except ValueError:
         number = math.nan
     if resource not in RATIOS or not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(RATIOS)}, '=', and a number above 0")
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(RATIOS)}, '=' and a number above 0, got {text!r}")
     return resource, number
+
+
+def more_hosts(text: str) -> int:
+    """An argparse type: a number of further hosts."""
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_HOSTS:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {_MOST_HOSTS}, got {text!r}")
+    return int(text)
 
 
 def _change(parsed_args: argparse.Namespace) -> Change:
