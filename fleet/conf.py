@@ -184,8 +184,9 @@ def _read_all(conf: cfg.ConfigOpts) -> None:
 
 
 def _default_config_files() -> list[str]:
-    path = os.environ.get(CONFIG_FILE_VARIABLE, DEFAULT_CONFIG_FILE)
-    return [path] if os.path.exists(path) or CONFIG_FILE_VARIABLE in os.environ else []
+    named = os.environ.get(CONFIG_FILE_VARIABLE)
+    path = named or DEFAULT_CONFIG_FILE
+    return [path] if named or os.path.exists(path) else []
 
 
 def _check_liveness(conf: cfg.ConfigOpts) -> None:

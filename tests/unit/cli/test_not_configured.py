@@ -71,6 +71,23 @@ def test_without_any_file(
 
 @pytest.mark.usefixtures("root_logger")
 @pytest.mark.parametrize(("program", "option"), PROGRAMS)
+def test_an_empty_variable_names_no_file(
+    program: Callable[[], int],
+    option: str,
+    nowhere: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    """It counts as not set, and not as the current directory."""
+    monkeypatch.setenv(fleet_conf.CONFIG_FILE_VARIABLE, "")
+    status, said = said_by(program, capsys)
+    assert 0 != status
+    for part in (f"{option} is not set", f"{nowhere} does not exist"):
+        assert part in said
+
+
+@pytest.mark.usefixtures("root_logger")
+@pytest.mark.parametrize(("program", "option"), PROGRAMS)
 def test_with_a_file_that_sets_nothing(
     program: Callable[[], int], option: str, nowhere: pathlib.Path, capsys: pytest.CaptureFixture
 ) -> None:
