@@ -86,12 +86,12 @@ def pair(text: str) -> tuple[str, str]:
 def positive(text: str) -> int:
     """An argparse type: a whole number from 1."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
     return int(text)
 
 
 def natural(text: str) -> int:
     """An argparse type: a whole number from 0."""
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0, got {text!r}")
     return int(text)

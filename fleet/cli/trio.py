@@ -25,7 +25,7 @@ from concurrent import futures
 from oslo_config import cfg
 
 from fleet import conf as fleet_conf
-from fleet import errors, service
+from fleet import errors, option_check, service
 from fleet.cli import command, connection, demo, private_servers, trio_config
 from fleet.db import migration
 from fleet.db.engine import Database
@@ -134,6 +134,7 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
         _sync(conf)
         running: list[subprocess.Popen] = []
         if broker == "local":
+            warn_of_options(config)
             held.enter_context(embedded(conf))
         else:
             running = held.enter_context(daemons(config))
@@ -147,6 +148,13 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
                     raise TrioFailed(f"{process.args[2]} ended with status {process.returncode}")  # type: ignore[index]
         print("Stopping ...", flush=True)
     return 0
+
+
+def warn_of_options(config: pathlib.Path) -> None:
+    """Print what is wrong in the configuration file. Daemons of their own log it at their start."""
+    for finding in option_check.check([str(config)]):
+        if finding.level:
+            print(f"Warning: {finding.found}. {finding.fix}", file=sys.stderr, flush=True)
 
 
 _WELCOME = """\

@@ -124,7 +124,7 @@ BAD_ARGUMENTS = [
     ("two ages", ["--all", "--days", "1"], "not allowed with argument"),
     ("no date", ["--before", "yesterday"], "'yesterday' is not a date such as 2026-03-01"),
     ("an eternity", ["--days", "99999999"], "99999999 days are more than 36500"),
-    ("no portion", ["--all", "--max-rows", "0"], "'0' is not a whole number from 1"),
+    ("no portion", ["--all", "--max-rows", "0"], "must be a whole number from 1, got '0'"),
 ]
 
 

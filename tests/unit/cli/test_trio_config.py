@@ -68,7 +68,7 @@ def test_a_fleet_has_hosts(tmp_path: pathlib.Path) -> None:
     """None is refused."""
     command = [sys.executable, "-m", "fleet.cli.trio", "up", "--directory", str(tmp_path), "--hosts", "0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert (2, True) == (done.returncode, "'0' is not a whole number from 1" in done.stderr)
+    assert (2, True) == (done.returncode, "must be a whole number from 1, got '0'" in done.stderr)
     assert [] == list(tmp_path.iterdir())
 
 
@@ -78,3 +78,15 @@ def test_how_many_are_waited_for(hosts: list[str], expected: int) -> None:
     conf = cfg.ConfigOpts()
     conf.register_opt(cfg.ListOpt("hosts", default=hosts))
     assert expected == trio._expected(conf)
+
+
+def test_misspelt_options_are_named(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Edits of the file are the user's; an option that does not exist would have no effect, without a word."""
+    config = trio_config.write(tmp_path, 3)
+    trio.warn_of_options(config)
+    assert "" == capsys.readouterr().err
+    config.write_text(config.read_text().replace("report_interval", "reprot_interval"))
+    trio.warn_of_options(config)
+    assert "reprot_interval: there is no such option. It has no effect; is [DEFAULT] report_interval meant?" in (
+        capsys.readouterr().err
+    )
