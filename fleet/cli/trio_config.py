@@ -28,6 +28,8 @@ service_down_time = 10
 connection =
 
 [fake]
+# Guests are still there after the next start.
+persist = true
 vcpus = 16
 memory_mb = 32768
 local_gb = 400

@@ -27,6 +27,7 @@ def test_a_new_one(tmp_path: pathlib.Path) -> None:
     found = values(path)
     assert [f"local://{tmp_path}/here/fleet.sock"] == found["DEFAULT"]["transport_url"]
     assert [f"sqlite:///{tmp_path}/here/fleet.db"] == found["database"]["connection"]
+    assert ["true"] == found["fake"]["persist"], "the guests of one start are there at the next"
     assert (["host[1-5]"], ["fake"]) == (found["DEFAULT"]["hosts"], found["DEFAULT"]["compute_driver"])
     assert (0o600, 0o700) == (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777)
 
