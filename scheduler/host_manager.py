@@ -162,14 +162,13 @@ class HostManager(HostLists):
         with self._audit_lock:
             everything = self._audit_feed.read(0)
         with self._turnstile:
-            # What was committed during the read is in it or after it; the cache must not go back.
-            since = self._feed.read(everything.generation)
+            later = self._read_later(everything.generation)
             with self._lock:
                 self._cache.apply(everything, news=False)
-                self._cache.apply(since, news=False)
+                self._apply_later(later)
                 self._follow_liveness()
                 counts = self._cache.counts()
-        del everything, since
+        del everything, later
         memory.give_back()
         for kind, count in counts.items():
             metrics.CACHE_SIZE.labels(kind).set(count)
@@ -184,12 +183,27 @@ class HostManager(HostLists):
             self._compared_at[host] = now
             there = self._audit_feed.read_host(host)
         with self._turnstile:
-            # Changes of other hosts that came before `there` was read are in neither, so the older generation counts.
-            since = self._feed.read(min(there.generation, self._cache.generation))
+            later = self._read_later(there.generation)
             with self._lock:
                 self._cache.apply_host(host, there)
-                self._cache.apply(since, news=False)
+                self._apply_later(later)
         LOG.info("Compared host %s with the database: %d instances", host, len(there.instances))
+
+    def _read_later(self, generation: int) -> tuple[Any, Any]:
+        """What is to be applied after a comparison that was read at ``generation``, in the turnstile.
+
+        First what came after the comparison: the cache must not go back. Then what is news to the cache, of all hosts: the
+        comparison does not show an instance that was deleted meanwhile, nor a build that was given back.
+        """
+        newer = self._feed.read(generation)
+        known = self._cache.generation
+        return newer, self._feed.read(known) if known else None
+
+    def _apply_later(self, later: tuple[Any, Any]) -> None:
+        newer, news = later
+        self._cache.apply(newer, news=False)
+        if news is not None:
+            self._cache.apply(news)
 
     def decide(self, decide: Decide, instance_uuids: tuple[str, ...]) -> Decision:
         """Make a decision and book it, if it is complete; a former pick of the same instances is void."""

@@ -305,3 +305,22 @@ def test_one_host_is_compared_without_missing_others():
     host_manager.refresh()
     made = select(host_manager, request({"memory_mb": 8000}))
     assert ["b"] == [pick.key[0] for pick in made.picks]
+
+
+@pytest.mark.parametrize(
+    "gone", [{"deleted": True, "vm_state": "deleted"}, {"host": None}], ids=["deleted", "given back"]
+)
+def test_a_comparison_releases_what_is_over(gone):
+    """A booking ends when its instance was deleted, or its build given back, just before everything was read."""
+    asked = request({"memory_mb": 3000})
+    (uuid,) = asked.instance_uuids
+    feed = FakeFeed(changes([node("a", memory_mb=4096)], generation=1, full=True))
+    everything = FakeFeed(changes([node("a", memory_mb=4096)], generation=2, full=True))
+    host_manager = manager(feed=feed, audit_feed=everything)
+    host_manager.refresh()
+    assert select(host_manager, asked).complete
+    assert 1 == host_manager.counts()["bookings"]
+    instance = PlacedInstance(uuid, **{"host": "a", "node": "a", **gone})
+    feed.batches = [changes(instances=[instance], generation=2)]
+    host_manager.compare()
+    assert 0 == host_manager.counts()["bookings"]
