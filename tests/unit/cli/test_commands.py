@@ -94,7 +94,7 @@ def test_boot_prints_warnings(run) -> None:
     ("text", "complaint"),
     [
         pytest.param("cpus=2", "cpus: a flavor has only", id="no such size"),
-        pytest.param("vcpus=two", "'two' is not a whole number", id="not a number"),
+        pytest.param("vcpus=two", "must be a whole number from 0, got 'two'", id="not a number"),
     ],
 )
 def test_bad_inline_flavor(text: str, complaint: str) -> None:
