@@ -26,16 +26,6 @@ from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
-#: No answer, or none yet: the build waits for another try until its deadline.
-_NOT_NOW = (
-    oslo_messaging.MessagingException,
-    errors.DatabaseError,
-    errors.StaleState,
-    errors.RequestExpired,
-    errors.NotTrusted,
-    errors.ForeignLedger,
-)
-
 
 class Builder:
     """Moves builds from ``scheduling`` to a host's queue. Holds no state: the rows do."""
@@ -88,7 +78,7 @@ class Builder:
         context = _context_of(context, rows[0], attempt)
         properties = self._filter_properties(rows, attempt, avoided)
         answer = self._ask(context, rows, properties)
-        if isinstance(answer, _NOT_NOW):
+        if isinstance(answer, refusals.NOT_NOW):
             self._put_back(context, rows, attempt, answer)
         elif isinstance(answer, Exception):
             self._refuse(context, rows, attempt, answer, avoided)

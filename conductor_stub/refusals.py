@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import oslo_messaging
 import sqlalchemy as sa
 
 from conductor_stub import faults, transitions
@@ -19,6 +20,15 @@ from fleet.objects import BuildRequest
 from fleet.reasons import Reason
 
 _INSTANCES = instances.INSTANCES
+#: The scheduler gave no answer, or none yet: the build or move is tried again until its deadline.
+NOT_NOW = (
+    oslo_messaging.MessagingException,
+    errors.DatabaseError,
+    errors.StaleState,
+    errors.RequestExpired,
+    errors.NotTrusted,
+    errors.ForeignLedger,
+)
 
 
 def ask_again_at(

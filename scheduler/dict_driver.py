@@ -32,9 +32,9 @@ class DictDriver(Scheduler):
         asked = self.driver.select_destinations
         answer = asked(context, dict(request.request_spec), dict(request.filter_properties))  # type: ignore[call-arg,arg-type]
         picked = self._checked(answer, request)
-        # Without a host of its own an instance has nothing to book.
-        named = [each for each, uuid in zip(picked, request.instance_uuids, strict=False) if each.nodename and uuid]
-        if len(named) == len(picked):
+        # A booking needs the name of each instance and the node of each host.
+        named = len(request.instance_uuids) == len(picked) and all(request.instance_uuids)
+        if named and all(each.nodename for each in picked):
             self._book(picked, request)
         return picked
 

@@ -25,16 +25,6 @@ from fleet.rpc.clients import ComputeAPI, MigrationAPI, SchedulerAPI
 
 LOG = logging.getLogger(__name__)
 
-#: No answer, or none yet: the move waits for another try until its deadline.
-_NOT_NOW = (
-    oslo_messaging.MessagingException,
-    errors.DatabaseError,
-    errors.StaleState,
-    errors.RequestExpired,
-    errors.NotTrusted,
-    errors.ForeignLedger,
-)
-
 
 class Placer:
     """Moves records from ``accepted`` to a host's queue. Holds no state: the records do."""
@@ -74,7 +64,7 @@ class Placer:
             return
         context = context.about(instance_uuid=move.instance.uuid, attempt=attempt, migration=uuid)
         answer = self._ask(context, move)
-        if isinstance(answer, _NOT_NOW) or (isinstance(answer, Exception) and refusals.knows_no_host(answer)):
+        if isinstance(answer, refusals.NOT_NOW) or (isinstance(answer, Exception) and refusals.knows_no_host(answer)):
             LOG.warning("The scheduler cannot answer now (%s); the move is tried again", type(answer).__name__)
             retry_at = step_deadline(now, self._limits.retry_interval_s, move.record.deadline)
             self._database.write(steps.put_back, uuid, attempt, retry_at, now)
