@@ -9,7 +9,7 @@ import enum
 class Reason(enum.StrEnum):
     """The ``reason_code`` of refusals, faults and log lines. One is dominant; the numbers go with it.
 
-    A filter says which kind its no is with its attribute ``reason``. :func:`scheduler.refusal.dominant` chooses among
+    A filter says which kind its no is with its attribute ``reason``. :func:`scheduler.why.refusal.dominant` chooses among
     several.
     """
 

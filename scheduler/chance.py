@@ -12,12 +12,12 @@ from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection
 from fleet.reasons import Reason
-from scheduler.consumption import Consumption
 from scheduler.driver import Notifier, Scheduler
-from scheduler.filtering import Tally
+from scheduler.engine.consumption import Consumption
+from scheduler.engine.filtering import Tally
+from scheduler.engine.outcome import Decision
 from scheduler.host_manager import HostManager
-from scheduler.outcome import Decision
-from scheduler.refusal import Refusal
+from scheduler.why.refusal import Refusal
 
 
 class ChanceScheduler(Scheduler):

@@ -9,10 +9,10 @@ from typing import Any
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection, fields
-from scheduler import domain
+from scheduler.compute import domain
 from scheduler.driver import Scheduler
-from scheduler.filtering import Tally
-from scheduler.outcome import Decision, Pick
+from scheduler.engine.filtering import Tally
+from scheduler.engine.outcome import Decision, Pick
 
 
 class DictDriver(Scheduler):

@@ -20,16 +20,19 @@ from fleet import afterwards, errors, failpoints
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection
 from fleet.telemetry import metrics
-from scheduler import capacity_count, decision, domain, loading
-from scheduler.candidates import Candidates
+from scheduler import loading
+from scheduler.compute import domain
 from scheduler.driver import Notifier, Scheduler
-from scheduler.explain import explanation
+from scheduler.engine import decision
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.outcome import Decision, StateAge
+from scheduler.engine.pipeline import Pipeline, Prepared, plugin_properties, prepare
+from scheduler.engine.plugin_watch import PluginWatch, Supervision
+from scheduler.engine.shapes import Shapes
 from scheduler.host_manager import Decide, HostManager
-from scheduler.outcome import Decision, StateAge
-from scheduler.pipeline import Pipeline, Prepared, plugin_properties, prepare
-from scheduler.plugin_watch import PluginWatch, Supervision
+from scheduler.planning import capacity_count
 from scheduler.scheduler_options import SchedulerOptions
-from scheduler.shapes import Shapes
+from scheduler.why.explain import explanation
 
 LOG = logging.getLogger(__name__)
 

@@ -14,14 +14,15 @@ import numpy
 from oslo_config import cfg
 
 from fleet import errors
-from scheduler import filtering, one_host, restriction
-from scheduler.candidates import Candidates
-from scheduler.filtering import PASSED
+from scheduler.compute import one_host
+from scheduler.compute.host_state import HostState, RowState
+from scheduler.engine import filtering, restriction
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.filtering import PASSED
+from scheduler.engine.plugin_watch import PluginWatch
+from scheduler.engine.questions import Questions
+from scheduler.engine.weighing import Weighing
 from scheduler.filters import BaseHostFilter, HostFilterHandler
-from scheduler.host_state import HostState, RowState
-from scheduler.plugin_watch import PluginWatch
-from scheduler.questions import Questions
-from scheduler.weighing import Weighing
 from scheduler.weights import BaseHostWeigher, HostWeightHandler, WeighedHost
 
 

@@ -28,12 +28,12 @@ from fleet import afterwards, errors, failpoints, memory
 from fleet.clock import Clock, utcnow
 from fleet.objects import Holding
 from fleet.telemetry import metrics
-from scheduler.candidates import Candidates
-from scheduler.domain import epoch_s
+from scheduler.compute.domain import epoch_s
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.outcome import Decision, StateAge
 from scheduler.filters.compute import is_up, steady_until
-from scheduler.host_cache import HostCache
 from scheduler.host_lists import HostLists
-from scheduler.outcome import Decision, StateAge
+from scheduler.state.host_cache import HostCache
 
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")

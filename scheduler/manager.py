@@ -17,8 +17,9 @@ from fleet.context import RequestContext
 from fleet.objects import RequestSpec, fields
 from fleet.rpc import versions
 from fleet.rpc.server import endpoint, require_size
-from scheduler import decision_log, hints
 from scheduler.driver import Scheduler
+from scheduler.state import hints
+from scheduler.why import decision_log
 
 LOG = logging.getLogger(__name__)
 

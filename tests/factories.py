@@ -11,12 +11,12 @@ from typing import Any
 
 from fleet.db.feed import ChangedAggregate, Changes
 from fleet.objects import Flavor, RequestSpec
-from scheduler import domain
-from scheduler.candidates import Candidates
-from scheduler.decision import Decision, decide
+from scheduler.compute import domain
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.decision import Decision, decide
+from scheduler.engine.pipeline import Pipeline, prepare
 from scheduler.filters import BaseHostFilter
-from scheduler.host_cache import HostCache
-from scheduler.pipeline import Pipeline, prepare
+from scheduler.state.host_cache import HostCache
 from scheduler.weights import BaseHostWeigher
 
 NOW = datetime.datetime(2026, 1, 1, 12, 0, 0)

@@ -9,9 +9,9 @@ from collections.abc import Hashable
 import numpy
 
 from fleet.objects import RequestSpec, instance_group
-from scheduler.candidates import Candidates
+from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
-from scheduler.shortfall import Shortfall
+from scheduler.why.shortfall import Shortfall
 
 
 def _hinted(request: RequestSpec, name: str) -> list[str]:

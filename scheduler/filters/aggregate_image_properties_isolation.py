@@ -10,10 +10,10 @@ import numpy
 from oslo_config import cfg
 
 from fleet.objects import Aggregate, RequestSpec
-from scheduler import aggregate_metadata
-from scheduler.candidates import Candidates
+from scheduler.compute import aggregate_metadata
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.instance_index import image_pairs
 from scheduler.filters.base import ColumnFilter
-from scheduler.instance_index import image_pairs
 
 
 class AggregateImagePropertiesIsolation(ColumnFilter):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from fleet.objects import RequestSpec
-from scheduler.candidates import Candidates
+from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 
 

@@ -10,8 +10,8 @@ import numpy
 from oslo_config import cfg
 
 from fleet.objects import Aggregate, RequestSpec
-from scheduler import aggregate_metadata
-from scheduler.candidates import Candidates
+from scheduler.compute import aggregate_metadata
+from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 
 

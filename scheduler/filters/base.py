@@ -13,11 +13,11 @@ from oslo_config import cfg
 
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
-from scheduler import one_host
-from scheduler.candidates import Candidates
-from scheduler.host_state import HostState
-from scheduler.plugin_watch import WrongAnswer
-from scheduler.shortfall import Shortfall
+from scheduler.compute import one_host
+from scheduler.compute.host_state import HostState
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.plugin_watch import WrongAnswer
+from scheduler.why.shortfall import Shortfall
 
 
 class BaseHostFilter:

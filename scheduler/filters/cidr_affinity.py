@@ -9,8 +9,8 @@ from collections.abc import Hashable
 import numpy
 
 from fleet.objects import RequestSpec, hints
-from scheduler import attributes
-from scheduler.candidates import Candidates
+from scheduler.compute import attributes
+from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 
 

@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
-from scheduler.candidates import Candidates
+from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 
 

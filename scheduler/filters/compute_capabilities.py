@@ -10,8 +10,8 @@ from typing import Any
 import numpy
 
 from fleet.objects import RequestSpec
-from scheduler import attributes
-from scheduler.candidates import Candidates
+from scheduler.compute import attributes
+from scheduler.engine.candidates import Candidates
 from scheduler.filters import extra_specs_ops
 from scheduler.filters.base import ColumnFilter
 

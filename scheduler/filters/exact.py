@@ -10,9 +10,9 @@ import numpy
 from fleet import capacity
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
-from scheduler.candidates import Candidates
+from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
-from scheduler.shortfall import ExactShortfall
+from scheduler.why.shortfall import ExactShortfall
 
 
 class ExactRamFilter(ColumnFilter):

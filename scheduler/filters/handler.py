@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from scheduler import named_classes
+from scheduler.compute.host_state import HostState
 from scheduler.filters.base import BaseHostFilter
-from scheduler.host_state import HostState
 
 
 class HostFilterHandler:

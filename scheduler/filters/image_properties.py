@@ -13,12 +13,12 @@ from oslo_utils import versionutils
 
 from fleet import errors
 from fleet.objects import RequestSpec
-from scheduler import attributes
-from scheduler.candidates import Candidates
+from scheduler.compute import attributes
+from scheduler.compute.host_state import Capabilities
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.instance_index import image_pairs
 from scheduler.filters import guest_kinds
 from scheduler.filters.base import ColumnFilter
-from scheduler.host_state import Capabilities
-from scheduler.instance_index import image_pairs
 
 #: nova's later name of an image property, then the earlier one.
 ARCHITECTURE = ("hw_architecture", "architecture")

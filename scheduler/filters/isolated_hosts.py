@@ -10,7 +10,7 @@ import numpy
 from oslo_config import cfg
 
 from fleet.objects import RequestSpec
-from scheduler.candidates import Candidates
+from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 
 

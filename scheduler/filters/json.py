@@ -9,10 +9,10 @@ from typing import Any
 import numpy
 
 from fleet.objects import RequestSpec, hints
-from scheduler.candidates import Candidates
+from scheduler.compute.host_state import HostState
+from scheduler.engine.candidates import Candidates
 from scheduler.filters import json_query
 from scheduler.filters.base import ColumnFilter
-from scheduler.host_state import HostState
 
 #: Columns hold whole numbers exactly up to here.
 _EXACT = 2**53

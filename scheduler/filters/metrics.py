@@ -10,8 +10,8 @@ import numpy
 from oslo_config import cfg
 
 from fleet.objects import RequestSpec
-from scheduler import host_metrics, settings
-from scheduler.candidates import Candidates
+from scheduler.compute import host_metrics, ratio_options
+from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 
 
@@ -23,7 +23,9 @@ class MetricsFilter(ColumnFilter):
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
-        return cls(name for name, _ratio in settings.parse(conf.metrics.weight_setting, "[metrics] weight_setting"))
+        return cls(
+            name for name, _ratio in ratio_options.parse(conf.metrics.weight_setting, "[metrics] weight_setting")
+        )
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         def complete(metrics: Any) -> bool:

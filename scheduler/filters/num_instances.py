@@ -11,10 +11,10 @@ from oslo_config import cfg
 
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
-from scheduler import overrides
-from scheduler.candidates import Candidates
+from scheduler.compute import overrides
+from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
-from scheduler.shortfall import Shortfall
+from scheduler.why.shortfall import Shortfall
 
 
 class NumInstancesFilter(ColumnFilter):

@@ -15,11 +15,11 @@ from fleet.objects import RequestSpec
 from fleet.objects.numa import InstanceTopology
 from fleet.objects.pci import PciRequest
 from fleet.reasons import Reason
-from scheduler import domain
-from scheduler.candidates import Candidates
-from scheduler.consumption import HARDWARE
+from scheduler.compute import domain
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.consumption import HARDWARE
 from scheduler.filters.base import ColumnFilter
-from scheduler.hardware_shortfall import HardwareShortfall
+from scheduler.why.hardware_shortfall import HardwareShortfall
 
 
 class NUMATopologyFilter(ColumnFilter):

@@ -10,10 +10,10 @@ import numpy
 from fleet import capacity
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
-from scheduler import overrides
-from scheduler.candidates import Candidates
+from scheduler.compute import overrides
+from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
-from scheduler.shortfall import Shortfall
+from scheduler.why.shortfall import Shortfall
 
 
 class RamFilter(ColumnFilter):

@@ -9,7 +9,7 @@ import numpy
 
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
-from scheduler.candidates import Candidates
+from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 
 

@@ -12,11 +12,11 @@ from oslo_log import log as logging
 
 from fleet import errors
 from fleet.objects import RequestSpec
-from scheduler.candidates import Candidates
+from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 
 if TYPE_CHECKING:
-    from scheduler import attestation
+    from scheduler.compute import attestation
 
 LOG = logging.getLogger(__name__)
 _EXTRA_SPEC = "trust:trusted_host"
@@ -37,7 +37,7 @@ class TrustedFilter(ColumnFilter):
             option = "[trusted_computing] attestation_server"
             raise errors.ConfigError(option=option, reason="TrustedFilter needs the address of the service")
         # Few use it, and an HTTP client is a tenth of what all others would have to load.
-        from scheduler import attestation
+        from scheduler.compute import attestation
 
         LOG.warning("TrustedFilter is experimental; nova has dropped it")
         if options.attestation_insecure_ssl:

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Sequence
 import numpy
 
 from fleet.objects import Aggregate, RequestSpec
-from scheduler import aggregate_metadata
-from scheduler.candidates import Candidates
+from scheduler.compute import aggregate_metadata
+from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 
 

@@ -12,9 +12,9 @@ import numpy
 from oslo_config import cfg
 
 from fleet.objects import RequestSpec
-from scheduler import one_host, overrides
-from scheduler.candidates import Candidates
-from scheduler.host_state import HostState
+from scheduler.compute import one_host, overrides
+from scheduler.compute.host_state import HostState
+from scheduler.engine.candidates import Candidates
 
 
 @dataclasses.dataclass

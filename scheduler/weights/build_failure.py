@@ -8,7 +8,7 @@ from collections.abc import Hashable
 import numpy
 
 from fleet.objects import RequestSpec
-from scheduler.candidates import Candidates
+from scheduler.engine.candidates import Candidates
 from scheduler.weights.base import ColumnWeigher
 
 

@@ -9,7 +9,7 @@ import numpy
 
 from fleet import capacity
 from fleet.objects import RequestSpec
-from scheduler.candidates import Candidates
+from scheduler.engine.candidates import Candidates
 from scheduler.weights.base import ColumnWeigher
 
 

@@ -10,9 +10,9 @@ import numpy
 from oslo_config import cfg
 
 from fleet.objects import RequestSpec
-from scheduler import settings
-from scheduler.candidates import Candidates
-from scheduler.instance_index import TrackedInstance, image_pairs
+from scheduler.compute import ratio_options
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.instance_index import TrackedInstance, image_pairs
 from scheduler.weights.base import ColumnWeigher
 
 
@@ -31,7 +31,7 @@ class ImagePropertiesWeigher(ColumnWeigher):
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
         option = "image_props_weight_setting"
-        return cls(conf.image_props_weight_multiplier, settings.parse(conf[option], option))
+        return cls(conf.image_props_weight_multiplier, ratio_options.parse(conf[option], option))
 
     def applies(self, request: RequestSpec) -> bool:
         return self._multiplier != 0 and bool(request.image.properties)

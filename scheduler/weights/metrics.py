@@ -11,8 +11,8 @@ from oslo_config import cfg
 
 from fleet import errors
 from fleet.objects import RequestSpec
-from scheduler import host_metrics, overrides, settings
-from scheduler.candidates import Candidates
+from scheduler.compute import host_metrics, overrides, ratio_options
+from scheduler.engine.candidates import Candidates
 from scheduler.weights.base import ColumnWeigher
 
 
@@ -40,7 +40,7 @@ class MetricsWeigher(ColumnWeigher):
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
         options = conf.metrics
-        ratios = settings.parse(options.weight_setting, "[metrics] weight_setting")
+        ratios = ratio_options.parse(options.weight_setting, "[metrics] weight_setting")
         return cls(ratios, options.weight_multiplier, options.required, options.weight_of_unavailable)
 
     def applies(self, request: RequestSpec) -> bool:

@@ -30,9 +30,10 @@ from fleet.db import models
 from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed
 from fleet.objects import BuildRequest, Flavor, HostLimits, HostReport, Instance, RequestSpec
-from scheduler import decision, filter_scheduler, pipeline
+from scheduler import filter_scheduler
+from scheduler.engine import decision, pipeline
+from scheduler.engine.shapes import Shapes
 from scheduler.host_manager import HostManager
-from scheduler.shapes import Shapes
 from tests import factories
 from tests.bench import figures
 from tests.bench.packing import configuration

@@ -13,15 +13,15 @@ from oslo_config import cfg
 from fleet import conf as fleet_conf
 from fleet.objects import RequestSpec
 from scheduler import conf as scheduler_conf
-from scheduler import decision, pipeline
-from scheduler.candidates import Candidates
-from scheduler.consumption import Consumption
-from scheduler.decision import Decision
+from scheduler.engine import decision, pipeline
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.consumption import Consumption
+from scheduler.engine.decision import Decision
+from scheduler.engine.filtering import Tally
+from scheduler.engine.pipeline import Pipeline
+from scheduler.engine.shapes import Shapes
 from scheduler.filter_scheduler import load_pipeline
-from scheduler.filtering import Tally
 from scheduler.host_manager import HostManager
-from scheduler.pipeline import Pipeline
-from scheduler.shapes import Shapes
 from tests import factories
 from tests.bench import figures, fleets
 from tests.clock import FakeClock

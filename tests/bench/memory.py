@@ -12,10 +12,10 @@ from multiprocessing.connection import Connection
 
 import psutil
 
-from scheduler.decision import decide
+from scheduler.engine.decision import decide
+from scheduler.engine.pipeline import prepare
+from scheduler.engine.shapes import Shapes
 from scheduler.host_manager import HostManager
-from scheduler.pipeline import prepare
-from scheduler.shapes import Shapes
 from tests import factories
 from tests.bench import figures, fleets
 from tests.bench.decision import default_pipeline

@@ -22,7 +22,7 @@ from fleet.cli import trace
 from fleet.db.feed import Changes
 from fleet.whatif import Change, Demand
 from scheduler import conf as scheduler_conf
-from scheduler import whatif
+from scheduler.planning import whatif
 from tests import factories
 from tests.bench import figures
 

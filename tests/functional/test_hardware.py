@@ -17,7 +17,7 @@ from fleet.db.feed import ChangeFeed
 from fleet.hardware.aliases import parse_aliases
 from fleet.objects import HostLimits, HostReport, Instance, pci
 from scheduler import filters
-from scheduler.host_cache import HostCache
+from scheduler.state.host_cache import HostCache
 from tests import factories
 from tests.functional.conductor import INCARNATION, Conductor, context
 from tests.unit.hardware import builders

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy
 
 from fleet.objects import RequestSpec
-from scheduler.candidates import Candidates
+from scheduler.engine.candidates import Candidates
 from scheduler.filters import ColumnFilter
 from scheduler.weights import ColumnWeigher
 

@@ -10,9 +10,10 @@ import pytest
 
 from fleet import errors
 from fleet.reasons import Reason
-from scheduler import capacity_count, filters, weights
-from scheduler.plugin_watch import PluginWatch
-from scheduler.shortfall import Shortfall
+from scheduler import filters, weights
+from scheduler.engine.plugin_watch import PluginWatch
+from scheduler.planning import capacity_count
+from scheduler.why.shortfall import Shortfall
 from tests import factories
 from tests.factories import PlacedInstance, Service, aggregate, node, request, uuid
 

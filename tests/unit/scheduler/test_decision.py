@@ -9,7 +9,7 @@ import numpy
 import pytest
 
 from scheduler import filters, weights
-from scheduler.filtering import FilterCount, run
+from scheduler.engine.filtering import FilterCount, run
 from tests import factories
 from tests.factories import node, request, uuid
 

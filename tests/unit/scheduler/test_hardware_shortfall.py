@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from fleet.reasons import Reason
-from scheduler import capacity_count, filters
+from scheduler import filters
+from scheduler.planning import capacity_count
 from tests import factories
 from tests.factories import node, request
 from tests.unit.hardware import builders

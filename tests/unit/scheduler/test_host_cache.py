@@ -8,9 +8,9 @@ import datetime
 
 import pytest
 
-from scheduler.booking import Booking, Ledger
-from scheduler.consumption import Consumption
-from scheduler.instance_index import TrackedInstance
+from scheduler.engine.consumption import Consumption
+from scheduler.engine.instance_index import TrackedInstance
+from scheduler.state.booking import Booking, Ledger
 from tests import factories
 from tests.factories import NOW, NOW_S, PlacedInstance, Service, aggregate, changes, node, request, uuid
 

@@ -13,9 +13,9 @@ import pytest
 
 from fleet import errors
 from scheduler import filters
-from scheduler.decision import decide
+from scheduler.engine.decision import decide
+from scheduler.engine.pipeline import prepare
 from scheduler.host_manager import HostManager
-from scheduler.pipeline import prepare
 from tests import factories
 from tests.clock import FakeClock
 from tests.factories import PlacedInstance, Service, changes, node, request

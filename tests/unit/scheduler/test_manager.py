@@ -12,7 +12,8 @@ from fleet import afterwards, errors
 from fleet.clock import seconds
 from fleet.context import new_context
 from fleet.objects import RequestSpec
-from scheduler import driver_loading, filter_scheduler, filters, pipeline
+from scheduler import driver_loading, filter_scheduler, filters
+from scheduler.engine import pipeline
 from scheduler.host_manager import HostManager
 from scheduler.manager import SchedulerManager
 from tests import factories
@@ -93,7 +94,7 @@ def test_no_valid_host_is_expected_and_says_why(caplog):
         {"name": "RetryFilter", "start": 2, "end": 2},
         {"name": "RamFilter", "start": 2, "end": 0},
     ] == refusal.details["filters"]
-    (line,) = [record for record in caplog.records if record.name == "scheduler.decision_log"]
+    (line,) = [record for record in caplog.records if record.name == "scheduler.why.decision_log"]
     assert line.exc_info is None
     assert "RetryFilter: (start: 2, end: 2), RamFilter: (start: 2, end: 0)" in line.getMessage()
 
@@ -550,7 +551,7 @@ def test_the_error_policy_is_configured(policy, expected, caplog):
     with caplog.at_level(logging.INFO):
         if expected:
             assert isinstance(scheduler.refused(bad), expected)
-            (line,) = [each.getMessage() for each in caplog.records if each.name == "scheduler.decision_log"]
+            (line,) = [each.getMessage() for each in caplog.records if each.name == "scheduler.why.decision_log"]
             assert "MISCONFIGURED: Filter RaisingFilter failed: raised LookupError: asked for" in line
         else:
             decided = scheduler.select(bad)[0]["decision"]

@@ -10,7 +10,7 @@ from fleet.context import new_context
 from scheduler import driver_loading, loading
 from scheduler import filters as filter_package
 from scheduler import weights as weight_package
-from scheduler.host_state import HostState
+from scheduler.compute.host_state import HostState
 from scheduler.main import build_driver
 from tests.factories import changes, node, request, uuid
 from tests.unit.scheduler.own_drivers import CountingHostManager

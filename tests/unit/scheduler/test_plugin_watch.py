@@ -13,8 +13,9 @@ from oslo_context import context as oslo_context
 
 from fleet import context, errors
 from fleet.reasons import Reason
-from scheduler import filters, plugin_thread, weights
-from scheduler.plugin_watch import PluginWatch
+from scheduler import filters, weights
+from scheduler.engine import plugin_thread
+from scheduler.engine.plugin_watch import PluginWatch
 from tests import factories
 from tests.factories import node, request
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleet import errors
 from scheduler import filters, weights
-from scheduler.host_state import CONTAINERS, DEFAULTS, HostState
+from scheduler.compute.host_state import CONTAINERS, DEFAULTS, HostState
 from scheduler.weights import WeighedHost
 from tests import factories
 from tests.unit.scheduler import reference, worlds

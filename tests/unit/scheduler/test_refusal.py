@@ -11,7 +11,7 @@ import pytest
 
 from fleet.reasons import Reason
 from scheduler import filters
-from scheduler.shortfall import Shortfall
+from scheduler.why.shortfall import Shortfall
 from tests import factories
 from tests.factories import Service, aggregate, node, request
 

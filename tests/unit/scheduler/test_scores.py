@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy
 import pytest
 
-from scheduler import scores, weights
+from scheduler import weights
+from scheduler.engine import scores
 from tests import factories
 
 

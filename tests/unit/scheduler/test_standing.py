@@ -15,13 +15,14 @@ import pytest
 from hypothesis import strategies as st
 
 from fleet.objects import RequestSpec
-from scheduler import filters, standing, weights
-from scheduler.candidates import Candidates
-from scheduler.decision import Decision, decide
+from scheduler import filters, weights
+from scheduler.engine import standing
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.decision import Decision, decide
+from scheduler.engine.pipeline import prepare
+from scheduler.engine.shapes import Shapes, shape_of
 from scheduler.filters import ColumnFilter
 from scheduler.host_manager import HostManager
-from scheduler.pipeline import prepare
-from scheduler.shapes import Shapes, shape_of
 from scheduler.weights import ColumnWeigher
 from tests import factories
 from tests.clock import FakeClock
@@ -244,7 +245,7 @@ def test_few_shapes_are_kept_of_many() -> None:
     """What is remembered has a bound, and the oldest goes first."""
     hosts = factories.candidates(*[node(f"n{number}", 0) for number in range(9)])
     pipeline, shapes = factories.pipeline([filters.RamFilter()], [weights.RAMWeigher()]), Shapes()
-    with mock.patch("scheduler.shapes.MOST_BYTES", 3 * 9 * 18):
+    with mock.patch("scheduler.engine.shapes.MOST_BYTES", 3 * 9 * 18):
         for size in (1, 2, 3, 4, 5):
             decide(prepare(pipeline, factories.request({"memory_mb": size})), hosts, random.Random(1), shapes=shapes)
     assert 3 == len(shapes)

@@ -9,7 +9,7 @@ import pytest
 
 from fleet import errors
 from fleet.whatif import Change, Demand
-from scheduler import whatif
+from scheduler.planning import whatif
 from tests import factories
 from tests.factories import PlacedInstance, aggregate, changes, node, uuid
 from tests.unit.scheduler.plugins import configuration

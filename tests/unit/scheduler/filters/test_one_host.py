@@ -10,7 +10,7 @@ import pytest
 from fleet import errors
 from fleet.clock import utcnow
 from scheduler import filters, weights
-from scheduler.host_state import HostState
+from scheduler.compute.host_state import HostState
 from tests import factories
 from tests.factories import node, request
 

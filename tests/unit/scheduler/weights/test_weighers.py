@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from fleet import errors
-from scheduler import loading, settings, weights
+from scheduler import loading, weights
+from scheduler.compute import ratio_options
 from tests import factories
 from tests.factories import NOW_S, PlacedInstance, aggregate, node, request, uuid
 from tests.unit.scheduler.judging import multipliers, raw
@@ -167,7 +168,7 @@ def test_metrics_options(caplog):
 
 def test_settings():
     """In their order; a name may come twice."""
-    assert [("b", 1.0), ("a", 2.0), ("b", 3.0)] == settings.parse(["b=1", "a= 2", "b=3"], "option")
+    assert [("b", 1.0), ("a", 2.0), ("b", 3.0)] == ratio_options.parse(["b=1", "a= 2", "b=3"], "option")
 
 
 # -- groups -------------------------------------------------------------------------------------------------------------

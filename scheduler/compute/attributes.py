@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judging hosts by an attribute that the request names: once per distinct value where the table keeps values once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from scheduler.engine.candidates import Candidates
+
+Verdict = Callable[[Any], bool]
+
+
+def judged(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
+    """``verdict`` of the attribute ``name`` of every host, as :class:`scheduler.compute.host_state.HostState` shows it."""
+    storage = hosts.storage(name)
+    if storage == "number":
+        return hosts.by_number(name, verdict)
+    if storage == "capability":
+        return hosts.by_capabilities(lambda kind: verdict(kind.shown(name)))
+    if storage == "rare":
+        return hosts.by_rare(name, verdict)
+    if storage == "host":
+        return hosts.by_host(lambda state: verdict(getattr(state, name)))
+    return numpy.full(len(hosts), verdict(None))
+
+
+def judged_or_stats(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
+    """The same, with ``stats[name]`` where a host has no such attribute, or nothing in it."""
+    if hosts.storage(name) == "number":
+        return judged(hosts, name, verdict)
+    own = judged(hosts, name, verdict)
+    has_own = judged(hosts, name, lambda value: value is not None)
+    if has_own.all():
+        return own
+    return numpy.where(has_own, own, hosts.by_rare("stats", lambda stats: verdict(stats.get(name))))
+
+
+def follow(value: Any, path: Sequence[str]) -> Any:
+    """Down a path of keys; text on the way is taken for JSON. None if it leads nowhere."""
+    for part in path:
+        if isinstance(value, str):
+            value = _decoded(value)
+        value = value.get(part) if isinstance(value, Mapping) else None
+        if value is None:
+            return None
+    return value
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the fanout casts say, parsed: aggregates and instances as their senders have them.
+
+A cast may be lost or late, so it is a hint: it counts at once, until the change feed or a full comparison says
+otherwise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from fleet import errors
+from fleet.objects import Aggregate, fields
+from scheduler.engine.instance_index import TrackedInstance
+
+
+@dataclasses.dataclass(frozen=True)
+class AggregateHint:
+    """An aggregate as the feed has it. ``generation``: what the database was at when it was read, if the sender says."""
+
+    id: int
+    name: str = ""
+    hosts: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    deleted: bool = False
+    generation: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Named:
+    id: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _InstanceInfo:
+    uuid: fields.Uuid
+    host: fields.Name | None = None
+    node: fields.Text | None = None
+    vm_state: fields.Text | None = None
+    task_state: fields.Text | None = None
+    instance_type_id: int | None = None
+    project_id: fields.Text | None = None
+
+
+def aggregates(sent: object) -> list[AggregateHint]:
+    """One aggregate or a list of them. :raises errors.InvalidInput:"""
+    return [_aggregate(each, f"aggregates.{number}") for number, each in enumerate(_listed(sent))]
+
+
+def _aggregate(data: object, field: str) -> AggregateHint:
+    if isinstance(data, Mapping) and "metadetails" in data:  # nova's second name for it
+        data = {"metadata": data["metadetails"], **data}
+    parsed = Aggregate.from_wire(data, field)
+    generation = data.get("generation") if isinstance(data, Mapping) else None
+    known = generation if isinstance(generation, int) else None
+    return AggregateHint(parsed.id, parsed.name, tuple(parsed.hosts), parsed.metadata, generation=known)
+
+
+def deleted_aggregate(sent: object) -> AggregateHint:
+    """:raises errors.InvalidInput: it has no id"""
+    number = sent if isinstance(sent, int) else fields.parse(_Named, sent, "aggregate").id
+    return AggregateHint(number, deleted=True)
+
+
+def instances(host_name: object, sent: object) -> list[TrackedInstance]:
+    """One instance or a list of them, all on ``host_name``; if that is None, a list of them, each on its own ``host``.
+
+    :raises errors.InvalidInput:
+    """
+    shared = None if host_name is None else host(host_name)
+    if shared is None and not isinstance(sent, list):
+        # Whoever checks for which hosts an agent may speak reads a list.
+        raise errors.InvalidInput(field="instance_info", reason="is not a list, and there is no host_name")
+    found = []
+    for number, data in enumerate(_listed(sent)):
+        info = fields.parse(_InstanceInfo, data, f"instance_info.{number}")
+        where = shared or info.host
+        if where is None:
+            raise errors.InvalidInput(field=f"instance_info.{number}.host", reason="is missing, and so is host_name")
+        found.append(TrackedInstance(**{**dataclasses.asdict(info), "host": where}))
+    return found
+
+
+def host(sent: object) -> str:
+    """:raises errors.InvalidInput:"""
+    return fields.parse(fields.Name, sent, "host_name")
+
+
+def uuids(sent: object, field: str) -> list[str]:
+    """:raises errors.InvalidInput:"""
+    return fields.parse(list[fields.Uuid], _listed(sent), field)
+
+
+def _listed(sent: object) -> list[Any]:
+    """:raises errors.InvalidInput: it is neither one nor several"""
+    if isinstance(sent, Mapping) and isinstance(sent.get("objects"), list):
+        return sent["objects"]
+    if isinstance(sent, (Mapping, str)):
+        return [sent]
+    if isinstance(sent, (list, tuple)):
+        return list(sent)
+    raise errors.InvalidInput(field="cast", reason="is neither an object nor a list of objects")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The aggregates as the feed and casts tell of them, and which hosts are in which."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from fleet.objects import Aggregate
+from scheduler.engine.inventory import Inventory
+from scheduler.state.hints import AggregateHint
+
+
+class Memberships:
+    """Plain state, no lock."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self._table = inventory.table
+        self._ids_of_host: dict[str, tuple[int, ...]] = {}
+        #: Aggregates that the feed has told of, also those that are gone.
+        self._told: set[int] = set()
+
+    def apply(self, aggregates: Iterable[Any]) -> None:
+        """What the feed tells."""
+        self._take_over(aggregates)
+        self._told.update(each.id for each in aggregates)
+
+    def hint(self, aggregates: Iterable[AggregateHint], generation: int, feed_is_newer: bool) -> None:
+        """What a cast says; see :meth:`HostCache.hint_aggregates`. ``generation``: what the feed is at."""
+
+        def counts(hint: AggregateHint) -> bool:
+            if hint.generation is None:
+                return not (feed_is_newer and hint.id in self._told)
+            return hint.generation > generation
+
+        self._take_over([each for each in aggregates if counts(each)])
+
+    def drop_missing(self, numbers: Collection[int]) -> None:
+        """There are no others than these."""
+        self._inventory.aggregates_changed()
+        for number in [number for number in self._inventory.aggregates if number not in numbers]:
+            self._drop(number)
+
+    def show(self, row: int, host: str) -> None:
+        """On a node's row, that is new."""
+        self._table.share(row, "aggregates", self._ids_of_host.get(host))
+
+    def _take_over(self, aggregates: Iterable[Any]) -> None:
+        if aggregates:
+            self._inventory.aggregates_changed()
+        for changed in aggregates:
+            if changed.deleted:
+                self._drop(changed.id)
+                continue
+            former = self._inventory.aggregates.get(changed.id)
+            # Read-only: what a plugin wrote here would be there for every later request.
+            metadata = types.MappingProxyType(dict(changed.metadata))
+            now = Aggregate(changed.id, changed.name, list(changed.hosts), metadata)  # type: ignore[arg-type]
+            self._inventory.aggregates[changed.id] = now
+            self._regroup(changed.id, set(former.hosts if former else ()), set(now.hosts))
+
+    def _drop(self, number: int) -> None:
+        former = self._inventory.aggregates.pop(number, None)
+        if former is not None:
+            self._regroup(number, set(former.hosts), set())
+
+    def _regroup(self, number: int, before: set[str], after: set[str]) -> None:
+        for host in before ^ after:
+            ids = set(self._ids_of_host.get(host, ()))
+            ids.symmetric_difference_update({number})
+            if ids:
+                self._ids_of_host[host] = tuple(sorted(ids))
+            else:
+                self._ids_of_host.pop(host, None)
+            for row in self._table.rows_of_host(host):
+                self.show(row, host)

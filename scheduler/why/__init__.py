@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reasons: refusals, near misses, shortfalls, explanations, the log of decisions."""

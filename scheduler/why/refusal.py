@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why hosts ran out: the dominant reason, the sentence that says it, and the hosts that came nearest, with numbers.
+
+Computed on refusal only, from the masks that the filters left and the columns as they are: call it before the next
+change.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from fleet.objects import RequestSpec
+from fleet.reasons import Reason
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.filtering import Drop
+from scheduler.engine.plugin_watch import Supervision
+from scheduler.filters import BaseHostFilter
+from scheduler.why import nearest
+from scheduler.why.nearest import Measured, Miss
+
+_SENTENCES = {
+    Reason.CAPACITY: "{count} of {judged} hosts that the request allows are too full",
+    Reason.NEVER_FITS: "no host that the request allows could take it even when empty",
+    Reason.POLICY: "the request's own conditions rule out all of {considered} hosts",
+    Reason.HOSTS_DOWN: "{count} of {judged} hosts that the request allows are disabled or down",
+    Reason.RACE_LOST: "{count} of {judged} hosts that the request allows have been tried in vain",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Refusal:
+    """``dropped``: how many hosts each filter was the first to drop, over all instances of the request.
+
+    ``silent``: how many of them are out of the running for nothing but their silence, and may be heard of again.
+    """
+
+    code: Reason
+    sentence: str
+    nearest: Sequence[Miss] = ()
+    dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    silent: int = 0
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "reason_code": self.code.value,
+            "dropped": dict(self.dropped),
+            "silent": self.silent,
+            "nearest": [miss.to_wire() for miss in self.nearest],
+        }
+
+
+def of_none_considered(known: int, request: RequestSpec) -> Refusal:
+    """No filter was asked: there are no hosts at all, or the request itself excludes them.
+
+    :param known: how many hosts there are
+    """
+    forced = [*(f"host {name}" for name in request.force_hosts), *(f"node {name}" for name in request.force_nodes)]
+    if not known:
+        return Refusal(Reason.HOSTS_DOWN, "There are not enough hosts available: no host is known.")
+    if forced:
+        unknown = "is not known" if len(forced) == 1 else "are not known together"
+        sentence = f"There are not enough hosts available: {' and '.join(forced)}, which the request forces, {unknown}."
+        return Refusal(Reason.POLICY, sentence)
+    sentence = f"There are not enough hosts available: the request excludes all of {known} hosts by name."
+    return Refusal(Reason.POLICY, sentence)
+
+
+def of_drops(
+    hosts: Candidates,
+    request: RequestSpec,
+    filters: Sequence[BaseHostFilter],
+    drops: Sequence[Drop],
+    considered: int,
+    supervision: Supervision,
+) -> Refusal:
+    """Every considered host was dropped by a filter, in this or an earlier round of the request.
+
+    :param hosts: all rows, with what the request has picked
+    """
+    judged = [drop for drop in drops if drop.by.reason is not Reason.POLICY] or list(drops)
+    measured = nearest.measure(hosts, request, filters, judged, supervision)
+    code = dominant(judged, measured)
+    dropped = collections.Counter[str]()
+    for drop in drops:
+        dropped[type(drop.by).__name__] += len(drop.rows)
+    misses = measured.nearest()
+    count = sum(len(drop.rows) for drop in judged if drop.by.reason is code)
+    total = sum(len(drop.rows) for drop in judged)
+    cause = _SENTENCES.get(code, "filters say no").format(count=count, judged=total, considered=considered)
+    counts = ", ".join(f"{name} {number}" for name, number in dropped.items())
+    told = f" Nearest: {misses[0].text}." if misses else ""
+    sentence = f"There are not enough hosts available: {cause} (dropped by {counts}).{told}"
+    return Refusal(code, sentence, misses, dropped, _silent(hosts, judged))
+
+
+def _silent(hosts: Candidates, drops: Sequence[Drop]) -> int:
+    count = 0
+    for drop in drops:
+        if drop.by.reason is Reason.HOSTS_DOWN:
+            those = hosts.subset(drop.rows)
+            count += int(numpy.count_nonzero(~those.column("disabled") & ~those.column("forced_down")))
+    return count
+
+
+def dominant(judged: Sequence[Drop], measured: Measured) -> Reason:
+    """The one reason among those of all drops.
+
+    What the request's own conditions exclude does not speak for the others: POLICY is the reason only if it leaves no
+    host. Of the others NEVER_FITS needs all of them to agree, and else the most frequent reason wins, of equal ones
+    that of the later filter.
+
+    :param judged: the drops that are not the request's own conditions'; all of them where there are no others
+    """
+    if all(drop.by.reason is Reason.POLICY for drop in judged):
+        return Reason.POLICY
+    if measured.never().all():
+        return Reason.NEVER_FITS
+    counts = collections.Counter[Reason]()
+    for drop in judged:
+        counts[drop.by.reason] += len(drop.rows)
+    return max(reversed(counts), key=lambda reason: counts[reason])

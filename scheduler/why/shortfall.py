@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hosts have of one resource against what an instance asks: the numbers behind a filter's no."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Self
+
+import numpy
+
+from fleet import capacity
+from scheduler.engine.plugin_watch import WrongAnswer
+
+
+@dataclasses.dataclass(frozen=True)
+class Shortfall:
+    """One resource on some hosts, in ``unit``; arrays have one element per host, infinite where nothing is limited.
+
+    :param most: what one instance could have of the host if it were empty
+    :param consumed: what an instance holds once it is placed, if that is not what it asks for
+    """
+
+    resource: str
+    unit: str
+    asked: float
+    limit: numpy.ndarray
+    used: numpy.ndarray
+    most: numpy.ndarray
+    consumed: float | None = None
+
+    #: Whether an instance twice as large would ask for twice as much, and fit where twice as much is left.
+    scales = True
+
+    @property
+    def rank(self) -> int:
+        """Of resources that allow as many, the one of the lowest rank binds: the others may count it in."""
+        return 0 if self.scales else 1
+
+    @classmethod
+    def of(
+        cls,
+        resource: str,
+        unit: str,
+        asked: float,
+        total: numpy.ndarray,
+        reserved: numpy.ndarray,
+        ratio: numpy.ndarray,
+        used: numpy.ndarray,
+        consumed: float | None = None,
+    ) -> Self:
+        """By :mod:`fleet.capacity`'s arithmetic; no instance is overcommitted against itself."""
+        most = (total - reserved) * numpy.minimum(ratio, 1.0)
+        return cls(resource, unit, asked, capacity.limit(total, reserved, ratio), used, most, consumed)
+
+    @property
+    def step(self) -> float:
+        """What one more instance takes."""
+        return self.asked if self.consumed is None else self.consumed
+
+    def usable(self) -> numpy.ndarray:
+        """What further instances may have, together; not below 0."""
+        return numpy.maximum(capacity.usable(self.limit, self.used), 0)
+
+    def lacks(self) -> numpy.ndarray:
+        """How much is missing for one instance; 0 where there is enough."""
+        return numpy.maximum(self.asked - numpy.minimum(capacity.usable(self.limit, self.used), self.most), 0)
+
+    def never(self) -> numpy.ndarray:
+        """Where one instance would not even fit the empty host."""
+        return self.most < self.asked
+
+    def fits(self, bound: numpy.ndarray | None = None) -> numpy.ndarray:
+        """How many instances more; infinite where nothing is limited, or nothing asked.
+
+        :param bound: per host, how many other resources allow: a count may end there
+        """
+        room = capacity.usable(self.limit, self.used) - self.asked
+        further = numpy.floor(room / self.step) if self.step > 0 else numpy.full(len(room), math.inf)
+        return numpy.where((room >= 0) & ~self.never(), further + 1, 0)
+
+    def describe(self, position: int) -> list[dict[str, Any]]:
+        """The numbers of one host that lacks something, and ``text`` that says them."""
+        limit, used, lacks = (float(array[position]) for array in (self.limit, self.used, self.lacks()))
+        of = f"{self.unit} of {self.resource}" if self.unit else self.resource
+        text = f"lacks {plain(lacks)} {of}: limit {plain(limit)}, used {plain(used)}, asked {plain(self.asked)}"
+        most = float(self.most[position])
+        never = bool(self.never()[position])
+        if never:
+            text += f"; even empty it has {plain(most)}"
+        return [described(text, self.resource, self.unit, limit, used, self.asked, lacks, never)]
+
+
+@dataclasses.dataclass(frozen=True)
+class ExactShortfall(Shortfall):
+    """A resource of which neither less nor more must be free: a host is lacking where it has too much, too."""
+
+    def _free(self) -> numpy.ndarray:
+        return capacity.usable(self.limit, self.used)
+
+    def lacks(self) -> numpy.ndarray:
+        return numpy.abs(self._free() - self.asked)
+
+    def fits(self, bound: numpy.ndarray | None = None) -> numpy.ndarray:
+        """One: what it leaves is another amount, unless it takes nothing."""
+        return numpy.where(self._free() == self.asked, 1.0 if self.step else math.inf, 0.0)
+
+    def describe(self, position: int) -> list[dict[str, Any]]:
+        limit, used, lacks = (float(array[position]) for array in (self.limit, self.used, self.lacks()))
+        free, of = float(self._free()[position]), f"{self.unit} of {self.resource}" if self.unit else self.resource
+        text = f"has {plain(free)} {of} free, and exactly {plain(self.asked)} are wanted"
+        never = bool(self.never()[position])
+        if never:
+            text += f"; even empty it has {plain(float(self.most[position]))}"
+        return [described(text, self.resource, self.unit, limit, used, self.asked, lacks, never)]
+
+
+def checked(answer: Any, hosts: int) -> Shortfall | None:
+    """What a filter gave as its numbers. :raises WrongAnswer: they are none, or not one for each host"""
+    if answer is None:
+        return None
+    if not isinstance(answer, Shortfall):
+        raise WrongAnswer(f"gave {answer!r:.80} as its shortfall, where a Shortfall or None is wanted")
+    for name in ("asked", "step"):
+        value = getattr(answer, name)
+        if not isinstance(value, (int, float, numpy.number)) or not math.isfinite(value):
+            raise WrongAnswer(f"gave {value!r:.80} as {name} of its shortfall, where a number is wanted")
+    for name in ("limit", "used", "most"):
+        counted(getattr(answer, name), hosts, f"{name} of its shortfall")
+    counted(answer.lacks(), hosts, "what hosts lack")
+    if counted(answer.never(), hosts, "the hosts that never fit").dtype != bool:
+        raise WrongAnswer("gave numbers as the hosts that never fit, where booleans are wanted")
+    return answer
+
+
+def counted(values: Any, hosts: int, what: str) -> numpy.ndarray:
+    """:raises WrongAnswer: not one number (infinite ones are) for each host"""
+    if not isinstance(values, numpy.ndarray) or values.dtype.kind not in "fiub" or values.shape != (hosts,):
+        raise WrongAnswer(f"gave {values!r:.80} as {what}, where an array of {hosts} numbers is wanted")
+    if numpy.isnan(values).any():
+        raise WrongAnswer(f"gave what is not a number as {what}")
+    return values
+
+
+def described(
+    text: str,
+    resource: str,
+    unit: str,
+    limit: float | None,
+    used: float | None,
+    asked: float,
+    lacks: float,
+    never: bool,
+    place: str = "",
+) -> dict[str, Any]:
+    """One shortfall of ``docs/explain.md``'s form; what is not known or without limit is null."""
+    numbers = {"limit": limit, "used": used, "asked": float(asked), "lacks": lacks}
+    finite = {name: value if value is not None and math.isfinite(value) else None for name, value in numbers.items()}
+    return {"text": text, "resource": resource, "unit": unit, "place": place, **finite, "never_fits": never}
+
+
+def plain(value: float) -> str:
+    """A whole number without its fraction, any other with two digits."""
+    if not math.isfinite(value):
+        return "none"
+    return f"{value:.0f}" if value == int(value) else f"{value:.2f}"
