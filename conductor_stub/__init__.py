@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives every build to its end: asks the scheduler, casts to the agent, keeps the ledger, picks up what was lost.
+"""The conductor: accepts requests, drives each build and each move to its end, and writes the ledger.
 
-A *request* is what a client asked for in one call; each of its instances is a *build*. A *step* is where a build
-stands (``fleet.states``); the *sweeper* acts on a step whose deadline has passed.
+A *request* is one call of a client; each of its instances is a *build*. A *move* is a resize or an evacuation. A *step*
+is one status of a build or move (``fleet.states``, ``fleet.move_states``). The *sweeper* acts on a step whose deadline
+has passed.
 
-Read ``main`` (the wiring), ``manager`` (the RPC surface), ``intake`` (accept), ``own_builds`` (the threads that place
-what was accepted here), ``build`` (place and cast), ``transitions`` (what comes of an attempt), ``termination``,
-``sweeper``; ``request_spec`` makes what the scheduler is asked, ``records`` is what agents read and write (``steps``:
-the claim and the finish of a build), ``operator_api`` what operators do.
+Read ``main`` (the wiring) and ``manager`` (the RPC surface), then the rooms: ``steps`` (what builds and moves have in
+common), ``builds``, ``moves`` (the same file names in both), ``agents`` (what agents read and write), ``operators``
+(what the ``fleet`` command reads and changes). ``conf`` declares the options, ``checks`` tries a configuration.
 """
 
 import fleet  # noqa: F401  (chooses native threads before anything here imports oslo.messaging)

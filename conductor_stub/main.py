@@ -14,24 +14,24 @@ import oslo_messaging
 from oslo_config import cfg
 
 from conductor_stub import conf as conductor_conf
-from conductor_stub.announcements import Announcements
-from conductor_stub.build import Builder
-from conductor_stub.catalog import Catalog
-from conductor_stub.catalog_manager import OperatorCatalog
-from conductor_stub.dry_run import DryRun
-from conductor_stub.examination import Examination
-from conductor_stub.intake import Intake
-from conductor_stub.limits import Limits
+from conductor_stub.agents.api import Records
+from conductor_stub.builds.intake import Intake
+from conductor_stub.builds.local_placement import OwnBuilds
+from conductor_stub.builds.placement import Builder
+from conductor_stub.builds.sweeper import Sweeper
+from conductor_stub.builds.termination import Termination
 from conductor_stub.manager import AgentTaskManager, ComputeTaskManager, ConductorManager, OperatorManager
 from conductor_stub.moves.manager import MigrationManager, OperatorMoves
 from conductor_stub.moves.mover import Mover
-from conductor_stub.moves.placing import Placer
+from conductor_stub.moves.placement import Placer
 from conductor_stub.moves.sweeper import MoveSweeper
-from conductor_stub.operator_api import OperatorAPI
-from conductor_stub.own_builds import OwnBuilds
-from conductor_stub.records import Records
-from conductor_stub.sweeper import Sweeper
-from conductor_stub.termination import Termination
+from conductor_stub.operators.announcements import Announcements
+from conductor_stub.operators.api import OperatorAPI
+from conductor_stub.operators.catalog import Catalog
+from conductor_stub.operators.catalog_manager import OperatorCatalog
+from conductor_stub.operators.diagnosis import Examination
+from conductor_stub.operators.dry_run import DryRun
+from conductor_stub.steps.limits import Limits
 from fleet import conf as fleet_conf
 from fleet import errors, required, service
 from fleet.clock_skew import ClockSkew

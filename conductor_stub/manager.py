@@ -10,18 +10,18 @@ from typing import Annotated, Any, Literal
 import oslo_messaging
 import pydantic
 
-from conductor_stub import steps
-from conductor_stub.announcements import Announcements
-from conductor_stub.build import Builder
-from conductor_stub.dry_run import DryRun
-from conductor_stub.examination import Examination
-from conductor_stub.guests import Observation
-from conductor_stub.intake import Intake
-from conductor_stub.operator_api import OperatorAPI
-from conductor_stub.records import Records
-from conductor_stub.steps import Claim, Finish, Step
-from conductor_stub.termination import Termination
-from conductor_stub.transitions import Failure
+from conductor_stub.agents.api import Records
+from conductor_stub.agents.guests import Observation
+from conductor_stub.builds import claims
+from conductor_stub.builds.claims import Claim, Finish, Step
+from conductor_stub.builds.failures import Failure
+from conductor_stub.builds.intake import Intake
+from conductor_stub.builds.placement import Builder
+from conductor_stub.builds.termination import Termination
+from conductor_stub.operators.announcements import Announcements
+from conductor_stub.operators.api import OperatorAPI
+from conductor_stub.operators.diagnosis import Examination
+from conductor_stub.operators.dry_run import DryRun
 from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.db.services import Beat
@@ -351,7 +351,7 @@ def _asked(
 ) -> tuple[RequestContext, Step] | errors.InvalidInput:
     """A step, under the request that it belongs to; or what is wrong with it."""
     try:
-        step = steps.from_wire(data, field)
+        step = claims.from_wire(data, field)
         names = ("request_id", "project_id", "user_id")
         whose = {
             name: fields.parse(fields.Text | None, data.get(name), f"{field}.{name}")  # type: ignore[arg-type]

@@ -6,11 +6,11 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from conductor_stub import faults
-from conductor_stub.limits import Limits, step_deadline
-from conductor_stub.moves import steps
-from conductor_stub.moves.steps import Move
-from conductor_stub.transitions import Failure
+from conductor_stub.builds.failures import Failure
+from conductor_stub.moves import claims
+from conductor_stub.moves.claims import Move
+from conductor_stub.steps import faults
+from conductor_stub.steps.limits import Limits, step_deadline
 from fleet import errors, failpoints, move_states, states
 from fleet.db import moves, services
 from fleet.db.engine import Transaction
@@ -46,9 +46,9 @@ def fail(
     now: datetime.datetime,
 ) -> Move | None:
     """``host`` could not do its part of ``status``: what follows. None when the move has gone on without it."""
-    move = steps.read(tx, uuid)
+    move = claims.read(tx, uuid)
     record = move.record
-    if (record.status, record.attempt) != (status, attempt) or not steps.is_moving(move):
+    if (record.status, record.attempt) != (status, attempt) or not claims.is_moving(move):
         return None
     if host is not None and host not in (record.source_compute, record.dest_compute):
         return None
@@ -72,15 +72,15 @@ def fail_locked(
         return None
     node = record.dest_node if host == record.dest_compute else record.source_node
     said = {"result": failure.code, "message": failure.message, "step": failure.step, "duration_s": failure.duration_s}
-    steps.event(tx, move, record.migration_type, now, request_id, host=host, node=node, **said)
+    claims.event(tx, move, record.migration_type, now, request_id, host=host, node=node, **said)
     why = {"error": failure.code, "message": failure.message, "details": {"host": host, "step": failure.step}}
     if record.status == move_states.RESUMING:
         # Nothing is left to be tried: the instance is here, and its guest is off.
         first = record.failure or why
-        steps.set_instance(tx, move.instance, now, vm_state=states.ACTIVE, power_state=states.SHUTDOWN)
-        return steps.set_status(tx, move, move_states.ERROR, limits, now, failure=first)
+        claims.set_instance(tx, move.instance, now, vm_state=states.ACTIVE, power_state=states.SHUTDOWN)
+        return claims.set_status(tx, move, move_states.ERROR, limits, now, failure=first)
     if record.migration_type == move_states.RESIZE and record.status in _TO_BE_UNDONE:
-        return steps.set_status(tx, move, move_states.REVERTING, limits, now, failure=why)
+        return claims.set_status(tx, move, move_states.REVERTING, limits, now, failure=why)
     return _next(tx, move, why, limits, now)
 
 
@@ -98,14 +98,14 @@ def _next(tx: Transaction, move: Move, why: dict[str, Any], limits: Limits, now:
     moves.update(tx, record.uuid, now, plan={**record.plan, "tried": tried}, **going)
     if places:
         status, allowed_s = move_states.PREPARING, limits.placing_timeout_s
-        plan = {"tried": tried, **steps.routed(places[0], places[1:])}
+        plan = {"tried": tried, **claims.routed(places[0], places[1:])}
         moves.update(tx, record.uuid, now, dest_compute=places[0].host, dest_node=places[0].nodename, plan=plan)
     else:
         status, allowed_s = move_states.ACCEPTED, limits.retry_interval_s
-    steps.set_instance(tx, move.instance, now, task_state=waiting_task(record))
-    steps.refresh(tx, move, now)
+    claims.set_instance(tx, move.instance, now, task_state=waiting_task(record))
+    claims.refresh(tx, move, now)
     moves.update(tx, record.uuid, now, status=status, step_deadline=step_deadline(now, allowed_s, record.deadline))
-    return steps.read(tx, record.uuid)
+    return claims.read(tx, record.uuid)
 
 
 def waiting_task(record: Any) -> str:
@@ -124,9 +124,9 @@ def refuse(
     now: datetime.datetime,
 ) -> Move | None:
     """There is no host for it: the instance stays as it was. None when the move has gone on."""
-    move = steps.read(tx, uuid)
+    move = claims.read(tx, uuid)
     record = move.record
-    if record.status not in move_states.UNCLAIMED or record.attempt != attempt or not steps.is_moving(move):
+    if record.status not in move_states.UNCLAIMED or record.attempt != attempt or not claims.is_moving(move):
         return None
     return refuse_locked(tx, move, error, limits, request_id, now)
 
@@ -136,12 +136,12 @@ def refuse_locked(
 ) -> Move:
     name, _code, message, details = faults.describe(error)
     kind = move.record.migration_type
-    steps.event(tx, move, kind, now, request_id, host=None, node=None, result=name, message=message, step="schedule")
+    claims.event(tx, move, kind, now, request_id, host=None, node=None, result=name, message=message, step="schedule")
     return end_unmoved(tx, move, {"error": name, "message": message, "details": details}, limits, now)
 
 
 def end_unmoved(tx: Transaction, move: Move, failure: dict[str, Any], limits: Limits, now: datetime.datetime) -> Move:
-    return steps.set_status(tx, move, move_states.ERROR, limits, now, failure=failure, **moves.NOTHING_HELD)
+    return claims.set_status(tx, move, move_states.ERROR, limits, now, failure=failure, **moves.NOTHING_HELD)
 
 
 @failpoints.commits("conductor.move_overdue")
@@ -159,9 +159,9 @@ def overdue(
 
     :param down: the hosts among source and destination that are
     """
-    move = steps.read(tx, uuid)
+    move = claims.read(tx, uuid)
     record = move.record
-    if (record.status, record.attempt) != (status, attempt) or record.step_deadline > now or not steps.is_moving(move):
+    if (record.status, record.attempt) != (status, attempt) or record.step_deadline > now or not claims.is_moving(move):
         return None
     actor = move_states.actor(record.migration_type, status, record.source_compute, record.dest_compute)
     late = record.deadline is not None and record.deadline <= now
@@ -170,7 +170,7 @@ def overdue(
     )
     if status in (move_states.CONFIRMING, move_states.REVERTING, move_states.RESUMING):
         # A host that is down finds out when it comes back; nobody waits for it.
-        return steps.step_done(tx, move, limits, request_id, now) if actor in down else None
+        return claims.step_done(tx, move, limits, request_id, now) if actor in down else None
     if status in move_states.UNCLAIMED:
         return refuse_locked(tx, move, timeout, limits, request_id, now) if late else None
     if actor in down:

@@ -7,8 +7,8 @@ from typing import Any
 
 import oslo_messaging
 
+from conductor_stub.builds.failures import Failure
 from conductor_stub.moves.mover import Mover
-from conductor_stub.transitions import Failure
 from fleet.context import RequestContext
 from fleet.objects import Claimed, fields
 from fleet.objects.build_request import parse_flavor

@@ -11,12 +11,12 @@ import sqlalchemy as sa
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
-from conductor_stub import intake
-from conductor_stub.limits import Limits
-from conductor_stub.moves import failures, requests, steps
-from conductor_stub.moves.placing import Placer
-from conductor_stub.moves.steps import Move
-from conductor_stub.transitions import Failure
+from conductor_stub.builds.failures import Failure
+from conductor_stub.builds.intake import check_image, requested_hardware
+from conductor_stub.moves import claims, failures, intake
+from conductor_stub.moves.claims import Move
+from conductor_stub.moves.placement import Placer
+from conductor_stub.steps.limits import Limits
 from fleet import errors, move_states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -68,8 +68,8 @@ class Mover:
 
         row, wanted = self._database.read(read)
         image = Image(**row.spec["image"])
-        intake.check_image(image, wanted, "flavor")
-        spec = {"flavor": wanted.to_wire(), **intake.requested_hardware(wanted, image, self._aliases)}
+        check_image(image, wanted, "flavor")
+        spec = {"flavor": wanted.to_wire(), **requested_hardware(wanted, image, self._aliases)}
         return self._accept(context, row, move_states.RESIZE, spec)
 
     def migrate(self, context: RequestContext, name: str) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Mover:
     ) -> dict[str, Any]:
         uuid = uuidutils.generate_uuid()
         move = self._database.write(
-            requests.accept, uuid, row.uuid, kind, spec, self._limits, context.request_id, self._clock()
+            intake.accept, uuid, row.uuid, kind, spec, self._limits, context.request_id, self._clock()
         )
         context = context.about(instance_uuid=row.uuid, host=row.host, migration=uuid)
         LOG.info("Accepted a %s of instance %s", kind, row.name)
@@ -100,11 +100,11 @@ class Mover:
 
     def confirm(self, context: RequestContext, name: str) -> dict[str, Any]:
         """The resized instance stays. :raises errors.NotFound: errors.Conflict: no resize of it waits"""
-        return self._decide(context, name, requests.confirm)
+        return self._decide(context, name, intake.confirm)
 
     def revert(self, context: RequestContext, name: str) -> dict[str, Any]:
         """The resized instance goes back. :raises errors.NotFound: errors.Conflict: no resize of it waits"""
-        return self._decide(context, name, requests.revert)
+        return self._decide(context, name, intake.revert)
 
     def _decide(self, context: RequestContext, name: str, work: Any) -> dict[str, Any]:
         row = self._database.read(instances.find, name)
@@ -154,7 +154,7 @@ class Mover:
         :raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupAffinityViolation: errors.NotFound:
         """
         move = self._database.write(
-            steps.claim,
+            claims.claim,
             uuid,
             attempt,
             host,
@@ -170,7 +170,7 @@ class Mover:
     def advance(self, context: RequestContext, uuid: str, attempt: int, host: str, done: str) -> Migration:
         """The host has done its part of status ``done``; returns the move as it is now. :raises errors.NotFound:"""
         move = self._database.write(
-            steps.advance, uuid, attempt, host, done, self._limits, context.request_id, self._clock()
+            claims.advance, uuid, attempt, host, done, self._limits, context.request_id, self._clock()
         )
         return self._told(context, move, host)
 
@@ -183,7 +183,7 @@ class Mover:
             failures.fail, uuid, attempt, host, status, failure, self._limits, context.request_id, now
         )
         self._placer.follow(context, following, failure)
-        return self._value(self._database.write(steps.read, uuid))
+        return self._value(self._database.write(claims.read, uuid))
 
     def _told(self, context: RequestContext, move: Move, host: str) -> Migration:
         """The answer tells the host that has called what is next; another is told by a cast."""

@@ -9,10 +9,10 @@ import datetime
 import sqlalchemy as sa
 from oslo_log import log as logging
 
-from conductor_stub.limits import Limits, step_deadline
-from conductor_stub.moves import failures, requests, steps
-from conductor_stub.moves.placing import Placer
-from conductor_stub.moves.steps import Move
+from conductor_stub.moves import claims, failures, intake
+from conductor_stub.moves.claims import Move
+from conductor_stub.moves.placement import Placer
+from conductor_stub.steps.limits import Limits, step_deadline
 from fleet import errors, move_states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext, new_context
@@ -48,9 +48,7 @@ class MoveSweeper:
         for record in waiting:
             context = _context(record)
             try:
-                move = self._database.write(
-                    requests.confirm, record.instance_uuid, self._limits, context.request_id, now
-                )
+                move = self._database.write(intake.confirm, record.instance_uuid, self._limits, context.request_id, now)
             except (errors.Conflict, errors.NotFound) as decided:
                 LOG.debug("A resize is not confirmed, as somebody was faster: %s", decided)
                 continue
@@ -84,15 +82,15 @@ def _ask_again(
     tx: Transaction, uuid: str, attempt: int, status: str, limits: Limits, now: datetime.datetime
 ) -> Move | None:
     """Whoever is to act may not have heard of it: due again after a while. None when the move has gone on."""
-    move = steps.read(tx, uuid)
+    move = claims.read(tx, uuid)
     record = move.record
-    if (record.status, record.attempt) != (status, attempt) or record.step_deadline > now or not steps.is_moving(move):
+    if (record.status, record.attempt) != (status, attempt) or record.step_deadline > now or not claims.is_moving(move):
         return None
     unclaimed = status in move_states.UNCLAIMED
     allowed_s = limits.retry_interval_s if unclaimed else limits.placing_timeout_s
     due = step_deadline(now, allowed_s, record.deadline if unclaimed else None)
     moves.update(tx, uuid, now, status=move_states.ACCEPTED if unclaimed else status, step_deadline=due)
-    return steps.read(tx, uuid)
+    return claims.read(tx, uuid)
 
 
 def _context(record: sa.Row) -> RequestContext:

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from compute_agent.manager import ComputeManager
-from conductor_stub.catalog_manager import OperatorCatalog
 from conductor_stub.manager import ComputeTaskManager, ConductorManager, OperatorManager
 from conductor_stub.moves.manager import MigrationManager, OperatorMoves
+from conductor_stub.operators.catalog_manager import OperatorCatalog
 from scheduler.manager import SchedulerManager
 from tests.amqp.raw import EXCHANGE
 

@@ -18,7 +18,7 @@ from typing import Any
 import oslo_messaging
 from oslo_config import cfg
 
-from conductor_stub import request_spec
+from conductor_stub.steps import request_spec
 from fleet import conf as fleet_conf
 from fleet.context import new_context
 from fleet.objects import Flavor, Image, Instance

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from compute_agent.resource_tracker import ResourceTracker
-from conductor_stub.limits import Limits
-from conductor_stub.records import Records
-from conductor_stub.steps import Claim, Finish
+from conductor_stub.agents.api import Records
+from conductor_stub.builds.claims import Claim, Finish
+from conductor_stub.steps.limits import Limits
 from fleet import errors, states
 from fleet.cli import private_servers
 from fleet.clock import utcnow

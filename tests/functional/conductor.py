@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor_stub.build import Builder
-from conductor_stub.catalog import Catalog
-from conductor_stub.intake import Intake
-from conductor_stub.limits import Limits
+from conductor_stub.agents.api import Records
+from conductor_stub.builds.claims import Claim, Finish
+from conductor_stub.builds.intake import Intake
+from conductor_stub.builds.local_placement import OwnBuilds
+from conductor_stub.builds.placement import Builder
+from conductor_stub.builds.sweeper import Sweeper
+from conductor_stub.builds.termination import Termination
 from conductor_stub.moves.mover import Mover
-from conductor_stub.moves.placing import Placer
+from conductor_stub.moves.placement import Placer
 from conductor_stub.moves.sweeper import MoveSweeper
-from conductor_stub.operator_api import OperatorAPI
-from conductor_stub.own_builds import OwnBuilds
-from conductor_stub.records import Records
-from conductor_stub.steps import Claim, Finish
-from conductor_stub.sweeper import Sweeper
-from conductor_stub.termination import Termination
+from conductor_stub.operators.api import OperatorAPI
+from conductor_stub.operators.catalog import Catalog
+from conductor_stub.steps.limits import Limits
 from fleet.context import RequestContext, new_context
 from fleet.db.engine import Database
 from fleet.hardware.aliases import Aliases

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.client_token import ClientToken
+from conductor_stub.builds.client_token import ClientToken
 from fleet import errors
 from fleet.context import new_context
 from fleet.db import retention

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from conductor_stub.examination import Examination
+from conductor_stub.operators.diagnosis import Examination
 from fleet.db import schema
 from fleet.db.engine import Database
 from fleet.db.services import Beat

@@ -6,10 +6,10 @@ from __future__ import annotations
 import oslo_messaging
 import pytest
 
-from conductor_stub.announcements import Announcements
-from conductor_stub.dry_run import DryRun
-from conductor_stub.limits import Limits
-from conductor_stub.transitions import Failure
+from conductor_stub.builds.failures import Failure
+from conductor_stub.operators.announcements import Announcements
+from conductor_stub.operators.dry_run import DryRun
+from conductor_stub.steps.limits import Limits
 from fleet import errors
 from fleet.db import feed
 from fleet.db.engine import Database

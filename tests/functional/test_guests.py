@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from conductor_stub.examination import Examination
-from conductor_stub.guests import Observation
+from conductor_stub.agents.guests import Observation
+from conductor_stub.operators.diagnosis import Examination
 from fleet import states
 from fleet.db.engine import Database
 from tests.functional.conductor import Conductor, context

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from compute_agent.resource_tracker import ResourceTracker
-from conductor_stub.steps import Claim
-from conductor_stub.transitions import Failure
+from conductor_stub.builds.claims import Claim
+from conductor_stub.builds.failures import Failure
 from fleet import errors
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed

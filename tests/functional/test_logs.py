@@ -12,7 +12,7 @@ import sys
 import pytest
 from oslo_context import context as oslo_context
 
-from conductor_stub.transitions import Failure
+from conductor_stub.builds.failures import Failure
 from fleet.db.engine import Database
 from fleet.objects import Place
 from tests.functional.conductor import Conductor, context

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.limits import Limits
-from conductor_stub.transitions import Failure
+from conductor_stub.builds.failures import Failure
+from conductor_stub.steps.limits import Limits
 from fleet import errors, move_states, states
 from fleet.db.engine import Database
 from fleet.db.services import Beat

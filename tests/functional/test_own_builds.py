@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.own_builds import OwnBuilds
+from conductor_stub.builds.local_placement import OwnBuilds
 from fleet.db.engine import Database
 from fleet.objects import BuildRequest
 from tests.amqp.daemons import eventually

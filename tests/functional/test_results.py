@@ -12,8 +12,8 @@ from typing import Any
 import oslo_messaging
 import pytest
 
-from conductor_stub.limits import Limits
-from conductor_stub.transitions import Failure
+from conductor_stub.builds.failures import Failure
+from conductor_stub.steps.limits import Limits
 from fleet import errors
 from fleet.db.engine import Database
 from fleet.objects import Place

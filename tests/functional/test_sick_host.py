@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from conductor_stub.transitions import Failure
+from conductor_stub.builds.failures import Failure
 from fleet import conf as fleet_conf
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed

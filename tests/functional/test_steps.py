@@ -18,9 +18,9 @@ from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_messaging.rpc import dispatcher
 
-from conductor_stub import steps as build_steps
+from conductor_stub.builds import claims
+from conductor_stub.builds.claims import Finish
 from conductor_stub.manager import MOST_STEPS, ConductorManager
-from conductor_stub.steps import Finish
 from fleet import conf as fleet_conf
 from fleet import errors, failpoints
 from fleet.context import new_context
@@ -215,7 +215,7 @@ def test_nobody_takes_a_host_over_while_a_finish_is_written(conductor: Stand, da
     conductor.ask(claim(uuid, "h1"))
     conductor.records.leave("fleet-compute", ["h1"], INCARNATION)
     step = Finish(uuid, 1, "h1", 1, INCARNATION)
-    work = build_steps.in_one([build_steps.Asked(step, None)], 60, conductor.clock())
+    work = claims.in_one([claims.Asked(step, None)], 60, conductor.clock())
     with futures.ThreadPoolExecutor(1) as other:
 
         def finish_while_another_comes(tx: Transaction) -> futures.Future:
@@ -341,7 +341,7 @@ def test_each_build_has_its_line(conductor: Stand, caplog: pytest.LogCaptureFixt
             names = ("request_id", "project_id", "instance_uuid", "attempt", "build_host")
             said.append((record.getMessage()[:29], *(about[name] for name in names)))
 
-    listener, log = Listener(logging.INFO), logging.getLogger("conductor_stub.records")
+    listener, log = Listener(logging.INFO), logging.getLogger("conductor_stub.agents.api")
     log.addHandler(listener)
     with caplog.at_level(logging.INFO):
         conductor.ask(*steps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from conductor_stub.transitions import Failure
+from conductor_stub.builds.failures import Failure
 from fleet import errors
 from fleet.db.engine import Database
 from fleet.db.services import Beat

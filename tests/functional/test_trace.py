@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.transitions import Failure
+from conductor_stub.builds.failures import Failure
 from fleet import errors
 from fleet.cli import timeline
 from fleet.db.engine import Database

@@ -6,8 +6,8 @@ from __future__ import annotations
 import oslo_messaging
 import pytest
 
-from conductor_stub.limits import Limits
-from conductor_stub.transitions import Failure
+from conductor_stub.builds.failures import Failure
+from conductor_stub.steps.limits import Limits
 from fleet import errors
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed

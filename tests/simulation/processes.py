@@ -27,18 +27,18 @@ from compute_agent.notifications import Notifications
 from compute_agent.reporter import Reporter
 from compute_agent.termination import Termination as AgentTermination
 from compute_agent.together import Together
-from conductor_stub.build import Builder
-from conductor_stub.intake import Intake
-from conductor_stub.limits import Limits
+from conductor_stub.agents.api import Records
+from conductor_stub.builds.intake import Intake
+from conductor_stub.builds.local_placement import OwnBuilds
+from conductor_stub.builds.placement import Builder
+from conductor_stub.builds.sweeper import Sweeper
+from conductor_stub.builds.termination import Termination
 from conductor_stub.manager import ComputeTaskManager, ConductorManager
 from conductor_stub.moves.manager import MigrationManager, OperatorMoves
 from conductor_stub.moves.mover import Mover
-from conductor_stub.moves.placing import Placer
+from conductor_stub.moves.placement import Placer
 from conductor_stub.moves.sweeper import MoveSweeper
-from conductor_stub.own_builds import OwnBuilds
-from conductor_stub.records import Records
-from conductor_stub.sweeper import Sweeper
-from conductor_stub.termination import Termination
+from conductor_stub.steps.limits import Limits
 from fleet import conf as fleet_conf
 from fleet import errors, states
 from fleet.context import RequestContext, new_context

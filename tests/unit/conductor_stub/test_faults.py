@@ -6,7 +6,7 @@ from __future__ import annotations
 import oslo_messaging
 import pytest
 
-from conductor_stub import faults
+from conductor_stub.steps import faults
 from fleet import errors
 
 

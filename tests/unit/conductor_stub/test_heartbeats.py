@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.heartbeats import Heartbeats
+from conductor_stub.agents.heartbeats import Heartbeats
 from fleet.db.services import Beat, Heard
 from tests import factories
 from tests.clock import FakeClock

@@ -8,9 +8,9 @@ import types
 
 import pytest
 
-from conductor_stub.avoidance import Avoidance
-from conductor_stub.limits import Limits
-from conductor_stub.refusals import ask_again_at
+from conductor_stub.builds.avoidance import Avoidance
+from conductor_stub.builds.refusals import ask_again_at
+from conductor_stub.steps.limits import Limits
 from fleet import errors
 from fleet.clock import seconds
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conductor_stub import request_spec
+from conductor_stub.steps import request_spec
 from fleet.objects import Flavor, Instance, Place
 
 UUID = "11111111-2222-3333-4444-55555555555{}"

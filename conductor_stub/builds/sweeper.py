@@ -13,11 +13,12 @@ import itertools
 import sqlalchemy as sa
 from oslo_log import log as logging
 
-from conductor_stub import faults, transitions
-from conductor_stub.build import Builder
-from conductor_stub.limits import Limits, step_deadline
-from conductor_stub.termination import Termination
-from conductor_stub.transitions import Failure
+from conductor_stub.builds import failures
+from conductor_stub.builds.failures import Failure
+from conductor_stub.builds.placement import Builder
+from conductor_stub.builds.termination import Termination
+from conductor_stub.steps import faults
+from conductor_stub.steps.limits import Limits, step_deadline
 from fleet import failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext, new_context
@@ -219,5 +220,5 @@ def _end_overdue(tx: Transaction, uuid: str, error: Exception, request_id: str |
     row = instances.lock(tx, uuid)
     over = row.vm_state == states.BUILDING and row.task_state in states.BUILD_STEPS and row.deadline <= now
     if over:
-        transitions.end_in_error(tx, row, error, row.host, request_id, now)
+        failures.end_in_error(tx, row, error, row.host, request_id, now)
     return over

@@ -13,10 +13,10 @@ import sqlalchemy as sa
 from oslo_log import log as logging
 from oslo_utils import units, uuidutils
 
-from conductor_stub.build import Builder
-from conductor_stub.client_token import ClientToken
-from conductor_stub.limits import Limits, step_deadline
-from conductor_stub.own_builds import OwnBuilds
+from conductor_stub.builds.client_token import ClientToken
+from conductor_stub.builds.local_placement import OwnBuilds
+from conductor_stub.builds.placement import Builder
+from conductor_stub.steps.limits import Limits, step_deadline
 from fleet import errors, failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext

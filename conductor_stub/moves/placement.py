@@ -9,12 +9,13 @@ import oslo_messaging
 import sqlalchemy as sa
 from oslo_log import log as logging
 
-from conductor_stub import refusals, request_spec
-from conductor_stub.limits import Limits, step_deadline
-from conductor_stub.moves import failures, steps, together
-from conductor_stub.moves.steps import Move
-from conductor_stub.moves.together import Liveness
-from conductor_stub.transitions import Failure
+from conductor_stub.builds import refusals
+from conductor_stub.builds.failures import Failure
+from conductor_stub.moves import claims, failures, group_evacuation
+from conductor_stub.moves.claims import Move
+from conductor_stub.moves.group_evacuation import Liveness
+from conductor_stub.steps import request_spec
+from conductor_stub.steps.limits import Limits, step_deadline
 from fleet import errors, move_states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -58,7 +59,7 @@ class Placer:
     def place(self, context: RequestContext, uuid: str, attempt: int) -> None:
         """Take the move up, if it still waits at ``attempt``, and find it a host."""
         now = self._clock()
-        move = self._database.write(steps.take, uuid, attempt, self._limits, now)
+        move = self._database.write(claims.take, uuid, attempt, self._limits, now)
         if move is None:
             LOG.debug("Nothing left to place of move %s at attempt %d", uuid, attempt)
             return
@@ -67,7 +68,7 @@ class Placer:
         if isinstance(answer, refusals.NOT_NOW) or (isinstance(answer, Exception) and refusals.knows_no_host(answer)):
             LOG.warning("The scheduler cannot answer now (%s); the move is tried again", type(answer).__name__)
             retry_at = step_deadline(now, self._limits.retry_interval_s, move.record.deadline)
-            self._database.write(steps.put_back, uuid, attempt, retry_at, now)
+            self._database.write(claims.put_back, uuid, attempt, retry_at, now)
         elif isinstance(answer, Exception):
             self._refuse(context, move, answer)
         else:
@@ -105,7 +106,7 @@ class Placer:
         if row.group_uuid:
             group = groups.find(connection, row.group_uuid)
             liveness = Liveness(self._clock(), self._limits.service_down_time_s)
-            members = together.binding_members(connection, record, group, liveness)
+            members = group_evacuation.binding_members(connection, record, group, liveness)
             request_spec.setup_instance_group(properties, group, members, [row.uuid])
         return spec, properties
 
@@ -122,7 +123,7 @@ class Placer:
         record = move.record
         place = Place(selection.host, selection.nodename, selection.limits)
         routed = self._database.write(
-            steps.route, record.uuid, record.attempt, place, selection.alternates, self._limits, self._clock()
+            claims.route, record.uuid, record.attempt, place, selection.alternates, self._limits, self._clock()
         )
         if routed is not None:
             self.tell(context, routed)

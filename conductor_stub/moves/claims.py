@@ -8,9 +8,9 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from conductor_stub.limits import Limits, step_deadline
-from conductor_stub.moves import together
-from conductor_stub.moves.together import Liveness
+from conductor_stub.moves import group_evacuation
+from conductor_stub.moves.group_evacuation import Liveness
+from conductor_stub.steps.limits import Limits, step_deadline
 from fleet import failpoints, move_states, states
 from fleet.db import groups, history, hosts, instances, moves, services
 from fleet.db.engine import Transaction
@@ -104,7 +104,7 @@ def route(
         return None
     if move.instance.group_uuid and not move.record.plan.get("follows"):
         liveness = Liveness(now, limits.service_down_time_s)
-        if not together.may_go(tx, move.record, move.instance.group_uuid, place.host, liveness):
+        if not group_evacuation.may_go(tx, move.record, move.instance.group_uuid, place.host, liveness):
             due = step_deadline(now, limits.placing_timeout_s, move.record.deadline)
             # Once: a scheduler without the group's filter would choose the same host again, and the claim decides.
             plan = {**move.record.plan, "follows": True}
@@ -148,7 +148,7 @@ def claim(
     found = services.incarnation_of(tx, host)
     services.check_incarnation(tx, host, found, incarnation)
     if row.group_uuid:
-        dead = together.dead_hosts(tx, record, row.group_uuid, Liveness(now, limits.service_down_time_s))
+        dead = group_evacuation.dead_hosts(tx, record, row.group_uuid, Liveness(now, limits.service_down_time_s))
         groups.check_policy(tx, row.group_uuid, {row.uuid: host}, dead)
     event(tx, move, history.CLAIM, now, request_id, host=host, node=node)
     holding = moves.held(claimed, host, node)

@@ -10,8 +10,9 @@ from typing import Any
 import oslo_messaging
 import sqlalchemy as sa
 
-from conductor_stub import faults, transitions
-from conductor_stub.limits import Limits
+from conductor_stub.builds import failures
+from conductor_stub.steps import faults
+from conductor_stub.steps.limits import Limits
 from fleet import errors, failpoints, states
 from fleet.clock import seconds
 from fleet.db import history, instances
@@ -99,9 +100,9 @@ def fail_builds(
     failed = []
     for uuid in uuids:
         row = instances.lock(tx, uuid)
-        if transitions.is_at(row, attempt, states.UNCLAIMED_STEPS):
+        if failures.is_at(row, attempt, states.UNCLAIMED_STEPS):
             _note_refusal(tx, uuid, attempt, error, request_id, now)
-            transitions.end_in_error(tx, row, error, None, request_id, now)
+            failures.end_in_error(tx, row, error, None, request_id, now)
             failed.append(uuid)
     return failed
 

@@ -7,9 +7,9 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from conductor_stub.limits import Limits, step_deadline
-from conductor_stub.moves import failures, steps
-from conductor_stub.moves.steps import Move
+from conductor_stub.moves import claims, failures
+from conductor_stub.moves.claims import Move
+from conductor_stub.steps.limits import Limits, step_deadline
 from fleet import errors, failpoints, move_states, states
 from fleet.clock import seconds
 from fleet.db import instances, moves, services
@@ -40,7 +40,7 @@ def accept(
     """
     row = instances.lock(tx, instance_uuid)
     if moves.find(tx, uuid) is not None:
-        return steps.read(tx, uuid)
+        return claims.read(tx, uuid)
     _require_settled(row)
     spec = instances.spec_of(row)
     old_spec = {key: spec.get(key) for key in ("flavor", "numa_topology", "pci_requests")}
@@ -67,10 +67,10 @@ def accept(
         "created_at": now,
     }
     tx.insert(moves.MIGRATIONS, values)
-    move = steps.read(tx, uuid)
-    steps.set_instance(tx, row, now, task_state=failures.waiting_task(move.record))
-    steps.refresh(tx, move, now)
-    return steps.read(tx, uuid)
+    move = claims.read(tx, uuid)
+    claims.set_instance(tx, row, now, task_state=failures.waiting_task(move.record))
+    claims.refresh(tx, move, now)
+    return claims.read(tx, uuid)
 
 
 @failpoints.commits("conductor.move_confirm")
@@ -81,7 +81,7 @@ def confirm(
     move = _resized(tx, instance_uuid, move_states.CONFIRMING)
     if move.record.status == move_states.CONFIRMING:
         return move
-    return steps.set_status(tx, move, move_states.CONFIRMING, limits, now)
+    return claims.set_status(tx, move, move_states.CONFIRMING, limits, now)
 
 
 @failpoints.commits("conductor.move_revert")
@@ -93,10 +93,10 @@ def revert(tx: Transaction, instance_uuid: str, limits: Limits, request_id: str 
     move = _resized(tx, instance_uuid, move_states.REVERTING)
     if move.record.status == move_states.REVERTING:
         return move
-    steps.swap(tx, move, move.record.old_spec, now, launched_on=move.record.source_compute)
+    claims.swap(tx, move, move.record.old_spec, now, launched_on=move.record.source_compute)
     deadline = now + seconds(limits.move_timeout_s)
-    swapped = steps.read(tx, move.record.uuid)
-    return steps.set_status(tx, swapped, move_states.REVERTING, limits, now, deadline=deadline)
+    swapped = claims.read(tx, move.record.uuid)
+    return claims.set_status(tx, swapped, move_states.REVERTING, limits, now, deadline=deadline)
 
 
 def _resized(tx: Transaction, instance_uuid: str, wanted: str) -> Move:
@@ -106,7 +106,7 @@ def _resized(tx: Transaction, instance_uuid: str, wanted: str) -> Move:
     waits = record is not None and record.status in (move_states.FINISHED, wanted)
     if not waits or record is None or row.deleted or row.task_state == states.DELETING:
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, and no resize of it waits")
-    return steps.read(tx, record.uuid)
+    return claims.read(tx, record.uuid)
 
 
 def _require_settled(row: Any) -> None:

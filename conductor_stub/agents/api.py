@@ -10,10 +10,11 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from conductor_stub import guests, steps, termination
-from conductor_stub.heartbeats import Heartbeats
-from conductor_stub.limits import Limits
-from conductor_stub.steps import Finish, Step
+from conductor_stub.agents import guests
+from conductor_stub.agents.heartbeats import Heartbeats
+from conductor_stub.builds import claims, termination
+from conductor_stub.builds.claims import Finish, Step
+from conductor_stub.steps.limits import Limits
 from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -190,8 +191,8 @@ class Records:
 
     def _write(self, asked: Sequence[tuple[RequestContext, Step]]) -> list[Instance]:
         now = self._clock()
-        together = [steps.Asked(step, context.request_id) for context, step in asked]
-        rows = self._database.write(steps.in_one(together, self._limits.spawn_timeout_s, now))
+        together = [claims.Asked(step, context.request_id) for context, step in asked]
+        rows = self._database.write(claims.in_one(together, self._limits.spawn_timeout_s, now))
         for (context, step), row in zip(asked, rows, strict=True):
             # Otherwise it was said before: an agent that has lost the answer asks again.
             if isinstance(step, Finish) and row.launched_at == now:

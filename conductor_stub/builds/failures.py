@@ -10,9 +10,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from conductor_stub import avoidance, faults, request_spec
-from conductor_stub.avoidance import Avoidance
-from conductor_stub.limits import Limits, step_deadline
+from conductor_stub.builds import avoidance
+from conductor_stub.builds.avoidance import Avoidance
+from conductor_stub.steps import faults, request_spec
+from conductor_stub.steps.limits import Limits, step_deadline
 from fleet import errors, failpoints, states
 from fleet.db import history, instances, services
 from fleet.db.engine import Transaction

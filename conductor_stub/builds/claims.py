@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from conductor_stub.limits import step_deadline
+from conductor_stub.steps.limits import step_deadline
 from fleet import errors, failpoints, states
 from fleet.db import groups, history, hosts, instances, services
 from fleet.db.engine import Transaction

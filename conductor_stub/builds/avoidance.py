@@ -18,7 +18,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from conductor_stub.limits import Limits
+from conductor_stub.steps.limits import Limits
 from fleet import errors, states
 from fleet.clock import seconds
 from fleet.db import history

@@ -11,10 +11,11 @@ import oslo_messaging
 import sqlalchemy as sa
 from oslo_log import log as logging
 
-from conductor_stub import avoidance, faults, refusals, request_spec, transitions
-from conductor_stub.avoidance import Avoidance
-from conductor_stub.limits import Limits, step_deadline
-from conductor_stub.transitions import Failure, Next
+from conductor_stub.builds import avoidance, failures, refusals
+from conductor_stub.builds.avoidance import Avoidance
+from conductor_stub.builds.failures import Failure, Next
+from conductor_stub.steps import faults, request_spec
+from conductor_stub.steps.limits import Limits, step_deadline
 from fleet import errors, failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -118,7 +119,7 @@ class Builder:
         context = context.about(instance_uuid=uuid, attempt=attempt, host=host)
         now = self._clock()
         following = self._database.write(
-            transitions.fail_attempt,
+            failures.fail_attempt,
             uuid,
             attempt,
             host,
@@ -143,7 +144,7 @@ class Builder:
     ) -> None:
         """The build cannot succeed anywhere: ERROR at once."""
         context = context.about(instance_uuid=uuid, attempt=attempt, host=host)
-        aborted = self._database.write(transitions.abort_build, uuid, attempt, host, node, failure, self._clock())
+        aborted = self._database.write(failures.abort_build, uuid, attempt, host, node, failure, self._clock())
         if aborted is not None:
             context.under(aborted.request_id)
             metrics.BUILDS_ENDED.labels(states.ERROR, failure.code).inc()

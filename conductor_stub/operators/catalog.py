@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from conductor_stub import operator_api
+from conductor_stub.operators import api
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.db import aggregates, flavors, groups, hosts, removal, services
@@ -74,7 +74,7 @@ class Catalog:
     # Groups
 
     def show_group(self, name: str) -> dict[str, Any]:
-        return self._database.read(lambda read: operator_api.group_view(read, groups.find(read, name)))
+        return self._database.read(lambda read: api.group_view(read, groups.find(read, name)))
 
     def update_group(
         self, name: str, new_name: str | None, policy: str | None, max_server_per_host: int | None

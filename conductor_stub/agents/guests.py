@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 from typing import Any
 
-from conductor_stub import faults
+from conductor_stub.steps import faults
 from fleet import errors, failpoints, states
 from fleet.db import history, instances
 from fleet.db.engine import Transaction

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of :mod:`conductor_stub.catalog`: namespace ``operator``, from version 1.5 on."""
+"""The RPC surface of :mod:`conductor_stub.operators.catalog`: namespace ``operator``, from version 1.5 on."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import oslo_messaging
 
-from conductor_stub.announcements import Announcements
-from conductor_stub.catalog import Catalog
+from conductor_stub.operators.announcements import Announcements
+from conductor_stub.operators.catalog import Catalog
 from fleet.context import RequestContext
 from fleet.objects import fields, instance_group
 from fleet.rpc import versions

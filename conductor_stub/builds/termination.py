@@ -10,8 +10,8 @@ import oslo_messaging
 import sqlalchemy as sa
 from oslo_log import log as logging
 
-from conductor_stub.limits import Limits, step_deadline
 from conductor_stub.moves import failures
+from conductor_stub.steps.limits import Limits, step_deadline
 from fleet import failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext

@@ -7,8 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from conductor_stub.build import Builder
-from conductor_stub.intake import Intake
+from conductor_stub.builds.intake import Intake
+from conductor_stub.builds.placement import Builder
 from fleet.context import RequestContext
 from fleet.db import instances
 from fleet.db.engine import Database
