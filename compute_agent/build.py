@@ -20,7 +20,7 @@ from compute_agent.notifications import AttemptEvents, Notifications
 from compute_agent.resource_tracker import ResourceTracker
 from fleet import errors, failpoints, states
 from fleet.context import RequestContext
-from fleet.objects import HostLimits, Instance, fields
+from fleet.objects import Claim, Finish, HostLimits, Instance, fields
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -181,16 +181,9 @@ class Builder:
     ) -> Instance:
         """What only the ledger can tell: whether this attempt is still wanted, here."""
         try:
-            recorded = self._ledger.claim_instance(
-                context,
-                order.instance.uuid,
-                order.attempt,
-                self._host.name,
-                tracker.node,
-                self._host.incarnation,
-                claim.claimed(),
-                order.limits,
-            )
+            here = (self._host.name, tracker.node, self._host.incarnation)
+            step = Claim(order.instance.uuid, order.attempt, *here, claim.claimed(), order.limits)
+            recorded = self._ledger.claim_instance(context, step)
         except (errors.GroupAffinityViolation, errors.ComputeResourcesUnavailable) as refusal:
             raise _Failed(states.CLAIM_STEP, refusal) from None
         except errors.InvalidInput as wrong:
@@ -244,9 +237,8 @@ class Builder:
         tracker: ResourceTracker,
     ) -> Instance:
         try:
-            return self._ledger.finish_build(
-                context, instance.uuid, order.attempt, self._host.name, power_state, self._host.incarnation
-            )
+            here = (self._host.name, power_state, self._host.incarnation)
+            return self._ledger.finish_build(context, Finish(instance.uuid, order.attempt, *here))
         except errors.FleetError:
             # The row has moved on: what was spawned here belongs to nobody. Another process that serves this host now may
             # have built the instance anew: that is not ours.

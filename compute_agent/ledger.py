@@ -17,7 +17,7 @@ from compute_agent.instance_info import InstanceInfo
 from compute_agent.together import UNKNOWN_OUTCOME, Together
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.objects import Claimed, HostLimits, Instance
+from fleet.objects import Claim, Finish, Instance
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
 
 LOG = logging.getLogger(__name__)
@@ -98,58 +98,23 @@ class Ledger:
         self._limit_s = claim_timeout_s
         self._told = told or InstanceInfo()
 
-    def claim_instance(
-        self,
-        context: RequestContext,
-        instance_uuid: str,
-        attempt: int,
-        host: str,
-        node: str,
-        incarnation: str,
-        claimed: Claimed,
-        limits: HostLimits,
-    ) -> Instance:
-        """:param limits: that the host has tested the claim by: the ledger may count more there than the host does
+    def claim_instance(self, context: RequestContext, claim: Claim) -> Instance:
+        """Record that the host holds ``claim`` for the instance; returns the instance.
 
         :raises StaleBuild: StaleIncarnation: GroupAffinityViolation: ComputeResourcesUnavailable: NotFound: (all of
             ``errors``) Unanswered:
         """
-        step = self._together.step(
-            context,
-            "claim_instance",
-            instance_uuid=instance_uuid,
-            attempt=attempt,
-            host=host,
-            node=node,
-            incarnation=incarnation,
-            claim=claimed.to_wire(),
-            limits=limits.to_wire(),
-        )
-        return Instance.from_wire(self._ask("claim_instance", step.ask))
+        step = self._together.step(context, claim.method, **claim.to_wire())
+        return Instance.from_wire(self._ask(claim.method, step.ask))
 
-    def finish_build(
-        self,
-        context: RequestContext,
-        instance_uuid: str,
-        attempt: int,
-        host: str,
-        power_state: int,
-        incarnation: str,
-    ) -> Instance:
-        """Asked without end: the guest runs, and only the row can say whether it may. Returns the instance, active.
+    def finish_build(self, context: RequestContext, finish: Finish) -> Instance:
+        """Record that the guest runs; returns the instance, active. Repeated without end: only the row can say whether
+        the guest may run.
 
         :raises errors.StaleBuild: errors.StaleIncarnation: errors.NotFound: Unanswered: (only when the agent stops)
         """
-        step = self._together.step(
-            context,
-            "finish_build",
-            instance_uuid=instance_uuid,
-            attempt=attempt,
-            host=host,
-            power_state=power_state,
-            incarnation=incarnation,
-        )
-        instance = Instance.from_wire(self._patience.until_answered("finish_build", step.ask, limit_s=None))
+        step = self._together.step(context, finish.method, **finish.to_wire())
+        instance = Instance.from_wire(self._patience.until_answered(finish.method, step.ask, limit_s=None))
         self._told.arrived(context, instance)
         return instance
 

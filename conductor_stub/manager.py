@@ -12,8 +12,6 @@ import pydantic
 
 from conductor_stub.agents.api import Records
 from conductor_stub.agents.guests import Observation
-from conductor_stub.builds import claims
-from conductor_stub.builds.claims import Claim, Finish, Step
 from conductor_stub.builds.failures import Failure
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import Builder
@@ -25,7 +23,20 @@ from conductor_stub.operators.dry_run import DryRun
 from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.db.services import Beat
-from fleet.objects import BuildRequest, Claimed, Flavor, HostLimits, Place, fields, instance_group, request_keys
+from fleet.objects import (
+    BuildRequest,
+    BuildStep,
+    Claim,
+    Claimed,
+    Finish,
+    Flavor,
+    HostLimits,
+    Place,
+    build_steps,
+    fields,
+    instance_group,
+    request_keys,
+)
 from fleet.rpc import outcomes, server, versions
 from fleet.rpc.pins import Pins
 from fleet.rpc.server import endpoint
@@ -348,10 +359,10 @@ class OperatorManager:
 
 def _asked(
     context: RequestContext, data: dict[str, Any], field: str
-) -> tuple[RequestContext, Step] | errors.InvalidInput:
+) -> tuple[RequestContext, BuildStep] | errors.InvalidInput:
     """A step, under the request that it belongs to; or what is wrong with it."""
     try:
-        step = claims.from_wire(data, field)
+        step = build_steps.from_wire(data, field)
         names = ("request_id", "project_id", "user_id")
         whose = {
             name: fields.parse(fields.Text | None, data.get(name), f"{field}.{name}")  # type: ignore[arg-type]

@@ -13,7 +13,6 @@ from oslo_log import log as logging
 from conductor_stub.agents import guests
 from conductor_stub.agents.heartbeats import Heartbeats
 from conductor_stub.builds import claims, termination
-from conductor_stub.builds.claims import Finish, Step
 from conductor_stub.steps.limits import Limits
 from fleet import errors, states
 from fleet.clock import Clock, utcnow
@@ -23,7 +22,7 @@ from fleet.db import ledger as ledger_row
 from fleet.db.engine import Database
 from fleet.db.services import Beat, Heard
 from fleet.ledger_identity import LedgerIdentity
-from fleet.objects import HostReport, Instance
+from fleet.objects import BuildStep, Finish, HostReport, Instance
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -159,7 +158,7 @@ class Records:
             LOG.warning("The guest does not run: %s; %s", states.DOWN[seen.power_state], ending)
         return shown
 
-    def take(self, context: RequestContext, step: Step) -> Instance:
+    def take(self, context: RequestContext, step: BuildStep) -> Instance:
         """A step of a build, which may have been taken before.
 
         :raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupAffinityViolation: errors.NotFound:
@@ -168,7 +167,7 @@ class Records:
         (instance,) = self._write([(context, step)])
         return instance
 
-    def take_all(self, asked: Sequence[tuple[RequestContext, Step]]) -> list[Instance | errors.FleetError]:
+    def take_all(self, asked: Sequence[tuple[RequestContext, BuildStep]]) -> list[Instance | errors.FleetError]:
         """Steps of many builds, in one transaction if nothing is in the way of any, and else each as :meth:`take` does."""
         if not asked:
             return []
@@ -189,7 +188,7 @@ class Records:
                 answers.append(refusal)
         return answers
 
-    def _write(self, asked: Sequence[tuple[RequestContext, Step]]) -> list[Instance]:
+    def _write(self, asked: Sequence[tuple[RequestContext, BuildStep]]) -> list[Instance]:
         now = self._clock()
         together = [claims.Asked(step, context.request_id) for context, step in asked]
         rows = self._database.write(claims.in_one(together, self._limits.spawn_timeout_s, now))

@@ -2,11 +2,13 @@
 """Typed values, parsed once at the edge: frozen dataclasses with ``from_wire`` and ``to_wire``.
 
 ``fields`` holds the parser. A ``BuildRequest`` is what a client sends; it becomes ``Instance`` rows; the scheduler is
-asked with a ``RequestSpec`` and answers with ``Selection`` values; agents tell of themselves with a ``HostReport``.
+receives a ``RequestSpec`` and answers with ``Selection`` values; a host records a ``Claim`` and a ``Finish`` for each build
+and describes itself in a ``HostReport``.
 """
 
 from fleet.objects.aggregate import Aggregate
 from fleet.objects.build_request import BuildRequest
+from fleet.objects.build_steps import BuildStep, Claim, Finish
 from fleet.objects.claimed import Claimed
 from fleet.objects.flavor import Flavor
 from fleet.objects.holding import Holding
@@ -23,7 +25,10 @@ from fleet.objects.zone import Zone
 __all__ = [
     "Aggregate",
     "BuildRequest",
+    "BuildStep",
+    "Claim",
     "Claimed",
+    "Finish",
     "Flavor",
     "Holding",
     "HostLimits",

@@ -19,7 +19,6 @@ from typing import Any
 
 from compute_agent.resource_tracker import ResourceTracker
 from conductor_stub.agents.api import Records
-from conductor_stub.builds.claims import Claim, Finish
 from conductor_stub.steps.limits import Limits
 from fleet import errors, states
 from fleet.cli import private_servers
@@ -29,7 +28,7 @@ from fleet.db import hosts as db_hosts
 from fleet.db import models
 from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed
-from fleet.objects import BuildRequest, Flavor, HostLimits, HostReport, Instance, RequestSpec
+from fleet.objects import BuildRequest, Claim, Finish, Flavor, HostLimits, HostReport, Instance, RequestSpec
 from scheduler import filter_scheduler
 from scheduler.engine import decision, pipeline
 from scheduler.engine.shapes import Shapes

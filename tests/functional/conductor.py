@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from conductor_stub.agents.api import Records
-from conductor_stub.builds.claims import Claim, Finish
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.local_placement import OwnBuilds
 from conductor_stub.builds.placement import Builder
@@ -21,7 +20,7 @@ from conductor_stub.steps.limits import Limits
 from fleet.context import RequestContext, new_context
 from fleet.db.engine import Database
 from fleet.hardware.aliases import Aliases
-from fleet.objects import BuildRequest, Claimed, HostLimits, Instance
+from fleet.objects import BuildRequest, Claim, Claimed, Finish, HostLimits, Instance
 from tests.clock import FakeClock
 from tests.functional.trio_fakes import FakeCompute, FakeMoveTasks, FakeNotifier, FakeScheduler, FakeTasks
 

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from compute_agent.resource_tracker import ResourceTracker
-from conductor_stub.builds.claims import Claim
 from conductor_stub.builds.failures import Failure
 from fleet import errors
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
 from fleet.hardware.aliases import parse_aliases
-from fleet.objects import HostLimits, HostReport, Instance, pci
+from fleet.objects import Claim, HostLimits, HostReport, Instance, pci
 from scheduler import filters
 from scheduler.state.host_cache import HostCache
 from tests import factories

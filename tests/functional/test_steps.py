@@ -19,13 +19,13 @@ from oslo_context import context as oslo_context
 from oslo_messaging.rpc import dispatcher
 
 from conductor_stub.builds import claims
-from conductor_stub.builds.claims import Finish
 from conductor_stub.manager import MOST_STEPS, ConductorManager
 from fleet import conf as fleet_conf
 from fleet import errors, failpoints
 from fleet.context import new_context
 from fleet.db import models
 from fleet.db.engine import Database, Transaction
+from fleet.objects import Finish
 from fleet.rpc import outcomes
 from fleet.rpc.pins import Pins
 from tests.functional.conductor import INCARNATION, Conductor, context

@@ -16,7 +16,7 @@ from compute_agent.claims import Resources
 from compute_agent.drivers.fake import FakeDriver
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Claimed, HostLimits, Image, Instance
+from fleet.objects import Claim, Claimed, HostLimits, Image, Instance
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST, Stand
 
@@ -286,10 +286,9 @@ def test_room_is_not_sold_while_its_claim_may_still_reach_the_ledger() -> None:
     stand.conductor._script.clear()
     stand.compare()
     assert_nothing_left(stand)
+    claim = Claim(instance.uuid, 1, HOST, HOST, builders.INCARNATION, Claimed(512, 10, 1), HostLimits())
     with pytest.raises(errors.StaleBuild):
-        stand.ledger.claim_instance(
-            RequestContext(), instance.uuid, 1, HOST, HOST, builders.INCARNATION, Claimed(512, 10, 1), HostLimits()
-        )
+        stand.ledger.claim_instance(RequestContext(), claim)
 
 
 class HungDriver(FakeDriver):
