@@ -22,10 +22,10 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(STAMP) ## boot a mixed batch on a few simulated hosts; no broker, no server
-	@$(BIN)/python -m fleet.cli.trio demo
+	@$(BIN)/python -m fleet.trial.trio demo
 
 up: $(STAMP) ## keep a trio running until Ctrl-C (BROKER=rabbit DB=postgresql|mariadb: private real parts)
-	@$(BIN)/python -m fleet.cli.trio up --broker $(BROKER) --database $(DB) $(if $(HOSTS),--hosts $(HOSTS))
+	@$(BIN)/python -m fleet.trial.trio up --broker $(BROKER) --database $(DB) $(if $(HOSTS),--hosts $(HOSTS))
 
 test: $(STAMP) lint servers ## lint and every suite
 	@$(PYTEST) tests/unit tests/simulation tests/functional tests/amqp

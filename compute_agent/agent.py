@@ -12,14 +12,14 @@ from concurrent import futures
 
 from oslo_log import log as logging
 
-from compute_agent import comparison, recovery
-from compute_agent.guests import Guests
-from compute_agent.host import Host
-from compute_agent.instance_info import InstanceInfo
-from compute_agent.lanes import Lanes
-from compute_agent.ledger import Ledger, Unanswered
-from compute_agent.move_ledger import MoveLedger
-from compute_agent.reporter import Reporter
+from compute_agent.ledger.build_calls import Ledger, Unanswered
+from compute_agent.ledger.instance_info import InstanceInfo
+from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.reporter import Reporter
+from compute_agent.node.host import Host
+from compute_agent.work import comparison, recovery
+from compute_agent.work.instance_queues import Lanes
+from compute_agent.work.power_sync import Guests
 from fleet import context as fleet_context
 from fleet import errors
 from fleet.rpc import server as rpc_server

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from oslo_config import cfg
 
 from compute_agent import conf as agent_conf
-from compute_agent import drivers, host_names
+from compute_agent import drivers
 from compute_agent.monitors import Monitors
-from fleet import findings
+from compute_agent.node import host_names
+from fleet.checks import findings
 
 
 def check(files: Sequence[str]) -> list[findings.Finding]:

@@ -15,33 +15,36 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from compute_agent import conf as agent_conf
-from compute_agent import drivers, host_names, identity
+from compute_agent import drivers
 from compute_agent.agent import Agent, Intervals, ServedHost
-from compute_agent.build import Builder
 from compute_agent.drivers.base import ComputeDriver
-from compute_agent.guests import Guests
-from compute_agent.host import Host
-from compute_agent.instance_info import InstanceInfo
-from compute_agent.inventory import HostPolicy
-from compute_agent.lanes import Lanes
-from compute_agent.ledger import Ledger, Patience
+from compute_agent.ledger.build_calls import Ledger, Patience
+from compute_agent.ledger.instance_info import InstanceInfo
+from compute_agent.ledger.last_report import Told
+from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.notifications import Notifications
+from compute_agent.ledger.reporter import BINARY, TOPIC, Reporter, registrations
 from compute_agent.manager import ComputeManager
 from compute_agent.monitors import Monitors
-from compute_agent.move import Mover
-from compute_agent.move_ledger import MoveLedger
-from compute_agent.notifications import Notifications
-from compute_agent.reporter import BINARY, TOPIC, Reporter, registrations
-from compute_agent.termination import Termination
-from compute_agent.told import Told
+from compute_agent.node import host_names, identity
+from compute_agent.node.host import Host
+from compute_agent.node.inventory import HostPolicy
+from compute_agent.work.build import Builder
+from compute_agent.work.instance_queues import Lanes
+from compute_agent.work.move import Mover
+from compute_agent.work.power_sync import Guests
+from compute_agent.work.termination import Termination
 from fleet import conf as fleet_conf
-from fleet import context, errors, required, service
-from fleet.clock_skew import ClockSkew
+from fleet import context, errors, service
+from fleet.checks import required
+from fleet.clock.skew import ClockSkew
 from fleet.ledger_identity import LedgerIdentity
-from fleet.rpc import host_queues, server
+from fleet.rpc import server
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
 from fleet.rpc.pins import Pins
-from fleet.telemetry import probes
+from fleet.rpc.rabbit import host_queues
+from fleet.service import probes
 
 LOG = logging.getLogger(__name__)
 #: Hosts in one log line.

@@ -9,12 +9,12 @@ from typing import Any
 
 import oslo_messaging
 
-from compute_agent import orders
-from compute_agent.build import Builder, BuildOrder
-from compute_agent.host import Host
-from compute_agent.lanes import Lanes
-from compute_agent.move import Mover
-from compute_agent.termination import Termination
+from compute_agent.node.host import Host
+from compute_agent.work import orders
+from compute_agent.work.build import Builder, BuildOrder
+from compute_agent.work.instance_queues import Lanes
+from compute_agent.work.move import Mover
+from compute_agent.work.termination import Termination
 from fleet import errors, failpoints
 from fleet.clock import utcnow
 from fleet.context import RequestContext

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from oslo_config import cfg
 
 from conductor_stub import conf as conductor_conf
-from fleet import findings
+from fleet.checks import findings
 from fleet.hardware.aliases import parse_aliases
 
 

@@ -33,8 +33,9 @@ from conductor_stub.operators.diagnosis import Examination
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.steps.limits import Limits
 from fleet import conf as fleet_conf
-from fleet import errors, required, service
-from fleet.clock_skew import ClockSkew
+from fleet import errors, service
+from fleet.checks import required
+from fleet.clock.skew import ClockSkew
 from fleet.db import ledger as ledger_row
 from fleet.db import schema, signatures
 from fleet.db.clock import LedgerClock
@@ -42,10 +43,11 @@ from fleet.db.engine import Database
 from fleet.db.services import Beat
 from fleet.hardware.aliases import parse_aliases
 from fleet.ledger_identity import LedgerIdentity
-from fleet.rpc import ledger_queue, server, signing, transport, versions
+from fleet.rpc import ledger_queue, server, transport, versions
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, MigrationAPI, SchedulerAPI
 from fleet.rpc.pins import Pins
-from fleet.telemetry import probes
+from fleet.rpc.trust import signing
+from fleet.service import probes
 
 BINARY = "fleet-conductor"
 TOPIC = "conductor"

@@ -37,7 +37,7 @@ from fleet.objects import (
     instance_group,
     request_keys,
 )
-from fleet.rpc import outcomes, server, versions
+from fleet.rpc import batch_answers, server, versions
 from fleet.rpc.pins import Pins
 from fleet.rpc.server import endpoint
 
@@ -165,7 +165,7 @@ class ConductorManager:
         taken = iter(self._records.take_all([each for each in asked if isinstance(each, tuple)]))
         told = [next(taken) if isinstance(each, tuple) else each for each in asked]
         return [
-            outcomes.refusal(each) if isinstance(each, errors.FleetError) else outcomes.result(each.to_wire())
+            batch_answers.refusal(each) if isinstance(each, errors.FleetError) else batch_answers.result(each.to_wire())
             for each in told
         ]
 

@@ -14,7 +14,8 @@ from oslo_log import log as logging
 
 from fleet import errors, failpoints
 from fleet.hardware import conf as hardware_conf
-from fleet.rpc import pins, signing, versions
+from fleet.rpc import pins, versions
+from fleet.rpc.trust import signing
 from fleet.telemetry import conf as telemetry_conf
 
 DEFAULT_CONFIG_FILE = "/etc/fleet/fleet.conf"

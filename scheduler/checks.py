@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from fleet import findings
+from fleet.checks import findings
 from scheduler import conf as scheduler_conf
 from scheduler import driver_loading
 from scheduler.filter_scheduler import load_pipeline

@@ -16,9 +16,10 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
-from fleet import afterwards, errors, failpoints
+from fleet import errors, failpoints
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection
+from fleet.rpc import deferred
 from fleet.telemetry import metrics
 from scheduler import loading
 from scheduler.compute import domain
@@ -130,11 +131,11 @@ class FilterScheduler(Scheduler):
             prepared = self._prepare(tools, context, named)
         made = self.host_manager.decide(self._decision(tools, prepared), named.instance_uuids)
         failpoints.hit("scheduler.decide.after")
-        afterwards.after_answer(functools.partial(tools.count_seconds, prepared.inquiry.supervision))
+        deferred.after_answer(functools.partial(tools.count_seconds, prepared.inquiry.supervision))
         if not made.complete:
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
         ended = context, "scheduler.select_destinations.end", payload
-        afterwards.after_answer(functools.partial(self.notifier.info, *ended))
+        deferred.after_answer(functools.partial(self.notifier.info, *ended))
         return made.selections()
 
     def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:

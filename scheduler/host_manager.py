@@ -24,10 +24,11 @@ from typing import Any, Protocol, TypeVar
 
 from oslo_log import log as logging
 
-from fleet import afterwards, errors, failpoints, memory
+from fleet import errors, failpoints
 from fleet.clock import Clock, utcnow
 from fleet.objects import Holding
-from fleet.telemetry import metrics
+from fleet.rpc import deferred
+from fleet.telemetry import metrics, process_memory
 from scheduler.compute.domain import epoch_s
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.outcome import Decision, StateAge
@@ -169,7 +170,7 @@ class HostManager(HostLists):
                 self._follow_liveness()
                 counts = self._cache.counts()
         del everything, later
-        memory.give_back()
+        process_memory.give_back()
         for kind, count in counts.items():
             metrics.CACHE_SIZE.labels(kind).set(count)
         LOG.debug("Compared with the whole database at generation %s: %s", self._cache.generation, counts)
@@ -302,8 +303,8 @@ class HostManager(HostLists):
         newest, full = changes.generation, changes.full
         del changes
         if full:  # of a large fleet, as large as what was made of it
-            memory.give_back()
-        afterwards.after_answer(functools.partial(_count, newest, lag, begun_at))
+            process_memory.give_back()
+        deferred.after_answer(functools.partial(_count, newest, lag, begun_at))
         if self._problem:
             LOG.info("The state of the hosts can be read again")
         self._problem = ""

@@ -11,19 +11,21 @@ import oslo_messaging
 from oslo_config import cfg
 
 import fleet.conf
-from fleet import errors, required, service
+from fleet import errors, service
+from fleet.checks import required
 from fleet.clock import Clock, utcnow
-from fleet.clock_skew import ClockSkew
+from fleet.clock.skew import ClockSkew
 from fleet.db import ledger as ledger_row
 from fleet.db import schema
 from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
 from fleet.ledger_identity import LedgerIdentity
-from fleet.rpc import server, signing
+from fleet.rpc import server
 from fleet.rpc.clients import ConductorAPI
 from fleet.rpc.transport import get_notifier, get_transport
-from fleet.telemetry import probes
+from fleet.rpc.trust import signing
+from fleet.service import probes
 from scheduler import conf as scheduler_conf
 from scheduler import driver_loading, loading
 from scheduler.driver import Notifier, Scheduler

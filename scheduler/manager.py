@@ -11,12 +11,13 @@ from typing import Any, Literal
 import oslo_messaging
 from oslo_log import log as logging
 
-from fleet import afterwards, errors, seldom
+from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, fields
-from fleet.rpc import versions
+from fleet.rpc import deferred, versions
 from fleet.rpc.server import endpoint, require_size
+from fleet.telemetry import rate_limited_log
 from scheduler.driver import Scheduler
 from scheduler.state import hints
 from scheduler.why import decision_log
@@ -32,7 +33,7 @@ class SchedulerManager:
     def __init__(self, driver: Scheduler, clock: Clock = utcnow) -> None:
         self._driver = driver
         self._clock = clock
-        self._misread = seldom.Seldom()
+        self._misread = rate_limited_log.Seldom()
 
     @endpoint
     def select_destinations(
@@ -176,4 +177,4 @@ class SchedulerManager:
 
 def _tell(tell: Callable[..., None], request: RequestSpec, outcome: object, started: float) -> None:
     """The operator, once the caller knows."""
-    afterwards.after_answer(functools.partial(tell, request, outcome, time.monotonic() - started))
+    deferred.after_answer(functools.partial(tell, request, outcome, time.monotonic() - started))

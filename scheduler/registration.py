@@ -10,7 +10,7 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors
-from fleet.clock_skew import ClockSkew
+from fleet.clock.skew import ClockSkew
 from fleet.context import new_context
 from fleet.rpc import versions
 from fleet.rpc.clients import ConductorAPI

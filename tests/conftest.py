@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import pytest
 
-from fleet.cli import private_servers
+from fleet.trial import private_servers
 from tests.leftovers import logging_stays_as_it_was, nothing_is_left_behind  # noqa: F401  (fixtures of every test)
 
 _MISSING: set[str] = set()

@@ -16,7 +16,7 @@ from typing import Any
 from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.objects import HostReport, Instance
-from fleet.rpc import outcomes
+from fleet.rpc import batch_answers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,9 +213,9 @@ class FakeConductor:
         self, context: RequestContext, method: str, request_id: str, project_id: str, user_id: str, **arguments: Any
     ) -> dict[str, Any]:
         try:
-            return outcomes.result(getattr(self, method)(context, **arguments))
+            return batch_answers.result(getattr(self, method)(context, **arguments))
         except errors.FleetError as refusal:
-            return outcomes.refusal(refusal)
+            return batch_answers.refusal(refusal)
 
     def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
         def work() -> None:

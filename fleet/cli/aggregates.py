@@ -6,7 +6,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from fleet.cli import command, connection, listing
+from fleet.cli import command, listing
+from fleet.client import argument_types, connection
+from fleet.client.connection import Record
 
 COLUMNS = ("name", "uuid", "hosts", "metadata")
 
@@ -17,10 +19,10 @@ class ListAggregates(listing.List):
     things = "aggregates"
     brief = whole = COLUMNS
 
-    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         return self.conductor.operator("list_aggregates")
 
-    def shortened(self, record: command.Record) -> command.Record:
+    def shortened(self, record: Record) -> Record:
         return {**record, "hosts": listing.some(record["hosts"])}
 
 
@@ -116,7 +118,7 @@ def _metadata_argument(parser: argparse.ArgumentParser) -> argparse.ArgumentPars
     parser.add_argument(
         "--property",
         dest="metadata",
-        type=command.pair,
+        type=argument_types.pair,
         action="append",
         default=[],
         metavar="KEY=VALUE",

@@ -8,7 +8,9 @@ import sys
 from typing import Any
 
 from fleet import states
-from fleet.cli import build_arguments, command, connection, following, listing, progress, servers
+from fleet.cli import build_arguments, command, listing, progress, servers
+from fleet.client import argument_types, connection, following
+from fleet.client.connection import Record
 
 COLUMNS = ("uuid", "name", "status", "host", "fault")
 
@@ -21,10 +23,11 @@ class Boot(listing.Fitted, command.Lister):
         parser.add_argument("name", help="Name of the instance; several get a number behind it.")
         build_arguments.add_flavor(parser, required=True)
         parser.add_argument(
-            "--count", "--max-count", type=command.positive, default=1, help="How many. Default: %(default)s."
+            "--count", "--max-count", type=argument_types.positive, default=1, help="How many. Default: %(default)s."
         )
-        parser.add_argument("--min-count", type=command.positive, metavar="N", help="As few as this will do: if fewer "
-                            "hosts than --count have room, as many as fit are built, and the others end in ERROR. "
+        parser.add_argument("--min-count", type=argument_types.positive, metavar="N",
+                            help="As few as this will do: if fewer hosts than --count have room, as many as fit "
+                            "are built, and the others end in ERROR. "
                             "Default: all or none.")  # fmt: skip
         build_arguments.add_conditions(parser)
         build_arguments.add_build(parser)
@@ -34,7 +37,7 @@ class Boot(listing.Fitted, command.Lister):
                             "comes.")  # fmt: skip
         parser.add_argument("--wait", action="store_true", help="Wait until every build has ended; exit status 1 "
                             "unless all are ACTIVE, or as many as --min-count names.")  # fmt: skip
-        parser.add_argument("--timeout", type=command.positive, default=600, metavar="SECONDS",
+        parser.add_argument("--timeout", type=argument_types.positive, default=600, metavar="SECONDS",
                             help="With --wait: how long. Default: %(default)s.")  # fmt: skip
         return parser
 
@@ -63,13 +66,13 @@ class Boot(listing.Fitted, command.Lister):
     def _wait(self, uuids: list[str], timeout_s: float, enough: int) -> None:
         active: list[str] = []
 
-        def on_end(instance: command.Record) -> None:
+        def on_end(instance: Record) -> None:
             if instance["vm_state"] == states.ACTIVE:
                 active.append(instance["uuid"])
 
         with progress.shown(len(uuids), "builds", self.app.options.verbose_level) as shown:
 
-            def on_look(under_way: list[command.Record]) -> None:
+            def on_look(under_way: list[Record]) -> None:
                 shown.show(len(uuids) - len(under_way), progress.counted(under_way))
 
             try:

@@ -9,8 +9,8 @@ from typing import Any
 import oslo_messaging
 from cliff import command
 
-from fleet.cli import connection
-from fleet.rpc import permissions
+from fleet.client import connection
+from fleet.rpc.rabbit import permissions
 
 SERVICES = {
     "conductor": permissions.conductor,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fleet.cli import command
+from fleet.client import argument_types
 
 _IMAGE_TEXTS = ("id", "name", "status")
 _IMAGE_NUMBERS = ("min_disk", "min_ram", "size")
@@ -27,7 +27,7 @@ def add_flavor(parser: Arguments, required: bool) -> None:
 
 def add_conditions(parser: Arguments) -> None:
     """What a request may say of the hosts it goes to."""
-    parser.add_argument("--hint", type=command.pair, action="append", default=[], metavar="KEY=VALUE",
+    parser.add_argument("--hint", type=argument_types.pair, action="append", default=[], metavar="KEY=VALUE",
                         help="Scheduler hint; repeat for several, or for several values of one key.")  # fmt: skip
     parser.add_argument("--availability-zone", default="", metavar="ZONE[:HOST[:NODE]]",
                         help="A zone, or a host or node that is forced on the scheduler.")  # fmt: skip
@@ -36,7 +36,7 @@ def add_conditions(parser: Arguments) -> None:
                         help="Id of the image, or what is known of it, such as "
                         "id=cirros,name=cirros,min_disk=1,min_ram=64,size=21430272 (min_disk in GB, min_ram in MB, size "
                         "in bytes). The flavor must be large enough for it.")  # fmt: skip
-    parser.add_argument("--image-property", type=command.pair, action="append", default=[], metavar="KEY=VALUE",
+    parser.add_argument("--image-property", type=argument_types.pair, action="append", default=[], metavar="KEY=VALUE",
                         help="Property of the image; repeat for several.")  # fmt: skip
     parser.add_argument("--ignore-host", action="append", default=[], metavar="HOST",
                         help="A host that is not to be chosen; repeat for several.")  # fmt: skip
@@ -46,7 +46,7 @@ def add_conditions(parser: Arguments) -> None:
 
 def add_build(parser: Arguments) -> None:
     """What a request may say of the instances besides."""
-    parser.add_argument("--metadata", type=command.pair, action="append", default=[], metavar="KEY=VALUE",
+    parser.add_argument("--metadata", type=argument_types.pair, action="append", default=[], metavar="KEY=VALUE",
                         help="Metadata of the instances; repeat for several.")  # fmt: skip
     parser.add_argument("--no-retry", action="store_true", help="Try one host only: a build that fails there ends in "
                         "ERROR. Default: up to scheduler_max_attempts hosts.")  # fmt: skip
@@ -82,19 +82,19 @@ def image(text: str) -> dict[str, str | int]:
     """An argparse type: an image's id, or what is known of it."""
     if "=" not in text:
         return {"id": text}
-    told = dict(command.pair(part) for part in text.split(","))
+    told = dict(argument_types.pair(part) for part in text.split(","))
     unknown = ", ".join(sorted(set(told) - {*_IMAGE_TEXTS, *_IMAGE_NUMBERS}))
     if unknown:
         raise argparse.ArgumentTypeError(f"{unknown}: an image has only {', '.join((*_IMAGE_TEXTS, *_IMAGE_NUMBERS))}")
-    return {name: command.natural(value) if name in _IMAGE_NUMBERS else value for name, value in told.items()}
+    return {name: argument_types.natural(value) if name in _IMAGE_NUMBERS else value for name, value in told.items()}
 
 
 def flavor(text: str) -> str | dict[str, int]:
     """An argparse type: a flavor's name, or inline sizes."""
     if "=" not in text:
         return text
-    sizes = dict(command.pair(part) for part in text.split(","))
+    sizes = dict(argument_types.pair(part) for part in text.split(","))
     unknown = ", ".join(sorted(set(sizes) - set(_SIZES)))
     if unknown:
         raise argparse.ArgumentTypeError(f"{unknown}: a flavor has only {', '.join(_SIZES)}")
-    return {name: command.natural(value) for name, value in sizes.items()}
+    return {name: argument_types.natural(value) for name, value in sizes.items()}

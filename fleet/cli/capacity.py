@@ -8,6 +8,7 @@ import argparse
 from cliff import columns
 
 from fleet.cli import build_arguments, command, explain
+from fleet.client.connection import Record
 
 #: The fields of the answer in the order they are shown; ``-f json`` has them all (docs/explain.md).
 FIELDS = (
@@ -73,7 +74,7 @@ class _Groups(columns.FormattableColumn):
         )
 
 
-def _largest(largest: command.Record) -> str:
+def _largest(largest: Record) -> str:
     room = ", ".join(f"{name} {_count(amount)}" for name, amount in largest["room"].items())
     return (
         f"{largest['host']}:{largest['nodename']} takes one of {_count(largest['times'])} times the flavor, "
@@ -81,7 +82,7 @@ def _largest(largest: command.Record) -> str:
     )
 
 
-def _stranded_line(name: str, each: command.Record) -> str:
+def _stranded_line(name: str, each: Record) -> str:
     if each["usable"] is None:
         return f"{name}: unlimited"
     share = 100 * each["stranded"] / each["usable"] if each["usable"] else 0.0

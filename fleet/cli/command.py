@@ -9,9 +9,9 @@ from typing import Any
 
 from cliff import columns, command, lister, show
 
-from fleet.cli import connection, moments
-
-Record = Mapping[str, Any]
+from fleet.cli import moments
+from fleet.client import connection
+from fleet.client.connection import Record
 
 
 class _Connected:
@@ -73,25 +73,3 @@ def _shown(value: object) -> object:
     if moments.is_moment(value):
         return moments.Moment(value)
     return "" if value is None else value
-
-
-def pair(text: str) -> tuple[str, str]:
-    """An argparse type: ``KEY=VALUE``."""
-    key, separator, value = text.partition("=")
-    if not separator or not key:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
-    return key, value
-
-
-def positive(text: str) -> int:
-    """An argparse type: a whole number from 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
-    return int(text)
-
-
-def natural(text: str) -> int:
-    """An argparse type: a whole number from 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0, got {text!r}")
-    return int(text)

@@ -14,7 +14,7 @@ from typing import Any
 
 from cliff import command as cliff_command
 
-from fleet.cli import command
+from fleet.client.connection import Record
 
 #: Seconds for the names: who waits for a completion waits no longer.
 _PATIENCE_S = 2
@@ -146,7 +146,7 @@ def names(conductor: Any, kind: str) -> list[str]:
     method, arguments, field = KINDS[kind]
     try:
         with conductor.plain_failures(), conductor.impatient(_PATIENCE_S):
-            found: list[command.Record] = conductor.operator(method, **arguments)
+            found: list[Record] = conductor.operator(method, **arguments)
     except Exception:
         return []
     return sorted({str(each[field]) for each in found})

@@ -13,8 +13,9 @@ from cliff import command
 from oslo_config import cfg
 from oslo_db import exception as db_exception
 
-from fleet import errors, required
-from fleet.cli import connection
+from fleet import errors
+from fleet.checks import required
+from fleet.client import connection
 from fleet.db import failures
 from fleet.db.engine import Database
 

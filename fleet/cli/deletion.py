@@ -6,7 +6,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from fleet.cli import command, connection, following, listing
+from fleet.cli import command, listing
+from fleet.client import argument_types, connection, following
+from fleet.client.connection import Record
 
 #: Characters of a uuid that name what is to be deleted.
 _LEAST_PREFIX = 4
@@ -24,7 +26,7 @@ class DeleteServers(command.Command):
         parser.add_argument("--yes", "-y", action="store_true", help="With --all: do not ask.")
         parser.add_argument("--wait", action="store_true", help="Wait until they are gone.")
         parser.add_argument(
-            "--timeout", type=command.positive, default=60, metavar="SECONDS", help="With --wait: how long."
+            "--timeout", type=argument_types.positive, default=60, metavar="SECONDS", help="With --wait: how long."
         )
         return parser
 
@@ -49,7 +51,7 @@ class DeleteServers(command.Command):
             following.ask_to_delete(self.conductor, uuids)
         self._report(meant, "deleted" if parsed_args.wait else "being deleted")
 
-    def _report(self, meant: list[command.Record], what: str) -> None:
+    def _report(self, meant: list[Record], what: str) -> None:
         if not meant:
             print("There are no instances.", file=self.app.stdout)
         elif len(meant) > _NAMED:
@@ -58,9 +60,9 @@ class DeleteServers(command.Command):
             for each in meant:
                 print(f"{each['name']} ({each['uuid']}) is {what}.", file=self.app.stdout)
 
-    def _meant(self, name: str) -> command.Record:
+    def _meant(self, name: str) -> Record:
         """A name that is misspelt must not be taken for the beginning of a uuid."""
-        found: command.Record = self.conductor.operator("show_instance", name=name)["instance"]
+        found: Record = self.conductor.operator("show_instance", name=name)["instance"]
         if name not in (found["name"], found["uuid"]) and len(name) < _LEAST_PREFIX:
             raise connection.CommandFailed(
                 f"no instance has the name {name}; it is the beginning of the uuid of {found['name']}, {found['uuid']}: "

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from fleet import errors, findings, option_check, required
-from fleet.cli import command, examination, finding_list
+from fleet import errors
+from fleet.checks import findings, option_check, required
+from fleet.checks.findings import Finding
+from fleet.cli import examination, finding_list
+from fleet.client import argument_types
 from fleet.db import tls
-from fleet.findings import Finding
 
 
 class Doctor(finding_list.FindingLister):
@@ -25,13 +27,13 @@ class Doctor(finding_list.FindingLister):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--hosts",
-            type=command.natural,
+            type=argument_types.natural,
             default=20,
             metavar="N",
             help="How many agents to ask, chosen by chance, for their clock and the length of their queue. Default: 20.",
         )
         parser.add_argument(
-            "--timeout", type=command.positive, default=5, metavar="SECONDS", help="For each answer. Default: 5."
+            "--timeout", type=argument_types.positive, default=5, metavar="SECONDS", help="For each answer. Default: 5."
         )
         return parser
 

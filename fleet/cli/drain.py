@@ -6,7 +6,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from fleet.cli import command, connection, emptying, following, listing, progress
+from fleet.cli import command, emptying, listing, progress
+from fleet.client import argument_types, connection, following
+from fleet.client.connection import Record
 
 
 class DrainHost(command.Command):
@@ -21,11 +23,19 @@ class DrainHost(command.Command):
         parser.add_argument("host")
         parser.add_argument("--reason", default="draining", help="Shown by 'fleet service list'. Default: %(default)s.")
         parser.add_argument(
-            "--timeout", type=command.positive, default=600, metavar="SECONDS", help="How long to wait. Default: 600."
+            "--timeout",
+            type=argument_types.positive,
+            default=600,
+            metavar="SECONDS",
+            help="How long to wait. Default: 600.",
         )
         parser.add_argument("--move", action="store_true", help="Move the instances away.")
         parser.add_argument(
-            "--at-a-time", type=command.positive, default=4, metavar="N", help="Moves under way together. Default: 4."
+            "--at-a-time",
+            type=argument_types.positive,
+            default=4,
+            metavar="N",
+            help="Moves under way together. Default: 4.",
         )
         return parser
 
@@ -68,7 +78,7 @@ class DrainHost(command.Command):
                 )
             )
 
-    def _waiting(self, under_way: Sequence[command.Record], coming: int) -> None:
+    def _waiting(self, under_way: Sequence[Record], coming: int) -> None:
         said = [progress.counted(under_way)] if under_way else []
         said += [f"{coming} may still arrive"] if coming else []
         if said:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fleet import errors, move_states, states
-from fleet.cli import connection
-from fleet.cli.command import Record
+from fleet.client import connection
+from fleet.client.connection import Record
 
 _PAUSE_S = 0.5
 

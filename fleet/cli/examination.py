@@ -10,14 +10,14 @@ from typing import Any
 
 import oslo_messaging
 
-from fleet import errors, findings, states
-from fleet.cli.command import Record
-from fleet.cli.connection import Connection
+from fleet import errors, states
+from fleet.checks import findings
+from fleet.checks.findings import Finding
+from fleet.client.connection import Connection, Record
 from fleet.clock import Clock, utcnow
-from fleet.findings import Finding
 from fleet.objects import host_report
 from fleet.rpc import ledger_queue
-from fleet.rpc.broker import BrokerAway, Depth
+from fleet.rpc.rabbit.broker import BrokerAway, Depth
 
 #: Hosts that are up -> those to ask.
 Sample = Callable[[Sequence[str]], list[str]]

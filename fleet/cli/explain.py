@@ -9,7 +9,9 @@ from typing import Any
 
 from cliff import columns
 
-from fleet.cli import build_arguments, command, connection, faults
+from fleet.cli import build_arguments, command
+from fleet.client import argument_types, connection, faults
+from fleet.client.connection import Record
 
 #: The fields of the answer in the order they are shown; ``-f json`` has them all (docs/explain.md).
 FIELDS = (
@@ -40,9 +42,9 @@ class Explain(command.ShowOne):
         parser = super().get_parser(prog_name)
         parser.add_argument("server", nargs="?", help="Name or uuid of an instance: as if it were placed anew.")
         build_arguments.add_flavor(parser, required=False)
-        parser.add_argument("--count", type=command.positive, default=1, help="How many. Default: %(default)s.")
+        parser.add_argument("--count", type=argument_types.positive, default=1, help="How many. Default: %(default)s.")
         build_arguments.add_conditions(parser)
-        parser.add_argument("--best", type=command.positive, default=5, metavar="N",
+        parser.add_argument("--best", type=argument_types.positive, default=5, metavar="N",
                             help="Hosts in the score table. Default: %(default)s.")  # fmt: skip
         return parser
 
@@ -63,7 +65,7 @@ def asked(conductor: connection.Connection, parsed_args: argparse.Namespace) -> 
 
 
 def shown(
-    answer: command.Record, names: Sequence[str], kinds: Mapping[str, type[columns.FormattableColumn]]
+    answer: Record, names: Sequence[str], kinds: Mapping[str, type[columns.FormattableColumn]]
 ) -> tuple[Any, ...]:
     """The values of these fields as cliff takes them."""
     values = ((name, answer.get(name)) for name in names)
@@ -129,7 +131,7 @@ class _Scores(columns.FormattableColumn):
         return "\n".join(line for host in self._value for line in _score_lines(host, width))
 
 
-def _score_lines(host: command.Record, width: int) -> list[str]:
+def _score_lines(host: Record, width: int) -> list[str]:
     lines = [f"{host['host']}:{host['nodename']}  weight {host['weight']:.3f}"]
     for part in host["weighers"]:
         lines.append(

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
-from fleet import findings
+from fleet.checks import findings
+from fleet.checks.findings import Finding, Level
 from fleet.cli import listing
-from fleet.findings import Finding, Level
 
 COLUMNS = ("check", "result", "found", "fix")
 #: (configuration files) -> findings: whether a service could start. ``fleet`` imports none of them.

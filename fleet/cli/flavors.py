@@ -6,7 +6,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from fleet.cli import command, connection, listing
+from fleet.cli import command, listing
+from fleet.client import argument_types, connection
+from fleet.client.connection import Record
 
 COLUMNS = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
 
@@ -17,7 +19,7 @@ class ListFlavors(listing.List):
     things = "flavors"
     brief = whole = COLUMNS
 
-    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         return self.conductor.operator("list_flavors")
 
 
@@ -91,15 +93,15 @@ def _named(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def _sizes(parser: argparse.ArgumentParser, required: bool) -> argparse.ArgumentParser:
     """:param required: False: what is not given stays as it is"""
     rest = 0 if required else None
-    parser.add_argument("--vcpus", type=command.positive, required=required)
-    parser.add_argument("--memory-mb", "--ram", type=command.positive, required=required, metavar="MB")
-    parser.add_argument("--root-gb", "--disk", type=command.natural, default=rest, metavar="GB")
-    parser.add_argument("--ephemeral-gb", "--ephemeral", type=command.natural, default=rest, metavar="GB")
-    parser.add_argument("--swap", type=command.natural, default=rest, metavar="MB")
+    parser.add_argument("--vcpus", type=argument_types.positive, required=required)
+    parser.add_argument("--memory-mb", "--ram", type=argument_types.positive, required=required, metavar="MB")
+    parser.add_argument("--root-gb", "--disk", type=argument_types.natural, default=rest, metavar="GB")
+    parser.add_argument("--ephemeral-gb", "--ephemeral", type=argument_types.natural, default=rest, metavar="GB")
+    parser.add_argument("--swap", type=argument_types.natural, default=rest, metavar="MB")
     parser.add_argument(
         "--property",
         dest="extra_specs",
-        type=command.pair,
+        type=argument_types.pair,
         action="append",
         default=[],
         metavar="KEY=VALUE",

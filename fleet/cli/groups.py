@@ -7,7 +7,9 @@ import argparse
 import typing
 from collections.abc import Iterable
 
-from fleet.cli import command, connection, listing
+from fleet.cli import command, listing
+from fleet.client import argument_types, connection
+from fleet.client.connection import Record
 from fleet.objects import instance_group
 
 COLUMNS = ("name", "uuid", "policy", "max_server_per_host", "members")
@@ -20,10 +22,10 @@ class ListGroups(listing.List):
     brief = ("name", "uuid", "policy", "per_host", "members", "hosts")
     whole = COLUMNS
 
-    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         return self.conductor.operator("list_groups")
 
-    def shortened(self, record: command.Record) -> command.Record:
+    def shortened(self, record: Record) -> Record:
         counted = {"per_host": record["max_server_per_host"], "members": len(record["members"])}
         return {**record, **counted, "hosts": listing.some(record.get("hosts") or ())}
 
@@ -37,7 +39,7 @@ class CreateGroup(command.ShowOne):
         parser.add_argument("--policy", required=True, choices=typing.get_args(instance_group.Policy))
         parser.add_argument(
             "--max-server-per-host",
-            type=command.positive,
+            type=argument_types.positive,
             default=1,
             metavar="N",
             help="With anti-affinity: how many members one host may have. Default: %(default)s.",
@@ -72,7 +74,7 @@ class SetGroup(command.ShowOne):
         parser.add_argument("--name", help="A new name.")
         parser.add_argument("--policy", choices=typing.get_args(instance_group.Policy))
         parser.add_argument(
-            "--max-server-per-host", type=command.positive, metavar="N", help="Members that one host may have."
+            "--max-server-per-host", type=argument_types.positive, metavar="N", help="Members that one host may have."
         )
         return parser
 

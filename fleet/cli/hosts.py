@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fleet.cli import command, listing
+from fleet.client.connection import Record
 from fleet.objects import host_report
 
 COLUMNS = (
@@ -35,7 +36,7 @@ def simulated(drivers: Mapping[str, str | None]) -> str:
     )
 
 
-def row(node: command.Record) -> dict[str, Any]:
+def row(node: Record) -> dict[str, Any]:
     """A node of a host as one row."""
     return {**node, "driver": node.get("hypervisor_type")}
 
@@ -47,17 +48,17 @@ class ListHosts(listing.List):
     brief = ("host", "state", "zone", "driver", "vcpus", "memory_gb", "local_gb", "vms")
     whole = COLUMNS
 
-    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         rows = [row(node) for node in self.conductor.operator("list_hosts")]
         listing.remark(simulated({each["host"]: each["driver"] for each in rows}))
         return rows
 
-    def columns(self, found: Sequence[command.Record]) -> Sequence[str]:
+    def columns(self, found: Sequence[Record]) -> Sequence[str]:
         """The driver is worth a column where it is not the usual one."""
         usual = all(each["driver"] == "local" for each in found)
         return [name for name in self.brief if name != "driver" or not usual]
 
-    def shortened(self, record: command.Record) -> command.Record:
+    def shortened(self, record: Record) -> Record:
         host, node = record["host"], record["node"]
         state = record["state"] if record["status"] == "enabled" else f"{record['state']}, {record['status']}"
         used = {name: f"{record.get(f'{name}_used')}/{record.get(name)}" for name in ("vcpus", "local_gb")}
@@ -76,7 +77,7 @@ class ShowHost(ListHosts):
         parser.add_argument("host")
         return parser
 
-    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         return map(row, self.conductor.operator("show_host", name=parsed_args.host)["nodes"])
 
 

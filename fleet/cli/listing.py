@@ -18,7 +18,8 @@ from typing import Any
 from cliff import columns, lister
 
 from fleet.cli import command, table_fit
-from fleet.cli.command import Record
+from fleet.client import argument_types
+from fleet.client.connection import Record
 
 #: Columns of a table that goes to no terminal.
 WIDTH = 80
@@ -81,7 +82,7 @@ class List(Fitted, command.Lister):
         parser.add_argument("--long", action="store_true", help="All columns, and whole uuids.")
         parser.add_argument(
             "--watch",
-            type=command.positive,
+            type=argument_types.positive,
             nargs="?",
             const=2,
             metavar="SECONDS",

@@ -17,7 +17,6 @@ from fleet.cli import (
     boot,
     capacity,
     completion,
-    connection,
     deletion,
     doctor,
     drain,
@@ -33,6 +32,7 @@ from fleet.cli import (
     top,
     whatif,
 )
+from fleet.client import connection
 
 COMMANDS = (
     ("boot", boot.Boot),

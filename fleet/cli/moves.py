@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fleet import move_states, states
-from fleet.cli import build_arguments, command, connection, following, listing
+from fleet.cli import build_arguments, command, listing
+from fleet.client import argument_types, connection, following
+from fleet.client.connection import Record
 
 COLUMNS = (
     "uuid",
@@ -35,14 +37,14 @@ class _Move(command.Command):
         )
         parser.add_argument(
             "--timeout",
-            type=command.positive,
+            type=argument_types.positive,
             default=600,
             metavar="SECONDS",
             help="With --wait: how long. Default: 600.",
         )
         return parser
 
-    def follow(self, parsed_args: argparse.Namespace, accepted: Sequence[command.Record]) -> None:
+    def follow(self, parsed_args: argparse.Namespace, accepted: Sequence[Record]) -> None:
         """Say what was accepted, and with --wait what came of it. :raises connection.CommandFailed: not all went well"""
         if not parsed_args.wait:
             for each in accepted:
@@ -146,10 +148,10 @@ class ListMigrations(listing.List):
             "--status", type=str.lower, choices=move_states.ALL, metavar="STATUS", help=f"Only those with this status: "
             f"{', '.join(move_states.ALL)}.",
         )  # fmt: skip
-        parser.add_argument("--limit", type=command.positive, metavar="N", help="Only the newest N.")
+        parser.add_argument("--limit", type=argument_types.positive, metavar="N", help="Only the newest N.")
         return parser
 
-    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         server = parsed_args.server
         if server:
             server = self.conductor.operator("show_instance", name=server)["instance"]["uuid"]
@@ -158,23 +160,23 @@ class ListMigrations(listing.List):
         found = self.conductor.operator("list_migrations", filters=filters)[: parsed_args.limit]
         return [{**each, "failure": why(each)} for each in found]
 
-    def shortened(self, record: command.Record) -> command.Record:
+    def shortened(self, record: Record) -> Record:
         hosts = f"{record.get('source_compute')} → {record.get('dest_compute') or '-'}"
         return {**record, "type": record.get("migration_type"), "hosts": hosts}
 
 
-def why(migration: command.Record) -> str:
+def why(migration: Record) -> str:
     """What stood in the way, in a sentence; "" for nothing."""
     return (migration.get("failure") or {}).get("message") or ""
 
 
-def outcome(migration: command.Record) -> str:
+def outcome(migration: Record) -> str:
     """A move that has ended, in a line."""
     where = f"{migration['source_compute']} → {migration['dest_compute'] or '-'}"
     said = f"{migration['instance_uuid']}: {migration['migration_type']} {where} is {migration['status']}"
     return f"{said}: {why(migration)}" if why(migration) else said
 
 
-def shown(migration: command.Record | None) -> dict[str, Any]:
+def shown(migration: Record | None) -> dict[str, Any]:
     """The last move of an instance, among what is shown of it; nothing of one that was never moved."""
     return {} if migration is None else {"migration": outcome(migration).partition(": ")[2]}

@@ -11,7 +11,7 @@ from typing import TextIO
 
 import tqdm
 
-from fleet.cli.command import Record
+from fleet.client.connection import Record
 
 
 class Progress:

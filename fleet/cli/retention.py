@@ -9,8 +9,8 @@ import json
 import os
 from typing import Any, TextIO
 
-from fleet.cli import command, connection
 from fleet.cli.database_command import DatabaseCommand
+from fleet.client import argument_types, connection
 from fleet.clock import Clock
 from fleet.db import clock as ledger_clock
 from fleet.db import retention, schema
@@ -43,7 +43,7 @@ class Purge(DatabaseCommand):
         age.add_argument("--all", action="store_true", help="All that were deleted more than an hour ago.")
         parser.add_argument(
             "--max-rows",
-            type=command.positive,
+            type=argument_types.positive,
             default=1000,
             metavar="N",
             help="Instances to remove at most. Default: 1000.",
@@ -121,7 +121,7 @@ def _line(record: dict[str, Any]) -> str:
 
 def days(text: str) -> datetime.timedelta:
     """An argparse type: a number of days, within a hundred years."""
-    number = command.natural(text)
+    number = argument_types.natural(text)
     if number > _MOST_DAYS:
         raise argparse.ArgumentTypeError(f"{text} days are more than {_MOST_DAYS}")
     return datetime.timedelta(days=number)

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from fleet import states
-from fleet.cli import command, faults, listing, moves
+from fleet.cli import command, listing, moves
+from fleet.client import argument_types, faults
+from fleet.client.connection import Record
 
 COLUMNS = ("uuid", "name", "status", "task", "power", "host", "node", "flavor", "attempt", "created_at")
 
@@ -42,10 +44,10 @@ class ListServers(listing.List):
         parser.add_argument("--host", help="Only those on this host.")
         parser.add_argument("--status", type=str.upper, choices=STATUSES, help="Only those with this status.")
         parser.add_argument("--name", help="Only those with this name.")
-        parser.add_argument("--limit", type=command.positive, metavar="N", help="Only the first N.")
+        parser.add_argument("--limit", type=argument_types.positive, metavar="N", help="Only the first N.")
         return parser
 
-    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         wanted = {
             "host": parsed_args.host,
             "vm_state": parsed_args.status and parsed_args.status.lower(),
@@ -56,7 +58,7 @@ class ListServers(listing.List):
         # A conductor that is too old for a limit gives all.
         return map(summary, self.conductor.operator("list_instances", **asked)[: parsed_args.limit])
 
-    def shortened(self, record: command.Record) -> command.Record:
+    def shortened(self, record: Record) -> Record:
         down = f" ({record['power']})" if record["is_down"] else ""
         return {**record, "flavor": record["flavor"] or "(inline)", "status": f"{record['status']}{down}"}
 
@@ -87,7 +89,7 @@ class ShowServer(command.ShowOne):
         )
 
 
-def hardware(instance: command.Record) -> dict[str, str]:
+def hardware(instance: Record) -> dict[str, str]:
     """What the instance holds of NUMA cells and PCI devices, in words; nothing for most instances."""
     cells = (instance.get("claimed_numa_topology") or {}).get("cells") or ()
     devices = instance.get("claimed_pci_devices") or ()
@@ -98,7 +100,7 @@ def hardware(instance: command.Record) -> dict[str, str]:
     return {name: text for name, text in shown.items() if text}
 
 
-def _cell(cell: command.Record) -> str:
+def _cell(cell: Record) -> str:
     said = [f"cell {cell['id']}: {len(cell['cpuset'])} vcpus", f"{cell['memory']} MB"]
     pinning = cell.get("cpu_pinning") or {}
     if pinning:
@@ -108,7 +110,7 @@ def _cell(cell: command.Record) -> str:
     return ", ".join(said)
 
 
-def summary(instance: command.Record) -> dict[str, Any]:
+def summary(instance: Record) -> dict[str, Any]:
     """An instance as one row."""
     power = instance.get("power_state", states.NOSTATE)
     settled = instance.get("vm_state") in (states.ACTIVE, states.RESIZED) and not instance.get("task_state")

@@ -6,7 +6,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from fleet.cli import command, connection, hosts, listing, moments
+from fleet.cli import command, hosts, listing, moments
+from fleet.client import connection
+from fleet.client.connection import Record
 
 COLUMNS = ("host", "binary", "status", "state", "driver", "disabled_reason", "last_seen_up")
 LONG = ("forced_down", "hostname", "pid", "release", "rpc_version")
@@ -22,13 +24,13 @@ class ListServices(listing.List):
     brief = ("host", "binary", "driver", "status", "state", "detail")
     whole = (*COLUMNS, *LONG)
 
-    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         found = self.conductor.operator("list_services")
         agents = {each["host"]: each.get("driver") for each in found if each["binary"] == "fleet-compute"}
         listing.remark(hosts.simulated(agents))
         return [{**each, "state": state(each)} for each in found]
 
-    def shortened(self, record: command.Record) -> command.Record:
+    def shortened(self, record: Record) -> Record:
         seen = record.get("last_seen_up")
         said = [record.get("disabled_reason") or ""]
         if record["state"] == SILENT:
@@ -44,7 +46,7 @@ class ShowService(ListServices):
         parser.add_argument("host")
         return parser
 
-    def records(self, parsed_args: argparse.Namespace) -> Iterable[command.Record]:
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         found = [each for each in self.conductor.operator("list_services") if each["host"] == parsed_args.host]
         if not found:
             raise connection.CommandFailed(f"Service on host {parsed_args.host} could not be found.")
@@ -54,7 +56,7 @@ class ShowService(ListServices):
 UP, SILENT, STOPPED, FORCED_DOWN = "up", "silent", "stopped", "forced down"
 
 
-def state(service: command.Record) -> str:
+def state(service: Record) -> str:
     """Why a service that is down is down."""
     if service.get("forced_down"):
         return FORCED_DOWN

@@ -10,10 +10,12 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleet import required, states
-from fleet.cli import command, connection, metric_pages
+from fleet import states
+from fleet.checks import required
+from fleet.cli import command, metric_pages
 from fleet.cli.metric_pages import Change
-from fleet.rpc.broker import BrokerAway
+from fleet.client import argument_types, connection
+from fleet.rpc.rabbit.broker import BrokerAway
 
 #: Slow filters that are shown.
 _FILTERS = 5
@@ -42,10 +44,14 @@ class Top(command.Command):
             help="A daemon's page: HOST:PORT, or its whole URL; repeat for several. Default: [health] port of this host.",
         )
         parser.add_argument(
-            "--interval", type=command.positive, default=2, metavar="SECONDS", help="Between two looks. Default: 2."
+            "--interval",
+            type=argument_types.positive,
+            default=2,
+            metavar="SECONDS",
+            help="Between two looks. Default: 2.",
         )
         parser.add_argument(
-            "--count", type=command.positive, metavar="N", help="End after N looks. Default: go on until Ctrl-C."
+            "--count", type=argument_types.positive, metavar="N", help="End after N looks. Default: go on until Ctrl-C."
         )
         parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="json: one object a look.")
         return parser

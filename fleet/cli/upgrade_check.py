@@ -10,12 +10,13 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from fleet import errors, findings, option_check
+from fleet import errors
+from fleet.checks import findings, option_check
+from fleet.checks.findings import Finding
 from fleet.cli import finding_list
 from fleet.db import now as db_now
 from fleet.db import schema, services, tls
 from fleet.db.engine import Database
-from fleet.findings import Finding
 from fleet.rpc import versions
 
 #: Names in one line.

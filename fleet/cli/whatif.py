@@ -14,10 +14,11 @@ from typing import Any
 import tqdm
 
 from fleet import errors
-from fleet.cli import build_arguments, command, connection, database_command, explain, replay
+from fleet.cli import build_arguments, command, database_command, explain, trace_arguments
+from fleet.client import argument_types, connection
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed, Changes
-from fleet.whatif import ENTRY_POINTS, RATIOS, Change, Demand
+from fleet.objects.whatif import ENTRY_POINTS, RATIOS, Change, Demand
 
 #: The figures in the order they are shown; ``-f json`` has them all (docs/whatif.md).
 FIGURES = (
@@ -64,10 +65,10 @@ class WhatIf(command.Lister):
         change.add_argument("--like", default="", metavar="HOST", help="What the further hosts are like.")
         demand = parser.add_argument_group("what is asked of it")
         build_arguments.add_flavor(demand, required=False)
-        demand.add_argument("--count", type=command.positive, default=1, metavar="N",
+        demand.add_argument("--count", type=argument_types.positive, default=1, metavar="N",
                             help="Instances of the flavor, each a request of its own. Default: %(default)s.")  # fmt: skip
         build_arguments.add_conditions(demand)
-        replay.add_trace(demand)
+        trace_arguments.add_trace(demand)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
@@ -115,7 +116,7 @@ class WhatIf(command.Lister):
 
 def ratio(text: str) -> tuple[str, float]:
     """An argparse type: ``cpu=4``."""
-    resource, value = command.pair(text)
+    resource, value = argument_types.pair(text)
     try:
         number = float(value)
     except ValueError:
@@ -154,7 +155,7 @@ def _require_known(change: Change, hosts: set[str]) -> None:
 
 
 def _of_trace(parsed_args: argparse.Namespace) -> Iterator[Demand]:
-    requests, flavors = replay.read_trace(parsed_args)
+    requests, flavors = trace_arguments.read_trace(parsed_args)
     for each in requests:
         spec = {"instance_type": {**flavors[each.flavor], "name": f"trace-{each.flavor}"}, "num_instances": each.count}
         yield Demand({**spec, **_named(each.count)}, {}, each.lifetimes_s, each.at_s, spec["instance_type"]["name"])

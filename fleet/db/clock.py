@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from fleet import errors
 from fleet.clock import Clock, seconds, utcnow
-from fleet.clock_skew import ClockSkew
+from fleet.clock.skew import ClockSkew
 from fleet.db import now as db_now
 from fleet.db.engine import Database
 

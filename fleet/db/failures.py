@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 from oslo_log import log as logging
 
-from fleet import errors, seldom
+from fleet import errors
+from fleet.telemetry import rate_limited_log
 
 LOG = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ _PASSING_STATES = ("08", "40", "53", "57", "58", "25006", "55P03")
 _PASSING_NUMBERS = {1021, 1040, 1053, 1114, 1205, 1213, 1290, 1836, 1927, 2006, 2013}
 _PASSING_NAMES = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
 _LONGEST = 300
-_said = seldom.Seldom()
+_said = rate_limited_log.Seldom()
 
 
 def caught(engine: sa.Engine) -> tuple[type[Exception], ...]:

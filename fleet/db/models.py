@@ -312,7 +312,7 @@ instance_group_members = sa.Table(
     sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), primary_key=True),
 )
 
-#: Of signed messages, while they could be repeated (see ``fleet.rpc.repetition``).
+#: Of signed messages, while they could be repeated (see ``fleet.rpc.trust.replay_protection``).
 taken_signatures = sa.Table(
     "taken_signatures",
     METADATA,

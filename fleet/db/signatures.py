@@ -29,7 +29,7 @@ def prune(tx: Transaction, now: datetime.datetime) -> int:
 
 
 class Taken:
-    """Implements :class:`fleet.rpc.repetition.Record`.
+    """Implements :class:`fleet.rpc.trust.replay_protection.Record`.
 
     :param clock: the database's. By its own, a conductor whose clock is ahead would prune signatures that are still good
     """

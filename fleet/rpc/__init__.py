@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the services talk: ``docs/wire-contract.md`` on one page, ``clients`` to call it, ``server`` to serve it,
-``host_queues`` to serve many hosts by one connection.
+"""How the services talk: remote calls and one-way messages over oslo.messaging. ``docs/wire-contract.md`` is the contract.
 
-``transport`` opens the connection; ``serializer`` carries the request context; ``local`` is the brokerless transport of
-the embedded trio.
+Read in this order: ``versions`` and ``pins`` (which API versions a message may have), ``transport`` and ``serializer`` (the
+connection, and the request context on it), ``clients`` (one class for each topic), ``server`` (endpoints, and the servers that
+call them), ``deferred`` (work that waits until the caller has its answer), ``batch_answers`` (the answers to several calls in
+one message), ``ledger_queue`` (the conductors' second queue), ``call_monitor`` (heartbeats for callers that wait),
+``backoff`` (pauses between tries).
 
-``versions`` says what this release speaks, ``pins`` how new a message may be while older ones run; ``receipt`` refuses what
-no endpoint should see, ``signing`` (with a ``keyring``) what is not of whom it says; ``permissions`` is what the broker lets
-each service do.
+``trust`` decides which messages are accepted. ``rabbit`` is what is special to RabbitMQ. ``local`` is the transport without
+a broker.
 """

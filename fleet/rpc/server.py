@@ -16,11 +16,13 @@ from oslo_messaging._drivers import base
 from oslo_messaging.rpc import dispatcher
 from oslo_messaging.rpc import server as rpc_server
 
-from fleet import afterwards, errors
+from fleet import errors
 from fleet.context import new_context
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import fields
-from fleet.rpc import answers, extent, host_queues, listening, receipt, repetition, serializer, signing, turns
+from fleet.rpc import deferred, serializer
+from fleet.rpc.rabbit import blocking_consume, host_queues, leader_followers, replies
+from fleet.rpc.trust import admission, message_size, replay_protection, signing
 
 #: A request as JSON may be this long: far more than any real one, far less than what hurts.
 MAX_REQUEST_BYTES = 256 * 1024
@@ -89,8 +91,8 @@ def endpoint(method: Endpoint) -> Endpoint:
 def require_size(request: object, field: str) -> None:
     """:raises errors.InvalidInput: the request is too large, or nested too deeply, to be looked into"""
     try:
-        text = extent.text_of(request, MAX_REQUEST_DEPTH, finite=True)
-    except extent.TooDeep:
+        text = message_size.text_of(request, MAX_REQUEST_DEPTH, finite=True)
+    except message_size.TooDeep:
         raise errors.InvalidInput(field=field, reason="is nested too deeply") from None
     except ValueError:
         raise errors.InvalidInput(field=field, reason="has a number that is not finite") from None
@@ -101,7 +103,7 @@ def require_size(request: object, field: str) -> None:
 
 
 class Server:
-    """Takes a message only when a thread is free for it (:mod:`fleet.rpc.turns`).
+    """Takes a message only when a thread is free for it (:mod:`fleet.rpc.rabbit.leader_followers`).
 
     oslo.messaging acknowledges a message when it takes it, and by itself takes all there are: a worker that dies would
     lose, and one that stops would have to work off, whatever was sent to it.
@@ -130,7 +132,7 @@ class _Served(rpc_server.RPCServer):
     threads = 1
 
     def _create_listener(self) -> base.Listener:
-        return turns.Listener(listening.at_length(super()._create_listener()), self.threads)
+        return leader_followers.Listener(blocking_consume.at_length(super()._create_listener()), self.threads)
 
     def _on_incoming(self, incoming: object) -> None:
         self._process_incoming(incoming)
@@ -138,8 +140,8 @@ class _Served(rpc_server.RPCServer):
         new_context()
 
     def _process_incoming(self, incoming: Any) -> None:
-        with afterwards.answering():
-            super()._process_incoming([answers.at_once(each) for each in incoming])
+        with deferred.answering():
+            super()._process_incoming([replies.at_once(each) for each in incoming])
 
     def handle_strays(self) -> None:
         """Messages that were on their way when the intake ended: oslo.messaging acknowledges them as it closes the
@@ -177,7 +179,7 @@ def get_server(
     queues: host_queues.HostQueues | None = None,
     ledger: LedgerIdentity | None = None,
     threads: int | None = None,
-    signatures: repetition.Record | None = None,
+    signatures: replay_protection.Record | None = None,
 ) -> Server:
     """A server for ``topic``, also reachable as ``topic.server`` and by fanout; ``baseapi`` is added.
 
@@ -189,10 +191,10 @@ def get_server(
     :param queues: what ``server`` shares with other hosts; then it is reachable as ``topic.server`` only
     """
     keys = signing.keys_of(transport.conf)
-    dispatching = receipt.Dispatcher(
+    dispatching = admission.Dispatcher(
         [*endpoints, BaseAPI(topic)],
         serializer.ContextSerializer(),
-        receipt.MethodsOnly,
+        admission.MethodsOnly,
         checker=signing.Checker(transport.conf, keys, topic, server, record=signatures) if keys else None,
         ledger=ledger,
     )

@@ -9,7 +9,8 @@ import ssl
 import oslo_messaging
 from oslo_config import cfg
 
-from fleet.rpc import calm, serializer
+from fleet.rpc import serializer
+from fleet.rpc.rabbit import broker_refusals
 
 #: Modules whose errors are rebuilt on the calling side; anything else arrives as RemoteError.
 ALLOWED_REMOTE_EXMODS = ["fleet.errors"]
@@ -30,7 +31,9 @@ _HOST_QUEUES = {"amqp_auto_delete": "true", "amqp_durable_queues": "false", "rab
 
 
 def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
-    transport = calm.calm(oslo_messaging.get_rpc_transport(conf, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS))
+    transport = broker_refusals.calm(
+        oslo_messaging.get_rpc_transport(conf, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
+    )
     if _RABBIT in conf:
         conf.set_default("kombu_missing_consumer_retry_timeout", ANSWER_PATIENCE_S, group=_RABBIT)
         conf.set_default("rabbit_transient_queues_ttl", UNUSED_QUEUES_S, group=_RABBIT)
@@ -58,7 +61,9 @@ def get_host_transport(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransp
     if _RABBIT not in conf:
         return transport
     url.query.update(_HOST_QUEUES)
-    return calm.calm(oslo_messaging.get_rpc_transport(conf, url, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS))
+    return broker_refusals.calm(
+        oslo_messaging.get_rpc_transport(conf, url, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
+    )
 
 
 def host_exchange(conf: cfg.ConfigOpts) -> str:

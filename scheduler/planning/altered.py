@@ -11,7 +11,7 @@ from typing import Any
 from fleet import errors
 from fleet.db.feed import Changes
 from fleet.objects import numa
-from fleet.whatif import Change
+from fleet.objects.whatif import Change
 
 
 def altered(state: Changes, change: Change) -> Changes:

@@ -25,7 +25,7 @@ from fleet import errors
 from fleet.clock import utcnow
 from fleet.db.feed import Changes
 from fleet.objects import RequestSpec
-from fleet.whatif import Change, Demand
+from fleet.objects.whatif import Change, Demand
 from scheduler import conf as scheduler_conf
 from scheduler import filter_scheduler
 from scheduler.compute import domain

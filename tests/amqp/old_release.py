@@ -20,9 +20,9 @@ UNKNOWN = {"alarms", "idle", "rpc_version", "release", "spawn_within_s"}
 
 def main() -> int:
     from fleet import errors
-    from fleet.rpc import receipt
+    from fleet.rpc.trust import admission
 
-    check = receipt._check
+    check = admission._check
 
     def checked(message: dict[str, Any]) -> None:
         check(message)
@@ -31,7 +31,7 @@ def main() -> int:
         if unknown and message.get("version") == "1.0":
             raise errors.InvalidInput(field="message.args", reason=f"{sorted(unknown)} came with a later release")
 
-    receipt._check = checked
+    admission._check = checked
     _forget_the_ledger_queue()
     _forget_versions()
     return importlib.import_module(f"{SERVICES[sys.argv[1]]}.main").main(sys.argv[2:])

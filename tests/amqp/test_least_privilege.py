@@ -18,9 +18,9 @@ from oslo_messaging import conffixture
 
 from fleet import conf as fleet_conf
 from fleet import errors
-from fleet.cli.private_servers import RabbitMQ
 from fleet.context import new_context
 from fleet.rpc import clients, transport
+from fleet.trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import come_to_rest
 

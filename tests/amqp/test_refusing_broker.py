@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from fleet.cli.private_servers import RabbitMQ
+from fleet.trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 
 NAME = "refusing"

@@ -9,7 +9,7 @@ import oslo_messaging
 
 from fleet import conf as fleet_conf
 from fleet.rpc import server, transport
-from fleet.telemetry import probes
+from fleet.service import probes
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from oslo_config import cfg
 from fleet import conf as fleet_conf
 from fleet.clock import seconds, utcnow
 from fleet.db import models
-from fleet.rpc import broker
+from fleet.rpc.rabbit import broker
 from tests.bench import daemons, figures
 from tests.bench.daemons import Daemon, Site
 

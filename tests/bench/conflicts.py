@@ -17,11 +17,10 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.node.resource_tracker import ResourceTracker
 from conductor_stub.agents.api import Records
 from conductor_stub.steps.limits import Limits
 from fleet import errors, states
-from fleet.cli import private_servers
 from fleet.clock import utcnow
 from fleet.context import new_context
 from fleet.db import hosts as db_hosts
@@ -29,6 +28,7 @@ from fleet.db import models
 from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed
 from fleet.objects import BuildRequest, Claim, Finish, Flavor, HostLimits, HostReport, Instance, RequestSpec
+from fleet.trial import private_servers
 from scheduler import filter_scheduler
 from scheduler.engine import decision, pipeline
 from scheduler.engine.shapes import Shapes

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 import psutil
 
-from fleet.cli import private_servers
 from fleet.db.engine import Database
+from fleet.trial import private_servers
 from tests.amqp.daemons import eventually
 from tests.functional import databases
 

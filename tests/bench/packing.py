@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What share of the core-hours that a trace asks for finds room on a fleet just too small, by how hosts are weighed.
 
-The trace (see ``fleet.cli.trace``) is named by the environment: ``FLEET_BENCH_TRACE``, with its flavor map beside it, and
+The trace (see ``fleet.trial.traces``) is named by the environment: ``FLEET_BENCH_TRACE``, with its flavor map beside it, and
 ``FLEET_BENCH_LIFETIMES``. Decisions are the scheduler's own, as ``fleet whatif`` makes them.
 """
 
@@ -18,9 +18,9 @@ from typing import Any
 from oslo_config import cfg
 
 from fleet import conf as fleet_conf
-from fleet.cli import trace
 from fleet.db.feed import Changes
-from fleet.whatif import Change, Demand
+from fleet.objects.whatif import Change, Demand
+from fleet.trial import traces
 from scheduler import conf as scheduler_conf
 from scheduler.planning import whatif
 from tests import factories
@@ -69,9 +69,9 @@ def run() -> None:
 
 def _demands() -> Iterator[Demand]:
     path, lifetimes = pathlib.Path(os.environ[TRACE]), os.environ.get(LIFETIMES)
-    flavors = trace.read_flavors(path.parent / "flav_map.txt")
-    bins = trace.read_bins(path.parent / "v1.interval_map.txt") if lifetimes else {}
-    requests = trace.read_requests(path, pathlib.Path(lifetimes) if lifetimes else None, bins)
+    flavors = traces.read_flavors(path.parent / "flav_map.txt")
+    bins = traces.read_bins(path.parent / "v1.interval_map.txt") if lifetimes else {}
+    requests = traces.read_requests(path, pathlib.Path(lifetimes) if lifetimes else None, bins)
     numbers = itertools.count(1)
     for request in itertools.islice(requests, int(os.environ.get(REQUESTS, "5000"))):
         uuids = [str(uuid.UUID(int=next(numbers))) for _ in range(request.count)]

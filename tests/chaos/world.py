@@ -20,9 +20,9 @@ import oslo_messaging
 import sqlalchemy as sa
 
 from fleet import errors
-from fleet.cli import private_servers
 from fleet.clock import utcnow
 from fleet.context import new_context
+from fleet.trial import private_servers
 from tests.amqp.daemons import Trio, eventually
 from tests.chaos import proxy
 from tests.chaos.wire import Wire

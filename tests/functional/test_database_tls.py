@@ -14,8 +14,9 @@ import sqlalchemy as sa
 import trustme
 from oslo_config import cfg
 
-from fleet.cli import application, doctor, private_servers
+from fleet.cli import application, doctor
 from fleet.db import schema
+from fleet.trial import private_servers
 from tests.functional.databases import open_database
 from tests.functional.manage import Manage
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.node.resource_tracker import ResourceTracker
 from conductor_stub.builds.failures import Failure
 from fleet import errors
 from fleet.db.engine import Database

@@ -11,9 +11,10 @@ import pytest
 from oslo_config import cfg
 from oslo_messaging import conffixture
 
-from fleet.cli import private_servers
 from fleet.context import new_context
-from fleet.rpc import clients, host_queues, pins, server, transport, versions
+from fleet.rpc import clients, pins, server, transport, versions
+from fleet.rpc.rabbit import host_queues
+from fleet.trial import private_servers
 from tests.amqp.daemons import eventually
 
 HOSTS = ("h1", "h2", "h3")

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from fleet import errors
 from fleet.clock import seconds, utcnow
-from fleet.clock_skew import ClockSkew
+from fleet.clock.skew import ClockSkew
 from fleet.db import clock as ledger_clock
 from fleet.db import now as db_now
 from fleet.db.clock import LedgerClock

@@ -26,7 +26,7 @@ from fleet import conf, context
 conf.load_config(sys.argv[1:], "fleet-compute", conf=cfg.ConfigOpts())
 asked = context.new_context(project_id="tenant", user_id="user")
 asked.about(instance_uuid="u-1", attempt=2, host="h1")
-log.getLogger("compute_agent.build").info("Instance is active on node %s", "n1")
+log.getLogger("compute_agent.work.build").info("Instance is active on node %s", "n1")
 print(asked.request_id)
 """
 
@@ -38,7 +38,7 @@ def test_a_line_is_an_object_with_its_build(tmp_path: pathlib.Path) -> None:
     command = [sys.executable, "-c", _PROGRAM, "--config-file", str(config)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     (said,) = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
-    assert ("Instance is active on node n1", "INFO", "compute_agent.build") == (
+    assert ("Instance is active on node n1", "INFO", "compute_agent.work.build") == (
         said["message"],
         said["levelname"],
         said["name"],

@@ -6,7 +6,7 @@ from __future__ import annotations
 from concurrent import futures
 
 from fleet.clock import seconds, utcnow
-from fleet.clock_skew import ClockSkew
+from fleet.clock.skew import ClockSkew
 from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.signatures import Taken

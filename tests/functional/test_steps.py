@@ -26,7 +26,7 @@ from fleet.context import new_context
 from fleet.db import models
 from fleet.db.engine import Database, Transaction
 from fleet.objects import Finish
-from fleet.rpc import outcomes
+from fleet.rpc import batch_answers
 from fleet.rpc.pins import Pins
 from tests.functional.conductor import INCARNATION, Conductor, context
 
@@ -52,7 +52,7 @@ class Stand(Conductor):
     @staticmethod
     def _read(answer: dict[str, Any]) -> Any:
         try:
-            return outcomes.read(json.loads(json.dumps(answer)))
+            return batch_answers.read(json.loads(json.dumps(answer)))
         except (errors.FleetError, oslo_messaging.RemoteError) as refusal:
             return refusal
 

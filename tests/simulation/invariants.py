@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 
-from compute_agent.host import Host
+from compute_agent.node.host import Host
 from fleet import move_states, states
 from fleet.db import history, models
 from fleet.objects import instance_group

@@ -13,20 +13,20 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_db import exception as db_exception
 
-from compute_agent import comparison, guests, recovery
-from compute_agent.build import Builder as AgentBuilder
 from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
-from compute_agent.host import Host
-from compute_agent.inventory import HostPolicy
-from compute_agent.lanes import Lanes
-from compute_agent.ledger import Ledger, Patience
+from compute_agent.ledger.batching import Together
+from compute_agent.ledger.build_calls import Ledger, Patience
+from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.notifications import Notifications
+from compute_agent.ledger.reporter import Reporter
 from compute_agent.manager import ComputeManager
-from compute_agent.move import Mover as AgentMover
-from compute_agent.move_ledger import MoveLedger
-from compute_agent.notifications import Notifications
-from compute_agent.reporter import Reporter
-from compute_agent.termination import Termination as AgentTermination
-from compute_agent.together import Together
+from compute_agent.node.host import Host
+from compute_agent.node.inventory import HostPolicy
+from compute_agent.work import comparison, power_sync, recovery
+from compute_agent.work.build import Builder as AgentBuilder
+from compute_agent.work.instance_queues import Lanes
+from compute_agent.work.move import Mover as AgentMover
+from compute_agent.work.termination import Termination as AgentTermination
 from conductor_stub.agents.api import Records
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.local_placement import OwnBuilds
@@ -289,8 +289,8 @@ def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], n
         process.of_queue[f"compute.{name}"] = [ComputeManager(host, builder, mover, ending, lanes[name])]
     reporter = Reporter(conductor, patience, list(hosts.values()), incarnation)
 
-    action = world.chance.choice([guests.NOTHING, guests.RESTART, guests.ERROR])
-    watch = guests.Guests(ledger, Notifications(None), action)
+    action = world.chance.choice([power_sync.NOTHING, power_sync.RESTART, power_sync.ERROR])
+    watch = power_sync.Guests(ledger, Notifications(None), action)
 
     def compare() -> None:
         comparison.compare([(host, lanes[name]) for name, host in hosts.items()], ledger, moves, watch)

@@ -15,7 +15,7 @@ import oslo_messaging
 import sqlalchemy as sa
 from oslo_utils import uuidutils
 
-from compute_agent.host import Host
+from compute_agent.node.host import Host
 from fleet import errors, states
 from fleet.context import new_context
 from fleet.db import groups, models, services

@@ -13,8 +13,10 @@ from oslo_config import cfg
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.ledger_identity import LedgerIdentity
-from fleet.rpc import calm, ledger_queue, serializer, signing, versions
+from fleet.rpc import ledger_queue, serializer, versions
 from fleet.rpc.pins import Pins
+from fleet.rpc.rabbit import broker_refusals
+from fleet.rpc.trust import signing
 from fleet.telemetry import metrics
 
 #: Fail at once when no queue takes the message (a host whose agent is gone).
@@ -100,8 +102,10 @@ class API:
                 if failed.exc_type != _UNSUPPORTED:
                     raise
                 refusal = failed
-            except calm.REFUSALS as refused:
-                raise oslo_messaging.MessageDeliveryFailure(f"The broker refuses: {calm.reason(refused)}") from None
+            except broker_refusals.REFUSALS as refused:
+                raise oslo_messaging.MessageDeliveryFailure(
+                    f"The broker refuses: {broker_refusals.reason(refused)}"
+                ) from None
             # Not while it is handled: oslo.log would show it with its traceback.
             if not self._pins.refused(self.topic, message.method, version):
                 raise refusal
@@ -112,8 +116,10 @@ class API:
         signed = self._signed(context, message.method, version, arguments, options)
         try:
             self._prepared(version, options).cast(signed, message.method, **arguments)
-        except calm.REFUSALS as refused:
-            raise oslo_messaging.MessageDeliveryFailure(f"The broker refuses: {calm.reason(refused)}") from None
+        except broker_refusals.REFUSALS as refused:
+            raise oslo_messaging.MessageDeliveryFailure(
+                f"The broker refuses: {broker_refusals.reason(refused)}"
+            ) from None
 
     def _signed(
         self, context: RequestContext, method: str, version: str, arguments: dict[str, Any], options: dict[str, Any]

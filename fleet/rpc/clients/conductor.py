@@ -165,7 +165,7 @@ class ConductorAPI(API):
         return self._signer is None and self._can_send("1.4")
 
     def build_steps(self, context: RequestContext, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Several of :meth:`claim_instance` and :meth:`finish_build`, with an answer for each in ``fleet.rpc.outcomes``.
+        """Several of :meth:`claim_instance` and :meth:`finish_build`, each with its answer (:mod:`fleet.rpc.batch_answers`).
 
         :param steps: ``method``, its arguments, and whose it is (``RequestContext.whose``)
         """

@@ -8,7 +8,7 @@ import time
 
 import sqlalchemy as sa
 
-from fleet import failpoint_names
+from fleet.failpoints import names
 from tests.chaos.run import Scenario
 from tests.chaos.world import World
 
@@ -80,7 +80,7 @@ def unknown_outcome(world: World, chance: random.Random) -> None:
 
 
 def _everywhere(world: World, when: str, point: dict) -> None:
-    world.arm({f"{step}.{when}": point for step in failpoint_names.TRANSACTIONS})
+    world.arm({f"{step}.{when}": point for step in names.TRANSACTIONS})
     world.unruly({"host": "a1", "do": "fail"})
     for _request in range(6):
         world.boot(5)

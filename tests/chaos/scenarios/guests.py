@@ -8,7 +8,8 @@ import json
 import pathlib
 import random
 
-from fleet import failpoint_names, states
+from fleet import states
+from fleet.failpoints import names
 from tests.chaos.run import Scenario
 from tests.chaos.world import World
 
@@ -79,6 +80,6 @@ SCENARIOS = [
     Scenario("guests:lost-while-away", lost),
     *(
         Scenario(f"guests:{point}", functools.wraps(killed_twice)(functools.partial(killed_twice, point=point)))
-        for point in failpoint_names.GUEST_NAMES
+        for point in names.GUEST_NAMES
     ),
 ]

@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable
 
-from fleet import failpoint_names
+from fleet.failpoints import names
 from tests.chaos.run import Scenario
 from tests.chaos.world import HOSTS, World
 
@@ -145,7 +145,7 @@ SCENARIOS = [
     ),
     *(
         Scenario(f"kill-at:{point}", functools.wraps(kill_at)(functools.partial(kill_at, point=point)), point in _SHORT)
-        for point in failpoint_names.BUILD_NAMES
+        for point in names.BUILD_NAMES
     ),
     *(
         Scenario(f"delete-at:{point}", functools.wraps(delete_at)(functools.partial(delete_at, point=point)))

@@ -11,7 +11,7 @@ from concurrent import futures
 from typing import Any
 
 from fleet import errors, move_states
-from fleet.failpoint_names import AFTER_COMMIT, BEFORE_COMMIT
+from fleet.failpoints.names import AFTER_COMMIT, BEFORE_COMMIT
 from tests.chaos.run import Scenario
 from tests.chaos.scenarios.kills import TOO_LARGE
 from tests.chaos.world import HOSTS, NO_ANSWER, World

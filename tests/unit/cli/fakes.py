@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A conductor in memory, with the interface of ``fleet.cli.connection.Connection``."""
+"""A conductor in memory, with the interface of ``fleet.client.connection.Connection``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fleet import states
-from fleet.cli import connection
+from fleet.client import connection
 
 
 class Conductor:

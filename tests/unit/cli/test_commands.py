@@ -12,7 +12,8 @@ import pytest
 from oslo_config import cfg
 
 from fleet import errors, states
-from fleet.cli import build_arguments, connection, faults, following, servers
+from fleet.cli import build_arguments, servers
+from fleet.client import connection, faults, following
 from tests.unit.cli import fakes
 
 

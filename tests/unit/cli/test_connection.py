@@ -10,7 +10,7 @@ import pytest
 from oslo_config import cfg
 
 from fleet import errors
-from fleet.cli import connection
+from fleet.client import connection
 
 TIMEOUT = oslo_messaging.MessagingTimeout()
 OLD = errors.VersionPinned(topic="conductor", method="create", needs="1.2", cap="1.1", pin="auto")

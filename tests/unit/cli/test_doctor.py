@@ -11,9 +11,9 @@ from typing import Any
 import oslo_messaging
 import pytest
 
+from fleet.checks.findings import Finding, Level
 from fleet.cli import examination
-from fleet.findings import Finding, Level
-from fleet.rpc.broker import BrokerAway, Depth
+from fleet.rpc.rabbit.broker import BrokerAway, Depth
 
 NOW = datetime.datetime(2026, 1, 1, 12)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet import states
-from fleet.cli import following
+from fleet.client import following
 
 
 class Looks:

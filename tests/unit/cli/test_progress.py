@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleet import states
-from fleet.cli import following
+from fleet.client import following
 from tests.unit.cli import fakes
 
 BOOT = ["boot", "web", "--flavor", "small", "--count", "3", "--wait"]

@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from fleet.cli import trace
+from fleet.trial import traces
 from tests.unit.cli import fakes
 
 GOOD = {"trace.txt": "0 a,a,|,\n300 a,|,\n", "flav_map.txt": "1,2 a\n", "lives.txt": "0 U0,C0,|,\n300 C0,|,\n"}
@@ -88,12 +88,12 @@ def test_what_is_deleted_is_counted(run, tmp_path: pathlib.Path) -> None:
 def test_a_trace_says_where_it_is_from(tmp_path: pathlib.Path) -> None:
     """In its own first lines; or in a file beside it; else nothing is said of it."""
     path = written(tmp_path)
-    assert "" == trace.note(path)
+    assert "" == traces.note(path)
     (tmp_path / "README.md").write_text("# Requests\n\nSource: our own fleet,\nCC BY 4.0.\n\nMore.\n")
-    assert "Source: our own fleet, CC BY 4.0." == trace.note(path)
+    assert "Source: our own fleet, CC BY 4.0." == traces.note(path)
     path.write_text("# Source: a friend's.\n# CC0\n" + GOOD["trace.txt"])
-    assert "Source: a friend's. CC0" == trace.note(path)
-    assert 2 == len(list(trace.read_requests(path)))
+    assert "Source: a friend's. CC0" == traces.note(path)
+    assert 2 == len(list(traces.read_requests(path)))
 
 
 def test_the_sample(run) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fleet import errors
 from fleet.cli import whatif
-from fleet.whatif import Change
+from fleet.objects.whatif import Change
 
 
 @pytest.mark.parametrize("change", [Change(without_hosts=["h1", "nope"]), Change(more_hosts=1, like="nope")])

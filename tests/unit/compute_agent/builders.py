@@ -13,18 +13,18 @@ from typing import Any
 
 from oslo_config import cfg
 
-from compute_agent import comparison
 from compute_agent import conf as agent_conf
-from compute_agent.build import Builder, BuildOrder
 from compute_agent.drivers.fake import FakeDriver
-from compute_agent.guests import Guests
-from compute_agent.host import Host
-from compute_agent.inventory import HostPolicy
-from compute_agent.lanes import Lanes
-from compute_agent.ledger import Ledger, Patience
-from compute_agent.notifications import Notifications
-from compute_agent.reporter import Reporter
-from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.ledger.build_calls import Ledger, Patience
+from compute_agent.ledger.notifications import Notifications
+from compute_agent.ledger.reporter import Reporter
+from compute_agent.node.host import Host
+from compute_agent.node.inventory import HostPolicy
+from compute_agent.node.resource_tracker import ResourceTracker
+from compute_agent.work import comparison
+from compute_agent.work.build import Builder, BuildOrder
+from compute_agent.work.instance_queues import Lanes
+from compute_agent.work.power_sync import Guests
 from fleet import conf as fleet_conf
 from fleet.context import RequestContext, new_context
 from fleet.objects import Flavor, HostLimits, HostReport, Instance

@@ -11,9 +11,9 @@ import oslo_messaging
 import pytest
 from oslo_config import cfg
 
-from compute_agent.build import BuildOrder, failure_record
-from compute_agent.claims import Resources
 from compute_agent.drivers.fake import FakeDriver
+from compute_agent.node.claims import Resources
+from compute_agent.work.build import BuildOrder, failure_record
 from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.objects import Claim, Claimed, HostLimits, Image, Instance

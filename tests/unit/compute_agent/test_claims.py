@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from compute_agent import claims
-from compute_agent.claims import ClaimRequest, Resources
+from compute_agent.node import claims
+from compute_agent.node.claims import ClaimRequest, Resources
 from fleet import errors
 from fleet.objects import HostLimits
 from tests.unit.compute_agent import builders

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compute_agent import claims, inventory, recovery
-from compute_agent.claims import ClaimRequest, Resources
 from compute_agent.drivers import fake_hardware
-from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.node import claims, inventory
+from compute_agent.node.claims import ClaimRequest, Resources
+from compute_agent.node.resource_tracker import ResourceTracker
+from compute_agent.work import recovery
 from fleet import errors
 from fleet.hardware.node import Hardware, Wanted
 from fleet.objects import HostLimits, Instance, numa, pci

@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from compute_agent import host_names
+from compute_agent.node import host_names
 from fleet import errors
 
 

@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-from compute_agent import identity
+from compute_agent.node import identity
 from fleet import errors
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from compute_agent import instance_info, termination
-from compute_agent.instance_info import InstanceInfo, Later
+from compute_agent.ledger import instance_info
+from compute_agent.ledger.instance_info import InstanceInfo, Later
+from compute_agent.work import termination
 from tests.unit.compute_agent import builders
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from compute_agent import inventory, recovery
-from compute_agent.claims import Resources
 from compute_agent.drivers.fake import FakeDriver
-from compute_agent.inventory import HostPolicy
+from compute_agent.node import inventory
+from compute_agent.node.claims import Resources
+from compute_agent.node.inventory import HostPolicy
+from compute_agent.work import recovery
 from fleet import errors
 from fleet.objects import HostLimits, HostReport, Image
 from tests.unit.compute_agent import builders

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from compute_agent import monitors
+from compute_agent.ledger.notifications import Notifications
 from compute_agent.monitors import Monitors
 from compute_agent.monitors.base import Monitor
 from compute_agent.monitors.cpu import CpuMonitor
-from compute_agent.notifications import Notifications
 from fleet import errors
 from tests.clock import FakeClock
 from tests.unit.compute_agent import builders
@@ -63,7 +63,7 @@ def test_what_cannot_be_measured_is_left_out(caplog: pytest.LogCaptureFixture) -
     assert 3 == len(builders.lines(caplog, logging.WARNING))
 
 
-@pytest.mark.parametrize("name", ["nosuch", "no.such.monitor", "compute_agent.host.Host"])
+@pytest.mark.parametrize("name", ["nosuch", "no.such.monitor", "compute_agent.node.host.Host"])
 def test_a_monitor_that_cannot_be_found_is_named(name: str) -> None:
     """The agent does not start."""
     with pytest.raises(errors.ClassNotFound, match="Option compute_monitors: Class") as wrong:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from compute_agent import recovery
-from compute_agent.ledger import Patience
-from compute_agent.move import Mover
-from compute_agent.move_ledger import MoveLedger
-from compute_agent.notifications import Notifications
+from compute_agent.ledger.build_calls import Patience
+from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.notifications import Notifications
+from compute_agent.work import recovery
+from compute_agent.work.move import Mover
 from fleet import errors, move_states, states
 from fleet.objects import Claimed, Holding, HostLimits, Image, Instance, Migration, Sizing
 from tests.fake_moves import FakeMoves

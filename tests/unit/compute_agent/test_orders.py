@@ -10,9 +10,9 @@ import oslo_messaging
 import prometheus_client
 import pytest
 
-from compute_agent import orders
-from compute_agent.lanes import Lanes
-from compute_agent.termination import Termination
+from compute_agent.work import orders
+from compute_agent.work.instance_queues import Lanes
+from compute_agent.work.termination import Termination
 from fleet import states
 from fleet.objects import Instance
 from tests.unit.compute_agent import builders

@@ -9,11 +9,11 @@ from typing import Any
 import oslo_messaging
 import pytest
 
-from compute_agent import comparison, recovery
-from compute_agent.claims import Resources
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.lanes import Lanes
+from compute_agent.node.claims import Resources
+from compute_agent.work import comparison, recovery
+from compute_agent.work.instance_queues import Lanes
 from fleet import states
 from fleet.objects import Image, Instance
 from tests.unit.compute_agent import builders

@@ -8,9 +8,9 @@ import logging
 import oslo_messaging
 import pytest
 
-from compute_agent import reporter
+from compute_agent.ledger import reporter
 from fleet.clock import seconds, utcnow
-from fleet.clock_skew import ClockSkew
+from fleet.clock.skew import ClockSkew
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST
 

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from compute_agent.claims import NopClaim, Resources
-from compute_agent.resource_tracker import ResourceTracker
+from compute_agent.node.claims import NopClaim, Resources
+from compute_agent.node.resource_tracker import ResourceTracker
 from fleet import errors
 from fleet.objects import HostLimits
 from tests.unit.compute_agent import builders

@@ -9,7 +9,7 @@ import pytest
 
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.fake import FakeDriver
-from compute_agent.notifications import Notifications, payload
+from compute_agent.ledger.notifications import Notifications, payload
 from fleet import errors, states
 from fleet.objects import Flavor, HostLimits, Image, Instance
 from tests.unit.compute_agent import builders

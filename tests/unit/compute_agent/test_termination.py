@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
-from compute_agent import termination
-from compute_agent.claims import Resources
 from compute_agent.drivers.fake import FakeDriver
+from compute_agent.node.claims import Resources
+from compute_agent.work import termination
 from fleet import states
 from fleet.context import RequestContext
 from fleet.objects import Instance

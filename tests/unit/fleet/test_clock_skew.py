@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from fleet import errors
-from fleet.clock_skew import ClockSkew
+from fleet.clock.skew import ClockSkew
 
 MEASURED = [
     ("exact", 0.0, 0.0, True),

@@ -15,8 +15,9 @@ import pytest
 from oslo_config import cfg
 
 from fleet import conf as fleet_conf
-from fleet import errors, failpoint_names, failpoints
+from fleet import errors, failpoints
 from fleet.db import instances
+from fleet.failpoints import names
 from tests.functional import databases
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -153,11 +154,11 @@ def test_every_name_is_passed_somewhere() -> None:
         for package in ("fleet", "conductor_stub", "scheduler", "compute_agent")
         for path in (ROOT / package).rglob("*.py")
     )
-    assert sorted(failpoint_names.STEPS) == sorted(re.findall(r'failpoints\.hit\("([\w.]+)"\)', code))
-    assert sorted(failpoint_names.TRANSACTIONS) == sorted(re.findall(r'@failpoints\.commits\("([\w.]+)"\)', code))
+    assert sorted(names.STEPS) == sorted(re.findall(r'failpoints\.hit\("([\w.]+)"\)', code))
+    assert sorted(names.TRANSACTIONS) == sorted(re.findall(r'@failpoints\.commits\("([\w.]+)"\)', code))
 
 
-@pytest.mark.parametrize("name", [*failpoint_names.TRANSACTIONS, *failpoint_names.STEPS])
+@pytest.mark.parametrize("name", [*names.TRANSACTIONS, *names.STEPS])
 def test_every_name_is_documented(name: str) -> None:
     """Who writes a fault finds it on the page."""
     assert f"| `{name}` |" in (ROOT / "docs" / "chaos.md").read_text()

@@ -9,8 +9,8 @@ import pytest
 from oslo_config import cfg
 
 from fleet import conf as fleet_conf
-from fleet import findings, option_check
-from fleet.findings import Level
+from fleet.checks import findings, option_check
+from fleet.checks.findings import Level
 
 KNOWN = option_check.known()
 

@@ -17,8 +17,9 @@ from oslo_messaging.rpc import dispatcher
 from fleet import conf as fleet_conf
 from fleet import context, errors
 from fleet.ledger_identity import LedgerIdentity
-from fleet.rpc import clients, receipt, serializer, transport
+from fleet.rpc import clients, serializer, transport
 from fleet.rpc.server import BaseAPI
+from fleet.rpc.trust import admission
 
 OURS, THEIRS = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
 
@@ -33,7 +34,7 @@ def dispatch(ours: str | None, theirs: str | None, **message: Any) -> Any:
     policy = dispatcher.DefaultRPCAccessPolicy
     endpoints = [Endpoint(), BaseAPI("scheduler")]
     ledger = LedgerIdentity("scheduler", ours)
-    receiving = receipt.Dispatcher(endpoints, serializer.ContextSerializer(), policy, ledger=ledger)
+    receiving = admission.Dispatcher(endpoints, serializer.ContextSerializer(), policy, ledger=ledger)
     body = {"method": "take", "args": {}, **message}
     return receiving.dispatch(types.SimpleNamespace(message=body, ctxt=sent, client_timeout=None))
 

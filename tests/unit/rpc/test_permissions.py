@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 
-from fleet.rpc import permissions
+from fleet.rpc.rabbit import permissions
 
 
 def topics(hosts: list[str]) -> dict[str, tuple[str, str]]:

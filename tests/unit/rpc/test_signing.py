@@ -15,7 +15,7 @@ from oslo_serialization import jsonutils
 
 from fleet import errors
 from fleet.context import new_context
-from fleet.rpc import keyring, repetition, signing
+from fleet.rpc.trust import keyring, replay_protection, signing
 
 SECRETS = {name: name * 32 for name in "abcs"}
 SERVICE, A, B, CLIENT = (
@@ -325,15 +325,15 @@ def test_a_message_is_taken_once(post: Post, key: str, method: str, namespace: s
 def test_an_old_heartbeat_keeps_nobody_alive(post: Post) -> None:
     """It is neither recorded nor a step of a row."""
     letter = post.letter(A, hosts=["a1"])
-    post.now += repetition.FRESH_S + 1
+    post.now += replay_protection.FRESH_S + 1
     assert "at most 20 are taken" in post.said_to(letter)
 
 
 def test_what_is_remembered_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """By time, and by number."""
-    memory = repetition.Memory()
+    memory = replay_protection.Memory()
     assert (True, False, True) == tuple(memory.take("one", now, 10.0) for now in (0.0, 5.0, 11.0))
-    monkeypatch.setattr(repetition, "MOST", 3)
+    monkeypatch.setattr(replay_protection, "MOST", 3)
     assert all(memory.take(str(number), 12.0, 10.0) for number in range(50))
     assert 3 >= len(memory._until)
 

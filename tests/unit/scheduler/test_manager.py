@@ -8,10 +8,11 @@ import logging
 import pytest
 from oslo_messaging.rpc import dispatcher
 
-from fleet import afterwards, errors
+from fleet import errors
 from fleet.clock import seconds
 from fleet.context import new_context
 from fleet.objects import RequestSpec
+from fleet.rpc import deferred
 from scheduler import driver_loading, filter_scheduler, filters
 from scheduler.engine import pipeline
 from scheduler.host_manager import HostManager
@@ -61,7 +62,7 @@ def test_the_caller_is_answered_before_the_operator_is_told(caplog):
     """The line and the closing notification follow the answer."""
     caplog.set_level(logging.INFO)
     scheduler = Scheduler(node("host1"))
-    with afterwards.answering():
+    with deferred.answering():
         assert ["host1"] == [each["host"] for each in scheduler.select(request())]
         assert not [record for record in caplog.records if "Placed" in record.getMessage()]
         assert ["scheduler.select_destinations.start"] == [event for event, _payload in scheduler.notifier.sent]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet import errors
-from fleet.whatif import Change, Demand
+from fleet.objects.whatif import Change, Demand
 from scheduler.planning import whatif
 from tests import factories
 from tests.factories import PlacedInstance, aggregate, changes, node, uuid

@@ -14,8 +14,9 @@ import pytest
 import requests
 from oslo_config import cfg
 
+from fleet.service import probes
 from fleet.telemetry import conf as telemetry_conf
-from fleet.telemetry import health, metrics, probes
+from fleet.telemetry import health, metrics
 from fleet.telemetry.health import HealthServer
 from fleet.telemetry.watchdog import Watchdog
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from fleet.telemetry import probes
+from fleet.service import probes
 
 
 def test_no_ping_is_sent_before_somebody_can_answer_it() -> None:

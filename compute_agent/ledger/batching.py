@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims and finishes of all hosts of a process, asked of the conductor together.
+
+What comes up while a call is under way waits, and goes with the next; one of those that wait sends it for all. So a
+lone build is asked for at once and by itself, and a thousand hosts send about as many messages as the conductor has time
+to answer.
+
+::
+
+    ask ──▶ waiting ── no call under way ──▶ one of them sends all that wait ──▶ each has its answer, or its error
+                    └─ nor answered for a second: a call that may be lost holds nobody up
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.rpc import batch_answers
+from fleet.rpc.clients import ConductorAPI
+
+LOG = logging.getLogger(__name__)
+
+#: Nobody answered, or somebody failed while answering: in both cases the call may have been done. Or none but conductors of
+#: another ledger answered, which have no say: it is as if none were there.
+UNKNOWN_OUTCOME = (oslo_messaging.MessagingException, errors.DatabaseError, ConnectionError, errors.ForeignLedger)
+#: In one call. When so many wait they do not wait any longer.
+MOST = 32
+#: Calls that others wait for: with more of them each would carry less.
+CALLS = 1
+#: A call that is not answered for so long keeps no others waiting.
+HOLDS_UP_S = 1.0
+
+
+class Signal(Protocol):
+    """What is needed of ``threading.Event``."""
+
+    def set(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def wait(self, timeout: float | None = None) -> Any: ...
+
+
+class Step:
+    """One question, asked until it is answered: once with others, then by itself, so that it fails them once at most."""
+
+    def __init__(
+        self, together: Together, context: RequestContext, method: str, arguments: dict[str, Any], woken: Signal
+    ) -> None:
+        self._together = together
+        self.context = context
+        self.method = method
+        self.arguments = arguments
+        #: It is over, or its turn may have come.
+        self.woken = woken
+        self.taken = self.over = self.alone = False
+        self.answer: dict[str, Any] | None = None
+        self.failure: Exception | None = None
+
+    def ask(self) -> Any:
+        """:raises errors.FleetError: oslo_messaging.MessagingException: as the conductor's own method does"""
+        return self._together.ask(self)
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"method": self.method, **self.context.whose(), **self.arguments}
+
+
+@dataclasses.dataclass(eq=False)
+class _Call:
+    """``began``: by the clock of :class:`Together`."""
+
+    steps: list[Step]
+    began: float
+
+
+class Together:
+    """Safe for any number of threads. The lock guards who waits and what is under way; nothing is sent under it."""
+
+    def __init__(
+        self,
+        conductor: ConductorAPI,
+        clock: Callable[[], float] = time.monotonic,
+        signal: Callable[[], Signal] = threading.Event,
+    ) -> None:
+        self._conductor = conductor
+        self._clock = clock
+        self._signal = signal
+        self._lock = threading.Lock()
+        self._waiting: list[Step] = []
+        self._under_way: list[_Call] = []
+
+    def step(self, context: RequestContext, method: str, **arguments: Any) -> Step:
+        """:param method: ``claim_instance`` or ``finish_build``, with its ``arguments``"""
+        return Step(self, context, method, arguments, self._signal())
+
+    def ask(self, step: Step) -> Any:
+        """See :meth:`Step.ask`."""
+        if step.alone or not self._conductor.takes_steps():
+            return self._ask_one(step)
+        step.alone = True
+        call = self._turn(step)
+        if call is not None:
+            try:
+                if call.steps == [step]:
+                    return self._ask_one(step)
+                self._ask_all(call.steps)
+            finally:
+                self._end(call)
+        if step.failure is not None:
+            raise step.failure
+        # All were refused, or who was to ask has died: then it does so itself.
+        return self._ask_one(step) if step.answer is None else batch_answers.read(step.answer)
+
+    def _turn(self, step: Step) -> _Call | None:
+        """A call to send for ``step``, and others; None: it was sent by another, and is over."""
+        step.taken = step.over = False
+        with self._lock:
+            self._waiting.append(step)
+        while not step.over:
+            held_up_s = None
+            with self._lock:
+                if not step.taken:
+                    held_up_s = self._held_up_s()
+                    if not held_up_s:
+                        return self._begin(step)
+            step.woken.wait(held_up_s)
+            step.woken.clear()
+        return None
+
+    def _held_up_s(self) -> float:
+        """For how long nobody may send, at most."""
+        now = self._clock()
+        ends = sorted(call.began + HOLDS_UP_S for call in self._under_way if call.began + HOLDS_UP_S > now)
+        return 0.0 if len(ends) < CALLS or len(self._waiting) >= MOST else ends[-CALLS] - now
+
+    def _begin(self, step: Step) -> _Call:
+        self._waiting.remove(step)
+        call = _Call([step, *self._waiting[: MOST - 1]], self._clock())
+        del self._waiting[: MOST - 1]
+        for each in call.steps:
+            each.taken = True
+        self._under_way.append(call)
+        return call
+
+    def _end(self, call: _Call) -> None:
+        with self._lock:
+            self._under_way.remove(call)
+            due = [*self._waiting[:1], *call.steps]
+        for step in call.steps:
+            step.over = True
+        for step in due:
+            step.woken.set()
+
+    def _ask_one(self, step: Step) -> Any:
+        return getattr(self._conductor, step.method)(step.context, **step.arguments)
+
+    def _ask_all(self, steps: list[Step]) -> None:
+        """Each has its answer then, or its failure; or neither, as the call itself is refused."""
+        try:
+            told = self._conductor.build_steps(steps[0].context, [step.to_wire() for step in steps])
+            for step, answer in zip(steps, told, strict=True):
+                step.answer = answer
+        except UNKNOWN_OUTCOME as silence:
+            for step in steps:
+                step.failure = silence
+        except errors.FleetError as refusal:
+            LOG.info("%d steps of builds are asked for one by one: %s", len(steps), refusal.message)
+        except Exception:
+            # A bug in what is said of one build must not end the others.
+            LOG.exception("%d steps of builds are asked for one by one", len(steps))

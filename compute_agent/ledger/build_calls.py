@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conductor as a build sees it: every call is repeated until it is answered, since silence is an unknown outcome.
+
+All these calls may be repeated: the row knows the attempt, the host and the incarnation that it was moved for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from oslo_log import log as logging
+
+from compute_agent.ledger.batching import UNKNOWN_OUTCOME, Together
+from compute_agent.ledger.instance_info import InstanceInfo
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.objects import Claim, Finish, Instance
+from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
+
+LOG = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 10.0
+#: Tries between two lines about another ledger: about a minute.
+FOREIGN_EVERY = 6
+
+
+class Unanswered(Exception):
+    """The time is over, or the agent stops, and nobody knows whether the call was done; the sweeper will find it."""
+
+
+class Patience:
+    """Repeats a call until it is answered, with growing pauses; ``stopping`` ends every pause."""
+
+    def __init__(
+        self,
+        stopping: threading.Event,
+        clock: Callable[[], float] = time.monotonic,
+        first_delay_s: float = FIRST_DELAY_S,
+    ) -> None:
+        self._stopping = stopping
+        self._clock = clock
+        self._first_delay_s = first_delay_s
+
+    def until_answered(self, what: str, call: Callable[[], Answer], limit_s: float | None) -> Answer:
+        """:raises Unanswered: after ``limit_s`` (None: never), or when the agent stops"""
+        end = None if limit_s is None else self._clock() + limit_s
+        delay = self._first_delay_s
+        tries = 0
+        while True:
+            try:
+                answer = call()
+            except UNKNOWN_OUTCOME as silence:
+                tries += 1
+                _log(what, silence, tries)
+            else:
+                if tries:
+                    LOG.info("%s was answered after %d tries", what, tries + 1)
+                return answer
+            if (end is not None and self._clock() + delay > end) or self._stopping.wait(delay):
+                raise Unanswered(f"{what}: no answer after {tries} tries")
+            delay = min(2 * delay, LONGEST_DELAY_S)
+
+
+def _log(what: str, silence: Exception, tries: int) -> None:
+    """One warning says that it began; the rest is for debugging. What only an operator can mend is repeated."""
+    if isinstance(silence, errors.ForeignLedger) and tries % FOREIGN_EVERY == 1:
+        LOG.error("%s is refused, and asked again: %s Two databases share this broker.", what, silence.message)
+        return
+    level = logging.WARNING if tries == 1 else logging.DEBUG
+    LOG.log(level, "No answer to %s (%s); asking again", what, type(silence).__name__)
+
+
+class Ledger:
+    """``claim_timeout_s`` bounds every call but ``finish_build``. What it has recorded, ``told`` says to the schedulers.
+
+    One for all hosts of a process: claims and finishes go ``together``.
+    """
+
+    def __init__(
+        self,
+        conductor: ConductorAPI,
+        compute_task: ComputeTaskAPI,
+        patience: Patience,
+        claim_timeout_s: float,
+        told: InstanceInfo | None = None,
+        together: Together | None = None,
+    ) -> None:
+        self._conductor = conductor
+        self._together = together or Together(conductor)
+        self._compute_task = compute_task
+        self._patience = patience
+        self._limit_s = claim_timeout_s
+        self._told = told or InstanceInfo()
+
+    def claim_instance(self, context: RequestContext, claim: Claim) -> Instance:
+        """Record that the host holds ``claim`` for the instance; returns the instance.
+
+        :raises StaleBuild: StaleIncarnation: GroupAffinityViolation: ComputeResourcesUnavailable: NotFound: (all of
+            ``errors``) Unanswered:
+        """
+        step = self._together.step(context, claim.method, **claim.to_wire())
+        return Instance.from_wire(self._ask(claim.method, step.ask))
+
+    def finish_build(self, context: RequestContext, finish: Finish) -> Instance:
+        """Record that the guest runs; returns the instance, active. Repeated without end: only the row can say whether
+        the guest may run.
+
+        :raises errors.StaleBuild: errors.StaleIncarnation: errors.NotFound: Unanswered: (only when the agent stops)
+        """
+        step = self._together.step(context, finish.method, **finish.to_wire())
+        instance = Instance.from_wire(self._patience.until_answered(finish.method, step.ask, limit_s=None))
+        self._told.arrived(context, instance)
+        return instance
+
+    def reschedule(
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        node: str | None,
+        failure: dict[str, Any],
+        alternates: list[dict[str, Any]],
+    ) -> bool:
+        """Return whether the attempt counts among those that ``scheduler_max_attempts`` bounds."""
+        return self._ask(
+            "reschedule",
+            lambda: self._compute_task.reschedule(context, instance_uuid, attempt, host, node, failure, alternates),
+        )
+
+    def abort_build(
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        node: str | None,
+        failure: dict[str, Any],
+    ) -> None:
+        self._ask(
+            "abort_build",
+            lambda: self._compute_task.abort_build(context, instance_uuid, attempt, host, node, failure),
+        )
+
+    def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
+        self._ask("instance_destroyed", lambda: self._conductor.instance_destroyed(context, instance_uuid, host))
+        self._told.gone(context, host, instance_uuid)
+
+    def compare_instances(
+        self, context: RequestContext, held: dict[str, list[str]], power: dict[str, dict[str, int]] | None = None
+    ) -> dict[str, list[str]]:
+        """By host, which instances are worth another look. :raises Unanswered:"""
+        return self._ask("compare_instances", lambda: self._conductor.compare_instances(context, held, power or {}))
+
+    def report_guest(
+        self, context: RequestContext, instance: Instance, host: str, power_state: int, failed: bool = False
+    ) -> bool:
+        """What the driver shows; whether the row does now. :raises Unanswered:
+
+        :param instance: as the ledger had it when the difference was found
+        :param failed: the instance is to end in ERROR
+        """
+        return self._ask(
+            "report_guest",
+            lambda: self._conductor.report_guest(
+                context, instance.uuid, host, power_state, instance.power_state, failed
+            ),
+        )
+
+    def find_instance(self, context: RequestContext, host: str, uuid: str) -> Instance | None:
+        """The instance, if the ledger has it on ``host``. :raises Unanswered:"""
+        answer = self._ask("get_host_instances", lambda: self._conductor.get_host_instances(context, host, [uuid]))
+        return Instance.from_wire(answer[0]) if answer else None
+
+    def get_host_instances(self, context: RequestContext, host: str) -> list[Instance]:
+        """Asked without end: an agent that does not know its instances must not begin."""
+        answer = self._patience.until_answered(
+            "get_host_instances", lambda: self._conductor.get_host_instances(context, host), limit_s=None
+        )
+        return [Instance.from_wire(instance) for instance in answer]
+
+    def _ask(self, what: str, call: Callable[[], Answer]) -> Answer:
+        return self._patience.until_answered(what, call, self._limit_s)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conductor as a move sees it: as ``ledger`` is for builds, every call is repeated until it is answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compute_agent.ledger.build_calls import Patience
+from fleet.context import RequestContext
+from fleet.objects import Claimed, Migration
+from fleet.rpc.clients import MigrationAPI
+
+
+class MoveLedger:
+    """``limit_s`` bounds every call but the one that an agent begins with. All raise ``ledger.Unanswered``."""
+
+    def __init__(self, conductor: MigrationAPI, patience: Patience, limit_s: float) -> None:
+        self._conductor = conductor
+        self._patience = patience
+        self._limit_s = limit_s
+
+    def of_host(self, context: RequestContext, host: str) -> dict[str, Migration]:
+        """All moves to and from ``host``, by instance; asked without end."""
+        answer = self._patience.until_answered(
+            "get_host_migrations", lambda: self._conductor.get_host_migrations(context, host), limit_s=None
+        )
+        found = [Migration.from_wire(each) for each in answer]
+        return {migration.instance.uuid: migration for migration in found}
+
+    def find(self, context: RequestContext, host: str, instance_uuid: str) -> Migration | None:
+        """The move of an instance, if there is one to or from ``host``."""
+        answer = self._patience.until_answered(
+            "get_host_migrations",
+            lambda: self._conductor.get_host_migrations(context, host, [instance_uuid]),
+            self._limit_s,
+        )
+        return Migration.from_wire(answer[0]) if answer else None
+
+    def claim(
+        self, context: RequestContext, migration: Migration, host: str, node: str, incarnation: str, claimed: Claimed
+    ) -> Migration:
+        """:raises StaleBuild: StaleIncarnation: GroupAffinityViolation: NotFound: (all of ``errors``)"""
+        answer = self._patience.until_answered(
+            "claim_migration",
+            lambda: self._conductor.claim_migration(
+                context, migration.uuid, migration.attempt, host, node, incarnation, claimed.to_wire()
+            ),
+            self._limit_s,
+        )
+        return Migration.from_wire(answer)
+
+    def done(self, context: RequestContext, migration: Migration, host: str) -> Migration:
+        """This host's part of the migration's status is done: the move as it is now. :raises errors.NotFound:"""
+        answer = self._patience.until_answered(
+            "migration_done",
+            lambda: self._conductor.migration_done(context, migration.uuid, migration.attempt, host, migration.status),
+            self._limit_s,
+        )
+        return Migration.from_wire(answer)
+
+    def failed(self, context: RequestContext, migration: Migration, host: str, failure: dict[str, Any]) -> Migration:
+        """This host cannot do its part: the move as it is now. :raises errors.NotFound:"""
+        answer = self._patience.until_answered(
+            "migration_failed",
+            lambda: self._conductor.migration_failed(
+                context, migration.uuid, migration.attempt, host, migration.status, failure
+            ),
+            self._limit_s,
+        )
+        return Migration.from_wire(answer)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent tells without being asked, for all its hosts at once: who it is, that it lives, what they have."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+import socket
+import time
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from oslo_log import log as logging
+
+from compute_agent.ledger import last_report
+from compute_agent.ledger.build_calls import UNKNOWN_OUTCOME, Patience
+from compute_agent.ledger.last_report import Said, Told
+from compute_agent.ledger.notifications import Notifications
+from compute_agent.monitors import Monitors
+from compute_agent.node.audit import Auditor
+from compute_agent.node.host import Host
+from fleet import context as fleet_context
+from fleet.clock import seconds, utcnow
+from fleet.clock.skew import ClockSkew
+from fleet.objects import HostReport, Inventory
+from fleet.rpc import versions
+from fleet.rpc.clients import ConductorAPI
+
+LOG = logging.getLogger(__name__)
+
+BINARY = "fleet-compute"
+TOPIC = "compute"
+#: Reports in one message; a host with more nodes than this goes by itself.
+REPORTS_A_CALL = 200
+
+
+class Reporter:
+    """Speaks for ``hosts``. A silent conductor is one warning, and one line when it is back."""
+
+    def __init__(
+        self,
+        conductor: ConductorAPI,
+        patience: Patience,
+        hosts: Sequence[Host],
+        incarnation: str,
+        identities: Mapping[str, str] = types.MappingProxyType({}),
+        monitors: Monitors | None = None,
+        notifications: Notifications | None = None,
+        last_told: Told | None = None,
+        registered: Callable[[str], object] = lambda ledger: None,
+        skew: ClockSkew | None = None,
+    ) -> None:
+        """``registered``: called with the identity of the ledger that has the hosts now; ``skew`` learns from answers."""
+        self._skew = skew or ClockSkew(0)
+        self._registered = registered
+        self._conductor = conductor
+        self._patience = patience
+        self._hosts = {host.name: host for host in hosts}
+        self._auditors = {host.name: Auditor(host) for host in hosts}
+        self._incarnation = incarnation
+        self._identities = identities
+        self._monitors = monitors or Monitors()
+        self._notifications = notifications or Notifications()
+        self._told = last_told or Told()
+        self._lost = False
+
+    def forget(self, host: str) -> None:
+        """Speak for ``host`` no more."""
+        self._hosts = {name: served for name, served in self._hosts.items() if name != host}
+
+    def register(self) -> None:
+        """Until the conductor has answered.
+
+        :raises errors.HostTaken: and ledger.Unanswered: only when the agent is told to stop
+        """
+        services = registrations(self._hosts, self._identities, self._incarnation)
+        context = fleet_context.new_context()
+        answer = self._patience.until_answered(
+            "register_services", lambda: self._conductor.register_services(context, services), limit_s=None
+        )
+        self._told.forget()
+        # An older conductor does not say.
+        for ledger in {service["ledger"] for service in answer if service.get("ledger")}:
+            self._registered(ledger)
+        for service in answer:
+            # An older conductor sends none.
+            known = [Inventory.from_wire(node) for node in service.get("nodes", ())]
+            self._hosts[service["host"]].recorded = {node.node: node for node in known}
+        disabled = [service["host"] for service in answer if service["disabled"]]
+        LOG.info("Registered %d hosts, %d of them disabled", len(services), len(disabled))
+
+    def leave(self, idle: bool) -> None:
+        """Say that this process stops: its hosts get no builds, and are down as soon as it is ``idle``, not when missed."""
+        if not self._hosts:
+            return
+        try:
+            self._conductor.leave(fleet_context.new_context(), BINARY, list(self._hosts), self._incarnation, idle)
+        except UNKNOWN_OUTCOME as silence:
+            LOG.info("The conductor was not told that this agent stops (%s)", type(silence).__name__)
+
+    def heartbeat(self) -> None:
+        if not self._hosts:
+            return
+        context = fleet_context.new_context()
+        said = {**versions.spoken(TOPIC), "clock_skew_s": self._skew.reported_s}
+        asked_at = time.monotonic()
+        try:
+            answer = self._conductor.report_state(context, BINARY, list(self._hosts), self._incarnation, **said)
+        except UNKNOWN_OUTCOME as silence:
+            self._warn(silence)
+            return
+        self._heard()
+        self._compare_clocks(answer.get("now"), (time.monotonic() - asked_at) / 2)
+        # The alarm may not be ours, or be over: the next audit's report says how it is. (Older conductors tell of none.)
+        self._told.forget(answer.get("alarmed", ()))
+        for name in answer["superseded"]:
+            if name in self._hosts:
+                self._hosts[name].superseded(f"Host {name} was removed, or another process serves it now.")
+
+    def _compare_clocks(self, theirs: str | None, uncertain_s: float) -> None:
+        """:param theirs: the database's time, somewhere between question and answer; an older conductor sends none"""
+        if theirs is not None:
+            now = utcnow() - seconds(uncertain_s)
+            self._skew.note((now - datetime.datetime.fromisoformat(theirs)).total_seconds(), uncertain_s)
+
+    def audit(self) -> list[HostReport]:
+        """Audit all hosts; one whose driver fails is logged, and the others go on."""
+        reports: list[HostReport] = []
+        for name in list(self._hosts):
+            try:
+                reports.extend(self._auditors[name].audit())
+            except Exception:
+                LOG.exception("The audit of host %s failed; its last report stands", name)
+        metrics = self._monitors.collect()
+        return [dataclasses.replace(report, metrics=metrics) for report in reports] if metrics else reports
+
+    def report(self) -> None:
+        """Audit, and send what was found."""
+        self.send(self.audit())
+
+    def send(self, reports: Sequence[HostReport]) -> None:
+        """Report the inventories, and which hosts take no builds for want of one; only what the conductor does not know."""
+        context = fleet_context.new_context()
+        hosts = self._hosts
+        found = last_report.of_hosts([report for report in reports if report.host in hosts])
+        # A node that is not reported but still there (refused, not tracked) keeps its record.
+        said = {
+            name: Said(found.get(name, ()), tuple(tracker.node for tracker in host.trackers()), host.alarm())
+            for name, host in hosts.items()
+        }
+        news = {name: each for name, each in said.items() if self._told.is_news(name, each)}
+        # Those without an inventory say so, too: an alarm, or that what disabled them before is over.
+        silent = sorted(name for name, each in news.items() if not each.reports)
+        with_reports = _with_names(batches(report for each in news.values() for report in each.reports))
+        for batch, names in [*with_reports, *([([], silent)] if silent else [])]:
+            nodes = {host: list(news[host].nodes) for host in names}
+            alarms = {host: news[host].alarm for host in names}
+            self._told.forget(names)
+            try:
+                answer = self._conductor.report_hosts(context, [report.to_wire() for report in batch], nodes, alarms)
+            except UNKNOWN_OUTCOME as silence:
+                self._warn(silence)
+                return
+            self._heard()
+            for report in batch:
+                self._notifications.metrics(context, report)
+            for host in names:
+                self._told.remember(host, news[host])
+            self._told.forget(verdict["host"] for verdict in answer if not verdict["accepted"])
+            for verdict in answer:
+                _hear(hosts[verdict["host"]], verdict["node"], "" if verdict["accepted"] else verdict["reason"])
+
+    def _warn(self, silence: Exception) -> None:
+        if not self._lost:
+            LOG.warning("The conductor does not answer (%s); builds here go on", type(silence).__name__)
+        self._lost = True
+
+    def _heard(self) -> None:
+        if self._lost:
+            LOG.info("The conductor answers again")
+        self._lost = False
+
+
+def registrations(hosts: Iterable[str], identities: Mapping[str, str], incarnation: str) -> list[dict[str, Any]]:
+    """What the conductor is told of a process that is to serve ``hosts``."""
+    process = {"incarnation": incarnation, "pid": os.getpid(), "hostname": socket.gethostname()}
+    process.update(versions.spoken(TOPIC))
+    return [
+        {"host": host, "binary": BINARY, "topic": TOPIC, "identity": identities.get(host), **process} for host in hosts
+    ]
+
+
+def _hear(host: Host, node: str, refusal: str) -> None:
+    tracker = host.tracker(node)
+    if refusal and not tracker.alarm:
+        LOG.error("The report of %s:%s was refused: %s. There are no new claims on it.", host.name, node, refusal)
+    tracker.refuse(refusal and f"the report of {host.name}:{node} was refused: {refusal}")
+
+
+def _with_names(found: Iterable[list[HostReport]]) -> list[tuple[list[HostReport], list[str]]]:
+    return [(batch, sorted({report.host for report in batch})) for batch in found]
+
+
+def batches(reports: Iterable[HostReport], size: int = REPORTS_A_CALL) -> list[list[HostReport]]:
+    """Reports in messages of about ``size``, never a host in two: its list of nodes must be complete."""
+    result: list[list[HostReport]] = []
+    for of_host in last_report.of_hosts(reports).values():
+        if not result or len(result[-1]) + len(of_host) > size:
+            result.append([])
+        result[-1].extend(of_host)
+    return result

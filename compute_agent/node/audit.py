@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit of a host: what its driver has, which guests are orphans, and the reports that follow.
+
+Usage is not audited from the hypervisor's own figures: it is what is reserved, plus orphans, plus the claims.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_log import log as logging
+
+from compute_agent.node import inventory
+from compute_agent.node.host import Host
+from compute_agent.node.resource_tracker import ResourceTracker
+from fleet import capacity, errors
+from fleet.objects import HostReport, Inventory
+
+LOG = logging.getLogger(__name__)
+
+
+class Auditor:
+    """Audits one host; remembers which orphans it has warned of."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._warned: frozenset[str] = frozenset()
+        self._alarmed: dict[str, str] = {}
+
+    def audit(self) -> list[HostReport]:
+        """One report for each tracked node. A node whose inventory is refused has none, and takes no claims."""
+        driver = self._host.driver
+        trackers = self._host.set_nodes(driver.get_available_nodes(refresh=True))
+        self._alarmed = {node: reason for node, reason in self._alarmed.items() if node in trackers}
+        orphans = self._orphans()
+        self._warn(orphans)
+        reports = [
+            self._audit_node(tracker, _orphaned_mb(orphans, node, trackers)) for node, tracker in trackers.items()
+        ]
+        return [report for report in reports if report is not None]
+
+    def _orphans(self) -> dict[str, dict[str, Any]]:
+        """Guests that no claim is held for.
+
+        The claims are read before and after the guests: a build claims before it spawns, a termination destroys before
+        it releases, so a guest that is missing from both was never ours while we looked.
+        """
+        before = self._host.tracked()
+        guests = self._host.driver.get_per_instance_usage()
+        known = before | self._host.tracked()
+        return {uuid: usage for uuid, usage in guests.items() if uuid not in known}
+
+    def _warn(self, orphans: Mapping[str, dict[str, Any]]) -> None:
+        for uuid in sorted(orphans.keys() - self._warned):
+            LOG.warning(
+                "Host %s has a guest that the ledger does not know: %s with %s MB of memory; counted, not destroyed",
+                self._host.name,
+                uuid,
+                orphans[uuid].get("memory_mb", 0),
+            )
+        self._warned = frozenset(orphans)
+
+    def _audit_node(self, tracker: ResourceTracker, orphaned_mb: int) -> HostReport | None:
+        resources = self._host.driver.get_available_resource(tracker.node)
+        if not resources:
+            LOG.info("The driver reports no resources for %s:%s: it is not tracked", tracker.host, tracker.node)
+            tracker.set_report(None)
+            return None
+        try:
+            report = inventory.to_report(
+                tracker.host, tracker.node, resources, self._host.policy, orphaned_mb, tracker.failed_builds
+            )
+            require_room(report, tracker.report or self._host.recorded.get(tracker.node), tracker)
+        except errors.ReportRefused as refused:
+            self._alarm(tracker, refused.message)
+            return None
+        self._calm(tracker)
+        tracker.set_report(report, inventory.pci_devices(resources))
+        view = tracker.view()
+        LOG.debug("Node %s:%s: total %s; used %s", tracker.host, tracker.node, view.total, view.used)
+        return dataclasses.replace(report, orphaned_memory_mb=orphaned_mb + tracker.orphaned_memory_mb())
+
+    def _alarm(self, tracker: ResourceTracker, reason: str) -> None:
+        """One line for each reason, not for each audit."""
+        tracker.suspend(reason)
+        if self._alarmed.get(tracker.node) != reason:
+            LOG.error("%s The previous inventory is kept, and there are no new claims.", reason)
+        self._alarmed[tracker.node] = reason
+
+    def _calm(self, tracker: ResourceTracker) -> None:
+        if self._alarmed.pop(tracker.node, None) is not None:
+            LOG.info("The inventory of %s:%s is good again", tracker.host, tracker.node)
+
+
+def require_room(report: HostReport, before: HostReport | Inventory | None, tracker: ResourceTracker) -> None:
+    """Refuse an inventory that has shrunk below what instances hold: a fault of the machine, or of its driver.
+
+    :param before: the last good one, or after a start the ledger's; None: the node is new
+    :raises errors.ReportRefused: naming what is short
+    """
+    held = tracker.held()
+    if before is None:
+        return
+    for field, reserved, ratio, used in (
+        ("vcpus", report.reserved_vcpus, report.cpu_allocation_ratio, held.vcpus),
+        ("memory_mb", report.reserved_memory_mb, report.ram_allocation_ratio, held.memory_mb),
+        ("local_gb", report.reserved_disk_gb, report.disk_allocation_ratio, held.disk_gb),
+    ):
+        total, was = getattr(report, field), getattr(before, field)
+        # What is held may be beyond the limit by right: without its filter a resource has none.
+        if total < was and capacity.limit(total, reserved, ratio) < reserved + used:
+            reason = f"has shrunk from {was} to {total}, of which {reserved} are reserved; instances hold {used}"
+            raise errors.ReportRefused(host=tracker.host, node=tracker.node, field=field, reason=reason)
+
+
+def _orphaned_mb(orphans: Mapping[str, dict[str, Any]], node: str, trackers: Mapping[str, ResourceTracker]) -> int:
+    """Memory of the orphans on ``node``; one whose node is not told is counted on the first."""
+    first = next(iter(trackers))
+    here = [usage for usage in orphans.values() if (usage["node"] if usage.get("node") in trackers else first) == node]
+    return sum(int(usage.get("memory_mb", 0)) for usage in here)

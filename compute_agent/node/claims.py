@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a node can take one more instance, and what it then holds for it.
+
+The test is a function of what is asked, what is used and what is allowed; all resources are tested, so that a refusal
+names everything that is short. Only after it is anything held: see ``resource_tracker``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from oslo_log import log as logging
+
+from compute_agent.node.hardware import NOTHING, Holding
+from fleet import capacity, errors
+from fleet.hardware import pools
+from fleet.hardware.node import Hardware, Held, Wanted, fit
+from fleet.objects import Claimed, Flavor, HostLimits, Instance
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Resources:
+    """Amounts of what a node has: memory in MB, disk in GB, virtual CPUs."""
+
+    memory_mb: int = 0
+    disk_gb: int = 0
+    vcpus: int = 0
+
+    @classmethod
+    def of_flavor(cls, flavor: Flavor, overhead_memory_mb: int = 0) -> Resources:
+        """What an instance of ``flavor`` holds; swap is not held."""
+        return cls(flavor.memory_mb + overhead_memory_mb, flavor.claimed_disk_gb, flavor.vcpus)
+
+    @classmethod
+    def claimed_by(cls, instance: Instance) -> Resources:
+        """What the ledger says that a claimed instance holds."""
+        return cls(instance.claimed_memory_mb, instance.claimed_disk_gb, instance.claimed_vcpus)
+
+    @classmethod
+    def of_claim(cls, claimed: Claimed) -> Resources:
+        return cls(claimed.memory_mb, claimed.disk_gb, claimed.vcpus)
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(self.memory_mb + other.memory_mb, self.disk_gb + other.disk_gb, self.vcpus + other.vcpus)
+
+    def __str__(self) -> str:
+        return f"memory {self.memory_mb} MB, disk {self.disk_gb} GB, vcpus {self.vcpus} VCPU"
+
+
+@dataclasses.dataclass(frozen=True)
+class ClaimRequest:
+    """What one claim is tested on.
+
+    ``packing`` says which of several NUMA cells to prefer: the fullest, or else the emptiest.
+    """
+
+    instance: Instance
+    requested: Resources
+    total: Resources
+    used: Resources
+    limits: HostLimits
+    wanted: Wanted = Wanted()
+    hardware: Hardware = Hardware()
+    packing: bool = False
+
+    @functools.cached_property
+    def fit(self) -> Held | None:
+        """The cells and devices that the instance would get. A host that tells no topology is not asked for one."""
+        hardware = dataclasses.replace(self.hardware, limits=self.limits.numa_topology)
+        wanted = self.wanted if hardware.topology else dataclasses.replace(self.wanted, topology=None)
+        return fit(hardware, wanted, self.packing)
+
+
+Test = Callable[[ClaimRequest], str | None]
+
+
+def _memory(claim: ClaimRequest) -> str | None:
+    free = _free("memory", "MB", claim.total.memory_mb, claim.used.memory_mb, claim.limits.memory_mb)
+    return _short("memory", "MB", free, claim.requested.memory_mb)
+
+
+def _disk(claim: ClaimRequest) -> str | None:
+    free = _free("disk", "GB", claim.total.disk_gb, claim.used.disk_gb, claim.limits.disk_gb)
+    return _short("disk", "GB", free, claim.requested.disk_gb)
+
+
+def _vcpus(claim: ClaimRequest) -> str | None:
+    free = _free("CPUs", "VCPUs", claim.total.vcpus, claim.used.vcpus, claim.limits.vcpus)
+    return _short("CPUs", "VCPUs", free, claim.requested.vcpus)
+
+
+def _numa(claim: ClaimRequest) -> str | None:
+    if claim.wanted.topology is None or claim.hardware.topology is None or claim.fit is not None:
+        return None
+    asked = "topology and PCI devices do" if claim.wanted.devices else "topology does"
+    return f"The requested NUMA {asked} not fit what is free of the host's topology"
+
+
+def _pci(claim: ClaimRequest) -> str | None:
+    if claim.fit is not None or pools.allocate(claim.hardware.pools, claim.wanted.devices) is not None:
+        return None
+    wanted = ", ".join(f"{each.count} {each.alias_name or 'unnamed'}" for each in claim.wanted.devices)
+    return f"The PCI claim failed: not enough free devices for {wanted}"
+
+
+#: In the order in which a refusal names them.
+TESTS: tuple[Test, ...] = (_memory, _disk, _vcpus, _numa, _pci)
+
+
+def _free(kind: str, unit: str, total: int, used: int, limit: float | None) -> float | None:
+    """What may still be asked for; None is unlimited."""
+    LOG.debug("Total %s: %d %s, used: %.2f %s", kind, total, unit, used, unit)
+    if limit is None:
+        LOG.debug("%s limit not specified, defaulting to unlimited", kind)
+        return None
+    free = capacity.usable(limit, used)
+    LOG.debug("%s limit: %.2f %s, free: %.2f %s", kind, limit, unit, free, unit)
+    return free
+
+
+def _short(kind: str, unit: str, free: float | None, requested: int) -> str | None:
+    if free is None or requested <= free:
+        return None
+    return f"Free {kind} {free:.2f} {unit} < requested {requested} {unit}"
+
+
+def refusals(claim: ClaimRequest, tests: Sequence[Test] = TESTS) -> list[str]:
+    """Why the node cannot take the instance: every resource that is short. Empty when it can."""
+    return [reason for test in tests if (reason := test(claim)) is not None]
+
+
+def require_room(claim: ClaimRequest) -> None:
+    """:raises errors.ComputeResourcesUnavailable: with all the reasons joined"""
+    LOG.debug("Attempting claim: %s", claim.requested)
+    reasons = refusals(claim)
+    if reasons:
+        raise errors.ComputeResourcesUnavailable(reason="; ".join(reasons))
+
+
+class Claim:
+    """What a tracker holds for one instance; leaving the ``with`` by an exception gives it back."""
+
+    def __init__(self, resources: Resources, give_back: Callable[[], None], hardware: Holding = NOTHING) -> None:
+        self.resources = resources
+        self.hardware = hardware
+        self._give_back = give_back
+        self._kept = False
+
+    @property
+    def claimed_numa_topology(self) -> dict[str, Any] | None:
+        topology = self.hardware.topology
+        return topology.to_wire() if topology else None
+
+    def claimed(self) -> Claimed:
+        """What the ledger is told."""
+        devices = [device.to_wire() for device in self.hardware.devices]
+        return Claimed(
+            **dataclasses.asdict(self.resources),
+            numa_topology=self.claimed_numa_topology,
+            pci_devices=devices or None,
+        )
+
+    def abort(self) -> None:
+        """Give everything back; a second time does nothing."""
+        self._give_back()
+
+    def keep(self) -> None:
+        """Hold on, whatever comes: who else holds it for the instance is not known."""
+        self._kept = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if exc_type is not None and not self._kept:
+            self.abort()
+
+    def __str__(self) -> str:
+        return f"[Claim: {self.resources.memory_mb} MB memory, {self.resources.disk_gb} GB disk]"
+
+
+class MoveClaim(Claim):
+    """What the destination holds for an instance that is to come, beside what it may hold for it already."""
+
+
+class NopClaim(Claim):
+    """The claim on a node that is not tracked (its driver reports no resources): holds nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(Resources(), lambda: None)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One host that the agent serves: its driver, its trackers, and who serves it."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from oslo_log import log as logging
+
+from compute_agent.drivers import time_limit
+from compute_agent.drivers.base import ComputeDriver
+from compute_agent.node.inventory import HostPolicy
+from compute_agent.node.resource_tracker import ResourceTracker
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.objects import Instance, Inventory, Migration
+
+LOG = logging.getLogger(__name__)
+
+#: Told with the host's name and a sentence when another process has taken the host over.
+Superseded = Callable[[str, str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Undecided:
+    """An attempt of which nobody knows whether the ledger has its claim: the call may still be on its way."""
+
+    attempt: int
+    node: str
+    alternates: Sequence[Any] = ()
+
+
+class Host:
+    """``incarnation`` names this life of the process. The lock guards the map of trackers, not the trackers."""
+
+    def __init__(
+        self, name: str, driver: ComputeDriver, policy: HostPolicy, incarnation: str, superseded: Superseded
+    ) -> None:
+        self.name = name
+        self.driver = driver
+        self.policy = policy
+        self.incarnation = incarnation
+        self._superseded = superseded
+        self._lock = threading.Lock()
+        #: Instances whose claim the ledger was asked to record, and has not answered: the attempt it was for.
+        self.undecided: dict[str, Undecided] = {}
+        self._trackers: dict[str, ResourceTracker] = {}
+        #: By node, as the ledger had it when this process registered.
+        self.recorded: Mapping[str, Inventory] = {}
+
+    def set_nodes(self, nodes: Iterable[str]) -> dict[str, ResourceTracker]:
+        """The trackers of ``nodes``, made as needed; those of other nodes are forgotten."""
+        with self._lock:
+            known = self._trackers
+            self._trackers = {
+                node: known.get(node)
+                or ResourceTracker(self.name, node, self.policy.packs_numa_cells, self.policy.forgive_after_s)
+                for node in nodes
+            }
+            current = dict(self._trackers)
+        for node in sorted(set(known) - set(current)):
+            held = len(known[node].view().instances)
+            LOG.info(
+                "Removing compute node %s:%s: its driver no longer reports it; %d instances", self.name, node, held
+            )
+        return current
+
+    def trackers(self) -> list[ResourceTracker]:
+        with self._lock:
+            return list(self._trackers.values())
+
+    def tracker(self, node: str | None) -> ResourceTracker:
+        """The tracker of ``node``, or of the first node when none is named. :raises errors.NotFound:"""
+        with self._lock:
+            if node is None and self._trackers:
+                return next(iter(self._trackers.values()))
+            try:
+                return self._trackers[node or ""]
+            except KeyError:
+                raise errors.NotFound(kind="Node", name=f"{self.name}:{node}") from None
+
+    def tracked(self) -> frozenset[str]:
+        """Instances that hold something on any node."""
+        return frozenset().union(*(tracker.view().instances for tracker in self.trackers()))
+
+    def destroy(self, context: RequestContext, instance_uuid: str) -> None:
+        """Have the driver destroy a guest. :raises deadline.Overrun: it does not end; and what the driver raises"""
+        time_limit.within(context, self.policy.driver_timeout_s, lambda: self.driver.destroy(context, instance_uuid))
+
+    def count(self, uuid: str, instance: Instance | None, migration: Migration | None = None) -> None:
+        """Hold for an instance, on every node, what the ledger says.
+
+        :param instance: as the ledger has it; None, or one on another host, holds nothing here
+        :param migration: its move, which may hold something here, too
+        """
+        for tracker in self.trackers():
+            is_here = instance is not None and (instance.host, instance.node) == (self.name, tracker.node)
+            moving = migration.claim_on(self.name, tracker.node) if migration else None
+            tracker.count(uuid, instance if is_here else None, moving)
+
+    def drop_move_claim(self, instance_uuid: str) -> None:
+        for tracker in self.trackers():
+            tracker.drop_move_claim(instance_uuid)
+
+    def release(self, instance_uuid: str) -> None:
+        for tracker in self.trackers():
+            tracker.release(instance_uuid)
+
+    def orphan(self, instance_uuid: str) -> None:
+        for tracker in self.trackers():
+            tracker.orphan(instance_uuid)
+
+    def alarm(self) -> str:
+        """Why the host takes no new builds, "" when it does."""
+        return "; ".join(tracker.alarm for tracker in self.trackers() if tracker.alarm)
+
+    def superseded(self, reason: str) -> None:
+        self._superseded(self.name, reason)

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent knows of one node: its inventory, and what each instance holds of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+import time
+from collections.abc import Callable
+
+from oslo_log import log as logging
+
+from compute_agent.node import claims
+from compute_agent.node.claims import Resources
+from compute_agent.node.hardware import NOTHING, Holding, Stock, wanted_by
+from fleet import errors
+from fleet.hardware.node import Hardware
+from fleet.objects import Claimed, HostLimits, HostReport, Instance, numa, pci
+
+LOG = logging.getLogger(__name__)
+
+FORGIVE_AFTER_S = 600.0
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """One moment of a tracker; ``used`` includes what is reserved and what orphans hold; ``hardware`` is what is left."""
+
+    total: Resources
+    used: Resources
+    instances: frozenset[str]
+    hardware: Hardware = Hardware()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Held:
+    """What one instance holds."""
+
+    resources: Resources
+    hardware: Holding = NOTHING
+    orphan: bool = False
+
+
+class ResourceTracker:
+    """Tracks one node of one host.
+
+    The lock guards everything below; under it there is arithmetic only, no driver, no RPC. Life of an instance here::
+
+        instance_claim ──▶ held ──▶ release (destroyed, or the claim aborted) ◀──┐
+        track (from the ledger) ──▲ └──▶ orphan (a clean-up failed) ──────────────┘
+
+    A move holds apart from its instance, which may be here, too::
+
+        resize_claim, rebuild_claim ──▶ held for a move ──▶ drop_move_claim, or count (where the instance is by then)
+
+    The tracker is *disabled* until an inventory is there (claims hold nothing), and *suspended* while the last
+    inventory was refused, by the audit or by the ledger (claims are refused).
+    """
+
+    def __init__(
+        self,
+        host: str,
+        node: str,
+        packing: bool = False,
+        forgive_after_s: float = FORGIVE_AFTER_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``packing``: claims take the fullest of the NUMA cells that will do, not the emptiest.
+
+        :param forgive_after_s: failed builds are forgotten so many seconds after the last one
+        """
+        self.host = host
+        self.node = node
+        self._packing = packing
+        self._lock = threading.Lock()
+        self._held: dict[str, _Held] = {}
+        #: What moves hold here, by instance.
+        self._moves: dict[str, _Held] = {}
+        self._stock = Stock()
+        self._report: HostReport | None = None
+        self._suspended = ""
+        self._refused = ""
+        self._failed_builds = 0
+        self._failed_at = 0.0
+        self._forgive_after_s = forgive_after_s
+        self._clock = clock
+
+    def instance_claim(self, instance: Instance, limits: HostLimits, overhead_memory_mb: int = 0) -> claims.Claim:
+        """Test all resources and hold them, in one step that no other claim can come between.
+
+        :raises errors.ComputeResourcesUnavailable: nothing is held
+        :raises errors.StaleBuild: the instance holds something already: this is a repeated message
+        """
+        return self._claim(self._held, claims.Claim, instance, limits, overhead_memory_mb)
+
+    def resize_claim(self, instance: Instance, limits: HostLimits, overhead_memory_mb: int = 0) -> claims.Claim:
+        """:meth:`instance_claim` for the flavor that an instance is to have, which may be here with the present one.
+
+        :raises errors.ComputeResourcesUnavailable: errors.StaleBuild:
+        """
+        return self._claim(self._moves, claims.MoveClaim, instance, limits, overhead_memory_mb)
+
+    def rebuild_claim(self, instance: Instance, limits: HostLimits, overhead_memory_mb: int = 0) -> claims.Claim:
+        """:meth:`instance_claim` for an instance whose host is down. :raises: as :meth:`resize_claim`"""
+        return self._claim(self._moves, claims.MoveClaim, instance, limits, overhead_memory_mb)
+
+    def _claim(
+        self,
+        into: dict[str, _Held],
+        kind: type[claims.Claim],
+        instance: Instance,
+        limits: HostLimits,
+        overhead_memory_mb: int,
+    ) -> claims.Claim:
+        requested = Resources.of_flavor(instance.flavor, overhead_memory_mb)
+        wanted = wanted_by(instance)
+        with self._lock:
+            if instance.uuid in into:
+                raise errors.StaleBuild(
+                    instance_uuid=instance.uuid, attempt=instance.attempt, reason="it holds resources here already"
+                )
+            if self._suspended or self._refused:
+                raise errors.ComputeResourcesUnavailable(reason=self._suspended or self._refused)
+            if self._report is None:
+                return claims.NopClaim()
+            request = claims.ClaimRequest(
+                instance,
+                requested,
+                _total(self._report),
+                self._used(),
+                limits,
+                wanted,
+                self._hardware() if wanted else Hardware(),
+                self._packing,
+            )
+            claims.require_room(request)
+            # Most instances want none of it: then there is nothing to fit.
+            hardware = self._stock.take(request.fit, self._holdings()) if wanted and request.fit else NOTHING
+            held = into[instance.uuid] = _Held(requested, hardware)
+        return kind(requested, functools.partial(self._release_held, into, instance.uuid, held), hardware)
+
+    def track(self, instance: Instance) -> None:
+        """Count an instance that the ledger says is here, and is not being moved."""
+        self.count(instance.uuid, instance, None)
+
+    def count(self, uuid: str, instance: Instance | None, moving: Claimed | None) -> None:
+        """Hold for an instance what the ledger says, and nothing else.
+
+        :param instance: if it is here
+        :param moving: what a move of it holds here
+        """
+        here = instance and _Held(Resources.claimed_by(instance), Holding.of(instance))
+        coming = moving and _Held(Resources.of_claim(moving), Holding.of_claim(moving))
+        with self._lock:
+            for holdings, held in ((self._held, here), (self._moves, coming)):
+                if held is not None:
+                    holdings[uuid] = held
+                else:
+                    holdings.pop(uuid, None)
+
+    def release(self, instance_uuid: str) -> None:
+        """Give back all that is held for the instance; one that holds nothing is no error."""
+        with self._lock:
+            self._held.pop(instance_uuid, None)
+            self._moves.pop(instance_uuid, None)
+
+    def drop_move_claim(self, instance_uuid: str) -> None:
+        """Give back what a move of the instance holds; that it holds nothing is no error."""
+        with self._lock:
+            self._moves.pop(instance_uuid, None)
+
+    def _release_held(self, holdings: dict[str, _Held], instance_uuid: str, held: _Held) -> None:
+        """Only what this very claim put there: the instance may have been released and claimed anew."""
+        with self._lock:
+            if holdings.get(instance_uuid) is held:
+                del holdings[instance_uuid]
+
+    def orphan(self, instance_uuid: str) -> None:
+        """The instance's build is over, but its guest may be there: it holds what it held until it is destroyed."""
+        with self._lock:
+            held = self._held.get(instance_uuid)
+            if held is not None:
+                # A value of its own, so that the claim's abort no longer finds what it gave.
+                self._held[instance_uuid] = dataclasses.replace(held, orphan=True)
+
+    def orphaned_memory_mb(self) -> int:
+        """What orphans hold that were built here; the ledger does not know them."""
+        with self._lock:
+            return sum(held.resources.memory_mb for held in self._held.values() if held.orphan)
+
+    def set_report(self, report: HostReport | None, devices: tuple[pci.PciDevice, ...] = ()) -> None:
+        """The audit's result, and all PCI devices; None means that the driver reports no resources for this node."""
+        topology = numa.HostTopology.from_wire(report.numa_topology) if report else None
+        with self._lock:
+            self._report = report
+            self._stock = Stock(topology, devices)
+            self._suspended = ""
+
+    def suspend(self, reason: str) -> None:
+        """The last inventory was refused: the previous one is kept, and there are no new claims until it is mended."""
+        with self._lock:
+            self._suspended = reason
+
+    def refuse(self, reason: str) -> None:
+        """The ledger refused the last report; "" when it has taken one."""
+        with self._lock:
+            self._refused = reason
+
+    @property
+    def alarm(self) -> str:
+        """Why there are no new claims; "" when there are."""
+        with self._lock:
+            return self._suspended or self._refused
+
+    @property
+    def report(self) -> HostReport | None:
+        """The last good inventory."""
+        with self._lock:
+            return self._report
+
+    def held(self) -> Resources:
+        """What instances hold in all."""
+        with self._lock:
+            return self._held_resources()
+
+    def view(self) -> View:
+        with self._lock:
+            total = _total(self._report) if self._report else Resources()
+            return View(total, self._used(), frozenset(self._held | self._moves), self._hardware())
+
+    def _holdings(self) -> list[Holding]:
+        return [held.hardware for held in self._all_held()]
+
+    def _hardware(self) -> Hardware:
+        return self._stock.left(self._holdings())
+
+    def _held_resources(self) -> Resources:
+        return sum((held.resources for held in self._all_held()), Resources())
+
+    def _all_held(self) -> list[_Held]:
+        return [*self._held.values(), *self._moves.values()]
+
+    def _used(self) -> Resources:
+        used = self._held_resources()
+        if self._report is None:
+            return used
+        report = self._report
+        reserved = Resources(report.reserved_memory_mb, report.reserved_disk_gb, report.reserved_vcpus)
+        return used + reserved + Resources(memory_mb=report.orphaned_memory_mb)
+
+    def build_ended(self, failed: bool) -> None:
+        """Count failures in a row: a host on which build after build fails is sick."""
+        with self._lock:
+            self._failed_builds = self._failed_builds + 1 if failed else 0
+            self._failed_at = self._clock()
+
+    @property
+    def failed_builds(self) -> int:
+        """In a row; forgiven after a while: a host that gets no builds could not show that it is well again."""
+        with self._lock:
+            forgiven = self._clock() - self._failed_at > self._forgive_after_s
+            return 0 if forgiven else self._failed_builds
+
+
+def _total(report: HostReport) -> Resources:
+    return Resources(report.memory_mb, report.local_gb, report.vcpus)

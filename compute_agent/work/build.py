@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One attempt at one build on one host: claim, spawn, finish; whatever fails gives everything back."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import pydantic
+from oslo_log import log as logging
+
+from compute_agent.drivers import time_limit
+from compute_agent.drivers.base import SpawnFailed
+from compute_agent.ledger.build_calls import Ledger, Unanswered
+from compute_agent.ledger.notifications import AttemptEvents, Notifications
+from compute_agent.node import claims
+from compute_agent.node.host import Host, Undecided
+from compute_agent.node.resource_tracker import ResourceTracker
+from compute_agent.work import orders
+from compute_agent.work.spawned_attempts import Begun
+from fleet import errors, failpoints, states
+from fleet.context import RequestContext
+from fleet.objects import Claim, Finish, HostLimits, Instance, fields
+from fleet.telemetry import metrics
+
+LOG = logging.getLogger(__name__)
+
+#: Of the time that the conductor gives a spawn: this host is to be the one who says that it took too long.
+SPAWN_SHARE = 0.9
+
+_Seconds = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildOrder:
+    """What ``build_and_run_instance`` was sent.
+
+    ``deadline`` is by the conductor's clock: for the log only. ``claim_within_s`` counts from the order's arrival: after
+    so many seconds the conductor has given the build to somebody else. ``spawn_within_s`` counts from the claim: after
+    so many it takes the build from this host. None: it did not say.
+    """
+
+    instance: Instance
+    attempt: fields.Positive
+    node: fields.Name | None = None
+    limits: HostLimits = dataclasses.field(default_factory=HostLimits)
+    deadline: fields.Text | None = None
+    claim_within_s: _Seconds | None = None
+    spawn_within_s: _Seconds | None = None
+    alternates: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    filter_properties: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_wire(cls, data: dict[str, Any]) -> BuildOrder:
+        """:raises errors.InvalidInput: naming the field"""
+        given = {key: value for key, value in data.items() if value is not None}
+        return fields.parse(cls, given, "build")
+
+
+class _Failed(Exception):
+    """This attempt is over; ``final`` when no other host is to be tried. Only the way out of the claim's ``with``."""
+
+    def __init__(self, step: str, cause: Exception, final: bool = False) -> None:
+        super().__init__(step)
+        self.step = step
+        self.cause = cause
+        self.final = final
+
+
+class AgentStopping(Exception):
+    """Why a build that this host has not begun is handed back."""
+
+
+class SpawnTimeout(Exception):
+    """The driver did not end a spawn in time."""
+
+
+class Builder:
+    """Builds on one host. The caller sees to it that an instance has one build at a time."""
+
+    def __init__(
+        self,
+        host: Host,
+        ledger: Ledger,
+        notifications: Notifications,
+        clock: Callable[[], float] = time.monotonic,
+        within: time_limit.Within = time_limit.within,
+    ) -> None:
+        self._host = host
+        self._ledger = ledger
+        self._notifications = notifications
+        self.clock = clock
+        self._within = within
+        self._begun = Begun()
+
+    def run(self, context: RequestContext, order: BuildOrder, arrived: float | None = None) -> None:
+        """Never raises for what a build may meet; the ledger or its sweeper knows how the build goes on.
+
+        :param arrived: when the order came, by this builder's clock
+        """
+        context = self._about(context, order)
+        node = order.node
+        started = self.clock()
+        if arrived is not None and order.claim_within_s is not None and started - arrived > order.claim_within_s:
+            LOG.info("Dropping this build: its turn comes %.1f s after the order, too late", started - arrived)
+            return
+        if (order.instance.uuid, order.attempt) in self._begun:
+            LOG.info("Dropping this build: this attempt was spawned here already, the order was repeated")
+            return
+        LOG.debug("Starting instance on node %s (deadline %s)", order.node or "-", order.deadline or "-")
+        events = self._notifications.of_attempt(context, self._host.name)
+        try:
+            tracker = self._tracker(order)
+            node = tracker.node
+            instance = self._attempt(context, order, tracker, events)
+        except _Failed as failed:
+            if self._hand_back(context, order, node, failed, self.clock() - started):
+                events.error(order.instance, failed.cause)
+        except (errors.StaleBuild, errors.NotFound) as stale:
+            LOG.info("Dropping this build: %s", stale.message)
+            events.end(order.instance, stale)
+        except errors.StaleIncarnation as stale:
+            self._host.superseded(stale.message)
+        except errors.FleetError as refused:
+            LOG.error("The conductor refused this build: %s", refused.message)
+        except Unanswered as unanswered:
+            LOG.warning("Letting go of this build, the conductor will find it: %s", unanswered)
+        else:
+            tracker.build_ended(failed=False)
+            took_s, held = self.clock() - started, claims.Resources.claimed_by(instance)
+            LOG.info("Instance is active on node %s after %.2f s: %s", instance.node, took_s, held)
+            events.end(instance)
+
+    def decline(self, context: RequestContext, order: BuildOrder) -> None:
+        """Hand back at once a build that is not begun, because the agent stops."""
+        context = self._about(context, order)
+        stopping = AgentStopping(f"The agent of {self._host.name} stopped before it began the build")
+        LOG.info("Handing back a build that is not begun: the agent stops")
+        record = failure_record(states.QUEUE_STEP, stopping, 0.0)
+        self._tell(context, order, order.node, _Failed(states.QUEUE_STEP, stopping), record)
+
+    def _about(self, context: RequestContext, order: BuildOrder) -> RequestContext:
+        return context.about(instance_uuid=order.instance.uuid, attempt=order.attempt, host=self._host.name)
+
+    def _tracker(self, order: BuildOrder) -> ResourceTracker:
+        try:
+            return self._host.tracker(order.node)
+        except errors.NotFound as unknown:
+            raise _Failed(states.CLAIM_STEP, unknown) from None
+
+    def _attempt(
+        self, context: RequestContext, order: BuildOrder, tracker: ResourceTracker, events: AttemptEvents
+    ) -> Instance:
+        failpoints.hit("agent.claim.before")
+        with self._claim(order, tracker) as claim:
+            failpoints.hit("agent.claim.after")
+            instance = self._record(context, order, tracker, claim)
+            failpoints.hit("agent.record.after")
+            events.start(order.instance)
+            power_state = self._spawn(context, order, instance, tracker)
+            failpoints.hit("agent.spawn.after")
+            active = self._finish(context, order, instance, power_state, tracker)
+            failpoints.hit("agent.finish.after")
+            return active
+
+    def _claim(self, order: BuildOrder, tracker: ResourceTracker) -> claims.Claim:
+        """What this host itself can tell: the tracker's word."""
+        overhead = self._host.driver.estimate_instance_overhead(order.instance.flavor)
+        try:
+            claim = tracker.instance_claim(order.instance, order.limits, overhead.get("memory_mb", 0))
+        except errors.ComputeResourcesUnavailable as full:
+            metrics.CLAIMS.labels("refused").inc()
+            LOG.debug("Claim refused on node %s: %s", tracker.node, full.reason)
+            raise _Failed(states.CLAIM_STEP, full) from None
+        metrics.CLAIMS.labels("held").inc()
+        LOG.debug("Claim successful on node %s: %s", tracker.node, claim.resources)
+        return claim
+
+    def _record(
+        self, context: RequestContext, order: BuildOrder, tracker: ResourceTracker, claim: claims.Claim
+    ) -> Instance:
+        """What only the ledger can tell: whether this attempt is still wanted, here."""
+        try:
+            here = (self._host.name, tracker.node, self._host.incarnation)
+            step = Claim(order.instance.uuid, order.attempt, *here, claim.claimed(), order.limits)
+            recorded = self._ledger.claim_instance(context, step)
+        except (errors.GroupAffinityViolation, errors.ComputeResourcesUnavailable) as refusal:
+            raise _Failed(states.CLAIM_STEP, refusal) from None
+        except errors.InvalidInput as wrong:
+            raise _Failed(states.CLAIM_STEP, wrong, final=True) from None
+        except Unanswered:
+            # The ledger may hold it, or come to it later; the next comparison settles it.
+            self._host.undecided[order.instance.uuid] = Undecided(order.attempt, tracker.node, order.alternates)
+            claim.keep()
+            raise
+        self._host.undecided.pop(order.instance.uuid, None)
+        try:
+            orders.require_same(order.instance, recorded)
+        except orders.OrderDiffers as differs:
+            orders.unwanted(orders.BUILD, recorded.uuid, self._host.name, str(differs))
+            raise _Failed(states.CLAIM_STEP, differs) from None
+        return recorded
+
+    def _spawn(self, context: RequestContext, order: BuildOrder, instance: Instance, tracker: ResourceTracker) -> int:
+        """Returns the new guest's power state."""
+        limit_s = order.spawn_within_s and order.spawn_within_s * SPAWN_SHARE
+        driver = self._host.driver
+
+        def spawn() -> int:
+            driver.spawn(context, instance, instance.image)
+            return driver.get_info(instance.uuid).state
+
+        self._begun.add(instance.uuid, order.attempt)
+        try:
+            failpoints.hit("agent.spawn.before")
+            with metrics.SPAWN_SECONDS.time():
+                power_state = self._within(context, limit_s, spawn)
+        except Exception as failed:
+            metrics.SPAWNS.labels("failed").inc()
+            failure: Exception = failed
+            if isinstance(failed, time_limit.Overrun):
+                failure = SpawnTimeout(f"The driver of {self._host.name} did not end the spawn: {failed}")
+            elif not isinstance(failed, errors.FleetError | SpawnFailed):
+                LOG.warning("Instance failed to spawn", exc_info=True)
+            tracker.build_ended(failed=True)
+            self._clean_up(context, instance.uuid, tracker, hangs=isinstance(failed, time_limit.Overrun))
+            raise _Failed(states.SPAWN_STEP, failure, final=getattr(failure, "final", False)) from None
+        metrics.SPAWNS.labels("done").inc()
+        return power_state
+
+    def _finish(
+        self,
+        context: RequestContext,
+        order: BuildOrder,
+        instance: Instance,
+        power_state: int,
+        tracker: ResourceTracker,
+    ) -> Instance:
+        try:
+            here = (self._host.name, power_state, self._host.incarnation)
+            return self._ledger.finish_build(context, Finish(instance.uuid, order.attempt, *here))
+        except errors.FleetError:
+            # The row has moved on: what was spawned here belongs to nobody. Another process that serves this host now may
+            # have built the instance anew: that is not ours.
+            if self._attempt_of(instance.uuid) in (None, order.attempt):
+                self._clean_up(context, instance.uuid, tracker)
+            raise
+
+    def _attempt_of(self, instance_uuid: str) -> int | None:
+        """Which one spawned the guest that is here; None: there is none, or it does not say, or nobody can tell."""
+        try:
+            guest = self._host.driver.get_per_instance_usage().get(instance_uuid)
+        except Exception as failure:
+            LOG.warning("The driver does not tell which attempt spawned the guest: %s", failure)
+            return None
+        return guest and guest.get("attempt")
+
+    def _clean_up(
+        self, context: RequestContext, instance_uuid: str, tracker: ResourceTracker, hangs: bool = False
+    ) -> None:
+        """Destroy what there is of a guest. What cannot be destroyed keeps its room here, as an orphan.
+
+        :param hangs: the driver may still be at the spawn: then only what it says about a destroy counts
+        :raises _Failed: the guest may be there; no other host may have the instance
+        """
+        try:
+            if hangs or instance_uuid in self._host.driver.list_instance_uuids():
+                self._host.destroy(context, instance_uuid)
+        except Exception as failure:
+            LOG.exception("Cannot clean up after a failed build; what it holds stays counted as an orphan")
+            tracker.orphan(instance_uuid)
+            reason = f"clean-up on {self._host.name} failed ({type(failure).__name__}: {failure}), not rescheduling"
+            abort = errors.BuildAbort(instance_uuid=instance_uuid, reason=reason)
+            raise _Failed(states.SPAWN_STEP, abort, final=True) from None
+
+    def _hand_back(
+        self, context: RequestContext, order: BuildOrder, node: str | None, failed: _Failed, duration_s: float
+    ) -> bool:
+        """The claim is given back already: the ledger must not sell the room before this host can take it.
+
+        :return: whether an attempt was spent; a refused claim that another host makes up for is none
+        """
+        failure = failure_record(failed.step, failed.cause, duration_s)
+        LOG.info("This attempt failed in step %s: %s", failed.step, failure["message"])
+        counted = self._tell(context, order, node, failed, failure)
+        return counted or failed.step == states.SPAWN_STEP
+
+    def _tell(
+        self, context: RequestContext, order: BuildOrder, node: str | None, failed: _Failed, failure: dict[str, Any]
+    ) -> bool:
+        """Tell the ledger that this attempt is over; return whether it counts."""
+        counted = failed.final
+        uuid, attempt, name = order.instance.uuid, order.attempt, self._host.name
+        failpoints.hit("agent.hand_back.before")
+        try:
+            if failed.final:
+                self._ledger.abort_build(context, uuid, attempt, name, node, failure)
+            else:
+                counted = self._ledger.reschedule(context, uuid, attempt, name, node, failure, order.alternates)
+        except (errors.StaleBuild, errors.NotFound) as stale:
+            LOG.info("The build has moved on by itself: %s", stale.message)
+        except Unanswered as unanswered:
+            LOG.warning("The conductor will find this failed build by itself: %s", unanswered)
+        failpoints.hit("agent.hand_back.after")
+        return counted
+
+
+def failure_record(step: str, cause: Exception, duration_s: float) -> dict[str, Any]:
+    """What the ledger keeps of a failed attempt: a sentence, never a traceback."""
+    message = cause.message if isinstance(cause, errors.FleetError) else str(cause) or type(cause).__name__
+    # A remote error's class is a copy with a suffix to its name.
+    code = type(cause).__name__.removesuffix("_Remote")
+    return {"step": step, "code": code, "message": message[:255], "duration_s": round(duration_s, 3)}

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One host's part of moves: reads the record, does what its status asks of this host, says so, and goes on.
+
+Nothing is remembered between two looks, so a repeated order, a restart in the middle or an answer that was lost only mean
+that somebody looks again. Every driver call below may be repeated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from oslo_log import log as logging
+
+from compute_agent.drivers import time_limit
+from compute_agent.drivers.base import SpawnFailed
+from compute_agent.ledger.build_calls import Unanswered
+from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.notifications import END, ERROR, START, Notifications
+from compute_agent.node import claims
+from compute_agent.node.host import Host
+from compute_agent.node.resource_tracker import ResourceTracker
+from compute_agent.work import orders
+from compute_agent.work.build import SPAWN_SHARE, SpawnTimeout, failure_record
+from fleet import errors, failpoints, move_states, states
+from fleet.context import RequestContext
+from fleet.objects import HostLimits, Instance, Migration
+
+LOG = logging.getLogger(__name__)
+
+#: More steps than a host has in one move: a ledger that goes in circles does not hold a lane for ever.
+MOST_STEPS = 8
+
+
+class Mover:
+    """The caller sees to it that nobody else is at work on the instance."""
+
+    def __init__(
+        self,
+        host: Host,
+        ledger: MoveLedger,
+        notifications: Notifications,
+        clock: Callable[[], float] = time.monotonic,
+        within: time_limit.Within = time_limit.within,
+    ) -> None:
+        self._host = host
+        self._ledger = ledger
+        self._notifications = notifications
+        self._clock = clock
+        self._within = within
+        self._steps: dict[tuple[str, str], Callable[[RequestContext, Migration], Migration]] = {
+            (move_states.RESIZE, move_states.PREPARING): self._claim,
+            (move_states.RESIZE, move_states.PRE_MIGRATING): self._power_off,
+            (move_states.RESIZE, move_states.POST_MIGRATING): self._start,
+            (move_states.RESIZE, move_states.CONFIRMING): self._confirm,
+            (move_states.RESIZE, move_states.REVERTING): self._undo,
+            (move_states.RESIZE, move_states.RESUMING): self._resume,
+            (move_states.EVACUATION, move_states.PREPARING): self._claim,
+            (move_states.EVACUATION, move_states.PRE_MIGRATING): self._rebuild,
+        }
+
+    def run(self, context: RequestContext, instance_uuid: str) -> None:
+        """Never raises for what a move may meet; the record, and its sweeper, know how it goes on."""
+        context = context.about(instance_uuid=instance_uuid, host=self._host.name)
+        try:
+            migration = self._ledger.find(context, self._host.name, instance_uuid)
+            if migration is None:
+                reason = "the ledger has no move of it to or from this host"
+                orders.unwanted(orders.ADVANCE, instance_uuid, self._host.name, reason)
+                return
+            self._carry_on(context, migration)
+        except (errors.StaleBuild, errors.NotFound) as stale:
+            LOG.info("Dropping this step of a move: %s", stale.message)
+        except errors.StaleIncarnation as stale:
+            self._host.superseded(stale.message)
+        except errors.FleetError as refused:
+            LOG.error("The conductor refused this step of a move: %s", refused.message)
+        except Unanswered as unanswered:
+            LOG.warning("Letting go of this move, the conductor will ask again: %s", unanswered)
+
+    def _carry_on(self, context: RequestContext, migration: Migration) -> None:
+        for _step in range(MOST_STEPS):
+            if migration.instance.task_state == states.DELETING:
+                # The order to destroy it is on its way.
+                return
+            self._host.count(migration.instance.uuid, migration.instance, migration)
+            if migration.actor != self._host.name:
+                break
+            before = migration
+            context = context.about(
+                instance_uuid=migration.instance.uuid,
+                attempt=migration.attempt,
+                host=self._host.name,
+                migration=migration.uuid,
+            )
+            self._tell(context, START, migration, migration.instance)
+            migration = self._steps[migration.migration_type, migration.status](context, migration)
+            if (migration.status, migration.attempt) == (before.status, before.attempt):
+                self._host.count(migration.instance.uuid, migration.instance, migration)
+                return
+        self._leave_nothing(context, migration)
+
+    def _leave_nothing(self, context: RequestContext, migration: Migration) -> None:
+        """The move has gone on without this host while it worked: what it started belongs to nobody."""
+        held = migration.held
+        mine = self._host.name in (migration.instance.host, held and held.host)
+        if not mine and migration.instance.uuid in self._host.driver.list_instance_uuids():
+            LOG.warning("Destroying a guest whose move has gone on without this host")
+            self._destroy(context, migration.instance.uuid)
+
+    # A destination
+
+    def _claim(self, context: RequestContext, migration: Migration) -> Migration:
+        """Hold what the instance will need; as for a build, both this host and the ledger have a word in it."""
+        started = self._clock()
+        try:
+            tracker = self._host.tracker(migration.dest_node)
+        except errors.NotFound as unknown:
+            return self._failed(context, migration, "claim", unknown, started)
+        failpoints.hit("agent.move_claim.before")
+        try:
+            with self._hold(tracker, migration) as claim:
+                failpoints.hit("agent.move_claim.after")
+                try:
+                    claimed = self._ledger.claim(
+                        context, migration, self._host.name, tracker.node, self._host.incarnation, claim.claimed()
+                    )
+                except Unanswered:
+                    # The ledger may hold it: the next look tells.
+                    claim.keep()
+                    raise
+        except (errors.ComputeResourcesUnavailable, errors.GroupAffinityViolation, errors.InvalidInput) as refusal:
+            LOG.info("Move claim refused: %s", refusal.message)
+            return self._failed(context, migration, "claim", refusal, started)
+        LOG.info("Move claim successful on node %s: %s", tracker.node, claim.resources)
+        self._tell(context, END, migration, claimed.instance)
+        return claimed
+
+    def _hold(self, tracker: ResourceTracker, migration: Migration) -> claims.Claim:
+        instance = migration.at_destination
+        limits = HostLimits.from_wire(migration.limits)
+        overhead_mb = self._host.driver.estimate_instance_overhead(instance.flavor).get("memory_mb", 0)
+        evacuated = migration.migration_type == move_states.EVACUATION
+        claim = tracker.rebuild_claim if evacuated else tracker.resize_claim
+        return claim(instance, limits, overhead_mb)
+
+    def _start(self, context: RequestContext, migration: Migration) -> Migration:
+        driver, instance = self._host.driver, migration.at_destination
+        return self._try(
+            context, migration, "finish", lambda: driver.finish_migration(context, instance, instance.image)
+        )
+
+    def _rebuild(self, context: RequestContext, migration: Migration) -> Migration:
+        """Spawn the evacuated instance anew; what an earlier try has left is destroyed first."""
+        driver, instance = self._host.driver, migration.at_destination
+
+        def rebuild() -> None:
+            if instance.uuid in driver.list_instance_uuids():
+                driver.destroy(context, instance.uuid)
+            driver.spawn(context, instance, instance.image)
+
+        return self._try(context, migration, states.SPAWN_STEP, rebuild, lambda: self._destroy(context, instance.uuid))
+
+    def _undo(self, context: RequestContext, migration: Migration) -> Migration:
+        """The guest is to be here no more; where this is the source, too, only what runs of it is to end."""
+        instance = migration.at_destination
+
+        def undo() -> None:
+            if instance.uuid not in self._host.driver.list_instance_uuids():
+                return
+            if migration.on_one_host:
+                self._switch_off(context, instance, migration)
+            else:
+                self._host.driver.destroy(context, instance.uuid)
+
+        return self._try(context, migration, "revert", undo)
+
+    # A source
+
+    def _power_off(self, context: RequestContext, migration: Migration) -> Migration:
+        return self._try(
+            context, migration, "migrate", lambda: self._switch_off(context, migration.at_source, migration)
+        )
+
+    def _switch_off(self, context: RequestContext, instance: Instance, migration: Migration) -> None:
+        self._host.driver.migrate_disk_and_power_off(
+            context, instance, migration.dest_compute or "", migration.new.flavor
+        )
+
+    def _confirm(self, context: RequestContext, migration: Migration) -> Migration:
+        """What was kept for a revert is not needed any more."""
+
+        def forget() -> None:
+            uuid = migration.instance.uuid
+            if not migration.on_one_host and uuid in self._host.driver.list_instance_uuids():
+                self._host.driver.confirm_migration(context, uuid)
+
+        return self._try(context, migration, "confirm", forget)
+
+    def _resume(self, context: RequestContext, migration: Migration) -> Migration:
+        driver, instance = self._host.driver, migration.at_source
+        return self._try(context, migration, "resume", lambda: driver.finish_revert_migration(context, instance))
+
+    # Every step
+
+    def _try(
+        self,
+        context: RequestContext,
+        migration: Migration,
+        step: str,
+        work: Callable[[], None],
+        clean_up: Callable[[], None] = lambda: None,
+    ) -> Migration:
+        started = self._clock()
+        limit_s = migration.step_within_s and migration.step_within_s * SPAWN_SHARE
+        try:
+            failpoints.hit("agent.move.before")
+            self._within(context, limit_s, work)
+        except Exception as failed:
+            failure: Exception = failed
+            if isinstance(failed, time_limit.Overrun):
+                failure = SpawnTimeout(f"The driver of {self._host.name} did not end step {step}: {failed}")
+            elif not isinstance(failed, errors.FleetError | SpawnFailed):
+                LOG.warning("Step %s of a move failed", step, exc_info=True)
+            clean_up()
+            return self._failed(context, migration, step, failure, started)
+        failpoints.hit("agent.move.after")
+        LOG.info("Step %s of a %s is done after %.2f s", step, migration.migration_type, self._clock() - started)
+        self._let_go(migration)
+        following = self._ledger.done(context, migration, self._host.name)
+        self._tell(context, END, migration, following.instance)
+        return following
+
+    def _let_go(self, migration: Migration) -> None:
+        """Before the ledger does: it must not sell room that this host still holds."""
+        if migration.status == move_states.REVERTING:
+            self._host.drop_move_claim(migration.instance.uuid)
+        elif migration.status == move_states.CONFIRMING and not migration.on_one_host:
+            self._host.release(migration.instance.uuid)
+
+    def _failed(
+        self, context: RequestContext, migration: Migration, step: str, cause: Exception, started: float
+    ) -> Migration:
+        failure = failure_record(step, cause, self._clock() - started)
+        LOG.warning("Step %s of a %s failed: %s", step, migration.migration_type, failure["message"])
+        self._tell(context, ERROR, migration, migration.instance, cause)
+        return self._ledger.failed(context, migration, self._host.name, failure)
+
+    def _tell(
+        self,
+        context: RequestContext,
+        suffix: str,
+        migration: Migration,
+        instance: Instance,
+        cause: Exception | None = None,
+    ) -> None:
+        self._notifications.move(context, suffix, self._host.name, migration, instance, cause)
+
+    def _destroy(self, context: RequestContext, instance_uuid: str) -> None:
+        """What cannot be destroyed is found by the next comparison with the ledger, and until then counted as an orphan."""
+        try:
+            self._host.destroy(context, instance_uuid)
+        except Exception:
+            LOG.exception("Cannot destroy what a move has left")

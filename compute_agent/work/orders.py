@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks orders against the ledger. An order is a hint: it may be late, sent to the wrong host, or forged.
+
+| Order                    | What confirms it                                                              |
+|--------------------------|-------------------------------------------------------------------------------|
+| `build_and_run_instance` | the claim's compare-and-set, before the spawn: no message besides             |
+| `advance_migration`      | the migration record, which the host reads before every step                  |
+| `terminate_instance`     | the instance's row, or its migration record, read by :func:`wants_termination` |
+"""
+
+from __future__ import annotations
+
+from oslo_log import log as logging
+
+from compute_agent.ledger.build_calls import Ledger
+from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.node.host import Host
+from fleet import states
+from fleet.context import RequestContext
+from fleet.objects import Instance
+from fleet.telemetry import metrics
+
+LOG = logging.getLogger(__name__)
+
+BUILD, TERMINATE, ADVANCE = "build", "terminate", "advance"
+INVALID, UNWANTED, UNCONFIRMED = "invalid", "unwanted", "unconfirmed"
+
+
+class OrderDiffers(Exception):
+    """A build order that describes another instance than the row that was claimed for it."""
+
+
+def invalid(order: str, message: str) -> None:
+    metrics.ORDERS_DROPPED.labels(order, INVALID).inc()
+    LOG.error("Dropping a %s order: %s", order, message)
+
+
+def unwanted(order: str, uuid: str, host: str, reason: str) -> None:
+    """The row does not want it. One line, since a peer that sends such orders is broken or hostile."""
+    metrics.ORDERS_DROPPED.labels(order, UNWANTED).inc()
+    LOG.warning("Dropping a %s order for instance %s on %s: %s", order, uuid, host, reason)
+
+
+def unconfirmed(order: str, uuid: str, host: str, silence: Exception) -> None:
+    """The conductor did not answer. The row is still there: its sweeper repeats an order that the row wants."""
+    metrics.ORDERS_DROPPED.labels(order, UNCONFIRMED).inc()
+    LOG.warning("Not acting on a %s order for instance %s on %s: %s", order, uuid, host, silence)
+
+
+def wants_termination(
+    context: RequestContext, host: Host, ledger: Ledger, moves: MoveLedger | None, uuid: str
+) -> str | None:
+    """None if the row wants the guest destroyed here, else the reason against it.
+
+    A wish to delete is never taken back, so it still holds when the work begins.
+
+    :raises ledger.Unanswered:
+    """
+    instance = ledger.find_instance(context, host.name, uuid)
+    if instance is None and moves is not None:
+        migration = moves.find(context, host.name, uuid)
+        instance = migration and migration.instance
+    if instance is None:
+        return "the ledger does not have it on this host"
+    if instance.task_state != states.DELETING:
+        return f"its row is {instance.vm_state}/{instance.task_state or '-'}, not {states.DELETING}"
+    return None
+
+
+def require_same(ordered: Instance, recorded: Instance) -> None:
+    """The host has claimed by the order; the spawn goes by the row. :raises OrderDiffers:"""
+    for field in ("flavor", "numa_topology", "pci_requests"):
+        if getattr(ordered, field) != getattr(recorded, field):
+            raise OrderDiffers(f"The order's {field} is not the row's: the order is not from this fleet's conductor")

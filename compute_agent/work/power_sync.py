@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the power state of guests with the ledger's, reports what differs, and acts on guests that do not run.
+
+An audit reads the driver's state of every instance that the host holds. The conductor names those whose row differs. Each is
+looked at again in its instance's lane, so that a guest that is being built, moved or destroyed is not taken for a lost one.
+The row changes by compare-and-set. The first audit reports. A later one that still finds the guest down acts, as
+``lost_guest_action`` says: what a supervisor or an operator starts again in the meantime is left alone.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Collection, Mapping
+
+from oslo_log import log as logging
+
+from compute_agent.drivers import time_limit
+from compute_agent.ledger.build_calls import Ledger, Unanswered
+from compute_agent.ledger.notifications import Notifications
+from compute_agent.node.host import Host
+from fleet import errors, states
+from fleet.context import RequestContext
+from fleet.objects import Instance
+from fleet.telemetry import metrics
+
+LOG = logging.getLogger(__name__)
+
+NOTHING, RESTART, ERROR = "nothing", "restart", "error"
+
+
+class Guests:
+    """One for all hosts of a process; it remembers only which failed restarts it has warned of.
+
+    :param action: NOTHING, RESTART or ERROR
+    """
+
+    def __init__(self, ledger: Ledger, notifications: Notifications, action: str = NOTHING) -> None:
+        self._ledger = ledger
+        self._notifications = notifications
+        self._action = action
+        self._warned: dict[str, str] = {}
+
+    def down(self, observed: Mapping[str, int]) -> Collection[str]:
+        """Instances to look at again whatever their rows say; none where nothing would be done."""
+        if self._action == NOTHING:
+            return ()
+        return [uuid for uuid, state in observed.items() if state in states.DOWN]
+
+    def settle(self, context: RequestContext, host: Host, instance: Instance) -> None:
+        """Report what differs from the row, or act on a guest that is known to be down. Nobody else is at the instance.
+
+        What the conductor does not answer is left to the next audit.
+        """
+        try:
+            self._settle(context, host, instance)
+        except (Unanswered, errors.FleetError) as unsettled:
+            LOG.info("The guest of instance %s is looked at again by the next audit: %s", instance.uuid, unsettled)
+
+    def _settle(self, context: RequestContext, host: Host, instance: Instance) -> None:
+        if instance.task_state is not None or instance.vm_state not in states.WATCHED:
+            return
+        state = observe(host, [instance.uuid]).get(instance.uuid)
+        if state is None:
+            return
+        if state != instance.power_state:
+            self._report(context, host, instance, state)
+        elif state in states.DOWN and instance.vm_state == states.ACTIVE:
+            self._act(context, host, instance, state)
+        else:
+            self._warned.pop(instance.uuid, None)
+
+    def _report(self, context: RequestContext, host: Host, instance: Instance, state: int) -> None:
+        if not self._ledger.report_guest(context, instance, host.name, state):
+            LOG.info("The row of instance %s has moved on: its guest is looked at again", instance.uuid)
+            return
+        name = states.POWER_NAMES[state]
+        metrics.GUEST_CHANGES.labels(name).inc()
+        if state in states.DOWN:
+            LOG.error("The guest of instance %s on %s does not run: %s", instance.uuid, host.name, states.DOWN[state])
+        else:
+            LOG.info("The guest of instance %s on %s is %s again", instance.uuid, host.name, name)
+        self._notifications.power_state(context, host.name, instance, state)
+
+    def _act(self, context: RequestContext, host: Host, instance: Instance, state: int) -> None:
+        if self._action == RESTART:
+            self._restart(context, host, instance)
+        elif self._action == ERROR and self._ledger.report_guest(context, instance, host.name, state, failed=True):
+            metrics.GUEST_ACTIONS.labels(ERROR).inc()
+            LOG.error("Instance %s is set to ERROR: its guest does not run", instance.uuid)
+
+    def _restart(self, context: RequestContext, host: Host, instance: Instance) -> None:
+        """The next audit reports what has become of it."""
+        try:
+            limit_s = host.policy.driver_timeout_s
+            time_limit.within(context, limit_s, lambda: host.driver.power_on(context, instance))
+        except Exception as failure:
+            reason = (
+                failure.message if isinstance(failure, errors.FleetError) else f"{type(failure).__name__}: {failure}"
+            )
+            metrics.GUEST_ACTIONS.labels("restart failed").inc()
+            if self._warned.get(instance.uuid) != reason:
+                LOG.warning("Cannot start the guest of instance %s on %s: %s", instance.uuid, host.name, reason)
+            self._warned[instance.uuid] = reason
+            return
+        self._warned.pop(instance.uuid, None)
+        metrics.GUEST_ACTIONS.labels(RESTART).inc()
+        LOG.warning("Started the guest of instance %s on %s again", instance.uuid, host.name)
+        running = observe(host, [instance.uuid]).get(instance.uuid)
+        if running is not None and running != instance.power_state:
+            self._report(context, host, instance, running)
+
+
+def observe(host: Host, uuids: Collection[str]) -> dict[str, int]:
+    """The power state of each of these guests, NOSTATE of one that is gone; without those that the driver cannot tell.
+
+    A guest that is off for a move is left out: its move decides.
+    """
+    there = host.driver.get_per_instance_usage()
+    found: dict[str, int] = {}
+    failures: collections.Counter[str] = collections.Counter()
+    for uuid in uuids:
+        if uuid in there and there[uuid].get("switched_off"):
+            continue
+        try:
+            state = host.driver.get_info(uuid).state if uuid in there else states.NOSTATE
+        except errors.NotFound:
+            found[uuid] = states.NOSTATE
+            continue
+        except Exception as failure:
+            failures[f"{type(failure).__name__}: {failure}"] += 1
+            continue
+        # A driver that shows no state of a guest that is there does not know.
+        if state in states.POWER_NAMES and (state != states.NOSTATE or uuid not in there):
+            found[uuid] = state
+    for reason, count in failures.items():
+        LOG.warning("The driver of %s cannot tell the state of %d guests: %s", host.name, count, reason)
+    return found

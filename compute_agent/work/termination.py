@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ends one instance on one host, after the ledger has confirmed that it is to end."""
+
+from __future__ import annotations
+
+import functools
+
+from oslo_log import log as logging
+
+from compute_agent.drivers import time_limit
+from compute_agent.ledger.build_calls import Ledger, Unanswered
+from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.node.host import Host
+from compute_agent.work import orders
+from compute_agent.work.instance_queues import Lanes
+from fleet import errors, failpoints
+from fleet.context import RequestContext
+
+LOG = logging.getLogger(__name__)
+
+
+class Termination:
+    """Termination orders of one host.
+
+    The ledger is read in a lane of the order's own: a build that waits for a slot does not delay it, and only a
+    confirmed order cancels that build.
+    """
+
+    def __init__(self, host: Host, ledger: Ledger, moves: MoveLedger | None, lanes: Lanes) -> None:
+        self._host = host
+        self._ledger = ledger
+        self._moves = moves
+        self._lanes = lanes
+
+    def order(self, context: RequestContext, uuid: str) -> None:
+        lane = f"{uuid} (termination order)"
+        # A repeated order has the same answer as the one that is being confirmed.
+        if not self._lanes.busy(lane):
+            self._lanes.submit(lane, functools.partial(self._confirm, context, uuid))
+
+    def _confirm(self, context: RequestContext, uuid: str) -> None:
+        context = context.about(instance_uuid=uuid, host=self._host.name)
+        try:
+            against = orders.wants_termination(context, self._host, self._ledger, self._moves, uuid)
+        except (Unanswered, errors.FleetError) as silence:
+            orders.unconfirmed(orders.TERMINATE, uuid, self._host.name, silence)
+            return
+        if against is None:
+            self._lanes.cancel(uuid)
+            self._lanes.submit(uuid, functools.partial(terminate, context, self._host, self._ledger, uuid))
+        elif uuid in self._host.tracked() or uuid in self._host.driver.list_instance_uuids():
+            orders.unwanted(orders.TERMINATE, uuid, self._host.name, against)
+        else:
+            LOG.debug("Dropping a termination order that was carried out before: %s", against)
+
+
+def terminate(context: RequestContext, host: Host, ledger: Ledger, instance_uuid: str) -> None:
+    """Destroy, release, tell the ledger, in this order: the ledger must not sell room that this host still holds.
+
+    May be repeated. If the driver fails the row stays ``deleting``, and the conductor asks again.
+    """
+    context = context.about(instance_uuid=instance_uuid, host=host.name)
+    failpoints.hit("agent.destroy.before")
+    try:
+        if instance_uuid in host.driver.list_instance_uuids():
+            host.destroy(context, instance_uuid)
+    except Exception as failure:
+        expected = isinstance(failure, time_limit.Overrun | errors.FleetError)
+        LOG.warning("Cannot destroy the guest; the conductor will ask again: %s", failure, exc_info=not expected)
+        return
+    host.release(instance_uuid)
+    failpoints.hit("agent.destroy.after")
+    try:
+        ledger.instance_destroyed(context, instance_uuid, host.name)
+    except Unanswered as unanswered:
+        LOG.warning("Instance is gone, but the conductor does not know yet: %s", unanswered)
+    else:
+        LOG.info("Instance is destroyed")

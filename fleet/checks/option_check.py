@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration files against the options there are: misspelt, deprecated and doubtful ones."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import difflib
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+
+import oslo_messaging
+from oslo_config import cfg
+
+from fleet.checks import findings
+from fleet.checks.findings import Finding
+from fleet.db import tls
+from fleet.rpc.rabbit import broker
+
+CHECK = "options"
+#: Whose options may stand in our files, besides those of every ``fleet`` namespace.
+_LIBRARIES = ("oslo.db", "oslo.log", "oslo.messaging", "oslo.reports")
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """Options by section and name, and the older names that still work, each with the option it stands for."""
+
+    options: Mapping[str, Mapping[str, cfg.Opt]]
+    aliases: Mapping[tuple[str, str], str]
+
+
+def known() -> Known:
+    """All options of this program and of the libraries that it configures."""
+    options: dict[str, dict[str, cfg.Opt]] = collections.defaultdict(dict)
+    aliases = {}
+    for section, opt in _declared():
+        options[section][opt.dest] = opt
+        for old in opt.deprecated_opts:
+            name = (old.group or section, _dest(old.name or opt.dest))
+            aliases[name] = f"[{section}] {opt.dest}"
+    return Known(options, aliases)
+
+
+def _declared() -> Iterator[tuple[str, cfg.Opt]]:
+    for entry in metadata.entry_points(group="oslo.config.opts"):
+        if entry.name in _LIBRARIES or entry.name.split(".")[0] == "fleet":
+            for group, opts in entry.load()():
+                section = "DEFAULT" if group is None else getattr(group, "name", group)
+                for opt in opts:
+                    yield section, opt
+
+
+def config_files(conf: cfg.ConfigOpts) -> list[str]:
+    """Those that ``conf`` was read from, in the order in which they count."""
+    in_directories = [sorted(str(file) for file in pathlib.Path(each).glob("*.conf")) for each in conf.config_dir or []]
+    return list(conf.config_file or []) + [file for files in in_directories for file in files]
+
+
+def check(files: Sequence[str], options: Known | None = None) -> list[Finding]:
+    """What is wrong in ``files``: nothing but one good finding if all is well."""
+    options = options or known()
+    found = [each for file in files for each in _check_file(file, options)]
+    return found or [findings.good(CHECK, f"{', '.join(files) or 'no file'}: all options are known and current")]
+
+
+def _check_file(file: str, options: Known) -> Iterator[Finding]:
+    sections: dict[str, dict[str, list[str]]] = {}
+    try:
+        cfg.ConfigParser(file, sections).parse()
+    except (OSError, cfg.ParseError) as unreadable:
+        yield findings.bad(CHECK, f"{file}: {unreadable}", "Correct the file.")
+        return
+    for section, names in sections.items():
+        for name in names:
+            yield from _check_option(file, section, _dest(name), options)
+
+
+def _check_option(file: str, section: str, name: str, options: Known) -> Iterator[Finding]:
+    opt = options.options.get(section, {}).get(name)
+    if opt is not None:
+        if opt.deprecated_for_removal:
+            yield findings.doubtful(
+                CHECK, f"{file}: [{section}] {name} is deprecated", opt.deprecated_reason or "Remove it."
+            )
+    elif (section, name) in options.aliases:
+        current = options.aliases[section, name]
+        yield findings.doubtful(CHECK, f"{file}: [{section}] {name} is an older name", f"Write {current} instead.")
+    elif section not in options.options:
+        fix = "Correct the name of the section, unless a plugin of yours reads it."
+        yield findings.doubtful(CHECK, f"{file}: [{section}] {name}: there is no such section", fix)
+    else:
+        yield findings.doubtful(CHECK, f"{file}: [{section}] {name}: there is no such option", _meant(name, options))
+
+
+def _meant(name: str, options: Known) -> str:
+    places = {each: section for section, opts in options.options.items() for each in opts}
+    like = difflib.get_close_matches(name, places, n=1)
+    if not like:
+        return "It has no effect: remove it."
+    return f"It has no effect; is [{places[like[0]]}] {like[0]} meant?"
+
+
+def _dest(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def contradictions(conf: cfg.ConfigOpts, with_database: bool = True) -> list[Finding]:
+    """Options that are good each for itself, and not together."""
+    found = []
+    location = conf.get_location("service_down_time")
+    if location is not None and location.location is cfg.Locations.set_override:
+        text = f"service_down_time is not larger than report_interval: {conf.service_down_time} s is used instead"
+        found.append(findings.doubtful(CHECK, text, "Let service_down_time be several times report_interval."))
+    url = oslo_messaging.TransportURL.parse(conf)
+    if not url.hosts and url.transport == "rabbit":
+        found.append(
+            findings.doubtful(CHECK, "transport_url is not set: a broker on this machine is used", "Set transport_url.")
+        )
+    if with_database:
+        found += _database(conf, url.transport)
+    return found + _open_lines(conf, url)
+
+
+def _open_lines(conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> list[Finding]:
+    """What is sent to other machines for everybody on the way to read."""
+    found = []
+    far = [host.hostname for host in url.hosts if not tls.is_loopback(host.hostname)]
+    if far and url.transport == "rabbit" and not broker.has_tls(conf):
+        text = f"the broker on {', '.join(far)} is reached without TLS: passwords and orders can be read on the way"
+        fix = "Set [oslo_messaging_rabbit] ssl = true, and the port of the broker's TLS listener in transport_url."
+        found.append(findings.doubtful("tls", text, fix))
+    weak = tls.weakness(conf.database.connection) if conf.database.connection else None
+    return [*found, findings.doubtful("tls", *weak)] if weak else found
+
+
+def _database(conf: cfg.ConfigOpts, transport: str) -> list[Finding]:
+    connection = conf.database.connection
+    if not connection:
+        return [findings.bad(CHECK, "[database] connection is not set", "Name the database of the conductor.")]
+    if connection.startswith("sqlite") and transport == "rabbit":
+        text = "[database] connection is a SQLite file: all conductors and schedulers must be on this machine"
+        return [findings.doubtful(CHECK, text, "Use PostgreSQL or MariaDB for more than a trial.")]
+    return []

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Argument types for argparse: what is wrong with a value, with the value and what is allowed."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def pair(text: str) -> tuple[str, str]:
+    """An argparse type: ``KEY=VALUE``."""
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+def positive(text: str) -> int:
+    """An argparse type: a whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
+    return int(text)
+
+
+def natural(text: str) -> int:
+    """An argparse type: a whole number from 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0, got {text!r}")
+    return int(text)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conductor and the scheduler as the command line reaches them, and their failures in plain words."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+from oslo_utils import uuidutils
+
+from fleet import context, errors
+from fleet.checks import required
+from fleet.rpc import clients, transport
+from fleet.rpc.rabbit import broker
+
+#: For a daemon that is just being started to take messages. A person waits no longer.
+TAKER_TIMEOUT_S = 4.0
+_TAKER_PAUSE_S = 0.25
+#: One thing as the conductor shows it: an instance, a host, a flavor.
+Record = Mapping[str, Any]
+
+
+class CommandFailed(Exception):
+    """What went wrong, in one line for the user."""
+
+
+@dataclasses.dataclass
+class _Opened:
+    """A transport, and what is called over it."""
+
+    bus: oslo_messaging.Transport
+    operator: clients.OperatorAPI
+    tasks: clients.ComputeTaskAPI
+    scheduler: clients.SchedulerAPI
+    #: Made when an agent is asked first: few commands do.
+    hosts: clients.ComputeAPI | None = None
+
+
+class Connection:
+    """Opened at the first call: ``--help`` and wrong arguments need no broker.
+
+    Before the first call on a topic the broker is asked whether a daemon takes messages there: a message that no daemon
+    takes would be waited for until ``rpc_response_timeout``.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._opened: _Opened | None = None
+        self._served: set[str] = set()
+        #: The project and the user that a command acts for.
+        self.project_id: str | None = None
+        self.user_id: str | None = None
+
+    def operator(self, method: str, **arguments: Any) -> Any:
+        """Call ``method`` of the contract's ``operator`` namespace."""
+        return self._served_by("conductor").operator.call(self._context(), method, **arguments)
+
+    def act_for(self, project_id: str | None, user_id: str | None) -> None:
+        """What is asked from now on is asked for this project and this user."""
+        self.project_id, self.user_id = project_id, user_id
+
+    def _context(self) -> context.RequestContext:
+        return context.new_context(self.project_id, self.user_id)
+
+    def create(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
+        """Asked once more if no answer comes, under a token that sees to it that nothing is built twice.
+
+        :param client_token: the user's own; without, one is made, if all conductors know of tokens
+        """
+        tasks, asked = self._served_by("conductor").tasks, self._context()
+        token = client_token or uuidutils.generate_uuid()
+        try:
+            try:
+                return tasks.create(asked, request, token)
+            except oslo_messaging.MessagingTimeout:
+                return tasks.create(asked, request, token)
+        except errors.VersionPinned:
+            if client_token:
+                raise
+            return tasks.create(asked, request)
+        except oslo_messaging.MessagingTimeout:
+            raise CommandFailed(
+                f"the conductor did not answer within {self._conf.rpc_response_timeout} s, asked twice; the request may "
+                f"have been accepted: it can be repeated with --client-token {token}"
+            ) from None
+
+    def terminate(self, uuids: list[str]) -> None:
+        self._served_by("conductor").tasks.terminate_instances(context.new_context(), uuids)
+
+    def explain(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
+        """What the scheduler would do. :param asked: an answer of the conductor's ``request_of`` or ``request_for``"""
+        with self._scheduler_failures():
+            return self._served_by("scheduler").scheduler.why.explain(self._context(), **asked, best=best)
+
+    def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+        """How much more of it would fit. :param asked: as for :meth:`explain`"""
+        with self._scheduler_failures():
+            return self._served_by("scheduler").scheduler.capacity(self._context(), **asked, group_by=group_by)
+
+    def ping(self, topic: str) -> None:
+        """Wait for an answer from ``topic``. :raises oslo_messaging.MessageUndeliverable: it has no queue"""
+        clients.BaseAPI(self._open().bus, self._conf, topic).ping(context.new_context(), topic)
+
+    def describe_host(self, host: str) -> dict[str, Any]:
+        """Ask an agent. :raises oslo_messaging.MessageUndeliverable: nobody serves ``host``"""
+        opened = self._open()
+        if opened.hosts is None:
+            opened.hosts = clients.ComputeAPI(transport.get_host_transport(self._conf, opened.bus), self._conf)
+        return opened.hosts.describe_host(context.new_context(), host)
+
+    def depths(self, queues: Iterable[str]) -> dict[str, broker.Depth | None] | None:
+        """How long these queues are; None where there is no broker. :raises broker.BrokerAway:"""
+        if not broker.is_there(self._conf):
+            return None
+        with broker.connected(self._conf) as connection:
+            return broker.depths(connection, queues)
+
+    @contextlib.contextmanager
+    def _scheduler_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except oslo_messaging.MessagingTimeout:
+            timeout_s = self._conf.rpc_response_timeout
+            raise CommandFailed(f"no scheduler answered within {timeout_s} s; is one running?") from None
+        except oslo_messaging.RemoteError as broken:
+            raise CommandFailed(
+                f"the scheduler failed to answer ({broken.exc_type}: {broken.value}); its log has the details"
+            ) from None
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.bus.cleanup()
+
+    @contextlib.contextmanager
+    def plain_failures(self) -> Iterator[None]:
+        """Turn the failures that a user can meet into :class:`CommandFailed`; others are bugs and stay as they are."""
+        try:
+            yield
+        except errors.FleetError as refusal:
+            raise CommandFailed(refusal.message) from None
+        except oslo_messaging.RemoteError as broken:
+            raise CommandFailed(
+                f"the conductor failed to answer ({broken.exc_type}: {broken.value}); its log has the details"
+            ) from None
+        except oslo_messaging.MessagingTimeout:
+            timeout_s = self._conf.rpc_response_timeout
+            raise CommandFailed(f"the conductor did not answer within {timeout_s} s; is it running?") from None
+        except oslo_messaging.MessageUndeliverable as unroutable:
+            raise CommandFailed(nobody_takes(str(unroutable.routing_key))) from None
+        except oslo_messaging.MessageDeliveryFailure as nobody:
+            raise CommandFailed(str(nobody)) from None
+
+    @contextlib.contextmanager
+    def impatient(self, timeout_s: int) -> Iterator[None]:
+        """Wait no longer than ``timeout_s`` for an answer: for asking whether anybody is there yet."""
+        self._open()
+        self._conf.set_override("rpc_response_timeout", timeout_s)
+        try:
+            yield
+        finally:
+            self._conf.clear_override("rpc_response_timeout")
+
+    def _open(self) -> _Opened:
+        if self._opened is None:
+            required.broker(self._conf)
+            bus = transport.get_transport(self._conf)
+            made = (api(bus, self._conf) for api in (clients.OperatorAPI, clients.ComputeTaskAPI, clients.SchedulerAPI))
+            self._opened = _Opened(bus, *made)
+        return self._opened
+
+    def _served_by(self, topic: str) -> _Opened:
+        """:raises CommandFailed: the broker does not let us in, or no daemon takes messages on ``topic``"""
+        opened = self._open()
+        if topic not in self._served:
+            if broker.is_there(self._conf):
+                require_taker(self._conf, topic)
+            else:
+                self.ping(topic)
+            self._served.add(topic)
+        return opened
+
+
+def nobody_takes(topic: str) -> str:
+    return f"nobody takes messages on topic {topic}; start fleet-{topic}, or see 'fleet doctor'"
+
+
+def require_taker(
+    conf: cfg.ConfigOpts,
+    topic: str,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Return as soon as a daemon takes messages on ``topic``.
+
+    :raises CommandFailed: no daemon does within TAKER_TIMEOUT_S, or the broker does not let us in
+    """
+    deadline = clock() + TAKER_TIMEOUT_S
+    try:
+        with broker.connected(conf) as connection:
+            while not _is_taken(broker.depths(connection, [topic])[topic]):
+                if clock() >= deadline:
+                    raise CommandFailed(nobody_takes(topic))
+                sleep(_TAKER_PAUSE_S)
+    except broker.BrokerAway as away:
+        raise CommandFailed(f"no message broker lets us in: {away}; check transport_url in the configuration") from None
+
+
+def _is_taken(depth: broker.Depth | None) -> bool:
+    return depth is not None and depth.consumers > 0

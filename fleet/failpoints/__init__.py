@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Failures on purpose, at named points in the code, for tests.
+
+Read ``names`` (every point, and where it is), then ``injection`` (what happens there).
+"""
+
+from fleet.failpoints.injection import (
+    OPTS,
+    Action,
+    Failpoint,
+    FailpointReached,
+    after_commit,
+    arm,
+    before_commit,
+    commits,
+    commits_all,
+    hit,
+    list_opts,
+    parse,
+    register_opts,
+)
+
+__all__ = [
+    "OPTS",
+    "Action",
+    "Failpoint",
+    "FailpointReached",
+    "after_commit",
+    "arm",
+    "before_commit",
+    "commits",
+    "commits_all",
+    "hit",
+    "list_opts",
+    "parse",
+    "register_opts",
+]

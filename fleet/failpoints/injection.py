@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Named points of a build at which fault tests make a daemon die, hang, fail or dawdle; off unless a daemon is armed.
+
+A point is passed with ``hit(NAME)``; a transaction's two points (all is written, not committed; committed, nobody told)
+with ``@commits(NAME)`` on its function, or on each of the works that are done in one (``@commits_all``). While nothing is
+armed both cost one comparison. ``arm`` is called once by ``fleet.conf.load_config``; what the points then do stands in a
+file that is read anew whenever it changes, so that a test arms and disarms running daemons.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from oslo_config import cfg
+from oslo_db import exception as db_exception
+from oslo_log import log as logging
+from oslo_serialization import jsonutils
+
+from fleet import errors
+from fleet.failpoints.names import AFTER_COMMIT, BEFORE_COMMIT, NAMES
+from fleet.objects import fields
+
+LOG = logging.getLogger(__name__)
+Work = TypeVar("Work", bound=Callable[..., Any])
+
+OPTS = [
+    cfg.BoolOpt(
+        "enabled",
+        default=False,
+        help="Let fault tests make this daemon die, hang or fail at named points of a build. Never set it in "
+        "production: whoever may write the file then decides when the daemon dies.",
+    ),
+    cfg.StrOpt(
+        "file",
+        help="A JSON file that says what the points do; it is read again when it changes, and may appear later. A "
+        "daemon that finds this set without enabled refuses to start.",
+    ),
+]
+
+
+class Action(enum.StrEnum):
+    """What happens at a point."""
+
+    #: The process dies as by kill -9.
+    EXIT = "exit"
+    #: The process is stopped, all threads of it, and goes on after ``seconds``.
+    PAUSE = "pause"
+    #: Only this thread waits for ``seconds``.
+    DELAY = "delay"
+    #: A bug's exception.
+    RAISE = "raise"
+    #: What the database says when it wants the transaction repeated.
+    DEADLOCK = "deadlock"
+    #: The connection to the database is lost; after a commit its outcome is thereby unknown.
+    DISCONNECT = "disconnect"
+
+
+class FailpointReached(Exception):
+    """Raised by the action ``raise``: deliberately none of ``fleet.errors``."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Failpoint:
+    """``times``: how often at most, over all processes that share the file; ``skip``: how often it is passed before.
+
+    ``chance`` is drawn anew at each pass from a generator that ``seed`` starts in each process.
+    """
+
+    action: Action
+    seconds: float = 1.0
+    times: fields.Positive | None = None
+    skip: fields.Natural = 0
+    chance: float = 1.0
+    seed: int = 0
+
+
+def hit(name: str) -> None:
+    """Pass the point ``name``, one of ``failpoint_names.NAMES``."""
+    if _armed is not None:
+        _armed.hit(name)
+
+
+def commits(step: str) -> Callable[[Work], Work]:
+    """Mark a transaction's function: the engine passes ``STEP.before_commit`` and ``STEP.after_commit``."""
+
+    def mark(work: Work) -> Work:
+        work.failpoints = (step,)  # type: ignore[attr-defined]
+        return work
+
+    return mark
+
+
+def commits_all(marked: Iterable[object]) -> Callable[[Work], Work]:
+    """Mark the function of a transaction that does several marked works: it passes the points of each."""
+
+    def mark(work: Work) -> Work:
+        work.failpoints = tuple(step for each in marked for step in _steps(each))  # type: ignore[attr-defined]
+        return work
+
+    return mark
+
+
+def _steps(work: object) -> tuple[str, ...]:
+    return getattr(work, "failpoints", ())
+
+
+def before_commit(work: Callable[..., Any]) -> None:
+    _hit_commit(work, BEFORE_COMMIT)
+
+
+def after_commit(work: Callable[..., Any]) -> None:
+    _hit_commit(work, AFTER_COMMIT)
+
+
+def _hit_commit(work: Callable[..., Any], when: str) -> None:
+    if _armed is not None:
+        for step in _steps(work):
+            _armed.hit(f"{step}.{when}")
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    conf.register_opts(OPTS, group=_group())
+
+
+def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
+    """For oslo-config-generator."""
+    return [(_group(), OPTS)]
+
+
+def _group() -> cfg.OptGroup:
+    return cfg.OptGroup("failpoints", title="Deliberate faults, for tests only")
+
+
+def arm(conf: cfg.ConfigOpts) -> None:
+    """Arm or disarm this process, as ``conf`` says. :raises errors.ConfigError: half of it is said"""
+    global _armed
+    options = conf.failpoints
+    if options.file and not options.enabled:
+        reason = "is set, but [failpoints] enabled is not: a daemon with failpoints must never serve in production"
+        raise errors.ConfigError(option="[failpoints] file", reason=reason)
+    if options.enabled and not options.file:
+        raise errors.ConfigError(option="[failpoints] file", reason="must be set if [failpoints] enabled is")
+    _armed = _Armed(pathlib.Path(options.file)) if options.enabled else None
+    if _armed is not None:
+        LOG.warning("Failpoints are enabled and obey %s: this daemon is for tests only", options.file)
+
+
+class _Armed:
+    """What the file says now. The lock guards what was read of it and the dice."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._version: tuple[int, int, int] | None = None
+        self._points: dict[str, Failpoint] = {}
+        self._dice: dict[str, random.Random] = {}
+        self._passed: dict[str, int] = {}
+
+    def hit(self, name: str) -> None:
+        with self._lock:
+            point = self._due(name)
+        if point is not None:
+            LOG.warning("Failpoint %s: %s", name, point.action)
+            _ACTIONS[point.action](point)
+
+    def _due(self, name: str) -> Failpoint | None:
+        self._read()
+        point = self._points.get(name)
+        if point is None:
+            return None
+        self._passed[name] = self._passed.get(name, 0) + 1
+        if self._passed[name] <= point.skip or self._dice[name].random() >= point.chance:
+            return None
+        return point if self._take_turn(name, point) else None
+
+    def _take_turn(self, name: str, point: Failpoint) -> bool:
+        """The first free mark is ours: one that dies must not die again after its restart. Tests read the marks, too."""
+        for turn in range(point.times if point.times is not None else 1):
+            try:
+                os.close(os.open(f"{self._path}.{name}.{turn}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            except FileExistsError:
+                continue
+            return True
+        return point.times is None
+
+    def _read(self) -> None:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            self._version, self._points = None, {}
+            return
+        version = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if version == self._version:
+            return
+        self._version = version
+        try:
+            self._points = parse(self._path.read_text())
+        except errors.InvalidInput as wrong:
+            LOG.error("Failpoints are off: %s", wrong.message)
+            self._points = {}
+        self._dice = {name: random.Random(f"{point.seed}/{name}") for name, point in self._points.items()}
+        self._passed = {}
+
+
+def parse(text: str) -> dict[str, Failpoint]:
+    """``{NAME: {"action": …}}``. :raises errors.InvalidInput: naming the point"""
+    try:
+        data = jsonutils.loads(text)
+    except ValueError as wrong:
+        raise errors.InvalidInput(field="failpoints", reason=f"is not JSON: {wrong}") from None
+    points = fields.parse(dict[str, Failpoint], data, "failpoints")
+    for name in points:
+        if name not in NAMES:
+            raise errors.InvalidInput(field=f"failpoints.{name}", reason="there is no such point")
+    return points
+
+
+def _exit(point: Failpoint) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _pause(point: Failpoint) -> None:
+    """Somebody else must wake us: a stopped process cannot look at a clock."""
+    subprocess.Popen(["sh", "-c", f"sleep {point.seconds:f}; kill -CONT {os.getpid()}"], start_new_session=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _delay(point: Failpoint) -> None:
+    time.sleep(point.seconds)
+
+
+def _raise(point: Failpoint) -> None:
+    raise FailpointReached("as a failpoint was told to")
+
+
+def _deadlock(point: Failpoint) -> None:
+    raise db_exception.DBDeadlock()
+
+
+def _disconnect(point: Failpoint) -> None:
+    raise db_exception.DBConnectionError()
+
+
+_ACTIONS: dict[Action, Callable[[Failpoint], None]] = {
+    Action.EXIT: _exit,
+    Action.PAUSE: _pause,
+    Action.DELAY: _delay,
+    Action.RAISE: _raise,
+    Action.DEADLOCK: _deadlock,
+    Action.DISCONNECT: _disconnect,
+}
+_armed: _Armed | None = None

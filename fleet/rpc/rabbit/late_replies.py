@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers whose caller has no queue: tried again for a second by one thread, then dropped and counted.
+
+After a broker's failover a caller may have its queue again a moment later. But a queue that is gone may also be gone for
+good, and its name is the sender's word. oslo.messaging lets the worker that answers wait for 60 s; a few hundred small
+messages then hold all workers of a server.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from fleet.telemetry import metrics, rate_limited_log
+
+LOG = logging.getLogger(__name__)
+
+#: From the first try to the last one.
+PATIENCE_S = 1.0
+#: Between two tries of one answer.
+PAUSE_S = 0.25
+#: Answers that may wait at once. Any more are dropped at once.
+MOST = 1000
+_SHOWN = 60
+_said = rate_limited_log.Seldom()
+
+
+def dropped(queue: object) -> None:
+    """Count an answer that reaches nobody; one line a minute."""
+    metrics.ANSWERS_DROPPED.inc()
+    left_out = _said.due()
+    if left_out is not None:
+        LOG.warning(
+            "An answer is dropped: its caller has no queue %s (%d more since the last such line)",
+            str(queue)[:_SHOWN],
+            left_out,
+        )
+
+
+@dataclasses.dataclass
+class _Answer:
+    incoming: Any
+    send: Callable[[], None]
+    due_at: float
+    end: float
+
+
+class LateAnswers:
+    """The thread is there while an answer waits.
+
+    :param clock: :param pause: as ``time.monotonic`` and ``time.sleep``
+    """
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, pause: Callable[[float], object] = time.sleep
+    ) -> None:
+        self._clock = clock
+        self._pause = pause
+        self._lock = threading.Lock()
+        self._waiting: collections.deque[_Answer] = collections.deque()
+        self._running = False
+
+    def take(self, incoming: Any, send: Callable[[], None]) -> None:
+        """Try ``send`` again in a while. It raises ``MessageUndeliverable`` as long as there is no queue."""
+        now = self._clock()
+        with self._lock:
+            full = len(self._waiting) >= MOST
+            if not full:
+                self._waiting.append(_Answer(incoming, send, now + PAUSE_S, now + PATIENCE_S))
+            begins = not full and not self._running
+            self._running = self._running or begins
+        if full:
+            _abandon(incoming)
+        elif begins:
+            threading.Thread(target=self._run, name="late-answers", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._running = False
+                    return
+                answer = self._waiting.popleft()
+            # They are in the order in which they are due: each goes to the end for its next try.
+            self._pause(max(0.0, answer.due_at - self._clock()))
+            if not _is_over(answer, self._clock()):
+                answer.due_at = self._clock() + PAUSE_S
+                with self._lock:
+                    self._waiting.append(answer)
+
+
+def _is_over(answer: _Answer, now: float) -> bool:
+    """Try it once: sent, or given up."""
+    if is_abandoned(answer.incoming):
+        dropped(answer.incoming.reply_q)
+        return True
+    try:
+        answer.send()
+    except oslo_messaging.MessageUndeliverable:
+        if now < answer.end:
+            return False
+        _abandon(answer.incoming)
+    except Exception as trouble:
+        # Whatever the connection raises. The caller asks again, as after any answer that is lost.
+        LOG.debug("A late answer is lost with the connection: %s", trouble)
+        _abandon(answer.incoming)
+    return True
+
+
+def is_abandoned(incoming: Any) -> bool:
+    """Whether an answer to the caller's queue was given up within the last 60 s."""
+    return incoming.reply_q in incoming._obsolete_reply_queues._cache
+
+
+def _abandon(incoming: Any) -> None:
+    """Further answers to this queue are tried once, for as long as oslo.messaging remembers it (60 s).
+
+    They are not dropped untried: a caller that lost its queue with the broker declares the same name when it is back.
+    """
+    cache = incoming._obsolete_reply_queues
+    with cache._lock:
+        cache._cache.update({incoming.reply_q: incoming.msg_id})
+    dropped(incoming.reply_q)
+
+
+LATE = LateAnswers()

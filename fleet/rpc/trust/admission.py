@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is refused before any endpoint sees it: messages that are too large, nested too deeply, or for nobody here.
+
+Anybody with the broker's password may send anything. It is acknowledged by then, so that what crashes a worker is not
+delivered to the next one; a call is answered, and the log has one line in a while, not one (and its content) a message.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from oslo_log import log as logging
+from oslo_messaging.rpc import dispatcher
+
+from fleet import errors
+from fleet.context import new_context
+from fleet.ledger_identity import LedgerIdentity
+from fleet.rpc import call_monitor, serializer
+from fleet.rpc.rabbit import body_decoder
+from fleet.rpc.trust import message_size, signing
+from fleet.telemetry import metrics, rate_limited_log
+
+LOG = logging.getLogger(__name__)
+
+#: Characters of one message: more than the largest reports have, less than what hurts.
+MAX_MESSAGE_SIZE = 16 * 2**20
+MAX_MESSAGE_DEPTH = 64
+_SHOWN = 160
+_NAME = 40
+_NO_ARGUMENTS = frozenset({"self", "context"})
+#: int() of more digits would be refused, or take long.
+_VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,2}")
+
+
+class MethodsOnly(dispatcher.DefaultRPCAccessPolicy):
+    """Of an endpoint's attributes those are served that are public and functions; its target is neither."""
+
+    def is_allowed(self, endpoint: object, method: str) -> bool:
+        return super().is_allowed(endpoint, method) and inspect.isroutine(getattr(endpoint, method))
+
+
+class Dispatcher(dispatcher.RPCDispatcher):
+    """Gives a message to its endpoint, or refuses it as the sender's mistake that it is: without a traceback."""
+
+    def __init__(
+        self,
+        endpoints: list[object],
+        *options: Any,
+        checker: signing.Checker | None = None,
+        ledger: LedgerIdentity | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(endpoints, *options)
+        self._checker = checker
+        self._ledger = ledger or LedgerIdentity()
+        self._seldom = rate_limited_log.Seldom(clock)
+        self._monitor = call_monitor.CallMonitor()
+
+    def dispatch(self, incoming: Any) -> Any:
+        refusal, answer = self._answer(incoming)
+        if refusal is None:
+            return answer
+        # A line of its own: this thread's context is that of an earlier message.
+        new_context()
+        level = logging.ERROR if isinstance(refusal, errors.ForeignLedger) else logging.WARNING
+        left_out = self._seldom.due(type(refusal).__name__)
+        if left_out is not None:
+            reason = self._reason(refusal, incoming)
+            LOG.log(level, "A message is refused: %s (%d more since the last such line)", reason, left_out)
+        expected = dispatcher.ExpectedException()
+        expected.exc_info = (type(refusal), refusal, None)
+        raise expected
+
+    def _reason(self, refusal: Exception, incoming: Any) -> str:
+        if not isinstance(refusal, dispatcher.UnsupportedVersion):
+            return getattr(refusal, "message", str(refusal))[:_SHOWN]
+        targets = [each.target for each in self.endpoints if hasattr(each, "target")]
+        namespace = incoming.message.get("namespace")
+        served = ", ".join(str(each.version) for each in targets if each.namespace == namespace)
+        # Both are the sender's words.
+        method, version = str(refusal.method)[:_NAME], str(refusal.version)[:_NAME]
+        request = str(getattr(incoming, "ctxt", {}).get("request_id"))[:_NAME]
+        asked = f"{method} is sent in RPC version {version}, and {served or 'none'} is served here"
+        return f"{asked}; the sender of {request} is to set [upgrade_levels] to it, or to auto"
+
+    def _answer(self, incoming: Any) -> tuple[Exception | None, Any]:
+        """Why it is refused, or the endpoint's answer. oslo.log shows an exception with what is said while it is handled."""
+        try:
+            _check(incoming.message)
+            if self._checker is not None:
+                self._checker.check(incoming.ctxt, incoming.message)
+            self._require_own_ledger(incoming)
+            with self._monitor.watching(incoming):
+                return None, super().dispatch(incoming)
+        except (
+            dispatcher.NoSuchMethod,
+            dispatcher.UnsupportedVersion,
+            errors.InvalidInput,
+            errors.NotTrusted,
+            errors.ForeignLedger,
+            errors.DatabaseError,
+        ) as refusal:
+            refusal.__traceback__ = refusal.__cause__ = refusal.__context__ = None
+            if isinstance(refusal, signing.Repeated):
+                # oslo.messaging's mark of a cast.
+                incoming.orig_msg_id = None
+            return refusal, None
+
+    def _do_dispatch(self, endpoint: object, method: str, ctxt: dict[str, Any], args: dict[str, Any]) -> Any:
+        """Without arguments that no method has: Python would take them for its own."""
+        if not _NO_ARGUMENTS.isdisjoint(args):
+            args = {name: value for name, value in args.items() if name not in _NO_ARGUMENTS}
+        return super()._do_dispatch(endpoint, method, ctxt, args)
+
+    def _require_own_ledger(self, incoming: Any) -> None:
+        """:raises errors.ForeignLedger:"""
+        context = getattr(incoming, "ctxt", None)
+        if incoming.message.get("namespace") == "baseapi" or not isinstance(context, dict):
+            return
+        try:
+            self._ledger.check(context.get(serializer.LEDGER))
+        except errors.ForeignLedger:
+            metrics.FOREIGN_MESSAGES.inc()
+            raise
+
+
+def _check(message: dict[str, Any]) -> None:
+    """:raises errors.InvalidInput:"""
+    if body_decoder.REFUSED in message:
+        raise errors.InvalidInput(field="message", reason=str(message[body_decoder.REFUSED])[:_SHOWN])
+    try:
+        size = len(message_size.text_of(message, MAX_MESSAGE_DEPTH))
+    except message_size.TooDeep:
+        raise errors.InvalidInput(field="message", reason=f"is nested more than {MAX_MESSAGE_DEPTH} deep") from None
+    if size > MAX_MESSAGE_SIZE:
+        raise errors.InvalidInput(field="message", reason=f"is larger than {MAX_MESSAGE_SIZE} characters")
+    if not isinstance(message.get("method"), str):
+        raise errors.InvalidInput(field="message.method", reason="is not a name")
+    if not isinstance(message.get("args", {}), dict):
+        raise errors.InvalidInput(field="message.args", reason="is not a mapping")
+    if not isinstance(message.get("namespace"), str | None):
+        raise errors.InvalidInput(field="message.namespace", reason="is not a name or null")
+    version = message.get("version", "1.0")
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        raise errors.InvalidInput(field="message.version", reason="is not a version such as 1.0")

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signed messages: HMAC-SHA256 over what is said, to whom and when; the receiver knows whose key it was, and for which host.
+
+A signature is good for one message and for ``lifetime`` seconds (see
+:mod:`fleet.rpc.trust.replay_protection`). A message that waited for longer counts as lost, and the sweeper sends it again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+from oslo_serialization import jsonutils
+
+from fleet import errors
+from fleet.rpc.trust import keyring, replay_protection
+from fleet.rpc.trust.keyring import Key, Keyring
+
+LOG = logging.getLogger(__name__)
+
+GROUP = "message_signing"
+OPTS = [
+    cfg.StrOpt(
+        "keys_file",
+        default="",
+        help="File of the keys that messages are signed with, readable by the daemon's user only. Empty: messages are "
+        "neither signed nor checked. The first key is this service's own; an agent's file has its own keys and no other, "
+        "those of conductors and schedulers have all. It is read again when it changes.",
+    ),
+    cfg.BoolOpt(
+        "required",
+        default=True,
+        mutable=True,
+        help="Whether messages without a signature are refused. False while keys are being handed out: what is signed is "
+        "checked, and what is not is taken. Only with keys_file.",
+    ),
+    cfg.IntOpt(
+        "lifetime",
+        default=300,
+        min=10,
+        mutable=True,
+        help="Seconds that a signature is good for, by the clocks of sender and receiver. Longer than messages wait in "
+        "queues when all is well: one that has waited longer is refused, and sent again by who drives the build.",
+    ),
+]
+#: Seconds since 1970; in the year 4147.
+_LAST_TIME = float(2**36)
+_AGENT = "fleet-compute"
+#: In the message's context.
+FIELD = "fleet_signature"
+#: Of the context; the rest is for logs.
+_SIGNED_CONTEXT = ("request_id", "project_id", "user_id")
+#: Anybody may ask whether somebody is there, and what an agent holds: nothing is changed, and users have no agent's key.
+_OPEN = {("baseapi", "ping"), (None, "describe_host")}
+#: By namespace; None: all its methods.
+_Methods = Mapping[str | None, frozenset[str] | None]
+_AGENT_TO_CONDUCTOR: _Methods = {
+    None: None,
+    "compute_task": frozenset({"reschedule", "abort_build"}),
+    "migration": frozenset({"get_host_migrations", "claim_migration", "migration_done", "migration_failed"}),
+}
+_AGENT_TO_SCHEDULER: _Methods = {
+    None: frozenset({"update_instance_info", "delete_instance_info", "sync_instance_info"})
+}
+_CLIENT_TO_CONDUCTOR: _Methods = {"operator": None, "compute_task": frozenset({"create", "terminate_instances"})}
+_CLIENT_TO_SCHEDULER: _Methods = {None: frozenset({"select_destinations", "explain", "capacity"})}
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    conf.register_opts(OPTS, GROUP)
+
+
+def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
+    return [(GROUP, OPTS)]
+
+
+def keys_of(conf: cfg.ConfigOpts) -> Keyring | None:
+    """None: nothing is signed. :raises errors.ConfigError: the file cannot be used"""
+    path = conf[GROUP].keys_file if GROUP in conf else ""
+    return Keyring(path) if path else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Letter:
+    """What is signed. ``to`` is the topic, or ``topic.server``."""
+
+    to: str
+    namespace: str | None
+    version: str | None
+    method: str
+    arguments: Mapping[str, Any]
+
+    def signature(self, key: Key, at: float, context: Mapping[str, Any]) -> str:
+        said = [self.to, self.namespace, self.version, self.method, self.arguments]
+        who = [context.get(name) for name in _SIGNED_CONTEXT]
+        # Twice: keys of mappings must be text before they are sorted.
+        plain = jsonutils.loads(jsonutils.dumps([key.key_id, at, who, said]))
+        text = jsonutils.dumps(plain, sort_keys=True, separators=(",", ":"))
+        return hmac.new(key.secret, text.encode(), hashlib.sha256).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class Sealed:
+    """A context with the signature of one message."""
+
+    values: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.values
+
+
+class Signer:
+    """Signs with one's own key; what is for a host, with the key that its agent has, too."""
+
+    def __init__(self, keys: Keyring, clock: Callable[[], float] = time.time) -> None:
+        self._keys = keys
+        self._clock = clock
+
+    def seal(self, context: Any, letter: Letter, host: str | None = None) -> Any:
+        """``context`` to send ``letter`` with."""
+        key = self._keys.own() if host is None else self._keys.of_host(host)
+        values = context.to_dict()
+        if key is None:
+            LOG.debug("There is no key for host %s: %s is not signed", host, letter.method)
+            return context
+        # Two messages that say the same at the same time must not have one signature: the second would be a repetition.
+        at = round(self._clock(), 3) + random.uniform(0, 0.001)
+        values[FIELD] = {"key": key.key_id, "at": at, "mac": letter.signature(key, at, values)}
+        return Sealed(values)
+
+
+class Repeated(errors.NotTrusted):
+    """The message came before. It is not answered: its caller waits for the answer to the first one."""
+
+
+class Checker:
+    """Of the messages to ``topic`` and ``topic.server``."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        keys: Keyring,
+        topic: str,
+        server: str,
+        clock: Callable[[], float] = time.time,
+        record: replay_protection.Record | None = None,
+    ) -> None:
+        """:param record: of signatures, shared with the other servers of the topic; None: each remembers its own"""
+        self._record = record
+        self._memory = replay_protection.Memory()
+        self._options = conf[GROUP]
+        self._keys = keys
+        self._topic = topic
+        self._destinations = (topic, f"{topic}.{server}")
+        self._clock = clock
+
+    def check(self, context: Mapping[str, Any], message: Mapping[str, Any]) -> None:
+        """:raises errors.NotTrusted:"""
+        namespace, method = message.get("namespace"), message.get("method")
+        if (namespace, method) in _OPEN:
+            return
+        signature = context.get(FIELD)
+        if signature is None:
+            if self._options.required:
+                raise errors.NotTrusted(reason=f"{method} is not signed")
+            return
+        key = self._key(signature, context, message)
+        # An agent has no keys but those that it shares with conductors.
+        if key.whose != keyring.SERVICE and self._topic != "compute":
+            self._require_right(key, namespace, method, message.get("args", {}))
+        self._require_first(namespace, str(method), signature)
+
+    def _require_first(self, namespace: str | None, method: str, signature: Mapping[str, Any]) -> None:
+        """:raises errors.NotTrusted: the message came before"""
+        mac, age_s, lifetime_s = str(signature["mac"]), self._clock() - signature["at"], self._options.lifetime
+        if (namespace, method) in replay_protection.FRESH_ONLY and abs(age_s) > replay_protection.FRESH_S:
+            raise errors.NotTrusted(
+                reason=f"{method} was signed {age_s:.0f} s ago, at most {replay_protection.FRESH_S:g} are taken"
+            )
+        # As long as a sender whose clock is ahead could make it good.
+        good_for_s = 2 * lifetime_s
+        taken = self._memory.take(mac, self._clock(), good_for_s)
+        if taken and self._record is not None and replay_protection.changes_something(namespace, method):
+            taken = self._record.take(mac, good_for_s)
+        if not taken:
+            raise Repeated(reason=f"{method} came before with the same signature")
+
+    def _require_right(self, key: Key, namespace: str | None, method: object, arguments: Mapping[str, Any]) -> None:
+        """:raises errors.NotTrusted: the key is good for other messages only"""
+        if not self._is_for(key, namespace, method):
+            raise errors.NotTrusted(reason=f"{method} is not for key {key.key_id} of {key.whose}")
+        services = services_named(arguments) - {_AGENT} if key.hosts else None
+        if services:
+            raise errors.NotTrusted(reason=f"{method} speaks for {min(services)}, key {key.key_id} is of {key.whose}")
+        strangers = hosts_named(arguments) - key.hosts if key.hosts else None
+        if strangers:
+            raise errors.NotTrusted(reason=f"{method} names host {min(strangers)}, key {key.key_id} is of {key.whose}")
+
+    def _key(self, signature: Any, context: Mapping[str, Any], message: Mapping[str, Any]) -> Key:
+        """Whose key it was. :raises errors.NotTrusted: nobody's, or long ago"""
+        method = message.get("method")
+        fields = signature if isinstance(signature, dict) else {}
+        key, at, mac = self._keys.keys().get(str(fields.get("key"))), fields.get("at"), str(fields.get("mac"))
+        if not _is_time(at):
+            raise errors.NotTrusted(reason=f"{method} has no time of signature between 0 and {_LAST_TIME:.0f}")
+        if key is None:
+            raise errors.NotTrusted(
+                reason=f"{method} is signed with key {str(fields.get('key'))[:40]}, which is not known"
+            )
+        for to in self._destinations:
+            letter = Letter(to, message.get("namespace"), message.get("version"), str(method), message.get("args", {}))
+            if hmac.compare_digest(letter.signature(key, at, context).encode(), mac.encode()):
+                break
+        else:
+            raise errors.NotTrusted(reason=f"the signature of {method} with key {key.key_id} is wrong")
+        age_s = self._clock() - at
+        if abs(age_s) > self._options.lifetime:
+            raise errors.NotTrusted(reason=f"{method} was signed {age_s:.0f} s ago with key {key.key_id}")
+        return key
+
+    def _is_for(self, key: Key, namespace: str | None, method: object) -> bool:
+        if self._topic == "scheduler":
+            methods = _AGENT_TO_SCHEDULER if key.hosts else _CLIENT_TO_SCHEDULER
+        else:
+            methods = _AGENT_TO_CONDUCTOR if key.hosts else _CLIENT_TO_CONDUCTOR
+        allowed = methods.get(namespace, frozenset())
+        return allowed is None or method in allowed
+
+
+def _is_time(at: object) -> bool:
+    """Seconds since 1970 by a clock that may be off. NaN is older than nothing, and a huge number overflows."""
+    return isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at <= _LAST_TIME
+
+
+def services_named(arguments: Mapping[str, Any]) -> set[str]:
+    """The programs that an agent speaks for in a message, and their topics."""
+    records = [record for record in _each(arguments.get("services")) if isinstance(record, dict)]
+    named = [arguments.get("binary"), *(record.get("binary") for record in records)]
+    topics = [record.get("topic") for record in records]
+    return {str(name) for name in named if name is not None} | {
+        f"topic {name}" for name in topics if name not in (None, "compute")
+    }
+
+
+def hosts_named(arguments: Mapping[str, Any]) -> set[str]:
+    """The hosts that an agent speaks for in a message; those that it only tells of (alternates) are not among them."""
+    named = [arguments.get("host"), arguments.get("host_name"), *_each(arguments.get("hosts"))]
+    for name in ("services", "reports", "steps", "instance_info"):
+        named += [record.get("host") for record in _each(arguments.get(name)) if isinstance(record, dict)]
+    for by_host in (arguments.get("nodes"), arguments.get("alarms"), arguments.get("held"), arguments.get("power")):
+        named += list(by_host) if isinstance(by_host, dict) else []
+    return {str(host) for host in named if host is not None}
+
+
+def _each(value: object) -> Iterable[Any]:
+    """One record may stand for a list of one."""
+    if isinstance(value, dict):
+        return (value,)
+    return value if isinstance(value, list | tuple) else ()

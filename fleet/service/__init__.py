@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Daemon life: start, serve, heartbeat, reload, stop within a bound.
+
+Read ``periodic`` (what runs every few seconds), ``worker`` (one worker process, and the daemon that starts them), then
+``probes`` (the round trips by which a daemon shows that it works).
+"""
+
+from fleet.service.periodic import Periodic, Server
+from fleet.service.worker import Process, Worker, launch, new_incarnation, reread
+
+__all__ = ["Periodic", "Process", "Server", "Worker", "launch", "new_incarnation", "reread"]

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker process runs: anything that starts and stops, and work that repeats."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from oslo_log import log as logging
+
+from fleet import errors
+
+LOG = logging.getLogger(__name__)
+
+
+class Server(Protocol):
+    """What a service runs: an RPC server, a periodic loop, anything that starts and stops."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def wait(self) -> None: ...
+
+
+class Periodic:
+    """Calls ``work`` every ``interval_s`` seconds in a thread of its own, the first time after ``initial_s``.
+
+    An exception is logged and the next round comes all the same.
+    """
+
+    def __init__(self, name: str, work: Callable[[], object], interval_s: float, initial_s: float = 0.0) -> None:
+        self._name = name
+        self._work = work
+        self._interval_s = interval_s
+        self._initial_s = initial_s
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def wait(self) -> None:
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _run(self) -> None:
+        delay = self._initial_s
+        while not self._stopping.wait(delay):
+            try:
+                self._work()
+            except errors.FleetError as refusal:
+                LOG.error(
+                    "Periodic task %s is refused, next try in %s s: %s", self._name, self._interval_s, refusal.message
+                )
+            except Exception:
+                LOG.exception("Periodic task %s failed; next try in %s s", self._name, self._interval_s)
+            delay = self._interval_s

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The round trips of a daemon, and the two servers that make and show them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+
+import oslo_messaging
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from fleet.context import new_context
+from fleet.db.engine import Database
+from fleet.rpc import serializer
+from fleet.rpc.rabbit import broker
+from fleet.service import Process, Server
+from fleet.telemetry.health import HealthServer
+from fleet.telemetry.watchdog import Probe, Watchdog
+
+BROKER = "broker"
+DATABASE = "database"
+CLOCK = "clock"
+#: In the order of their ports.
+DAEMONS = ("fleet-conductor", "fleet-scheduler", "fleet-compute")
+
+
+def process(
+    conf: cfg.ConfigOpts,
+    daemon: str,
+    number: int,
+    probes: Mapping[str, Probe],
+    serving: Callable[[], Sequence[Server]],
+    host: str | None = None,
+) -> Process:
+    """Worker ``number`` of ``daemon``: its watchdog, its health page if a port is configured, and what it serves.
+
+    :param host: which the page names, if it is another than the configuration's
+    """
+    started = threading.Event()
+    name = {"service": daemon, "host": host or conf.host, "worker": number, "pid": os.getpid()}
+    watchdog = _watchdog(conf, probes, started)
+    if not conf.health.port:
+        return Process([watchdog], serving, started)
+    page = HealthServer(watchdog, str(conf.health.bind_host), port_of(conf, daemon) + number, name)
+    return Process([watchdog, page], serving, started)
+
+
+def port_of(conf: cfg.ConfigOpts, daemon: str) -> int:
+    """Of the daemon's first worker."""
+    return int(conf.health.port) + conf.health.service_offset * DAEMONS.index(daemon)
+
+
+def _watchdog(conf: cfg.ConfigOpts, probes: Mapping[str, Probe], started: threading.Event) -> Watchdog:
+    # A daemon that still waits for its database has no queue to answer from: it is not stuck.
+    def broker_answers() -> bool:
+        return started.is_set() and broker_reachable(conf)
+
+    options = conf.health
+    when_served = once_served(probes[BROKER], started, options.round_trip_interval)
+    return Watchdog(
+        {**probes, BROKER: when_served},
+        options.round_trip_interval,
+        options.round_trip_limit,
+        options.stuck_limit,
+        reachable={BROKER: broker_answers},
+    )
+
+
+def once_served(probe: Probe, started: threading.Event, patience_s: float) -> Probe:
+    """As ``probe``, but not before the daemon serves its queue: an answer to what is sent earlier never comes."""
+
+    def probe_when_served() -> None:
+        if not started.wait(patience_s):
+            raise RuntimeError("nothing is served yet")
+        probe()
+
+    return probe_when_served
+
+
+def through_broker(
+    conf: cfg.ConfigOpts,
+    transport: oslo_messaging.RPCTransport,
+    topic: str,
+    server: str,
+    exchange: str | None = None,
+) -> Probe:
+    """A ``ping`` to this daemon's own queue and back."""
+    target = oslo_messaging.Target(exchange=exchange, topic=topic, namespace="baseapi", version="1.1")
+    client = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.ContextSerializer())
+    to_myself = client.prepare(server=server, timeout=conf.health.round_trip_limit)
+
+    def ping() -> None:
+        said = uuid.uuid4().hex
+        answer = to_myself.call(new_context(), "ping", arg=said)
+        if answer.get("arg") != said:
+            raise RuntimeError(f"the answer to a ping was {answer!r:.80}")
+
+    return ping
+
+
+def through_database(database: Database) -> Probe:
+    """A query, without trying again."""
+    return functools.partial(
+        database.read_once, lambda connection: connection.execute(sa.text("SELECT 1")).scalar_one()
+    )
+
+
+def broker_reachable(conf: cfg.ConfigOpts) -> bool:
+    """Whether any of the broker's nodes answers a handshake; true where there is no broker."""
+    if not broker.is_there(conf):
+        return True
+    try:
+        with broker.connected(conf):
+            return True
+    except broker.BrokerAway:
+        return False

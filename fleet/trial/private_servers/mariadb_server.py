@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A MariaDB server of one's own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from fleet.trial.private_servers.process import Certificate, Server, database_answers, execute, find, free_ports, place
+
+
+@contextlib.contextmanager
+def mariadb(certificate: Certificate | None = None) -> Iterator[str]:
+    """A MariaDB server; yields the URL of an empty database in it.
+
+    :param certificate: listen with TLS too, on the loopback, show this, and yield the URL there (of user and password
+        fleet), which says nothing of TLS yet
+    """
+    install = find("mariadb-install-db", [], package="mariadb-server")
+    program = find("mariadbd", ["/usr/sbin"], package="mariadb-server")
+    with place("mariadb", user="mysql") as here:
+        data, unix_socket = here.path("data"), here.path("socket")
+        here.run(
+            [
+                install,
+                "--no-defaults",
+                f"--datadir={data}",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+            ]
+        )
+        base = f"mysql+pymysql://root@localhost/{{}}?unix_socket={unix_socket}&charset=utf8mb4"
+        command = [
+            program,
+            "--no-defaults",
+            f"--datadir={data}",
+            f"--socket={unix_socket}",
+            "--skip-networking",
+            "--character-set-server=utf8mb4",
+            "--max-connections=300",
+            "--innodb-flush-log-at-trx-commit=0",  # nothing in it outlives us
+        ]
+        (port,) = free_ports(1)
+        if certificate:
+            chain, key = certificate.files(here)
+            command.remove("--skip-networking")
+            command += ["--bind-address=127.0.0.1", f"--port={port}", f"--ssl-cert={chain}", f"--ssl-key={key}"]
+        server = Server(here, command, {}, lambda: database_answers(base.format("mysql")))
+        with server.running():
+            execute(base.format("mysql"), "CREATE DATABASE fleet")
+            if certificate:
+                execute(base.format("mysql"), "GRANT ALL ON fleet.* TO fleet@'%' IDENTIFIED BY 'fleet' REQUIRE SSL")
+                yield f"mysql+pymysql://fleet:fleet@localhost:{port}/fleet?charset=utf8mb4"
+            else:
+                yield base.format("fleet")

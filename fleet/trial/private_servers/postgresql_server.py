@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A PostgreSQL server of one's own."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import signal
+from collections.abc import Iterator, Sequence
+
+from fleet.trial.private_servers.process import (
+    Certificate,
+    Place,
+    Server,
+    database_answers,
+    execute,
+    find,
+    free_ports,
+    place,
+)
+
+
+class PostgreSQL(Server):
+    """``socket`` is where it listens; ``url`` is that of a database in it."""
+
+    def __init__(self, place: Place, command: Sequence[str], port: int) -> None:
+        self.port = port
+        # SIGTERM would wait for its clients.
+        super().__init__(place, command, {}, lambda: database_answers(self.url("postgres")), signal.SIGINT)
+        self.socket = place.path(f".s.PGSQL.{port}")
+
+    def url(self, database: str = "fleet") -> str:
+        return f"postgresql+psycopg2://fleet@/{database}?host={self.place.directory}&port={self.port}"
+
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        """Run one statement outside any transaction."""
+        execute(self.url(database), statement)
+
+
+@contextlib.contextmanager
+def postgresql() -> Iterator[str]:
+    """A PostgreSQL server; yields the URL of an empty database in it."""
+    with postgresql_server() as server:
+        yield server.url()
+
+
+@contextlib.contextmanager
+def postgresql_server(certificate: Certificate | None = None) -> Iterator[PostgreSQL]:
+    """A PostgreSQL server that may be stopped, killed and started again, with an empty database ``fleet``.
+
+    :param certificate: listen with TLS too, on ``port`` of the loopback, and show this; the user's name is its password
+    """
+    directories = sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
+    initdb = find("initdb", directories, package="postgresql")
+    program = find("postgres", directories, package="postgresql")
+    with place("postgresql", user="postgres") as here:
+        data = here.path("data")
+        here.run(
+            [initdb, "-D", data, "-U", "fleet", "--auth-local", "trust", "--auth-host", "scram-sha-256"]
+            + ["--pwfile", here.write("password", "fleet\n"), "--no-sync", "-E", "UTF8", "--locale", "C"]
+        )
+        # Reached through a socket in a directory that only this user may enter, hence "trust".
+        options = {"listen_addresses": "", "unix_socket_directories": here.directory, "max_connections": "300"}
+        (port,) = free_ports(1) if certificate else (5432,)
+        options |= {"port": str(port)}
+        options |= {"fsync": "off", "full_page_writes": "off"}  # nothing in it outlives us
+        if certificate:
+            chain, key = certificate.files(here)
+            options |= {"listen_addresses": "127.0.0.1", "ssl": "on", "ssl_cert_file": chain, "ssl_key_file": key}
+        settings = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        server = PostgreSQL(here, [program, "-D", data, *settings], port)
+        with server.running():
+            server.execute("CREATE DATABASE fleet")
+            yield server

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends the requests of a trace through a fleet, and counts what became of them."""
+
+from __future__ import annotations
+
+import collections
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from concurrent import futures
+from typing import Any
+
+import tqdm
+
+from fleet import states
+from fleet.client import connection, faults, following
+from fleet.client.connection import Record
+from fleet.trial import traces
+
+
+class Run:
+    """One replay. ``_lock`` guards the tallies, which the senders fill side by side."""
+
+    def __init__(
+        self, conductor: connection.Connection, flavors: dict[str, dict[str, int]], concurrency: int, timeout_s: float
+    ) -> None:
+        self._conductor = conductor
+        self._flavors = flavors
+        self._concurrency = concurrency
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._placed: set[str] = set()
+        self._outcomes: collections.Counter[str] = collections.Counter()
+        self._refusals: collections.Counter[str] = collections.Counter()
+        self._deaths: list[tuple[float, str]] = []
+        self._requests = 0
+        self._gone = 0
+        self._duration_s = 0.0
+
+    def replay(self, requests: list[traces.TraceRequest], bar: tqdm.tqdm) -> None:
+        """Send all requests; those of one moment side by side, after the deletions due by then."""
+        started = time.monotonic()
+        with futures.ThreadPoolExecutor(self._concurrency) as senders:
+            for at_s, together in _moments(requests):
+                self._delete_due(at_s)
+                for done in futures.as_completed([senders.submit(self._send, request) for request in together]):
+                    done.result()
+                    bar.update()
+        self._duration_s = time.monotonic() - started
+        self._requests = len(requests)
+
+    def summary(self) -> dict[str, Any]:
+        placed, duration_s = self._outcomes[states.ACTIVE], self._duration_s
+        return {
+            "requests": self._requests,
+            "instances": sum(self._outcomes.values()),
+            "placed": placed,
+            "refused": self._outcomes[states.ERROR],
+            "unfinished": self._outcomes[states.BUILDING],
+            "deleted": self.deleted,
+            "refused_by_reason": dict(self._refusals),
+            **self._utilisation(),
+            "duration_s": round(duration_s, 1),
+            "builds_per_s": round(placed / duration_s, 1) if duration_s else 0.0,
+        }
+
+    @property
+    def deleted(self) -> int:
+        """By somebody else while they were built, at the end of their lives, and at the end of all."""
+        return self._outcomes[states.DELETED] + self._gone
+
+    def delete_all(self) -> None:
+        self._delete(set(self._placed))
+
+    def _send(self, request: traces.TraceRequest) -> None:
+        with self._conductor.plain_failures():
+            accepted = self._conductor.create(self._build_request(request))["instances"]
+            lifetimes = dict(zip((each["uuid"] for each in accepted), request.lifetimes_s, strict=True))
+
+            def on_end(instance: Record) -> None:
+                self._record(instance, request.at_s, lifetimes[instance["uuid"]])
+
+            late = following.follow(self._conductor, lifetimes, self._timeout_s, on_end)
+        with self._lock:
+            self._outcomes[states.BUILDING] += len(late)
+
+    def _build_request(self, request: traces.TraceRequest) -> dict[str, Any]:
+        flavor = {**self._flavors[request.flavor], "name": f"trace-{request.flavor}"}
+        return {"name": "replay", "flavor": flavor, "count": request.count}
+
+    def _record(self, instance: Record, at_s: float, lifetime_s: float | None) -> None:
+        refusal = self._why(instance["uuid"]) if instance["vm_state"] == states.ERROR else None
+        with self._lock:
+            self._outcomes[instance["vm_state"]] += 1
+            if refusal:
+                self._refusals[refusal] += 1
+            if instance["vm_state"] == states.ACTIVE:
+                self._placed.add(instance["uuid"])
+                if lifetime_s is not None:
+                    heapq.heappush(self._deaths, (at_s + lifetime_s, instance["uuid"]))
+
+    def _why(self, uuid: str) -> str:
+        shown = self._conductor.operator("show_instance", name=uuid)["faults"]
+        return faults.reason(shown[0]) if shown else "unknown"
+
+    def _delete_due(self, now_s: float) -> None:
+        due = set()
+        while self._deaths and self._deaths[0][0] <= now_s:
+            due.add(heapq.heappop(self._deaths)[1])
+        self._delete(due)
+
+    def _delete(self, uuids: set[str]) -> None:
+        """Ask for the deletion and wait for it, so that later requests meet the room it leaves."""
+        if not uuids:
+            return
+        with self._conductor.plain_failures():
+            late = following.delete(self._conductor, uuids, self._timeout_s)
+        self._gone += len(uuids) - len(late)
+        self._placed -= uuids
+
+    def _utilisation(self) -> dict[str, str]:
+        with self._conductor.plain_failures():
+            hosts = self._conductor.operator("list_hosts")
+        return {
+            "hosts": str(len(hosts)),
+            "vcpus_used": _share(hosts, "vcpus_used", "vcpus"),
+            "memory_mb_used": _share(hosts, "memory_mb_used", "memory_mb"),
+        }
+
+
+def _moments(requests: list[traces.TraceRequest]) -> Iterator[tuple[int, list[traces.TraceRequest]]]:
+    """Requests grouped by their time, which matters only where deletions come between them."""
+    if all(end is None for request in requests for end in request.lifetimes_s):
+        yield 0, requests
+        return
+    for at_s, together in itertools.groupby(requests, key=lambda request: request.at_s):
+        yield at_s, list(together)
+
+
+def _share(hosts: list[dict[str, Any]], used: str, total: str) -> str:
+    """Use of all hosts against what they really have; more than 100 % is overcommitted."""
+    used_sum, total_sum = sum(host[used] for host in hosts), sum(host[total] for host in hosts)
+    percent = 100 * used_sum / total_sum if total_sum else 0.0
+    return f"{used_sum} of {total_sum} ({percent:.1f} %)"

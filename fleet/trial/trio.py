@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All three services at once, for trying them out: ``python -m fleet.trial.trio demo|up`` (``make demo``, ``make up``).
+
+Without a broker they run in this process, on a SQLite file and a ``local://`` socket. With ``--broker`` each is a daemon
+of its own, as in production, on a private broker and database that end with this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.metadata
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent import futures
+
+from oslo_config import cfg
+
+from fleet import conf as fleet_conf
+from fleet import errors, service
+from fleet.checks import option_check
+from fleet.client import argument_types, connection
+from fleet.db import migration
+from fleet.db.engine import Database
+from fleet.rpc import transport
+from fleet.trial import demo, private_servers, trio_config
+
+_READY_TIMEOUT_S = 60
+_STOP_TIMEOUT_S = 45
+
+
+class TrioFailed(Exception):
+    """The services did not come up, or one of them ended by itself."""
+
+
+def load(path: pathlib.Path, setup_logging: bool = True) -> cfg.ConfigOpts:
+    """The configuration of all three services."""
+    return fleet_conf.load_config(
+        ["--config-file", str(path)], "fleet-trio", register=[_register_all], setup_logging=setup_logging
+    )
+
+
+@contextlib.contextmanager
+def embedded(conf: cfg.ConfigOpts) -> Iterator[None]:
+    """The three services in this process."""
+    bus = transport.get_transport(conf)
+    started: list[service.Server] = []
+    try:
+        for entry_point in _services():
+            for server in entry_point.load()(conf, bus):
+                server.start()
+                started.append(server)
+        yield
+    finally:
+        for server in reversed(started):
+            server.stop()
+        # Side by side: each waits for what it still handles.
+        with futures.ThreadPoolExecutor(max(len(started), 1)) as waiters:
+            list(waiters.map(lambda server: server.wait(), started))
+        bus.cleanup()
+
+
+@contextlib.contextmanager
+def daemons(config: pathlib.Path) -> Iterator[list[subprocess.Popen]]:
+    """The three services as processes of their own, as an operator runs them."""
+    running: list[subprocess.Popen] = []
+    try:
+        for entry_point in _services():
+            command = [sys.executable, "-m", entry_point.module, "--config-file", str(config)]
+            # A session of its own: Ctrl-C reaches only us, and we stop the daemons in order.
+            running.append(subprocess.Popen(command, start_new_session=True))
+        yield running
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            try:
+                process.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def wait_until_ready(
+    conductor: connection.Connection,
+    hosts: int,
+    running: Sequence[subprocess.Popen] = (),
+    timeout_s: float = _READY_TIMEOUT_S,
+) -> int:
+    """Return when every host is up, ``hosts`` or more; how many. :raises TrioFailed:"""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        ended = [process for process in running if process.poll() is not None]
+        if ended:
+            raise TrioFailed(f"{ended[0].args[2]} ended with status {ended[0].returncode}")  # type: ignore[index]
+        # A call that comes before the conductor has its queue is lost, so it is not waited for.
+        with contextlib.suppress(connection.CommandFailed), conductor.plain_failures(), conductor.impatient(2):
+            up = sum(host["state"] == "up" for host in conductor.operator("list_hosts"))
+            if up >= hosts:
+                return up
+        time.sleep(0.1)
+    raise TrioFailed(f"not all of {hosts} hosts are up after {timeout_s:.0f} s")
+
+
+def run_demo() -> int:
+    """Boot a mixed batch on a few simulated hosts and tell what became of it."""
+    with tempfile.TemporaryDirectory(prefix="fleet-demo-") as directory:
+        conf = load(trio_config.write(pathlib.Path(directory), demo.HOSTS))
+        _sync(conf)
+        with embedded(conf), contextlib.closing(connection.Connection(conf)) as conductor:
+            wait_until_ready(conductor, demo.HOSTS)
+            with conductor.plain_failures():
+                return 0 if demo.run(conductor) else 1
+
+
+def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: str) -> int:
+    """Keep a trio running until Ctrl-C. :param hosts: None: as many as the configuration says"""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with contextlib.ExitStack() as held:
+        held.enter_context(trio_config.occupied(directory))
+        print(f"Starting (broker: {broker}, database: {database}) ...", flush=True)
+        transport_url = held.enter_context(private_servers.BROKERS[broker]()) if broker != "local" else ""
+        database_url = held.enter_context(private_servers.DATABASES[database]()) if database != "sqlite" else ""
+        config = trio_config.write(directory, hosts, transport_url, database_url)
+        conf = load(config, setup_logging=broker == "local")
+        _sync(conf)
+        running: list[subprocess.Popen] = []
+        if broker == "local":
+            warn_of_options(config)
+            held.enter_context(embedded(conf))
+        else:
+            running = held.enter_context(daemons(config))
+        with contextlib.closing(connection.Connection(conf)) as conductor:
+            there = wait_until_ready(conductor, _expected(conf), running)
+        programs = pathlib.Path(sys.executable).parent
+        print(_WELCOME.format(hosts=there, config=config, log=conf.log_file, programs=programs), flush=True)
+        while not stop.wait(1):
+            for process in running:
+                if process.poll() is not None:
+                    raise TrioFailed(f"{process.args[2]} ended with status {process.returncode}")  # type: ignore[index]
+        print("Stopping ...", flush=True)
+    return 0
+
+
+def warn_of_options(config: pathlib.Path) -> None:
+    """Print what is wrong in the configuration file. Daemons of their own log it at their start."""
+    for finding in option_check.check([str(config)]):
+        if finding.level:
+            print(f"Warning: {finding.found}. {finding.fix}", file=sys.stderr, flush=True)
+
+
+_WELCOME = """\
+A fleet of {hosts} hosts is running; its log is {log}.
+In another terminal:
+
+    export PATH={programs}:$PATH FLEET_CONFIG_FILE={config}
+    fleet host list
+    fleet boot web --flavor vcpus=1,memory_mb=2048,root_gb=10 --count 3 --wait
+    fleet server list
+
+Ctrl-C stops it."""
+
+
+def _expected(conf: cfg.ConfigOpts) -> int:
+    """How many hosts the configuration names: names, and ranges such as host[1-5]."""
+    ranges = [re.search(r"\[(\d+)-(\d+)\]", each) for each in conf.hosts]
+    return sum(int(each.group(2)) - int(each.group(1)) + 1 if each else 1 for each in ranges) or 1
+
+
+def _services() -> list[importlib.metadata.EntryPoint]:
+    """In the order that their names say: the conductor first, since the others register with it."""
+    return sorted(importlib.metadata.entry_points(group="fleet.services"), key=lambda each: each.name)
+
+
+def _register_all(conf: cfg.ConfigOpts) -> None:
+    """Every option that a service of ours publishes."""
+    for entry_point in importlib.metadata.entry_points(group="oslo.config.opts"):
+        if entry_point.dist is not None and entry_point.dist.name == "fleet":
+            for group, options in entry_point.load()():
+                conf.register_opts(options, group=None if group == "DEFAULT" else group)
+
+
+def _sync(conf: cfg.ConfigOpts) -> None:
+    with Database(conf).disposed() as database:
+        migration.sync(database)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="fleet.trial.trio", description=__doc__.splitlines()[0])
+    modes = parser.add_subparsers(dest="mode", required=True)
+    modes.add_parser("demo", help=run_demo.__doc__)
+    up = modes.add_parser("up", help=run_up.__doc__)
+    up.add_argument("--directory", type=pathlib.Path, default=pathlib.Path(".fleet"))
+    up.add_argument("--hosts", type=argument_types.positive, help=f"Default: as before, or {trio_config.HOSTS}.")
+    up.add_argument("--broker", choices=["local", *private_servers.BROKERS], default="local")
+    up.add_argument("--database", choices=["sqlite", *private_servers.DATABASES], default="sqlite")
+    given = parser.parse_args(argv)
+    try:
+        if given.mode == "demo":
+            return run_demo()
+        return run_up(given.directory, given.hosts, given.broker, given.database)
+    except errors.FleetError as refusal:
+        print(refusal.message, file=sys.stderr)
+    except (
+        connection.CommandFailed,
+        TrioFailed,
+        trio_config.Occupied,
+        private_servers.ServerMissing,
+        private_servers.ServerFailed,
+    ) as failed:
+        print(failed, file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

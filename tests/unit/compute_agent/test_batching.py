@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims and finishes that come up together are asked together, and each has an answer of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent import futures
+from typing import Any
+
+import oslo_messaging
+import pytest
+
+from compute_agent.ledger import batching
+from compute_agent.ledger.batching import Step, Together
+from fleet import errors
+from fleet.context import RequestContext, new_context
+from fleet.rpc import batch_answers
+
+WAIT_S = 10
+GONE = errors.NotFound(kind="Instance", name="gone")
+STALE = errors.StaleBuild(instance_uuid="stale", attempt=1, reason="it is active")
+
+
+class SlowConductor:
+    """Calls wait until they are let go; ``calls`` holds the instances of each. What is asked of ``gone`` is refused."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.let_go = threading.Semaphore(0)
+        self.calls: list[list[str]] = []
+        self.asked_by: list[list[str | None]] = []
+        self.knows_steps = True
+        #: What the calls of several fail with.
+        self.failure: BaseException | None = None
+
+    def takes_steps(self) -> bool:
+        return self.knows_steps
+
+    def claim_instance(self, context: RequestContext, instance_uuid: str) -> dict[str, Any]:
+        self._call([instance_uuid])
+        return self._answer(instance_uuid)
+
+    finish_build = claim_instance
+
+    def build_steps(self, context: RequestContext, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        self.asked_by.append([step["request_id"] for step in steps])
+        self._call([step["instance_uuid"] for step in steps])
+        if self.failure is not None:
+            raise self.failure
+        return [self._step(step["instance_uuid"]) for step in steps]
+
+    def _call(self, uuids: list[str]) -> None:
+        self.calls.append(uuids)
+        self.begun.release()
+        assert self.let_go.acquire(timeout=WAIT_S)
+
+    def _step(self, uuid: str) -> dict[str, Any]:
+        try:
+            return batch_answers.result(self._answer(uuid))
+        except errors.FleetError as refusal:
+            return batch_answers.refusal(refusal)
+
+    def _answer(self, uuid: str) -> dict[str, Any]:
+        for refusal in (GONE, STALE):
+            if uuid in refusal.kwargs.values():
+                raise refusal
+        return {"uuid": uuid}
+
+
+class Stand:
+    """``ask`` asks in a thread of its own, and returns when the step waits or has been sent."""
+
+    def __init__(self, pool: futures.Executor) -> None:
+        self.conductor = SlowConductor()
+        self.now = 0.0
+        self.together = Together(self.conductor, lambda: self.now)  # type: ignore[arg-type]
+        self._pool = pool
+
+    def step(self, uuid: str, method: str = "claim_instance") -> Step:
+        return self.together.step(new_context(), method, instance_uuid=uuid)
+
+    def ask(self, *uuids: str) -> list[futures.Future]:
+        return [self.join(self.step(uuid)) for uuid in uuids]
+
+    def join(self, step: Step) -> futures.Future:
+        calls, before = len(self.conductor.calls), self.waiting()
+        asked = self._pool.submit(step.ask)
+        while self.waiting() == before and len(self.conductor.calls) == calls:
+            pass
+        return asked
+
+    def waiting(self) -> int:
+        with self.together._lock:
+            return len(self.together._waiting)
+
+    def under_way(self, calls: int) -> None:
+        """Wait until so many more were begun."""
+        for _call in range(calls):
+            assert self.conductor.begun.acquire(timeout=WAIT_S)
+
+    def answer(self, calls: int) -> None:
+        self.conductor.let_go.release(calls)
+
+
+@pytest.fixture
+def stand() -> Iterator[Stand]:
+    with futures.ThreadPoolExecutor(80) as pool:
+        stand = Stand(pool)
+        yield stand
+        # A test that fails is to end, too.
+        stand.answer(1000)
+
+
+def told(asked: list[futures.Future]) -> list[Any]:
+    return [each.exception(WAIT_S) or each.result()["uuid"] for each in asked]
+
+
+def test_one_alone_is_asked_at_once_and_by_itself(stand: Stand) -> None:
+    """As if there were no others; and so is the next."""
+    stand.answer(2)
+    assert ["a"] == told(stand.ask("a"))
+    assert ["b"] == told(stand.ask("b"))
+    assert [["a"], ["b"]] == stand.conductor.calls
+
+
+def test_those_that_come_meanwhile_go_together(stand: Stand) -> None:
+    """Claims and finishes in one call, in the order in which they came, each under its own request."""
+    first = stand.ask("a")
+    steps = [stand.step("b"), stand.step("c", "finish_build"), stand.step("d")]
+    others = [stand.join(step) for step in steps]
+    stand.answer(2)
+    assert ["a", "b", "c", "d"] == told(first + others)
+    assert [["a"], ["b", "c", "d"]] == stand.conductor.calls
+    assert [[step.context.request_id for step in steps]] == stand.conductor.asked_by
+
+
+def test_each_has_its_own_answer_or_error(stand: Stand) -> None:
+    """As it would have had alone: the class, its facts and its sentence."""
+    asked = stand.ask("a", "b", "gone", "stale", "c")
+    stand.answer(2)
+    first, second, gone, stale, third = told(asked)
+    assert ["a", "b", "c"] == [first, second, third]
+    assert [(errors.NotFound, GONE.kwargs), (errors.StaleBuild, STALE.kwargs)] == [
+        (type(each), each.kwargs) for each in (gone, stale)
+    ]
+    assert [GONE.message, STALE.message] == [gone.message, stale.message]
+
+
+def test_a_call_that_fails_fails_for_all_and_each_asks_again_by_itself(stand: Stand) -> None:
+    """Nobody knows whether it was done; and what one of them may have done to it, it does to no others again."""
+    stand.conductor.failure = oslo_messaging.MessagingTimeout()
+    first = stand.ask("a")
+    steps = [stand.step("b"), stand.step("c")]
+    others = [stand.join(step) for step in steps]
+    stand.answer(2)
+    assert ["a"] == told(first)
+    assert [oslo_messaging.MessagingTimeout] * 2 == [type(each) for each in told(others)]
+
+    again = [stand.join(step) for step in steps]
+    stand.answer(2)
+    assert ["b", "c"] == told(again)
+    assert [["a"], ["b", "c"], ["b"], ["c"]] == stand.conductor.calls
+
+
+REFUSALS = [
+    ("a conductor that is too old", errors.VersionPinned(topic="", method="", needs="", cap="", pin="")),
+    ("a conductor that takes less", errors.InvalidInput(field="steps", reason="too many")),
+    ("the death of who asked for all", SystemExit()),
+]
+
+
+@pytest.mark.parametrize(("what", "failure"), REFUSALS, ids=[case[0] for case in REFUSALS])
+def test_what_is_not_asked_together_is_asked_one_by_one(stand: Stand, what: str, failure: BaseException) -> None:
+    """At once, and by each itself: nobody waits for ever."""
+    stand.conductor.failure = failure
+    asked = stand.ask("a", "b", "c", "d")
+    stand.answer(5)
+    found = told(asked)
+    if isinstance(failure, SystemExit):
+        assert failure is found.pop(1)
+    assert ["a", *"bcd"[-len(found) + 1 :]] == found
+
+
+def test_an_old_conductor_is_asked_one_by_one(stand: Stand) -> None:
+    """All at a time, as before."""
+    stand.conductor.knows_steps = False
+    asked = stand.ask("a", "b", "c")
+    stand.under_way(3)
+    stand.answer(3)
+    assert ["a", "b", "c"] == told(asked)
+
+
+def test_a_call_that_is_lost_holds_nobody_up(stand: Stand) -> None:
+    """After a second the others go, whether it is answered or not."""
+    lost = stand.ask("a")
+    stand.now += batching.HOLDS_UP_S + 0.1
+    others = stand.ask("b")
+    stand.under_way(2)
+    others += stand.ask("c", "d")
+    stand.answer(3)
+    assert ["a", "b", "c", "d"] == told(lost + others)
+    assert [["a"], ["b"], ["c", "d"]] == stand.conductor.calls
+
+
+def test_those_that_wait_already_do_not_wait_for_a_lost_call_either(stand: Stand, monkeypatch: Any) -> None:
+    """Their own patience wakes them."""
+    monkeypatch.setattr(batching, "HOLDS_UP_S", 0.01)
+    asked = stand.ask("a", "b")
+    stand.now += 0.02
+    stand.under_way(2)
+    stand.answer(2)
+    assert ["a", "b"] == told(asked)
+
+
+def test_a_call_has_so_many_steps_at_most(stand: Stand) -> None:
+    """When as many wait they go at once, while another call is under way."""
+    uuids = [f"u{number}" for number in range(batching.MOST + 1)]
+    asked = stand.ask("a", *uuids[: batching.MOST - 1])
+    stand.under_way(1)
+    asked += stand.ask(uuids[batching.MOST - 1])
+    stand.under_way(1)
+    asked += stand.ask(uuids[batching.MOST])
+    stand.answer(3)
+    assert ["a", *uuids] == told(asked)
+    assert [1, batching.MOST, 1] == [len(call) for call in stand.conductor.calls]

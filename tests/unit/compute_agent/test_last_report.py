@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conductor is not told what it knows."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import oslo_messaging
+
+from compute_agent.ledger.build_calls import Patience
+from compute_agent.ledger.last_report import Told
+from compute_agent.ledger.reporter import Reporter
+from tests.unit.compute_agent import builders
+from tests.unit.compute_agent.builders import HOST
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def reporting(stand: builders.Stand, clock: Clock) -> Reporter:
+    return Reporter(
+        stand.conductor,
+        Patience(stand.stopping, builders.SteppingClock()),
+        [stand.host],
+        builders.INCARNATION,
+        last_told=Told(300, clock),
+    )
+
+
+def sent(stand: builders.Stand) -> int:
+    return stand.conductor.calls.count("report_hosts")
+
+
+def test_what_has_not_changed_is_told_again_after_a_while():
+    """Not with each audit; but the database may have lost it."""
+    stand, clock = builders.a_stand(), Clock()
+    reporter = reporting(stand, clock)
+    found = []
+    for clock.now in (0, 60, 299, 301, 400, 601):
+        reporter.report()
+        found.append(sent(stand))
+    assert [1, 1, 1, 2, 2, 3] == found
+
+
+def test_what_has_changed_is_told_at_once():
+    """And once only."""
+    stand = builders.a_stand()
+    reporter = reporting(stand, Clock())
+    reports = reporter.audit()
+    changed = [dataclasses.replace(report, vcpus=report.vcpus + 1) for report in reports]
+    for each in (reports, changed, changed):
+        reporter.send(each)
+    assert 2 == sent(stand)
+
+
+def test_what_was_not_answered_or_was_refused_is_told_again():
+    """Only what the conductor has taken in counts as told."""
+    stand = builders.a_stand()
+    reporter = reporting(stand, Clock())
+    stand.conductor.script("report_hosts", oslo_messaging.MessagingTimeout("silence"))
+    reporter.report()
+    stand.conductor.refused_nodes[HOST] = "it shrank"
+    reporter.report()
+    reporter.report()
+    assert 3 == sent(stand)
+
+
+def test_a_host_with_an_alarm_is_told_of_anew():
+    """Somebody else's bad report may have raised it: it must not last until the inventory is due again."""
+    stand = builders.a_stand()
+    reporter = reporting(stand, Clock())
+    reporter.report()
+    stand.conductor.alarmed = [HOST]
+    reporter.heartbeat()
+    reporter.report()
+    stand.conductor.alarmed = []
+    reporter.heartbeat()
+    reporter.report()
+    assert 2 == sent(stand)
+
+
+def test_a_new_registration_tells_everything():
+    """The record may be a new one."""
+    stand = builders.a_stand()
+    reporter = reporting(stand, Clock())
+    reporter.report()
+    reporter.register()
+    reporter.report()
+    assert 2 == sent(stand)

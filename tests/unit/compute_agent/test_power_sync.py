@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an audit makes of guests that do not run."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+import oslo_messaging
+import pytest
+
+from compute_agent.drivers.base import GuestInfo
+from compute_agent.drivers.fake import FakeDriver
+from compute_agent.ledger.notifications import Notifications
+from compute_agent.work import recovery
+from fleet import errors, states
+from fleet.objects import Instance
+from tests.unit.compute_agent import builders
+
+
+class Driver(FakeDriver):
+    """``crash`` ends a guest; ``unknown`` is one whose state it cannot tell; ``stubborn``: nothing starts again."""
+
+    unknown = ""
+    stubborn = False
+
+    def crash(self, uuid: str, state: int = states.CRASHED) -> None:
+        self._guests[uuid] = dataclasses.replace(self._guests[uuid], power_state=state)
+
+    def lose(self, uuid: str) -> None:
+        del self._guests[uuid]
+
+    def get_info(self, instance_uuid: str) -> GuestInfo:
+        if instance_uuid == self.unknown:
+            raise RuntimeError("the hypervisor does not answer")
+        return super().get_info(instance_uuid)
+
+    def power_on(self, context: object, instance: Instance) -> None:
+        if self.stubborn:
+            raise RuntimeError("no such file")
+        super().power_on(context, instance)  # type: ignore[arg-type]
+
+
+def a_stand(action: str = "nothing") -> tuple[builders.Stand, Driver, Instance, builders.Notifier]:
+    """With one active instance."""
+    conf = builders.a_conf(reserved_host_memory_mb=0, lost_guest_action=action)
+    driver, notifier = Driver(conf), builders.Notifier()
+    stand = builders.a_stand(conf, driver, notifications=Notifications(notifier))  # type: ignore[arg-type]
+    instance = stand.conductor.place(builders.an_instance())
+    stand.build(instance)
+    notifier.sent.clear()
+    return stand, driver, instance, notifier
+
+
+def row(stand: builders.Stand, instance: Instance) -> tuple[str, int]:
+    found = stand.conductor.rows[instance.uuid]
+    return found.vm_state, found.power_state
+
+
+def test_guests_that_run_are_no_news() -> None:
+    stand, _driver, _instance, notifier = a_stand()
+    assert 0 == stand.compare()
+    assert [] == notifier.sent
+
+
+LOST = [("crashed", states.CRASHED, "its process has ended"), ("gone", states.NOSTATE, "the host has no such guest")]
+
+
+@pytest.mark.parametrize(("name", "found", "words"), LOST, ids=[case[0] for case in LOST])
+def test_a_guest_that_does_not_run_is_reported_once(
+    name: str, found: int, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One audit: the row, one line, one notification; the instance stays ACTIVE, and keeps what it holds."""
+    stand, driver, instance, notifier = a_stand()
+    driver.lose(instance.uuid) if name == "gone" else driver.crash(instance.uuid)
+    used = stand.tracker.view().used
+    for _audit in range(3):
+        stand.compare()
+    assert (states.ACTIVE, found) == row(stand, instance)
+    assert 1 == stand.conductor.calls.count("report_guest")
+    (line,) = builders.lines(caplog, logging.ERROR)
+    assert f"The guest of instance {instance.uuid} on host1 does not run: {words}" == line
+    ((_level, publisher, event, said),) = notifier.sent
+    assert ("compute.host1", "compute.instance.update") == (publisher, event)
+    assert (name, "running") == (said["power_state"], said["old_power_state"])
+    assert used == stand.tracker.view().used
+
+
+def test_a_guest_that_runs_again_is_reported() -> None:
+    """Whoever has started it."""
+    stand, driver, instance, _notifier = a_stand()
+    driver.crash(instance.uuid)
+    stand.compare()
+    driver.crash(instance.uuid, states.RUNNING)
+    stand.compare()
+    assert (states.ACTIVE, states.RUNNING) == row(stand, instance)
+
+
+def test_what_was_lost_while_the_agent_was_down_is_reported_at_its_start() -> None:
+    stand, driver, instance, _notifier = a_stand()
+    driver.lose(instance.uuid)
+    recovery.recover(builders.a_context(), stand.host, stand.ledger, None, stand.guests)
+    assert (states.ACTIVE, states.NOSTATE) == row(stand, instance)
+
+
+def test_a_guest_is_started_again_by_the_audit_after_the_one_that_reported_it(caplog: pytest.LogCaptureFixture) -> None:
+    """A supervisor has the time of one audit to do that itself."""
+    stand, driver, instance, _notifier = a_stand("restart")
+    driver.crash(instance.uuid)
+    stand.compare()
+    assert (states.ACTIVE, states.CRASHED) == row(stand, instance)
+    assert states.CRASHED == driver.get_info(instance.uuid).state
+    stand.compare()
+    assert (states.ACTIVE, states.RUNNING) == row(stand, instance)
+    assert states.RUNNING == driver.get_info(instance.uuid).state
+    assert 0 == stand.compare()
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "does not start"])
+def test_a_guest_that_cannot_be_started_is_one_warning(gone: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Each audit tries again; nothing is spawned anew where a guest with its disk was."""
+    stand, driver, instance, _notifier = a_stand("restart")
+    driver.stubborn = not gone
+    driver.lose(instance.uuid) if gone else driver.crash(instance.uuid)
+    for _audit in range(4):
+        stand.compare()
+    warnings = [line for line in builders.lines(caplog, logging.WARNING) if line.startswith("Cannot start the guest")]
+    assert 1 == len(warnings)
+    assert (states.ACTIVE, states.NOSTATE if gone else states.CRASHED) == row(stand, instance)
+
+
+def test_an_instance_is_set_to_error_by_the_audit_after_the_one_that_reported_it() -> None:
+    """On its host, with what it holds: what is left of the guest is still there."""
+    stand, driver, instance, _notifier = a_stand("error")
+    used = stand.tracker.view().used
+    driver.crash(instance.uuid)
+    stand.compare()
+    assert (states.ACTIVE, states.CRASHED) == row(stand, instance)
+    for _audit in range(2):
+        stand.compare()
+    assert (states.ERROR, states.CRASHED) == row(stand, instance)
+    assert 2 == stand.conductor.calls.count("report_guest")
+    assert used == stand.tracker.view().used
+
+
+BUSY = [("building", states.SPAWNING), ("moving", states.RESIZE_MIGRATING), ("deleting", states.DELETING)]
+
+
+@pytest.mark.parametrize(("what", "task"), BUSY, ids=[case[0] for case in BUSY])
+def test_a_guest_that_is_worked_on_is_not_lost(what: str, task: str) -> None:
+    stand, driver, instance, _notifier = a_stand("error")
+    instance = stand.conductor.put(stand.conductor.rows[instance.uuid], task_state=task)
+    driver.lose(instance.uuid)
+    stand.guests.settle(builders.a_context(), stand.host, instance)
+    assert "report_guest" not in stand.conductor.calls
+
+
+def test_a_row_that_has_moved_on_is_left_alone() -> None:
+    """It was read before; the conductor compares and sets."""
+    stand, driver, instance, notifier = a_stand()
+    before = stand.conductor.rows[instance.uuid]
+    stand.conductor.put(before, task_state=states.DELETING)
+    driver.lose(instance.uuid)
+    stand.guests.settle(builders.a_context(), stand.host, before)
+    assert states.RUNNING == stand.conductor.rows[instance.uuid].power_state
+    assert [] == notifier.sent
+
+
+def test_what_the_driver_cannot_tell_is_not_lost(caplog: pytest.LogCaptureFixture) -> None:
+    stand, driver, instance, _notifier = a_stand("error")
+    driver.unknown = instance.uuid
+    stand.compare()
+    assert (states.ACTIVE, states.RUNNING) == row(stand, instance)
+    assert "cannot tell the state of 1 guests: RuntimeError: the hypervisor does not answer" in caplog.text
+
+
+@pytest.mark.parametrize("silence", [oslo_messaging.MessagingTimeout(), errors.NotTrusted(reason="no")])
+def test_a_conductor_that_does_not_take_it_is_told_by_the_next_audit(silence: Exception) -> None:
+    stand, driver, instance, _notifier = a_stand()
+    driver.crash(instance.uuid)
+    stand.conductor.script("report_guest", silence, times=1000)
+    stand.compare()
+    assert (states.ACTIVE, states.RUNNING) == row(stand, instance)
+    stand.conductor._script.clear()
+    stand.compare()
+    assert (states.ACTIVE, states.CRASHED) == row(stand, instance)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A body that cannot be read is dropped or refused, whatever is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import types
+import zlib
+from typing import Any
+
+import amqp
+import pytest
+
+from fleet import errors
+from fleet.rpc.rabbit import body_decoder
+from fleet.rpc.trust import admission
+from fleet.telemetry import metrics
+
+CALL = {"method": "ping", "args": {"arg": 1}, "_msg_id": "m1", "_reply_q": "reply_1", "_unique_id": "u1"}
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _level in range(depth):
+        value = [value]
+    return value
+
+
+def enveloped(message: object, version: object = "2.0") -> bytes:
+    return json.dumps({"oslo.version": version, "oslo.message": json.dumps(message)}).encode()
+
+
+def raw(body: bytes | str, **properties: Any) -> Any:
+    return amqp.Message(body, **{"content_type": "application/json", "content_encoding": "utf-8", **properties})
+
+
+def test_a_sound_message_is_read() -> None:
+    """With an envelope or, as long ago, without; as bytes or as a text that py-amqp has decoded; compressed or not."""
+    for body in (enveloped(CALL), enveloped(CALL).decode(), json.dumps(CALL)):
+        assert CALL == body_decoder.content_of(raw(body))
+    packed = raw(zlib.compress(enveloped(CALL)), application_headers={"compression": "application/x-gzip"})
+    assert CALL == body_decoder.content_of(packed)
+    assert (
+        "\U0001f600" == body_decoder.content_of(raw(enveloped({**CALL, "args": {"arg": "\U0001f600"}})))["args"]["arg"]
+    )
+
+
+UNREADABLE = [
+    (raw(b"{"), "no JSON"),
+    (raw(b"[" * 3000), "no JSON, or nested too deeply"),
+    (raw(b"\xff"), "not utf-8"),
+    (raw(b"[]"), "its body is no mapping"),
+    (raw(enveloped([])), "its content is no mapping"),
+    (raw(enveloped(CALL, version="3.0")), "another version"),
+    (raw(enveloped(CALL, version=None)), "another version"),
+    (raw(b'{"oslo.version": "2.0", "oslo.message": 1}'), "no text"),
+    (raw(enveloped(CALL), content_type="application/x-python-serialize"), "content type"),
+    (raw(enveloped(CALL), content_encoding="utf-7"), "encoding"),
+    (raw(b"xyz", application_headers={"compression": "application/x-gzip"}), "decompressed"),
+    (raw(b"x", application_headers={"compression": "nonsense"}), "decompressed"),
+    (raw(enveloped({**CALL, "_reply_q": ["q"]})), "_reply_q"),
+    (raw(enveloped({**CALL, "_reply_q": "q" * 256})), "_reply_q"),
+    (raw(enveloped({**CALL, "_reply_q": None})), "one of _msg_id and _reply_q"),
+    (raw(enveloped({**CALL, "_unique_id": {}})), "_unique_id"),
+]
+
+
+@pytest.mark.parametrize(("message", "why"), UNREADABLE, ids=[why for _message, why in UNREADABLE])
+def test_why_a_message_is_dropped(message: Any, why: str) -> None:
+    """In words of which none are the sender's."""
+    with pytest.raises(body_decoder.Unreadable, match=why):
+        body_decoder.content_of(message)
+
+
+def test_a_bomb_is_not_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decompression ends at the bound."""
+    monkeypatch.setattr(body_decoder, "MAX_BODY_SIZE", 10_000)
+    bomb = raw(zlib.compress(b"0" * 10_000_000), application_headers={"compression": "application/x-gzip"})
+    with pytest.raises(body_decoder.Unreadable, match="larger than 10000"):
+        body_decoder.content_of(bomb)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"_context_user_id": nested(300)}, "nested"),
+        ({"args": {"arg": nested(70)}}, "nested"),
+        ({"args": {"arg": "\ud800"}}, "surrogate"),
+    ],
+    ids=["context", "argument", "surrogate"],
+)
+def test_a_caller_that_can_be_answered_is(changes: dict[str, Any], why: str) -> None:
+    """The dispatcher refuses what is passed on in the message's place."""
+    content = body_decoder.content_of(raw(enveloped({**CALL, **changes})))
+    assert (CALL["_msg_id"], CALL["_reply_q"]) == (content["_msg_id"], content["_reply_q"])
+    with pytest.raises(errors.InvalidInput, match=why):
+        admission._check(content)
+
+
+class Callback:
+    """oslo.messaging's listener."""
+
+    def __init__(self) -> None:
+        self.taken: list[dict[str, Any]] = []
+        self.msg_id_cache = types.SimpleNamespace(prev_msgids=[])
+
+    def __call__(self, message: dict[str, Any]) -> None:
+        self.taken.append(message)
+        self.msg_id_cache.prev_msgids.append(message["_unique_id"])
+
+
+class Channel:
+    def __init__(self) -> None:
+        self.acknowledged: list[int] = []
+
+    def basic_ack(self, tag: int) -> None:
+        self.acknowledged.append(tag)
+
+
+def test_what_is_dropped_is_acknowledged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """A repeated message, too; one line for each reason."""
+    consumer = object.__new__(body_decoder.CarefulConsumer)
+    consumer.callback, consumer.queue_name = Callback(), "conductor"
+    channel, before = Channel(), metrics.MESSAGES_UNREADABLE._value.get()
+    for tag, body in enumerate([enveloped(CALL), enveloped(CALL), b"{", b"{"]):
+        message = raw(body)
+        message.channel, message.delivery_info = channel, {"delivery_tag": tag}
+        consumer._callback(message)
+    assert (1, [1, 2, 3]) == (len(consumer.callback.taken), channel.acknowledged)
+    assert 3 == metrics.MESSAGES_UNREADABLE._value.get() - before
+    assert 2 >= len([record for record in caplog.records if "is dropped" in record.message])

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What waits for an answer is done after it, by whoever gave it, and hurts nobody."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from fleet.rpc.deferred import after_answer, answering
+
+
+def broken() -> None:
+    raise RuntimeError("a bug")
+
+
+def test_where_no_call_is_answered_nothing_waits() -> None:
+    """A periodic task, or a test, has no answer to wait for."""
+    done: list[str] = []
+    after_answer(lambda: done.append("now"))
+    assert ["now"] == done
+
+
+def test_it_follows_the_answer_in_its_order() -> None:
+    """And is over with the message: the next one begins with nothing."""
+    done: list[str] = []
+    for _message in range(2):
+        with answering():
+            after_answer(lambda: done.append("first"))
+            after_answer(lambda: done.append("second"))
+            done.append("answered")
+    assert ["answered", "first", "second"] * 2 == done
+
+
+def test_it_is_done_also_where_the_answer_could_not_be_given() -> None:
+    """What was decided was decided."""
+    done: list[str] = []
+
+    def handle() -> None:
+        with answering():
+            after_answer(lambda: done.append("done"))
+            broken()
+
+    with pytest.raises(RuntimeError):
+        handle()
+    assert ["done"] == done
+
+
+def test_one_that_fails_is_logged_and_does_not_keep_the_others(caplog: Any) -> None:
+    """Nobody else would hear of it."""
+    done: list[str] = []
+    with answering():
+        after_answer(broken)
+        after_answer(lambda: done.append("done"))
+    assert ["done"] == done
+    (record,) = caplog.records
+    assert ("ERROR", RuntimeError) == (record.levelname, record.exc_info[0])
+
+
+def test_a_thread_does_its_own_only() -> None:
+    """Another one's message may be answered much later."""
+    done: list[str] = []
+    with answering():
+        other = threading.Thread(target=lambda: after_answer(lambda: done.append("theirs")))
+        other.start()
+        other.join()
+        after_answer(lambda: done.append("mine"))
+        assert ["theirs"] == done
+    assert ["theirs", "mine"] == done
