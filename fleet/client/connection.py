@@ -95,7 +95,7 @@ class Connection:
     def explain(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
         """What the scheduler would do. :param asked: an answer of the conductor's ``request_of`` or ``request_for``"""
         with self._scheduler_failures():
-            return self._served_by("scheduler").scheduler.why.explain(self._context(), **asked, best=best)
+            return self._served_by("scheduler").scheduler.explain(self._context(), **asked, best=best)
 
     def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
         """How much more of it would fit. :param asked: as for :meth:`explain`"""
