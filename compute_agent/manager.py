@@ -20,7 +20,7 @@ from fleet.clock import utcnow
 from fleet.context import RequestContext
 from fleet.objects import fields
 from fleet.rpc import versions
-from fleet.rpc.server import endpoint
+from fleet.rpc.endpoint import endpoint
 
 
 class ComputeManager:

@@ -37,9 +37,9 @@ from fleet.objects import (
     instance_group,
     request_keys,
 )
-from fleet.rpc import batch_answers, server, versions
+from fleet.rpc import batch_answers, versions
+from fleet.rpc.endpoint import endpoint, require_size
 from fleet.rpc.pins import Pins
-from fleet.rpc.server import endpoint
 
 PowerState = Literal[tuple(states.POWER_NAMES)]  # type: ignore[valid-type]
 #: In one message: far more than an agent sends.
@@ -223,7 +223,7 @@ class ComputeTaskManager(AgentTaskManager):
     def create(
         self, context: RequestContext, request: dict[str, Any], client_token: fields.Token | None = None
     ) -> dict[str, Any]:
-        server.require_size(request, "request")
+        require_size(request, "request")
         warnings = request_keys.examine(request)
         accepted = self._intake.accept(context, BuildRequest.from_wire(request), client_token)
         return {**accepted, "warnings": warnings} if warnings else accepted
@@ -283,7 +283,7 @@ class OperatorManager:
 
     @endpoint
     def request_for(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
-        server.require_size(request, "request")
+        require_size(request, "request")
         request_keys.examine(request)
         return self._dry_run.request_for(context, BuildRequest.from_wire(request))
 

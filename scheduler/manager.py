@@ -16,7 +16,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, fields
 from fleet.rpc import deferred, versions
-from fleet.rpc.server import endpoint, require_size
+from fleet.rpc.endpoint import endpoint, require_size
 from fleet.telemetry import rate_limited_log
 from scheduler.driver import Scheduler
 from scheduler.state import hints

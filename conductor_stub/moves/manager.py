@@ -13,7 +13,7 @@ from fleet.context import RequestContext
 from fleet.objects import Claimed, fields
 from fleet.objects.build_request import parse_flavor
 from fleet.rpc import versions
-from fleet.rpc.server import endpoint
+from fleet.rpc.endpoint import endpoint
 
 
 class OperatorMoves:

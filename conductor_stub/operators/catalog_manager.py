@@ -12,7 +12,7 @@ from conductor_stub.operators.catalog import Catalog
 from fleet.context import RequestContext
 from fleet.objects import fields, instance_group
 from fleet.rpc import versions
-from fleet.rpc.server import endpoint
+from fleet.rpc.endpoint import endpoint
 
 
 class OperatorCatalog:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import oslo_messaging
-from oslo_messaging._drivers import base, common
+from oslo_messaging._drivers import base, common  # noqa: TID251  (a driver of oslo.messaging implements these)
 from oslo_serialization import jsonutils
 
 from fleet.rpc.local import bridge, hub

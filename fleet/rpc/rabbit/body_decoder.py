@@ -5,7 +5,8 @@ oslo.messaging decodes the body in the thread that listens. A body that it canno
 the connection: the message is acknowledged before its context is copied, and cannot be rejected any more when that fails.
 Anybody with the broker's password can send such a body.
 
-A message whose sender can be answered is passed on as :data:`REFUSED`, for the dispatcher to answer with ``InvalidInput``.
+A message whose sender can be answered is passed on as :data:`.message_size.REFUSED`; :mod:`.admission` answers it with
+``InvalidInput``.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ LOG = logging.getLogger(__name__)
 #: Bytes of a body: the envelope escapes its content once more.
 MAX_BODY_SIZE = 32 * 2**20
 MAX_DEPTH = 64
-#: In place of a message's content: why the dispatcher is to refuse it.
-REFUSED = "fleet_refused"
 _JSON = "application/json"
 _UTF_8 = ("utf-8", "utf8", "us-ascii", "ascii")
 #: AMQP's limit for the name of a queue.
@@ -182,7 +181,7 @@ def _checked(message: dict[str, Any], text: str) -> dict[str, Any]:
     if not refused:
         return message
     kept = {name: message[name] for name in ("_msg_id", "_reply_q", rpc_amqp.UNIQUE_ID) if name in message}
-    return {**kept, REFUSED: refused}
+    return {**kept, message_size.REFUSED: refused}
 
 
 def _is_name(value: object) -> bool:

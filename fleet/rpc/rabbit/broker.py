@@ -69,6 +69,17 @@ def connected(conf: cfg.ConfigOpts) -> Iterator[Connection]:
     raise BrokerAway("; ".join(refusals))
 
 
+def answers(port: int, password: str) -> bool:
+    """Whether a broker on this machine lets its user ``guest`` in."""
+    url = f"amqp://guest:{password}@127.0.0.1:{port}//"
+    with Connection(url, connect_timeout=1) as connection:
+        try:
+            connection.connect()
+        except (*connection.connection_errors, *connection.channel_errors, OSError):
+            return False
+    return True
+
+
 def depths(connection: Connection, queues: Iterable[str]) -> dict[str, Depth | None]:
     """By name; None for a queue that does not exist. Nothing is declared or consumed, and no management plugin is asked.
 

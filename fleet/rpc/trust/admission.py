@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import oslo_messaging
 from oslo_log import log as logging
-from oslo_messaging.rpc import dispatcher
 
 from fleet import errors
 from fleet.context import new_context
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import call_monitor, serializer
-from fleet.rpc.rabbit import body_decoder
 from fleet.rpc.trust import message_size, signing
 from fleet.telemetry import metrics, rate_limited_log
 
@@ -36,14 +35,14 @@ _NO_ARGUMENTS = frozenset({"self", "context"})
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,2}")
 
 
-class MethodsOnly(dispatcher.DefaultRPCAccessPolicy):
+class MethodsOnly(oslo_messaging.DefaultRPCAccessPolicy):
     """Of an endpoint's attributes those are served that are public and functions; its target is neither."""
 
     def is_allowed(self, endpoint: object, method: str) -> bool:
         return super().is_allowed(endpoint, method) and inspect.isroutine(getattr(endpoint, method))
 
 
-class Dispatcher(dispatcher.RPCDispatcher):
+class Dispatcher(oslo_messaging.RPCDispatcher):
     """Gives a message to its endpoint, or refuses it as the sender's mistake that it is: without a traceback."""
 
     def __init__(
@@ -71,12 +70,12 @@ class Dispatcher(dispatcher.RPCDispatcher):
         if left_out is not None:
             reason = self._reason(refusal, incoming)
             LOG.log(level, "A message is refused: %s (%d more since the last such line)", reason, left_out)
-        expected = dispatcher.ExpectedException()
+        expected = oslo_messaging.ExpectedException()
         expected.exc_info = (type(refusal), refusal, None)
         raise expected
 
     def _reason(self, refusal: Exception, incoming: Any) -> str:
-        if not isinstance(refusal, dispatcher.UnsupportedVersion):
+        if not isinstance(refusal, oslo_messaging.UnsupportedVersion):
             return getattr(refusal, "message", str(refusal))[:_SHOWN]
         targets = [each.target for each in self.endpoints if hasattr(each, "target")]
         namespace = incoming.message.get("namespace")
@@ -94,11 +93,12 @@ class Dispatcher(dispatcher.RPCDispatcher):
             if self._checker is not None:
                 self._checker.check(incoming.ctxt, incoming.message)
             self._require_own_ledger(incoming)
+            _drop_own_arguments(incoming)
             with self._monitor.watching(incoming):
                 return None, super().dispatch(incoming)
         except (
-            dispatcher.NoSuchMethod,
-            dispatcher.UnsupportedVersion,
+            oslo_messaging.NoSuchMethod,
+            oslo_messaging.UnsupportedVersion,
             errors.InvalidInput,
             errors.NotTrusted,
             errors.ForeignLedger,
@@ -109,12 +109,6 @@ class Dispatcher(dispatcher.RPCDispatcher):
                 # oslo.messaging's mark of a cast.
                 incoming.orig_msg_id = None
             return refusal, None
-
-    def _do_dispatch(self, endpoint: object, method: str, ctxt: dict[str, Any], args: dict[str, Any]) -> Any:
-        """Without arguments that no method has: Python would take them for its own."""
-        if not _NO_ARGUMENTS.isdisjoint(args):
-            args = {name: value for name, value in args.items() if name not in _NO_ARGUMENTS}
-        return super()._do_dispatch(endpoint, method, ctxt, args)
 
     def _require_own_ledger(self, incoming: Any) -> None:
         """:raises errors.ForeignLedger:"""
@@ -128,10 +122,18 @@ class Dispatcher(dispatcher.RPCDispatcher):
             raise
 
 
+def _drop_own_arguments(incoming: Any) -> None:
+    """Remove arguments that no method has: Python would take them for its own."""
+    given = incoming.message.get("args", {})
+    if not _NO_ARGUMENTS.isdisjoint(given):
+        args = {name: value for name, value in given.items() if name not in _NO_ARGUMENTS}
+        incoming.message = {**incoming.message, "args": args}
+
+
 def _check(message: dict[str, Any]) -> None:
     """:raises errors.InvalidInput:"""
-    if body_decoder.REFUSED in message:
-        raise errors.InvalidInput(field="message", reason=str(message[body_decoder.REFUSED])[:_SHOWN])
+    if message_size.REFUSED in message:
+        raise errors.InvalidInput(field="message", reason=str(message[message_size.REFUSED])[:_SHOWN])
     try:
         size = len(message_size.text_of(message, MAX_MESSAGE_DEPTH))
     except message_size.TooDeep:

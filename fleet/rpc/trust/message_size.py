@@ -7,6 +7,8 @@ import json
 
 _ANY = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), default=str)
 _FINITE = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":"), default=str)
+#: Key of a message that stands for one whose body could not be decoded; its value is the reason.
+REFUSED = "fleet_refused"
 
 
 class TooDeep(Exception):

@@ -20,7 +20,7 @@ from compute_agent import main
 from compute_agent.agent import Agent
 from fleet import errors, states
 from fleet.objects import Instance
-from fleet.rpc import server, versions
+from fleet.rpc import endpoint, server, versions
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeAPI, SchedulerAPI
 from tests.fake_moves import FakeMoves
@@ -43,7 +43,7 @@ class Endpoint:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._conductor, name)
 
-        @server.expected_errors
+        @endpoint.expected_errors
         def call(*args: Any, **kwargs: Any) -> Any:
             try:
                 return method(*args, **kwargs)

@@ -12,8 +12,7 @@ from oslo_messaging.rpc import dispatcher
 from fleet import errors
 from fleet.context import RequestContext, new_context
 from fleet.objects import fields
-from fleet.rpc import server
-from fleet.rpc.server import endpoint
+from fleet.rpc.endpoint import endpoint, require_size
 
 
 class Manager:
@@ -86,14 +85,14 @@ LARGE = [
 
 def test_brackets_in_a_text_are_no_depth() -> None:
     """Nor are many lists beside one another."""
-    server.require_size({"hint": "[" * 1000, "more": [[]] * 1000}, "request")
+    require_size({"hint": "[" * 1000, "more": [[]] * 1000}, "request")
 
 
 @pytest.mark.parametrize(("what", "request_", "reason"), LARGE, ids=[case[0] for case in LARGE])
 def test_an_absurd_request_is_refused_before_it_is_looked_into(what: str, request_: object, reason: str) -> None:
     """Size and depth are bounded; the error names the request, and shows none of it."""
     with pytest.raises(errors.InvalidInput) as caught:
-        server.require_size(request_, "request")
+        require_size(request_, "request")
     assert caught.value.field == "request"
     assert reason in caught.value.message
     assert len(caught.value.message) < 200

@@ -14,7 +14,7 @@ import pytest
 from oslo_messaging._drivers import common
 
 from fleet.rpc import backoff
-from fleet.rpc.rabbit import broker_refusals, host_queues
+from fleet.rpc.rabbit import broker_refusals, driver, host_queues
 from fleet.telemetry import rate_limited_log
 
 REFUSED = amqp.exceptions.AccessRefused("Login was refused")
@@ -35,7 +35,7 @@ def test_the_thread_for_answers_backs_off(monkeypatch: pytest.MonkeyPatch, caplo
     """oslo.messaging's loop takes it for a time without messages."""
     monkeypatch.setattr(broker_refusals, "_refused", rate_limited_log.Seldom())
     ending, connection = mock.Mock(spec=threading.Event), mock.Mock()
-    waiting = broker_refusals._BackingOff(connection, ending)
+    waiting = driver._BackingOff(connection, ending)
     connection.consume.side_effect = REFUSED
     for _try in range(10):
         with pytest.raises(common.Timeout):

@@ -19,7 +19,7 @@ from oslo_config import cfg
 from oslo_messaging import conffixture
 
 from fleet import context, errors
-from fleet.rpc import clients, serializer, server, transport
+from fleet.rpc import clients, endpoint, serializer, server, transport
 
 PATIENCE_S = 10
 EXCHANGE = "fleet"
@@ -42,7 +42,7 @@ class Endpoint:
     def whose(self, ctxt: context.RequestContext) -> str:
         return ctxt.request_id
 
-    @server.expected_errors
+    @endpoint.expected_errors
     def refuse(self, ctxt: context.RequestContext) -> None:
         raise errors.NoValidHost(reason="Full.", details={"considered": 3})
 
@@ -101,8 +101,8 @@ def serve(connect: Connect) -> Iterator[Serve]:
         return endpoints[-1]
 
     yield start
-    for endpoint in endpoints:
-        endpoint.gate.set()
+    for each in endpoints:
+        each.gate.set()
     for each in started:
         each.stop()
         each.wait()

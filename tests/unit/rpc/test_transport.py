@@ -8,12 +8,13 @@ from oslo_config import cfg
 from oslo_messaging import conffixture
 
 from fleet.rpc import transport
+from fleet.rpc.rabbit import driver
 
 
 @pytest.mark.parametrize(
     ("configured", "expected"),
     [
-        pytest.param(None, transport.ANSWER_PATIENCE_S, id="fleet's default"),
+        pytest.param(None, driver.ANSWER_PATIENCE_S, id="fleet's default"),
         pytest.param(7, 7, id="the operator's value"),
     ],
 )

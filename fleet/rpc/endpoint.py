@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Endpoints: checks the arguments of a remote call, and returns expected errors without a traceback."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import oslo_messaging
+import pydantic
+
+from fleet import errors
+from fleet.objects import fields
+from fleet.rpc.trust import message_size
+
+#: A request as JSON may be this long: far more than any real one, far less than what hurts.
+MAX_REQUEST_BYTES = 256 * 1024
+MAX_REQUEST_DEPTH = 32
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+
+def expected_errors(method: Endpoint) -> Endpoint:
+    """Let a method's ``FleetError`` reach the caller as an answer: no traceback in this log, none on the wire."""
+
+    @functools.wraps(method)
+    def answered(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(*args, **kwargs)
+        except errors.FleetError as refusal:
+            expected = oslo_messaging.ExpectedException()
+            refusal.__cause__ = refusal.__context__ = None
+            expected.exc_info = (type(refusal), refusal, None)
+            raise expected from None
+
+    return answered  # type: ignore[return-value]
+
+
+def endpoint(method: Endpoint) -> Endpoint:
+    """Mark a method as remotely callable: arguments are checked against its annotations, unknown ones are ignored.
+
+    A wrong argument is answered with ``InvalidInput`` naming it; see :func:`expected_errors` for the rest.
+    """
+    parameters = {
+        name: parameter
+        for name, parameter in inspect.signature(method, eval_str=True).parameters.items()
+        if name not in ("self", "context")
+    }
+    checked: Callable[..., Any] = method
+    if any(parameter.annotation is not Any for parameter in parameters.values()):
+        checked = pydantic.validate_call(method, config=pydantic.ConfigDict(arbitrary_types_allowed=True))
+    needed = [name for name, parameter in parameters.items() if parameter.default is inspect.Parameter.empty]
+
+    @functools.wraps(method)
+    def called(self: object, context: object, /, **arguments: Any) -> Any:
+        for name in needed:
+            if name not in arguments:
+                raise errors.InvalidInput(field=name, reason="missing required argument")
+        try:
+            return checked(self, context, **{name: value for name, value in arguments.items() if name in parameters})
+        except pydantic.ValidationError as invalid:
+            raise fields.invalid_input(invalid) from None
+
+    return expected_errors(called)  # type: ignore[return-value]
+
+
+def require_size(request: object, field: str) -> None:
+    """:raises errors.InvalidInput: the request is too large, or nested too deeply, to be looked into"""
+    try:
+        text = message_size.text_of(request, MAX_REQUEST_DEPTH, finite=True)
+    except message_size.TooDeep:
+        raise errors.InvalidInput(field=field, reason="is nested too deeply") from None
+    except ValueError:
+        raise errors.InvalidInput(field=field, reason="has a number that is not finite") from None
+    if len(text) > MAX_REQUEST_BYTES:
+        raise errors.InvalidInput(field=field, reason=f"is {len(text)} bytes, at most {MAX_REQUEST_BYTES} are taken")
+    if "\\u0000" in text:
+        raise errors.InvalidInput(field=field, reason="has a NUL character")

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""oslo.messaging's RabbitMQ driver, with back-off while the broker refuses and with bounded fanout queues.
+
+oslo.messaging retries a connection that is lost. But a broker that answers and refuses (a changed password, a limit of
+connections) is no lost connection to it: the refusal leaves its loop as an exception of py-amqp or kombu. Its thread for
+answers then tries again without a pause, with a traceback each time.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import threading
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+from oslo_messaging._drivers import common, impl_rabbit
+
+from fleet.rpc import backoff
+from fleet.rpc.rabbit.broker_refusals import limit_library_logs, log_refusal
+
+#: Messages that the broker may hand to one listener before it takes them up. oslo.messaging's own default is no bound:
+#: then one process would be given a whole backlog, and the others nothing.
+PREFETCH = 8
+#: Seconds after which the broker deletes the fanout and answer queues of a process that was killed. oslo.messaging's own
+#: default is half an hour, in which they fill.
+UNUSED_QUEUES_S = 120
+#: Seconds that oslo.messaging's own way of answering waits for a caller's queue, with a worker; its default is 60.
+ANSWER_PATIENCE_S = 1
+_RABBIT = "oslo_messaging_rabbit"
+#: Messages to all servers of a topic are hints, and old ones are worth nothing. Milliseconds, and messages.
+FANOUT_BOUNDS = {"x-message-ttl": 60_000, "x-max-length": 10_000}
+
+
+class PatientDriver(impl_rabbit.RabbitDriver):
+    """oslo.messaging's driver, but for how its thread for answers deals with a broker that refuses."""
+
+    def _get_connection(self, purpose: str = common.PURPOSE_SEND, retry: int | None = None) -> Any:
+        borrowed = super()._get_connection(purpose, retry)
+        if purpose == common.PURPOSE_LISTEN and type(borrowed.connection) is impl_rabbit.Connection:
+            borrowed.connection.__class__ = _BoundingFanouts
+        return borrowed
+
+    def _get_reply_q(self) -> str:
+        queue: str = super()._get_reply_q()
+        waiter = self._waiter
+        if waiter is not None and not isinstance(waiter.conn, _BackingOff):
+            waiter.conn = _BackingOff(waiter.conn, waiter._thread_exit_event)
+        return queue
+
+
+class _BoundingFanouts(impl_rabbit.Connection):
+    """A connection of oslo.messaging's whose fanout queues hold little after their process was killed."""
+
+    def declare_consumer(self, consumer: impl_rabbit.Consumer) -> None:
+        # A queue manager's queues outlive their process, and may be there already with other arguments.
+        if consumer.type == "fanout" and not self.rabbit_stream_fanout and not self._q_manager:
+            consumer.queue_arguments = {**(consumer.queue_arguments or {}), **FANOUT_BOUNDS}
+        super().declare_consumer(consumer)
+
+
+class _BackingOff:
+    """A connection that pauses after a refusal before its user tries again."""
+
+    def __init__(self, connection: Any, ending: threading.Event) -> None:
+        self._connection = connection
+        self._ending = ending
+        self._backoff = backoff.Backoff()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def consume(self, timeout: float) -> None:
+        """:raises oslo_messaging._drivers.common.Timeout: there was nothing, or the broker refuses"""
+        try:
+            self._connection.consume(timeout=timeout)
+        except common.Timeout:
+            self._backoff.reset()
+            raise
+        except Exception as refused:
+            # Also what a half-closed connection raises, such as an AttributeError of py-amqp.
+            trouble = refused
+        else:
+            self._backoff.reset()
+            return
+        log_refusal("answers cannot be received", trouble)
+        self._ending.wait(self._backoff.pause_s())
+        raise common.Timeout
+
+
+def adopt(transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts | None = None) -> oslo_messaging.RPCTransport:
+    """Make a RabbitMQ transport use this driver; other transports are returned as they are.
+
+    :param conf: gets this project's defaults of RabbitMQ's options
+    """
+    if type(transport._driver) is impl_rabbit.RabbitDriver:
+        transport._driver.__class__ = PatientDriver
+    limit_library_logs()
+    if conf is not None and _RABBIT in conf:
+        conf.set_default("kombu_missing_consumer_retry_timeout", ANSWER_PATIENCE_S, group=_RABBIT)
+        conf.set_default("rabbit_transient_queues_ttl", UNUSED_QUEUES_S, group=_RABBIT)
+        conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group=_RABBIT)
+        # Without a file of authorities, oslo.messaging would take any certificate at all.
+        conf.set_default("ssl_ca_file", system_authorities(), group=_RABBIT)
+        # The driver read this one when it was made, before there was an option to set.
+        transport._driver.missing_destination_retry_timeout = conf[_RABBIT].kombu_missing_consumer_retry_timeout
+    return transport
+
+
+def system_authorities() -> str | None:
+    """The certificates that this machine trusts."""
+    paths = ssl.get_default_verify_paths()
+    known = [each for each in (paths.cafile, "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/cert.pem") if each]
+    return next((each for each in known if os.path.exists(each)), None)
