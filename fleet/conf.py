@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import oslo_messaging
 from oslo_config import cfg
-from oslo_db import options as db_options
 from oslo_log import log as logging
 
 from fleet import errors, failpoints
+from fleet.db import options as db_options
 from fleet.hardware import conf as hardware_conf
 from fleet.rpc import pins, versions
 from fleet.rpc.trust import signing
@@ -129,7 +129,7 @@ def load_config(
     logging.set_defaults(
         logging_context_format_string=LOG_FORMAT, default_log_levels=logging.get_default_log_levels() + NOISY
     )
-    db_options.set_defaults(conf)
+    db_options.register_opts(conf)
     oslo_messaging.set_transport_defaults(control_exchange="fleet")
     for register_opts_of in (register_opts, *register):
         register_opts_of(conf)

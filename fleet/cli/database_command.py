@@ -8,10 +8,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import sqlalchemy as sa
 from cliff import command
 from oslo_config import cfg
-from oslo_db import exception as db_exception
 
 from fleet import errors
 from fleet.checks import required
@@ -53,6 +51,6 @@ def plain_failures() -> Iterator[None]:
         yield
     except errors.FleetError as refusal:
         raise connection.CommandFailed(refusal.message) from None
-    except (db_exception.DBError, sa.exc.SQLAlchemyError) as unusable:
+    except failures.RAISED as unusable:
         # Of a migration, which uses the engine past ``Database.write``.
         raise connection.CommandFailed(failures.typed(unusable).message) from None

@@ -6,8 +6,8 @@ from __future__ import annotations
 import argparse
 import datetime
 from collections.abc import Sequence
+from typing import Any
 
-import sqlalchemy as sa
 from oslo_config import cfg
 
 from fleet import errors
@@ -61,7 +61,7 @@ def _of_services(database: Database, down_time_s: float) -> list[Finding]:
     return [_heard_of(rows, now, down_time_s), *_older(alive)]
 
 
-def _older(rows: Sequence[sa.Row]) -> list[Finding]:
+def _older(rows: Sequence[Any]) -> list[Finding]:
     """Live services that speak an older version than this release sends."""
     older = [
         f"{row.binary} on {row.host} ({row.rpc_version or 'version unknown'}, release {row.release or 'unknown'})"
@@ -81,7 +81,7 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
 
 
-def _heard_of(rows: Sequence[sa.Row], now: datetime.datetime, down_time_s: float) -> Finding:
+def _heard_of(rows: Sequence[Any], now: datetime.datetime, down_time_s: float) -> Finding:
     silent = [f"{row.binary} on {row.host}" for row in rows if not services.is_up(row, now, down_time_s)]
     if not silent:
         return findings.good("services", f"all {len(rows)} services have been heard of")

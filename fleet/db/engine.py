@@ -156,6 +156,10 @@ class Database:
             typed = failures.typed(failure, self._engine.url)
         raise typed
 
+    def ping(self) -> None:
+        """Run a query. :raises errors.DatabaseError: at once, without another try"""
+        self.read_once(lambda connection: connection.execute(sa.text("SELECT 1")).scalar_one())
+
     def reader(self, *, in_snapshot: bool) -> Reader:
         """A reader with a connection of its own; a database that does not answer is an error at once.
 

@@ -21,6 +21,10 @@ from fleet.telemetry import rate_limited_log
 
 LOG = logging.getLogger(__name__)
 
+#: What the libraries below this package raise. ``Database`` raises ``errors.DatabaseError`` in place of these; a migration,
+#: which uses the engine itself, does not.
+RAISED = (db_exception.DBError, sa.exc.SQLAlchemyError)
+
 #: A transaction that ended so is run again from its start.
 _AGAIN = (db_exception.DBConnectionError, db_exception.DBDeadlock)
 #: SQLSTATE classes: connection, rollback, resources, operator intervention, system; and 25006, read only.
@@ -68,6 +72,16 @@ def runs_again(failure: Exception) -> bool:
 
 def is_duplicate(failure: errors.DatabaseError) -> bool:
     return failure.kind == db_exception.DBDuplicateEntry.__name__
+
+
+def deadlock() -> Exception:
+    """The error of a deadlock, as the libraries raise it: for failpoints."""
+    return db_exception.DBDeadlock()
+
+
+def disconnection() -> Exception:
+    """The error of a lost connection, as the libraries raise it: for failpoints."""
+    return db_exception.DBConnectionError()
 
 
 def keep_libraries_quiet() -> None:

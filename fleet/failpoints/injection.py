@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from oslo_config import cfg
-from oslo_db import exception as db_exception
 from oslo_log import log as logging
 from oslo_serialization import jsonutils
 
 from fleet import errors
+from fleet.db import failures
 from fleet.failpoints.names import AFTER_COMMIT, BEFORE_COMMIT, NAMES
 from fleet.objects import fields
 
@@ -244,11 +244,11 @@ def _raise(point: Failpoint) -> None:
 
 
 def _deadlock(point: Failpoint) -> None:
-    raise db_exception.DBDeadlock()
+    raise failures.deadlock()
 
 
 def _disconnect(point: Failpoint) -> None:
-    raise db_exception.DBConnectionError()
+    raise failures.disconnection()
 
 
 _ACTIONS: dict[Action, Callable[[Failpoint], None]] = {

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 import oslo_messaging
-import sqlalchemy as sa
 from oslo_config import cfg
 
 from fleet.context import new_context
@@ -104,9 +102,7 @@ def through_broker(
 
 def through_database(database: Database) -> Probe:
     """A query, without trying again."""
-    return functools.partial(
-        database.read_once, lambda connection: connection.execute(sa.text("SELECT 1")).scalar_one()
-    )
+    return database.ping
 
 
 def broker_reachable(conf: cfg.ConfigOpts) -> bool:

@@ -13,15 +13,14 @@ from concurrent import futures
 
 import cotyledon
 import oslo_messaging
-import sqlalchemy as sa
 from oslo_config import cfg
-from oslo_db import exception as db_exception
 from oslo_log import log as logging
 from oslo_reports import guru_meditation_report
 from oslo_reports import opts as report_opts
 
 from fleet import errors
 from fleet.checks import option_check
+from fleet.db import failures
 from fleet.rpc import backoff, versions
 from fleet.rpc.rabbit import broker_refusals
 from fleet.service.periodic import Server
@@ -36,8 +35,7 @@ UNSERVED_STOP_S = 2.0
 #: What the database and the broker raise when they are away, or not as they must be.
 _AWAY = (
     errors.FleetError,
-    sa.exc.SQLAlchemyError,
-    db_exception.DBError,
+    *failures.RAISED,
     oslo_messaging.MessagingException,
     *broker_refusals.REFUSALS,
     OSError,

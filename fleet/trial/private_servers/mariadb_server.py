@@ -6,7 +6,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from fleet.trial.private_servers.process import Certificate, Server, database_answers, execute, find, free_ports, place
+from fleet.db import statements
+from fleet.trial.private_servers.process import Certificate, Server, find, free_ports, place
 
 
 @contextlib.contextmanager
@@ -45,11 +46,13 @@ def mariadb(certificate: Certificate | None = None) -> Iterator[str]:
             chain, key = certificate.files(here)
             command.remove("--skip-networking")
             command += ["--bind-address=127.0.0.1", f"--port={port}", f"--ssl-cert={chain}", f"--ssl-key={key}"]
-        server = Server(here, command, {}, lambda: database_answers(base.format("mysql")))
+        server = Server(here, command, {}, lambda: statements.answers(base.format("mysql")))
         with server.running():
-            execute(base.format("mysql"), "CREATE DATABASE fleet")
+            statements.execute(base.format("mysql"), "CREATE DATABASE fleet")
             if certificate:
-                execute(base.format("mysql"), "GRANT ALL ON fleet.* TO fleet@'%' IDENTIFIED BY 'fleet' REQUIRE SSL")
+                statements.execute(
+                    base.format("mysql"), "GRANT ALL ON fleet.* TO fleet@'%' IDENTIFIED BY 'fleet' REQUIRE SSL"
+                )
                 yield f"mysql+pymysql://fleet:fleet@localhost:{port}/fleet?charset=utf8mb4"
             else:
                 yield base.format("fleet")

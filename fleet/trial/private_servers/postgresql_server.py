@@ -8,12 +8,11 @@ import glob
 import signal
 from collections.abc import Iterator, Sequence
 
+from fleet.db import statements
 from fleet.trial.private_servers.process import (
     Certificate,
     Place,
     Server,
-    database_answers,
-    execute,
     find,
     free_ports,
     place,
@@ -26,7 +25,7 @@ class PostgreSQL(Server):
     def __init__(self, place: Place, command: Sequence[str], port: int) -> None:
         self.port = port
         # SIGTERM would wait for its clients.
-        super().__init__(place, command, {}, lambda: database_answers(self.url("postgres")), signal.SIGINT)
+        super().__init__(place, command, {}, lambda: statements.answers(self.url("postgres")), signal.SIGINT)
         self.socket = place.path(f".s.PGSQL.{port}")
 
     def url(self, database: str = "fleet") -> str:
@@ -34,7 +33,7 @@ class PostgreSQL(Server):
 
     def execute(self, statement: str, database: str = "postgres") -> None:
         """Run one statement outside any transaction."""
-        execute(self.url(database), statement)
+        statements.execute(self.url(database), statement)
 
 
 @contextlib.contextmanager

@@ -15,8 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import sqlalchemy as sa
-
 _START_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 20
 
@@ -177,20 +175,6 @@ def place(name: str, user: str | None) -> Iterator[Place]:
         yield Place(directory, owner)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def database_answers(url: str) -> bool:
-    try:
-        execute(url, "SELECT 1")
-    except sa.exc.SQLAlchemyError:
-        return False
-    return True
-
-
-def execute(url: str, statement: str) -> None:
-    engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(sa.text(statement))
 
 
 def find(program: str, directories: Sequence[str], package: str) -> str:

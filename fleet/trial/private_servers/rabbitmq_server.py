@@ -8,8 +8,7 @@ import secrets
 import subprocess
 from collections.abc import Iterator, Mapping
 
-import amqp
-
+from fleet.rpc.rabbit import broker
 from fleet.trial.private_servers.process import Certificate, Place, Server, find, free_ports, place
 
 
@@ -17,7 +16,7 @@ class RabbitMQ(Server):
     """``url`` is its transport URL."""
 
     def __init__(self, place: Place, program: str, environment: Mapping[str, str], port: int, password: str) -> None:
-        super().__init__(place, [program], environment, lambda: _answers(port, password))
+        super().__init__(place, [program], environment, lambda: broker.answers(port, password))
         self.port = port
         self.tls_port = 0
         self.password = password
@@ -95,13 +94,3 @@ def rabbitmq_node(certificate: Certificate | None = None) -> Iterator[RabbitMQ]:
         finally:
             # The node's own port mapper, a daemon that would stay behind.
             subprocess.run(["epmd", "-port", str(epmd_port), "-kill"], capture_output=True, check=False)
-
-
-def _answers(port: int, password: str) -> bool:
-    try:
-        connection = amqp.Connection(f"127.0.0.1:{port}", userid="guest", password=password, connect_timeout=1)
-        connection.connect()
-        connection.close()
-    except (OSError, amqp.exceptions.AMQPError):
-        return False
-    return True

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single statements on a database server, for programs that start one: no pool, no transaction."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+
+def execute(url: str, statement: str) -> None:
+    """Run ``statement`` on a connection of its own, and commit."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(statement))
+
+
+def answers(url: str) -> bool:
+    """Whether the server accepts a connection and runs a query."""
+    try:
+        execute(url, "SELECT 1")
+    except sa.exc.SQLAlchemyError:
+        return False
+    return True
