@@ -75,7 +75,7 @@ sample: $(STAMP) ## generate etc/fleet/fleet.conf.sample from the options' own h
 
 constraints: ## pin the newest releases that the lower bounds allow
 	@scratch=$$(mktemp -d) && trap "rm -rf $$scratch" EXIT && $(PYTHON) -m venv $$scratch && \
-	$$scratch/bin/pip install -q '.[postgresql,mariadb,test]' && \
+	$$scratch/bin/pip install -q '.[postgresql,mariadb,test,docs]' && \
 	{ echo "# What is tested, on Python 3.11; made with 'make constraints'."; \
 	  $$scratch/bin/pip freeze --exclude fleet; } > constraints.txt
 

@@ -2,9 +2,13 @@
 """How Sphinx builds the manual and the man pages: ``make docs``."""
 
 import importlib.metadata
+import pathlib
+import sys
 from typing import Any
 
 from fleet.cli import main, manage
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
 
 project = "fleet"
 author = "the fleet developers"
@@ -15,15 +19,14 @@ extensions = [
     "myst_parser",
     "oslo_config.sphinxext",  # the option reference, from the options' own help
     "reno.sphinxext",  # the release notes
+    "drawings",  # docs/drawings/*.txt as SVG
 ]
-html_theme = "alabaster"
-html_theme_options = {
-    "description": "A placement service for private clouds",
-    "fixed_sidebar": True,
-    "page_width": "72em",
-}
+html_theme = "furo"
+html_title = "fleet"
+html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
 html_static_path = ["_static"]
-exclude_patterns = ["_build"]
+html_css_files = ["fleet.css"]
+exclude_patterns = ["_build", "_ext", "drawings"]
 # Headings are link targets, down to the third level.
 myst_heading_anchors = 3
 # Transcripts of a shell mix commands and output.
