@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -43,6 +44,18 @@ def postgresql_url() -> Iterator[str]:
 def mariadb_url() -> Iterator[str]:
     """URL of a database, empty at first, on a private MariaDB server."""
     yield from _server(private_servers.mariadb)
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    """Path of Prometheus' checker of rules. Few machines have it, so its absence is said and fails nothing."""
+    found = shutil.which("promtool")
+    if found is None:
+        _MISSING.add(
+            "promtool is not installed: alert rules and dashboard are not checked (Debian: apt install prometheus)"
+        )
+        pytest.skip("promtool is not installed")
+    return found
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
