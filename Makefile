@@ -30,7 +30,7 @@ up: $(STAMP) ## keep a trio running until Ctrl-C (BROKER=rabbit DB=postgresql|ma
 test: $(STAMP) lint servers ## lint and every suite
 	@$(PYTEST) tests/unit tests/simulation tests/functional tests/amqp
 
-lint: $(STAMP) ## ruff, the import contracts, mypy on the values and the scheduler
+lint: $(STAMP) ## ruff, the import contracts, mypy
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check .
 	@$(BIN)/lint-imports > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 	@$(BIN)/mypy --no-error-summary

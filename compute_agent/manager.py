@@ -53,7 +53,7 @@ class ComputeManager:
     def terminate_instance(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
         """Destroy the guest, if the row wants that."""
         try:
-            uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")  # type: ignore[arg-type]
+            uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
         except errors.InvalidInput as invalid:
             orders.invalid(orders.TERMINATE, invalid.message)
             return
@@ -62,7 +62,7 @@ class ComputeManager:
     def advance_migration(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
         """A move of the instance waits for this host: the record says for what."""
         try:
-            uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")  # type: ignore[arg-type]
+            uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
         except errors.InvalidInput as invalid:
             orders.invalid(orders.ADVANCE, invalid.message)
             return

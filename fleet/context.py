@@ -38,10 +38,10 @@ class RequestContext(oslo_context.RequestContext):
         values.update(instance_uuid=self.instance_uuid, attempt=self.attempt, host=self.host, migration=self.migration)
         return values
 
-    def redacted_copy(self) -> Self:
+    def redacted_copy(self, **kwargs: Any) -> Self:
         """oslo.context's copy for notifications (no tokens), which must not become the thread's current context."""
         current = oslo_context.get_current()
-        copy = super().redacted_copy()
+        copy = super().redacted_copy(**kwargs)
         copy.instance_uuid, copy.attempt, copy.host = self.instance_uuid, self.attempt, self.host
         copy.migration = self.migration
         if current is not None:

@@ -104,10 +104,16 @@ class Reporter:
         if not self._hosts:
             return
         context = fleet_context.new_context()
-        said = {**versions.spoken(TOPIC), "clock_skew_s": self._skew.reported_s}
         asked_at = time.monotonic()
         try:
-            answer = self._conductor.report_state(context, BINARY, list(self._hosts), self._incarnation, **said)
+            answer = self._conductor.report_state(
+                context,
+                BINARY,
+                list(self._hosts),
+                self._incarnation,
+                **versions.spoken(TOPIC),
+                clock_skew_s=self._skew.reported_s,
+            )
         except UNKNOWN_OUTCOME as silence:
             self._warn(silence)
             return

@@ -55,7 +55,7 @@ def _checked(name: str) -> str:
     if "[" in name or "]" in name:
         raise _bad(f"{name!r} is not NAME, NAME[FIRST-LAST] or @FILE")
     try:
-        return fields.parse(fields.Name, name, "hosts")  # type: ignore[arg-type]
+        return fields.parse(fields.Name, name, "hosts")
     except errors.InvalidInput as invalid:
         raise _bad(f"{name!r}: {invalid.reason}") from None
 

@@ -150,8 +150,8 @@ class ResourceTracker:
         :param instance: if it is here
         :param moving: what a move of it holds here
         """
-        here = instance and _Held(Resources.claimed_by(instance), Holding.of(instance))
-        coming = moving and _Held(Resources.of_claim(moving), Holding.of_claim(moving))
+        here = _Held(Resources.claimed_by(instance), Holding.of(instance)) if instance else None
+        coming = _Held(Resources.of_claim(moving), Holding.of_claim(moving)) if moving else None
         with self._lock:
             for holdings, held in ((self._held, here), (self._moves, coming)):
                 if held is not None:

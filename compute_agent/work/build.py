@@ -255,7 +255,7 @@ class Builder:
         except Exception as failure:
             LOG.warning("The driver does not tell which attempt spawned the guest: %s", failure)
             return None
-        return guest and guest.get("attempt")
+        return guest.get("attempt") if guest else None
 
     def _clean_up(
         self, context: RequestContext, instance_uuid: str, tracker: ResourceTracker, hangs: bool = False

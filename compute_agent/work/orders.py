@@ -59,7 +59,7 @@ def wants_termination(
     instance = ledger.find_instance(context, host.name, uuid)
     if instance is None and moves is not None:
         migration = moves.find(context, host.name, uuid)
-        instance = migration and migration.instance
+        instance = migration.instance if migration else None
     if instance is None:
         return "the ledger does not have it on this host"
     if instance.task_state != states.DELETING:

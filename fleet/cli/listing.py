@@ -59,7 +59,7 @@ class Fitted(lister.Lister):
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
     ) -> int:
-        rows = list(data)
+        rows: Sequence[Sequence[Any]] = list(data)
         if self.is_table(parsed_args):
             if not rows and not parsed_args.print_empty:
                 print(f"There are no {self.things}.", file=self.app.stdout)

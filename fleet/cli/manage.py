@@ -7,7 +7,7 @@ import argparse
 import importlib.metadata
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from cliff import app, command, commandmanager
@@ -69,7 +69,7 @@ def _name(text: str) -> str:
     return text
 
 
-COMMANDS: tuple[tuple[str, Callable], ...] = (
+COMMANDS: tuple[tuple[str, type[command.Command]], ...] = (
     ("db sync", Sync),
     ("db version", Version),
     ("db check", Check),

@@ -31,10 +31,9 @@ class ListServices(listing.List):
         return [{**each, "state": state(each)} for each in found]
 
     def shortened(self, record: Record) -> Record:
-        seen = record.get("last_seen_up")
         said = [record.get("disabled_reason") or ""]
         if record["state"] == SILENT:
-            said.append(f"since {moments.shown(seen)}")
+            said.append(f"since {moments.shown(record['last_seen_up'])}")
         return {**record, "detail": "; ".join(filter(None, said))}
 
 

@@ -78,8 +78,8 @@ class Trace(listing.Fitted, command.Lister):
         super().produce_output(parsed_args, column_names, data)
         for number, note in enumerate(self._notes, 1):
             mark = f"({number}) "
-            wide = {"width": parsed_args.max_width or listing.width(), "subsequent_indent": " " * len(mark)}
-            print(textwrap.fill(mark + note, **wide), file=self.app.stdout)
+            width = parsed_args.max_width or listing.width()
+            print(textwrap.fill(mark + note, width, subsequent_indent=" " * len(mark)), file=self.app.stdout)
         return 0
 
 

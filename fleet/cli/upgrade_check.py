@@ -46,8 +46,8 @@ def of_database(conf: cfg.ConfigOpts) -> list[Finding]:
             found = [findings.good("schema", f"the database is at version {schema.latest()}")]
             return found + _of_services(database, conf.service_down_time)
     except errors.SchemaMismatch as mismatch:
-        found = "the database is at {found}, this release needs {expected}".format(**mismatch.kwargs)
-        return [findings.bad("schema", found, str(mismatch.kwargs["advice"]))]
+        differ = "the database is at {found}, this release needs {expected}".format(**mismatch.kwargs)
+        return [findings.bad("schema", differ, str(mismatch.kwargs["advice"]))]
     except errors.ConfigError as untrusted:
         return [findings.bad("database", untrusted.message, tls.ADVICE)]
     except errors.DatabaseError as unusable:

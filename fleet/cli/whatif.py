@@ -157,8 +157,9 @@ def _require_known(change: Change, hosts: set[str]) -> None:
 def _of_trace(parsed_args: argparse.Namespace) -> Iterator[Demand]:
     requests, flavors = trace_arguments.read_trace(parsed_args)
     for each in requests:
-        spec = {"instance_type": {**flavors[each.flavor], "name": f"trace-{each.flavor}"}, "num_instances": each.count}
-        yield Demand({**spec, **_named(each.count)}, {}, each.lifetimes_s, each.at_s, spec["instance_type"]["name"])
+        name = f"trace-{each.flavor}"
+        spec = {"instance_type": {**flavors[each.flavor], "name": name}, "num_instances": each.count}
+        yield Demand({**spec, **_named(each.count)}, {}, each.lifetimes_s, each.at_s, name)
 
 
 def _one_by_one(asked: Mapping[str, Any], count: int) -> list[Demand]:

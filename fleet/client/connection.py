@@ -169,8 +169,12 @@ class Connection:
         if self._opened is None:
             required.broker(self._conf)
             bus = transport.get_transport(self._conf)
-            made = (api(bus, self._conf) for api in (clients.OperatorAPI, clients.ComputeTaskAPI, clients.SchedulerAPI))
-            self._opened = _Opened(bus, *made)
+            self._opened = _Opened(
+                bus,
+                clients.OperatorAPI(bus, self._conf),
+                clients.ComputeTaskAPI(bus, self._conf),
+                clients.SchedulerAPI(bus, self._conf),
+            )
         return self._opened
 
     def _served_by(self, topic: str) -> _Opened:

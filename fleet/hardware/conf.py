@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from oslo_config import cfg
 
 PCI_OPTS = [
@@ -33,7 +35,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
         conf.register_opts(opts, group=group)
 
 
-def _groups() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
+def _groups() -> list[tuple[cfg.OptGroup, Sequence[cfg.Opt]]]:
     """Made anew each time: a group keeps the values set on it, and two configurations must not share them."""
     return [
         (cfg.OptGroup("pci", title="PCI devices"), PCI_OPTS),
@@ -41,6 +43,6 @@ def _groups() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
     ]
 
 
-def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
+def list_opts() -> list[tuple[cfg.OptGroup, Sequence[cfg.Opt]]]:
     """For oslo-config-generator."""
     return _groups()

@@ -8,7 +8,9 @@ import json
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from fleet.hardware import pools, topology_fit, usage
+from fleet.hardware import pools as device_pools
+from fleet.hardware import topology_fit, usage
+from fleet.hardware.pools import Pools
 from fleet.objects.numa import HostTopology, InstanceTopology, Limits
 from fleet.objects.pci import PciDevice, PciRequest
 
@@ -18,7 +20,7 @@ class Held:
     """What an instance is given: its cells on the host, and devices by kind."""
 
     topology: InstanceTopology | None = None
-    devices: tuple[pools.Taken, ...] = ()
+    devices: tuple[device_pools.Taken, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +31,9 @@ class Hardware:
     """
 
     topology: HostTopology | None = None
-    pools: pools.Pools = ()
+    pools: Pools = ()
     limits: Limits | None = None
-    stock: pools.Pools = ()
+    stock: Pools = ()
 
     def emptied(self) -> Hardware:
         """The same node with nothing on it."""
@@ -70,7 +72,7 @@ class Wanted:
 def fit(hardware: Hardware, wanted: Wanted, packing: bool = False) -> Held | None:
     """How the node would meet ``wanted``; None if it cannot. A topology never fits a node that reports none."""
     if wanted.topology is None:
-        alone = pools.allocate(hardware.pools, wanted.devices)
+        alone = device_pools.allocate(hardware.pools, wanted.devices)
         return None if alone is None else Held(devices=alone.taken)
     if hardware.topology is None:
         return None
@@ -83,7 +85,7 @@ def fit(hardware: Hardware, wanted: Wanted, packing: bool = False) -> Held | Non
 def fits(hardware: Hardware, wanted: Wanted) -> bool:
     """Whether :func:`fit` finds a way; found out without going it, as the scheduler asks this of every host."""
     if wanted.topology is None:
-        return pools.allocate(hardware.pools, wanted.devices) is not None
+        return device_pools.allocate(hardware.pools, wanted.devices) is not None
     if hardware.topology is None:
         return False
     return topology_fit.fits_topology(
@@ -97,7 +99,7 @@ def take(hardware: Hardware, held: Held) -> Hardware:
     if topology is not None and held.topology is not None:
         topology = usage.add(topology, held.topology)
     kinds = [each.kind for each in held.devices for _ in range(each.count)]
-    return dataclasses.replace(hardware, topology=topology, pools=pools.less(hardware.pools, kinds))
+    return dataclasses.replace(hardware, topology=topology, pools=device_pools.less(hardware.pools, kinds))
 
 
 def without(hardware: Hardware, topology: InstanceTopology | None, devices: Iterable[PciDevice]) -> Hardware:
@@ -105,7 +107,7 @@ def without(hardware: Hardware, topology: InstanceTopology | None, devices: Iter
     known = hardware.topology
     if known is not None and topology is not None:
         known = usage.without(known, topology)
-    back = pools.more(hardware.pools, [device.kind for device in devices])
+    back = device_pools.more(hardware.pools, [device.kind for device in devices])
     return dataclasses.replace(hardware, topology=known, pools=back)
 
 

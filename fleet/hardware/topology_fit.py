@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from fleet.hardware import pools
 from fleet.hardware.cell_fit import fit_cell, fits_cell
-from fleet.objects.numa import HostCell, HostTopology, InstanceCell, InstanceTopology, Limits
+from fleet.objects.numa import HostCell, HostTopology, InstanceTopology, Limits
 from fleet.objects.pci import PciRequest
 
 
@@ -45,7 +45,7 @@ def fit_topology(
     places = _arrange(len(cells), len(order), lambda number, place: fits(number, place) is not None, devices)
     if places is None:
         return None
-    held: list[InstanceCell] = [fits(number, place) for number, place in enumerate(places)]
+    held = [cell for number, place in enumerate(places) if (cell := fits(number, place)) is not None]
     allocation = devices(places)
     assert allocation is not None
     return Fit(InstanceTopology(tuple(held)), allocation)

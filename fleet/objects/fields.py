@@ -44,7 +44,7 @@ Scalars = Annotated[dict[Name, LongText | int | Finite | bool | None], pydantic.
 
 
 @functools.cache
-def _adapter(cls: Any) -> pydantic.TypeAdapter:
+def _adapter(cls: Any) -> pydantic.TypeAdapter[Any]:
     return pydantic.TypeAdapter(cls)
 
 
@@ -55,7 +55,8 @@ def parse(cls: type[Value], data: object, field: str = "") -> Value:
     :raises errors.InvalidInput: naming the first offending field
     """
     try:
-        return _adapter(cls).validate_python(data)  # type: ignore[arg-type] # a class is hashable
+        parsed: Value = _adapter(cls).validate_python(data)  # type: ignore[arg-type] # a class is hashable
+        return parsed
     except pydantic.ValidationError as invalid:
         raise invalid_input(invalid, field) from None
     except RecursionError:
@@ -65,7 +66,8 @@ def parse(cls: type[Value], data: object, field: str = "") -> Value:
 def parse_text(cls: type[Value], text: str) -> Value | None:
     """A ``cls`` straight from its JSON text, at a fraction of the cost; None if it is not plainly one: ask :func:`parse`."""
     try:
-        return _adapter(cls).validate_json(text)  # type: ignore[arg-type] # a class is hashable
+        parsed: Value = _adapter(cls).validate_json(text)  # type: ignore[arg-type] # a class is hashable
+        return parsed
     except (pydantic.ValidationError, RecursionError):
         return None
 
@@ -85,6 +87,7 @@ def _reason(error: Mapping[str, Any]) -> str:
         return "must not contain control characters"
     if error["type"] == "tuple_type":
         return "input should be a valid list"
+    message = str(error["msg"])
     if error["type"] in ("too_long", "too_short") and error["ctx"]["field_type"] == "Tuple":
-        return error["msg"].replace("Tuple", "list", 1)
-    return error["msg"][:1].lower() + error["msg"][1:]
+        return message.replace("Tuple", "list", 1)
+    return message[:1].lower() + message[1:]

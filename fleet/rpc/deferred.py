@@ -36,7 +36,8 @@ def after_answer(work: _Work) -> None:
 @contextlib.contextmanager
 def answering() -> Iterator[None]:
     """Around the work on one message, its answer included. What fails afterwards is logged: nobody else is there to hear."""
-    _thread.waiting = waiting = []
+    waiting: list[_Work] = []
+    _thread.waiting = waiting
     try:
         yield
     finally:

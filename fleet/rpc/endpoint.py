@@ -50,7 +50,7 @@ def endpoint(method: Endpoint) -> Endpoint:
     }
     checked: Callable[..., Any] = method
     if any(parameter.annotation is not Any for parameter in parameters.values()):
-        checked = pydantic.validate_call(method, config=pydantic.ConfigDict(arbitrary_types_allowed=True))
+        checked = pydantic.validate_call(config=pydantic.ConfigDict(arbitrary_types_allowed=True))(method)
     needed = [name for name, parameter in parameters.items() if parameter.default is inspect.Parameter.empty]
 
     @functools.wraps(method)

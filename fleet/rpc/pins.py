@@ -44,7 +44,7 @@ class _Version(types.String):
         if str(value).lower() in _NOVA_RELEASES:
             raise ValueError(
                 f"{value} is a release name of nova. Only versions of fleet's own API count here: "
-                f"{', '.join(self.choices)}"
+                f"{', '.join(self.choices or ())}"
             )
         return super().__call__(value)
 

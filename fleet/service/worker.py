@@ -70,7 +70,7 @@ class Worker(cotyledon.Service):
     def __init__(
         self, worker_id: int, conf: cfg.ConfigOpts, daemon: str, build: Callable[[int], Process], check: Check
     ) -> None:
-        super().__init__(worker_id)
+        super().__init__(worker_id)  # type: ignore[arg-type] # a NewType of int
         self._conf = conf
         self._number = worker_id
         self._daemon = daemon

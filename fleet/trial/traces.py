@@ -138,7 +138,7 @@ def _pairs(path: pathlib.Path) -> Iterator[tuple[int, str, str]]:
             parts = text.split()
             if len(parts) != 2:
                 raise BadTrace(path, f"{text[:40]!r} is not two words", number)
-            yield number, *parts
+            yield number, parts[0], parts[1]
 
 
 def _lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:

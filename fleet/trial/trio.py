@@ -89,6 +89,12 @@ def daemons(config: pathlib.Path) -> Iterator[list[subprocess.Popen]]:
                 process.wait()
 
 
+def _module(daemon: subprocess.Popen) -> str:
+    """The module that a process of :func:`daemons` runs."""
+    assert isinstance(daemon.args, list)
+    return str(daemon.args[2])
+
+
 def wait_until_ready(
     conductor: connection.Connection,
     hosts: int,
@@ -100,7 +106,7 @@ def wait_until_ready(
     while time.monotonic() < deadline:
         ended = [process for process in running if process.poll() is not None]
         if ended:
-            raise TrioFailed(f"{ended[0].args[2]} ended with status {ended[0].returncode}")  # type: ignore[index]
+            raise TrioFailed(f"{_module(ended[0])} ended with status {ended[0].returncode}")
         # A call that comes before the conductor has its queue is lost, so it is not waited for.
         with contextlib.suppress(connection.CommandFailed), conductor.plain_failures(), conductor.impatient(2):
             up = sum(host["state"] == "up" for host in conductor.operator("list_hosts"))
@@ -147,7 +153,7 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
         while not stop.wait(1):
             for process in running:
                 if process.poll() is not None:
-                    raise TrioFailed(f"{process.args[2]} ended with status {process.returncode}")  # type: ignore[index]
+                    raise TrioFailed(f"{_module(process)} ended with status {process.returncode}")
         print("Stopping ...", flush=True)
     return 0
 

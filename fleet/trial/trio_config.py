@@ -77,9 +77,9 @@ def with_options(text: str, options: Mapping[tuple[str, str], str]) -> str:
             section = header.group(1)
         name = re.match(r"([\w-]+)\s*[=:]", line)
         key = (section, name.group(1).replace("-", "_")) if name else None
-        if key in options:
+        if key is not None and key in options:
             if key in left:
-                lines.append(f"{key[1]} = {left.pop(key)}")  # type: ignore[index]
+                lines.append(f"{key[1]} = {left.pop(key)}")
             continue
         lines.append(line)
     lines += _missing(left, section)

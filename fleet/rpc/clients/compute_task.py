@@ -36,7 +36,7 @@ class ComputeTaskAPI(API):
         instance_uuid: str,
         attempt: int,
         host: str,
-        node: str,
+        node: str | None,
         failure: dict[str, Any],
         alternates: list[dict[str, Any]],
     ) -> bool:
@@ -54,7 +54,13 @@ class ComputeTaskAPI(API):
         return bool(answer and answer.get("counted"))
 
     def abort_build(
-        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, node: str, failure: dict[str, Any]
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        node: str | None,
+        failure: dict[str, Any],
     ) -> None:
         self._call(
             context,

@@ -208,7 +208,7 @@ class Checker:
         method = message.get("method")
         fields = signature if isinstance(signature, dict) else {}
         key, at, mac = self._keys.keys().get(str(fields.get("key"))), fields.get("at"), str(fields.get("mac"))
-        if not _is_time(at):
+        if at is None or not _is_time(at):
             raise errors.NotTrusted(reason=f"{method} has no time of signature between 0 and {_LAST_TIME:.0f}")
         if key is None:
             raise errors.NotTrusted(
