@@ -241,7 +241,7 @@ class FakeConductor:
         instance_uuid: str,
         attempt: int,
         host: str,
-        node: str,
+        node: str | None,
         failure: dict[str, Any],
         alternates: list[dict[str, Any]],
     ) -> bool:
@@ -256,7 +256,13 @@ class FakeConductor:
         return self.counts_attempts
 
     def abort_build(
-        self, context: RequestContext, instance_uuid: str, attempt: int, host: str, node: str, failure: dict[str, Any]
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        node: str | None,
+        failure: dict[str, Any],
     ) -> None:
         def work() -> None:
             row = self._row(instance_uuid)
