@@ -14,8 +14,8 @@ from fleet.objects import RequestSpec, Selection
 from fleet.reasons import Reason
 from scheduler.driver import Notifier, Scheduler
 from scheduler.engine.consumption import Consumption
+from scheduler.engine.decision import Decision
 from scheduler.engine.filtering import Tally
-from scheduler.engine.outcome import Decision
 from scheduler.host_manager import HostManager
 from scheduler.why.refusal import Refusal
 

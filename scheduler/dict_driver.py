@@ -9,10 +9,10 @@ from typing import Any
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection, fields
-from scheduler.compute import domain
+from scheduler.compute.consumption import consumption
 from scheduler.driver import Scheduler
+from scheduler.engine.decision import Decision, Pick
 from scheduler.engine.filtering import Tally
-from scheduler.engine.outcome import Decision, Pick
 
 
 class DictDriver(Scheduler):
@@ -79,7 +79,7 @@ class DictDriver(Scheduler):
             len(picks),
             picks,
             Tally([], len(picks), []),
-            domain.consumption(request),
-            instance_type_id=request.flavor.id,
+            consumption(request),
+            request=request,
         )
         self.host_manager.decide(lambda _hosts, /, *, state: made, request.instance_uuids)

@@ -22,17 +22,20 @@ from fleet.objects import RequestSpec, Selection
 from fleet.rpc import deferred
 from fleet.telemetry import metrics
 from scheduler import loading
-from scheduler.compute import domain
+from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
 from scheduler.driver import Notifier, Scheduler
-from scheduler.engine import decision
 from scheduler.engine.candidates import Candidates
-from scheduler.engine.outcome import Decision, StateAge
-from scheduler.engine.pipeline import Pipeline, Prepared, plugin_properties, prepare
-from scheduler.engine.plugin_watch import PluginWatch, Supervision
-from scheduler.engine.shapes import Shapes
-from scheduler.host_manager import Decide, HostManager
+from scheduler.engine.decide import decide
+from scheduler.engine.decision import Decision, StateAge
+from scheduler.engine.pipeline import Pipeline, prepare
+from scheduler.engine.prepared_request import PreparedRequest
+from scheduler.engine.request_cache import RequestCache
+from scheduler.engine.supervision import PluginWatch, Supervision
+from scheduler.host_manager import HostManager
 from scheduler.planning import capacity_count
 from scheduler.scheduler_options import SchedulerOptions
+from scheduler.state.host_manager import Decide
+from scheduler.why import refusal
 from scheduler.why.explain import explanation
 
 LOG = logging.getLogger(__name__)
@@ -41,9 +44,10 @@ LOG = logging.getLogger(__name__)
 def load_pipeline(conf: cfg.ConfigOpts) -> Pipeline:
     """The pipeline that the configuration describes. :raises errors.ConfigError: on a name that leads nowhere"""
     return Pipeline(
+        domain=VIRTUAL_MACHINES,
         filters=loading.load_filters(conf),
         weighers=loading.load_weighers(conf),
-        consumption=domain.consumption,
+        explain_refusal=refusal.explain,
         host_subset_size=conf.scheduler_host_subset_size,
         shuffle_best_same_weighed_hosts=conf.shuffle_best_same_weighed_hosts,
         alternates=conf.scheduler_max_attempts - 1,
@@ -59,7 +63,7 @@ class _Tools(NamedTuple):
     """What decides, and what it remembers (looked at under the host manager's lock only)."""
 
     pipeline: Pipeline
-    shapes: Shapes
+    cache: RequestCache
     #: Per filter, the seconds that it has taken in all.
     seconds: Sequence[prometheus_client.Counter]
 
@@ -68,7 +72,7 @@ class _Tools(NamedTuple):
         """:raises errors.ConfigError: on a name that leads nowhere"""
         pipeline = load_pipeline(conf)
         seconds = [metrics.FILTER_SECONDS.labels(type(each).__name__) for each in pipeline.filters]
-        return cls(pipeline, Shapes(), seconds)
+        return cls(pipeline, RequestCache(), seconds)
 
     def count_seconds(self, supervision: Supervision) -> None:
         """What the filters took for one request."""
@@ -131,7 +135,7 @@ class FilterScheduler(Scheduler):
             prepared = self._prepare(tools, context, named)
         made = self.host_manager.decide(self._decision(tools, prepared), named.instance_uuids)
         failpoints.hit("scheduler.decide.after")
-        deferred.after_answer(functools.partial(tools.count_seconds, prepared.inquiry.supervision))
+        deferred.after_answer(functools.partial(tools.count_seconds, prepared.supervision))
         if not made.complete:
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
         ended = context, "scheduler.select_destinations.end", payload
@@ -141,23 +145,21 @@ class FilterScheduler(Scheduler):
     def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
         self._update_host_states()
         named, tools = _named(request), self._tools
-        decide = self._decision(tools, self._prepare(tools, context, named), log=False, best=best)
+        decision = self._decision(tools, self._prepare(tools, context, named), log=False, best=best)
 
         def work(hosts: Candidates, state: StateAge) -> Decision:
-            return decide(hosts, state=state)
+            return decision(hosts, state=state)
 
         return explanation(self.host_manager.consider(work, named.holding))
 
     def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
         self._update_host_states()
         tools = self._tools
-        supervision = self._supervise(tools.pipeline, request)
-        properties = plugin_properties(tools.pipeline, request, context, self._options.get())
+        prepared = self._prepare(tools, context, request)
         zone = self.conf.default_availability_zone
 
         def work(hosts: Candidates, state: StateAge) -> tuple[capacity_count.Survey, StateAge]:
-            survey = capacity_count.survey(tools.pipeline, hosts, request, properties, group_by, zone, supervision)
-            return survey, state
+            return capacity_count.survey(prepared, hosts, group_by, zone), state
 
         survey, state = self.host_manager.consider(work)
         return {**survey.answer(), "state": state.to_wire()}
@@ -165,7 +167,7 @@ class FilterScheduler(Scheduler):
     def _update_host_states(self) -> None:
         self.host_manager.refresh()
 
-    def _prepare(self, tools: _Tools, context: RequestContext, request: RequestSpec) -> Prepared:
+    def _prepare(self, tools: _Tools, context: RequestContext, request: RequestSpec) -> PreparedRequest:
         """Before the lock is taken."""
         supervision = self._supervise(tools.pipeline, request)
         options = {} if tools.pipeline.columns_only else self._options.get()
@@ -178,9 +180,9 @@ class FilterScheduler(Scheduler):
             supervision.ask("Filter", each, each.prepare, request, self.host_manager.node_names)
         return supervision
 
-    def _decision(self, tools: _Tools, prepared: Prepared, log: bool = True, best: int = 0) -> Decide:
+    def _decision(self, tools: _Tools, prepared: PreparedRequest, log: bool = True, best: int = 0) -> Decide:
         return functools.partial(
-            decision.decide, prepared, chance=self._chance, log=log, shapes=tools.shapes, best=best
+            decide, tools.pipeline, prepared, chance=self._chance, log=log, cache=tools.cache, best=best
         )
 
 

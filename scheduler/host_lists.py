@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver written nova's way asks of its host manager: lists of host states, filtered and weighed.
+"""The methods of nova's host manager for drivers in nova's form: lists of host states, filtered and weighed.
 
-A list comes from a copy of the cache, so no lock is held while a driver looks at it, and nothing changes under it.
+A list comes from a copy of the cache, so a driver holds no lock while it reads the list, and the list does not change.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import numpy
 from oslo_config import cfg
 
 from fleet import errors
-from scheduler.compute import one_host
+from scheduler.compute import nova_form
 from scheduler.compute.host_state import HostState, RowState
 from scheduler.engine import filtering, restriction
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.filtering import PASSED
-from scheduler.engine.plugin_watch import PluginWatch
-from scheduler.engine.questions import Questions
-from scheduler.engine.weighing import Weighing
+from scheduler.engine.prepared_request import PARSED, PreparedRequest
+from scheduler.engine.weighing import Scores
 from scheduler.filters import BaseHostFilter, HostFilterHandler
 from scheduler.weights import BaseHostWeigher, HostWeightHandler, WeighedHost
 
@@ -79,21 +78,19 @@ class HostLists:
         """
         listed = list(hosts)
         names = self._plugins.named(filter_class_names) if filter_class_names is not None else self._plugins.filters
-        request = one_host.request(filter_properties)
+        request = nova_form.request(filter_properties)
         filters = [] if restriction.is_forced(request) else [each for each in names if each.run_filter_for_index(index)]
         table = _table_of(listed)
         if table is None:
-            allowed = [host for host in listed if restriction.allowed(one_host.candidates(host), request)[0]]
+            allowed = [host for host in listed if restriction.allowed(nova_form.candidates(host), request)[0]]
             return HostFilterHandler().get_filtered_objects(filters, allowed, filter_properties, index) or []
-        properties = {**filter_properties, one_host.REQUEST: request}
+        prepared = PreparedRequest(request, filters, properties={**filter_properties, PARSED: request})
         for each in filters:
             each.prepare(request, lambda: [host.nodename for host in listed])
-        supervision = PluginWatch().begin()
-        allowed_rows = restriction.allowed(table, request)
-        round_ = filtering.run(filters, table, allowed_rows, request, properties, supervision)
-        # A driver passes the limits of the host that it chooses on.
-        table.limits.begin(len(filters), filtering.column_limits(filters, table, request, supervision.ask))
-        return [host for host, by in zip(listed, round_.dropped_by.tolist(), strict=True) if by == PASSED]
+        result = filtering.run(prepared, table, restriction.allowed(table, request))
+        # A driver passes the limits of the chosen host on.
+        table.limits.begin(len(filters), filtering.column_limits(prepared, table, len(filters)))
+        return [host for host, by in zip(listed, result.dropped_by.tolist(), strict=True) if by == PASSED]
 
     def get_weighed_hosts(
         self, hosts: Iterable[HostState], weight_properties: dict[str, Any], index: int = 0
@@ -103,12 +100,12 @@ class HostLists:
         table = _table_of(listed)
         if table is None or len(listed) < 2:
             return HostWeightHandler().get_weighed_objects(self._plugins.weighers, listed, weight_properties)
-        request = one_host.request(weight_properties)
-        properties = {**weight_properties, one_host.REQUEST: request}
-        weighing = Weighing()
-        questions = Questions(self._plugins.weighers, request, properties, PluginWatch().begin())
-        weighing.weigh(questions, table, len(table.whole()), False)
-        weighed = [WeighedHost(host, float(weighing.total[host.row])) for host in listed if isinstance(host, RowState)]
+        request = nova_form.request(weight_properties)
+        properties = {**weight_properties, PARSED: request}
+        scores = Scores()
+        prepared = PreparedRequest(request, weighers=self._plugins.weighers, properties=properties)
+        scores.weigh(prepared, table, len(table.whole()))
+        weighed = [WeighedHost(host, float(scores.total[host.row])) for host in listed if isinstance(host, RowState)]
         return sorted(weighed, key=lambda one: one.weight, reverse=True)
 
 

@@ -30,9 +30,9 @@ from scheduler import conf as scheduler_conf
 from scheduler import driver_loading, loading
 from scheduler.driver import Notifier, Scheduler
 from scheduler.filter_scheduler import load_pipeline
-from scheduler.host_manager import Feed
 from scheduler.manager import SchedulerManager
 from scheduler.registration import BINARY, TOPIC, Registration
+from scheduler.state.host_manager import Feed
 
 
 def build_driver(

@@ -18,6 +18,7 @@ from fleet.objects import RequestSpec, fields
 from fleet.rpc import deferred, versions
 from fleet.rpc.endpoint import endpoint, require_size
 from fleet.telemetry import rate_limited_log
+from scheduler.compute.tracked_instance import TrackedInstance
 from scheduler.driver import Scheduler
 from scheduler.state import hints
 from scheduler.why import decision_log
@@ -101,7 +102,7 @@ class SchedulerManager:
     @endpoint
     def update_instance_info(self, context: RequestContext, instance_info: Any = None, host_name: Any = None) -> None:
         def apply() -> None:
-            placed = hints.instances(host_name, instance_info)
+            placed = hints.instances(host_name, instance_info, TrackedInstance)
             self._driver.host_manager.hint(lambda cache: cache.hint_instances(placed))
 
         # As often as instances come and go: the cache itself sees to it that a late one does no harm.

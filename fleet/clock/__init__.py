@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 
+_EPOCH = datetime.datetime(1970, 1, 1)
 Clock = Callable[[], datetime.datetime]
 
 
@@ -16,3 +17,8 @@ def utcnow() -> datetime.datetime:
 
 def seconds(amount: float) -> datetime.timedelta:
     return datetime.timedelta(seconds=amount)
+
+
+def epoch_s(time: datetime.datetime | None) -> float:
+    """Return epoch seconds of a naive UTC time; 0 for None."""
+    return (time - _EPOCH).total_seconds() if time else 0.0

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 from scheduler.engine.claim_limits import ClaimLimits
-from scheduler.engine.host_table import Key
+from scheduler.engine.table import Key
 
 
 class Source(Protocol):

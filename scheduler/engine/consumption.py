@@ -7,15 +7,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-#: The rare value that holds a node's NUMA cells and PCI pools, with what is used of them.
-HARDWARE = "hardware"
-
 
 class Taking(Protocol):
-    """A part of a value that few hosts have, such as cells or devices."""
+    """A part of a rare value, such as some PCI devices of a host."""
 
     def taken_from(self, value: Any) -> Any:
-        """What is left of the value; a new one, the old stays as it is. The same if there is not enough."""
+        """Return a new value without this part, or ``value`` itself if there is not enough."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the filters in their order over some hosts, and keeps which filter dropped each host first."""
+"""Run the filters in their order over some hosts, and record which filter dropped each host first."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy
 
-from fleet.objects import RequestSpec
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.claim_limits import ColumnLimits
-from scheduler.engine.plugin_watch import PluginWatch, Supervision, WrongAnswer
-from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
+from scheduler.engine.plugins import BaseHostFilter, ColumnFilter, is_column_filter
+from scheduler.engine.prepared_request import PreparedRequest
+from scheduler.engine.supervision import WrongAnswer
 
-#: In ``dropped_by``, instead of a filter's number: it has passed them all, or is not to be considered at all.
+#: In ``dropped_by``, in place of a filter's number: the host is not considered, or has passed all filters.
 ABSENT = -2
 PASSED = ABSENT + 1
 
@@ -56,12 +56,13 @@ class Tally(NamedTuple):
 
 @dataclasses.dataclass
 class Round:
-    """One run of the filters over some hosts.
+    """The result of running the filters once over some hosts.
 
-    ``dropped_by`` holds per host the number of the filter that dropped it first, :data:`PASSED` or :data:`ABSENT`;
-    ``alive`` is true where it is PASSED, and ``count`` says how often; ``dropped`` says it per filter, of those
-    ``considered``. ``looked`` are the filters that had something to
-    say on these hosts, ``silent`` those to which the request gives nothing to object to, whatever the hosts.
+    :param dropped_by: per host the number of the filter that dropped it first, :data:`PASSED` or :data:`ABSENT`
+    :param alive: True where ``dropped_by`` is PASSED; ``count`` is how many those are
+    :param dropped: per filter, how many of the hosts ``considered`` it dropped first
+    :param looked: the filters that judged these hosts
+    :param silent: the filters that let every host pass, whatever an earlier instance of the request was placed on
     """
 
     dropped_by: numpy.ndarray
@@ -81,58 +82,52 @@ class Drop(NamedTuple):
 
 
 def run(
-    filters: Sequence[BaseHostFilter],
-    hosts: Candidates,
-    alive: numpy.ndarray,
-    request: RequestSpec,
-    properties: dict[str, Any],
-    supervision: Supervision | None = None,
-    skip: Set[BaseHostFilter] = frozenset(),
+    prepared: PreparedRequest, hosts: Candidates, alive: numpy.ndarray, skip: Set[BaseHostFilter] = frozenset()
 ) -> Round:
-    """Ask every filter that is not to be skipped about ``hosts``, until none is left of those that are ``alive``.
+    """Run every filter that is not in ``skip``, until none of the ``alive`` hosts is left.
 
-    :raises errors.PluginFailed: a filter misbehaved, and ``supervision`` does not skip it
+    :raises errors.PluginFailed: a filter misbehaved, and the configuration does not skip such filters
     """
-    ask = (supervision or PluginWatch().begin()).ask
-    dropped_by = numpy.add(alive, ABSENT, dtype=numpy.int16)  # which makes PASSED of those that are
+    ask, request = prepared.supervision.ask, prepared.request
+    dropped_by = numpy.add(alive, ABSENT, dtype=numpy.int16)  # PASSED where alive
     considered = int(numpy.count_nonzero(alive))
-    round_ = Round(dropped_by, alive, considered, considered, [0] * len(filters))
-    for number, each in enumerate(filters):
+    result = Round(dropped_by, alive, considered, considered, [0] * len(prepared.filters))
+    for number, each in enumerate(prepared.filters):
         if each in skip:
             continue
-        if over_columns(each):
+        if is_column_filter(each):
             mask = ask("Filter", each, _mask, each, hosts, request)
         else:
-            hosts.limits.begin(number, column_limits(filters[:number], hosts, request, ask))
-            mask = ask("Filter", each, _host_by_host, each, hosts, round_.alive, properties)
-            if mask is not None:  # else it is left out, and what it has written with it
+            hosts.limits.begin(number, column_limits(prepared, hosts, number))
+            mask = ask("Filter", each, _host_by_host, each, hosts, result.alive, prepared.properties)
+            if mask is not None:  # None: the filter is left out, and what it has written with it
                 hosts.limits.end()
         if mask is None:
-            round_.silent.append(each)
+            result.silent.append(each)
             continue
-        round_.looked.append(each)
-        kept = round_.alive & mask
+        result.looked.append(each)
+        kept = result.alive & mask
         count = int(numpy.count_nonzero(kept))
-        if count < round_.count:
-            numpy.putmask(dropped_by, round_.alive > kept, number)
-            round_.dropped[number] = round_.count - count
-            round_.alive, round_.count = kept, count
+        if count < result.count:
+            numpy.putmask(dropped_by, result.alive > kept, number)
+            result.dropped[number] = result.count - count
+            result.alive, result.count = kept, count
         if not count:
             break
-    return round_
+    return result
 
 
-def limiting(filters: Sequence[BaseHostFilter]) -> list[tuple[int, ColumnFilter]]:
-    """The filters that set limits over columns, with their positions."""
+def setting_limits(filters: Sequence[BaseHostFilter]) -> list[tuple[int, ColumnFilter]]:
+    """Return the column filters that set claim limits, with their positions."""
     return [
         (position, each)
         for position, each in enumerate(filters)
-        if isinstance(each, ColumnFilter) and over_columns(each) and type(each).limits is not ColumnFilter.limits
+        if is_column_filter(each) and type(each).limits is not ColumnFilter.limits
     ]
 
 
-def limits(each: ColumnFilter, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
-    """Ask a filter for its limits. :raises WrongAnswer: not one limit per host under each name"""
+def limits(each: ColumnFilter, hosts: Candidates, request: Any) -> dict[str, numpy.ndarray]:
+    """Return a filter's limits. :raises WrongAnswer: not one limit per host under each name"""
     found = each.limits(hosts, request)
     for name, values in found.items():
         if not isinstance(values, numpy.ndarray) or values.shape != (len(hosts),):
@@ -140,16 +135,20 @@ def limits(each: ColumnFilter, hosts: Candidates, request: RequestSpec) -> dict[
     return found
 
 
-def column_limits(
-    before: Sequence[BaseHostFilter], hosts: Candidates, request: RequestSpec, ask: Callable[..., Any]
-) -> list[ColumnLimits]:
-    """The limits of every host, for a filter in nova's form to find: few requests meet one, so nothing is kept."""
-    whole = hosts.whole()
-    asked = [(position, ask("Filter", each, limits, each, whole, request)) for position, each in limiting(before)]
+def column_limits(prepared: PreparedRequest, hosts: Candidates, before: int) -> list[ColumnLimits]:
+    """Return the limits that the first ``before`` filters set for every host, for a filter of one host at a time.
+
+    They are computed anew for each such filter: few configurations have one.
+    """
+    whole, ask = hosts.whole(), prepared.supervision.ask
+    asked = [
+        (position, ask("Filter", each, limits, each, whole, prepared.request))
+        for position, each in setting_limits(prepared.filters[:before])
+    ]
     return [ColumnLimits(position, found) for position, found in asked if found]
 
 
-def _mask(each: ColumnFilter, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+def _mask(each: ColumnFilter, hosts: Candidates, request: Any) -> numpy.ndarray | None:
     """:raises WrongAnswer: it is no mask of the hosts that were asked about"""
     mask = each.mask(hosts, request)
     if mask is not None and not (

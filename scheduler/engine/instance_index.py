@@ -1,47 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which instance is on which host: as the database shows it, and as booked."""
+"""Which instance is on which host, as the database shows it and as booked."""
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_NOTHING: Mapping[str, TrackedInstance] = types.MappingProxyType({})
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TrackedInstance:
-    """What filters may ask of an instance on a host (nova: the values of ``host_state.instances``)."""
-
-    uuid: str
-    host: str
-    node: str | None = None
-    vm_state: str | None = None
-    task_state: str | None = None
-    instance_type_id: int | None = None
-    project_id: str | None = None
-    #: Of the image it was made from; known only if a weigher asks for it.
-    image_properties: frozenset[tuple[str, str]] = frozenset()
-
-    def completed_by(self, other: TrackedInstance) -> TrackedInstance:
-        """With what ``other`` knows, where it knows anything."""
-        told = {field.name: getattr(other, field.name) for field in dataclasses.fields(other)}
-        return dataclasses.replace(self, **{name: value for name, value in told.items() if value})
-
-
-def image_pairs(properties: Mapping[str, Any] | None) -> frozenset[tuple[str, str]]:
-    """An image's properties in a form that can be compared; what has no value is left out."""
-    return frozenset((name, str(value)) for name, value in (properties or {}).items() if value is not None)
+_NONE: Mapping[str, Any] = types.MappingProxyType({})
 
 
 class InstanceIndex:
-    """Found by uuid and by host name; an instance is on one host at most."""
+    """Instances by uuid and by host name. An instance is on one host at most.
+
+    An entry is a value of the domain with ``uuid`` and ``host`` (:class:`scheduler.engine.domain.Placed`).
+    """
 
     def __init__(self) -> None:
-        self._by_uuid: dict[str, TrackedInstance] = {}
-        self._by_host: dict[str, dict[str, TrackedInstance]] = {}
+        self._by_uuid: dict[str, Any] = {}
+        self._by_host: dict[str, dict[str, Any]] = {}
 
     def copy(self) -> InstanceIndex:
         other = InstanceIndex()
@@ -52,31 +29,33 @@ class InstanceIndex:
     def __len__(self) -> int:
         return len(self._by_uuid)
 
-    def place(self, instance: TrackedInstance) -> None:
+    def place(self, instance: Any) -> None:
         self.remove(instance.uuid)
         self._by_uuid[instance.uuid] = instance
         self._by_host.setdefault(instance.host, {})[instance.uuid] = instance
 
-    def remove(self, uuid: str) -> None:
+    def remove(self, uuid: str) -> Any | None:
+        """Remove an instance, and return its entry if there was one."""
         instance = self._by_uuid.pop(uuid, None)
         if instance is None:
-            return
+            return None
         there = self._by_host[instance.host]
         del there[uuid]
         if not there:
             del self._by_host[instance.host]
+        return instance
 
-    def get(self, uuid: str) -> TrackedInstance | None:
+    def get(self, uuid: str) -> Any | None:
         return self._by_uuid.get(uuid)
 
     def host_of(self, uuid: str) -> str | None:
         instance = self._by_uuid.get(uuid)
         return instance.host if instance else None
 
-    def on_host(self, host: str) -> Mapping[str, TrackedInstance]:
-        return self._by_host.get(host, _NOTHING)
+    def on_host(self, host: str) -> Mapping[str, Any]:
+        return self._by_host.get(host, _NONE)
 
-    def by_host(self) -> Mapping[str, Mapping[str, TrackedInstance]]:
+    def by_host(self) -> Mapping[str, Mapping[str, Any]]:
         return types.MappingProxyType(self._by_host)
 
     def uuids(self) -> Iterable[str]:

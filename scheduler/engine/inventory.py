@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that is known of the hosts, and what one request changes of it for itself."""
+"""All that is known of the hosts of one domain."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import Any
 import numpy
 
 from fleet.objects import Aggregate
-from scheduler.compute.host_state import RowState
-from scheduler.engine.claim_limits import ClaimLimits
-from scheduler.engine.consumption import Consumption
-from scheduler.engine.host_table import HostTable
-from scheduler.engine.instance_index import InstanceIndex, TrackedInstance
+from scheduler.engine.domain import Domain
+from scheduler.engine.instance_index import InstanceIndex
+from scheduler.engine.table import HostTable
 
 
 class Inventory:
-    """The table, the instances on the hosts, their aggregates, and why services are disabled."""
+    """The table of hosts, the instances on them, their aggregates, and why services are disabled.
 
-    def __init__(self, table: HostTable) -> None:
-        self.table = table
+    Change the instances with :meth:`place` and :meth:`remove` only: a change of a host's instances is a change of its row.
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.table = HostTable(domain.columns, domain.shared, domain.objects, domain.often_uniform)
         self.instances = InstanceIndex()
         self.aggregates: dict[int, Aggregate] = {}
         self.disabled_reasons: dict[str, str] = {}
@@ -28,51 +30,46 @@ class Inventory:
         self._metadata_keys: frozenset[str] | None = None
 
     def copy(self) -> Inventory:
-        """Return an inventory that later changes of this one do not reach."""
-        other = Inventory(self.table.copy())
-        other.instances = self.instances.copy()
+        """Return an inventory of its own, which later changes of this one do not reach."""
+        other = Inventory(self.domain)
+        other.table, other.instances = self.table.copy(), self.instances.copy()
         other.aggregates, other.disabled_reasons = dict(self.aggregates), dict(self.disabled_reasons)
         other.epoch = self.epoch
         return other
 
+    def place(self, instance: Any) -> None:
+        """Put an instance on its host; it leaves the host that it was on."""
+        former = self.instances.get(instance.uuid)
+        if former == instance:
+            return
+        self.instances.place(instance)
+        for host in {instance.host, former.host if former is not None else instance.host}:
+            self._touch(host)
+
+    def remove(self, uuid: str) -> None:
+        former = self.instances.remove(uuid)
+        if former is not None:
+            self._touch(former.host)
+
+    def _touch(self, host: str) -> None:
+        for row in self.table.rows_of_host(host):
+            self.table.touch_row(row)
+
     def aggregates_changed(self) -> None:
-        """To be called when ``aggregates`` has changed: what was made of it before is void."""
+        """Call this when ``aggregates`` has changed: what was computed from them is void."""
         self.epoch += 1
         self._metadata_keys = None
 
     def metadata_keys(self) -> frozenset[str]:
-        """All keys of all aggregates' metadata."""
+        """Return all keys of all aggregates' metadata."""
         if self._metadata_keys is None:
             self._metadata_keys = frozenset(key for each in self.aggregates.values() for key in each.metadata)
         return self._metadata_keys
 
+    def aggregates_of(self, numbers: tuple[int, ...] | None) -> list[Aggregate]:
+        """Return the aggregates with these ids, leaving out ids that are not known."""
+        return [self.aggregates[number] for number in numbers or () if number in self.aggregates]
 
-class Work:
-    """What this request changes: copies of the columns that picks consume from, and the picks."""
-
-    def __init__(self) -> None:
-        self.columns: dict[str, numpy.ndarray] = {}
-        self.rare: dict[str, dict[int, Any]] = {}
-        self.states: dict[int, RowState] = {}
-        self.picks: list[TrackedInstance] = []
-        self.limits = ClaimLimits()
-
-    def take(self, table: HostTable, rows: int | numpy.ndarray, consumption: Consumption) -> None:
-        """Count one instance more on this row, or each of these, which are distinct."""
-        for name, amount in consumption.numbers.items():
-            if name not in self.columns:
-                self.columns[name] = table.column(name).copy()
-            self.columns[name][rows] += amount
-        for name, taking in consumption.rare.items():
-            known = self.rare.setdefault(name, dict(table.rare.get(name, {})))
-            for row in numpy.atleast_1d(rows).tolist():
-                if row in known:
-                    known[row] = taking.taken_from(known[row])
-
-    def with_one_more(self, table: HostTable, rows: numpy.ndarray, consumption: Consumption) -> Work:
-        work = Work()
-        work.columns = {name: column.copy() for name, column in self.columns.items()}
-        work.rare = {name: dict(known) for name, known in self.rare.items()}
-        work.picks, work.limits = self.picks, self.limits
-        work.take(table, rows, consumption)
-        return work
+    def present(self) -> numpy.ndarray:
+        """Return a mask of the rows that hold a host which may be considered."""
+        return self.table.present()

@@ -1,109 +1,113 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is asked for a decision, and a request as far as it can be looked into before any host is."""
+"""The filters and weighers of one scheduler, and a request prepared for them before any host is read."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from fleet.objects import RequestSpec
-from scheduler import weights
-from scheduler.compute import one_host
-from scheduler.engine import filtering, restriction
-from scheduler.engine.consumption import Consumption
-from scheduler.engine.plugin_watch import PluginWatch, Supervision, is_ours
-from scheduler.engine.shapes import Key, keys_of, shape_of
-from scheduler.engine.standing import Inquiry
-from scheduler.filters import BaseHostFilter, ColumnFilter, over_columns
-from scheduler.weights import BaseHostWeigher
+from scheduler.engine import restriction
+from scheduler.engine.decision import ExplainRefusal
+from scheduler.engine.domain import Domain
+from scheduler.engine.filtering import setting_limits
+from scheduler.engine.plugins import BaseHostFilter, BaseHostWeigher, ColumnFilter, Plugin, is_cacheable, over_columns
+from scheduler.engine.prepared_request import PARSED, PreparedRequest
+from scheduler.engine.supervision import PluginWatch, Supervision, is_ours
 
 
 @dataclasses.dataclass(frozen=True)
 class Pipeline:
-    """How to decide: everything that the configuration and the domain say, and nothing of a request.
+    """How to decide: what the configuration and the domain say, and nothing of a request.
 
-    ``consumption`` gives what one instance takes of its host; ``watch`` asks the plugins.
+    :param host_subset_size: pick at random among this many of the best hosts
+    :param shuffle_best_same_weighed_hosts: put hosts that share the highest score in random order
+    :param alternates: number of runners-up for each instance
+    :param explain_refusal: makes the reason when hosts run out
+    :param watch: calls the plugins
     """
 
+    domain: Domain
     filters: Sequence[BaseHostFilter]
     weighers: Sequence[BaseHostWeigher]
-    consumption: Callable[[RequestSpec], Consumption]
+    explain_refusal: ExplainRefusal
     host_subset_size: int = 1
     shuffle_best_same_weighed_hosts: bool = False
     alternates: int = 0
     watch: PluginWatch = dataclasses.field(default_factory=PluginWatch)
 
+    @property
+    def _plugins(self) -> list[Plugin]:
+        return [*self.filters, *self.weighers]
+
     @functools.cached_property
     def columns_only(self) -> bool:
-        """Whether nobody here reads nova's dict of the request."""
-        return all(over_columns(each) for each in self.filters) and all(
-            weights.over_columns(each) for each in self.weighers
-        )
+        """True if no plugin reads the request as nova's dict."""
+        return all(over_columns(each) for each in self._plugins)
+
+    @functools.cached_property
+    def cacheable(self) -> bool:
+        """True if the answers of all plugins may be reused for requests with the same key."""
+        return self.domain.plugin_life == "process" and all(is_cacheable(each) for each in self._plugins)
 
     @functools.cached_property
     def preparing(self) -> Sequence[BaseHostFilter]:
-        """The filters that have something to do before the hosts are looked at."""
+        """The filters with work to do before the hosts are locked."""
         return [each for each in self.filters if type(each).prepare is not BaseHostFilter.prepare]
 
     @functools.cached_property
     def is_quick(self) -> bool:
-        """Whether to :func:`prepare` a request takes no time to speak of: nobody's plugin is asked, and none asks others."""
-        return not self.preparing and all(is_ours(each) for each in (*self.filters, *self.weighers))
-
-    @functools.cached_property
-    def recall_keys(self) -> Sequence[Key] | None:
-        """How to find the shape of a request; None if nothing can be recalled."""
-        return keys_of(self.filters, self.weighers)
+        """True if :func:`prepare` takes no noticeable time: no plugin of a user is called, and none calls a service."""
+        return not self.preparing and all(is_ours(each) for each in self._plugins)
 
     @functools.cached_property
     def limiting(self) -> Sequence[tuple[int, ColumnFilter]]:
-        """The filters that set limits over columns, with their positions."""
-        return filtering.limiting(self.filters)
-
-
-class Prepared(NamedTuple):
-    """A request for one decision. ``shape`` is what the answer depends on, besides the hosts; None if nobody can say."""
-
-    pipeline: Pipeline
-    inquiry: Inquiry
-    shape: Hashable | None
-    amounts: Consumption
+        """The column filters that set claim limits, with their positions."""
+        return setting_limits(self.filters)
 
 
 def prepare(
     pipeline: Pipeline,
-    request: RequestSpec,
+    request: Any,
     context: object = None,
     config_options: Mapping[str, Any] | None = None,
     supervision: Supervision | None = None,
-) -> Prepared:
-    """Look into the request, and at no host.
+) -> PreparedRequest:
+    """Do all that can be done for a request before the hosts are locked.
 
-    :param supervision: of this request, if plugins were asked about it before
-
-    :raises errors.PluginFailed: a filter or weigher misbehaved, and is not to be skipped
+    :param supervision: the request's own, if its plugins were called before
+    :raises errors.PluginFailed: a filter or weigher misbehaved, and the configuration does not skip it
     """
-    asking = supervision or pipeline.watch.begin()
-    # Forced hosts are taken as they are: the operator has overruled the filters.
+    # The operator has overruled the filters for forced hosts.
     filters = () if restriction.is_forced(request) else pipeline.filters
-    properties = plugin_properties(pipeline, request, context, config_options or {})
-    shape = None if restriction.is_restricted(request) else shape_of(pipeline.recall_keys, request, asking)
-    inquiry = Inquiry(filters, pipeline.weighers, request, properties, asking)
-    return Prepared(pipeline, inquiry, shape, pipeline.consumption(request))
+    weighers = pipeline.weighers
+    if pipeline.domain.plugin_life == "request":
+        filters, weighers = [copy.copy(each) for each in filters], [copy.copy(each) for each in weighers]
+    is_cached = pipeline.cacheable and not restriction.is_restricted(request)
+    return PreparedRequest(
+        request,
+        filters,
+        weighers,
+        plugin_properties(pipeline, request, context, config_options or {}),
+        supervision or pipeline.watch.begin(),
+        pipeline.domain.consumption(request),
+        pipeline.domain.request_key(request) if is_cached else None,
+        pipeline.domain.normalisation,
+    )
 
 
 def plugin_properties(
-    pipeline: Pipeline, request: RequestSpec, context: object, config_options: Mapping[str, Any]
+    pipeline: Pipeline, request: Any, context: object, config_options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """``filter_properties`` as nova hands it to filters: the sender's, completed. Built if someone reads it."""
+    """Return ``filter_properties`` in nova's form: the caller's, completed. Empty if no plugin reads it."""
     if pipeline.columns_only:
         return {}
     return {
         **request.filter_properties,
         "context": context,
-        one_host.REQUEST: request,
+        PARSED: request,
         "request_spec": request.request_spec,
         "instance_type": request.request_spec.get("instance_type"),
         "config_options": config_options,

@@ -1,32 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that the request itself excludes or insists on, before any filter."""
+"""Hosts that the request itself excludes or forces, before any filter runs."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy
 from oslo_log import log as logging
 
-from fleet.objects import RequestSpec
 from scheduler.engine.candidates import Candidates
 
 LOG = logging.getLogger(__name__)
 
 
-def is_forced(request: RequestSpec) -> bool:
-    """Whether the request names its hosts, so that no filter is asked."""
+def is_forced(request: Any) -> bool:
+    """Return True if the request names its hosts, so that no filter runs."""
     return bool(request.force_hosts or request.force_nodes)
 
 
-def is_restricted(request: RequestSpec) -> bool:
-    """Whether the request names any hosts, or excludes some."""
+def is_restricted(request: Any) -> bool:
+    """Return True if the request names any hosts, or excludes some."""
     return is_forced(request) or bool(request.ignore_hosts)
 
 
-def allowed(hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
-    """A mask: ``ignore_hosts``, ``force_hosts`` and ``force_nodes``. Host names compare without case, node names with."""
+def allowed(hosts: Candidates, request: Any) -> numpy.ndarray:
+    """Return a mask after ``ignore_hosts``, ``force_hosts`` and ``force_nodes``.
+
+    Host names are compared without case, node names with case.
+    """
     mask = hosts.present()
     if request.ignore_hosts:
-        LOG.debug("Ignoring hosts, as the request asks: %s", ", ".join(request.ignore_hosts))
+        LOG.debug("The request excludes hosts %s", ", ".join(request.ignore_hosts))
         mask = mask & ~hosts.only(hosts.rows_of_hosts_any_case(request.ignore_hosts))
     if request.force_hosts:
         mask = mask & hosts.only(hosts.rows_of_hosts_any_case(request.force_hosts))
@@ -39,6 +43,6 @@ def allowed(hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
 
 def _log_forced(kind: str, names: tuple[str, ...], mask: numpy.ndarray) -> None:
     if mask.any():
-        LOG.debug("The request forces the choice to %s %s", kind, ", ".join(names))
+        LOG.debug("The request forces the %s %s", kind, ", ".join(names))
     else:
         LOG.debug("None of the %s that the request forces is known: %s", kind, ", ".join(names))

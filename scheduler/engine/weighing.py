@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scores of all rows of the table for one request, and of the rows that have changed since.
+"""The scores of all rows of the table for one request, kept up to date as rows change.
 
-A host's score depends on the others through the bounds of each weigher's raw weights only. So, when rows change, their
-own scores are found anew, and all of a weigher's only if a bound has moved. The last raw weight that lay on a bound may
-have taken it along: then, and only then, that weigher is asked about every host again.
+A host's score depends on the other hosts only through the bounds of each weigher's raw weights. So, when rows change,
+their own scores are computed again. A weigher is asked about all hosts again only if a bound may have moved: a changed
+row has a raw weight beyond the bounds, or was the last one on a bound.
 """
 
 from __future__ import annotations
@@ -14,302 +14,290 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from scheduler.engine import scores
+from scheduler.engine import normalise, weighers
 from scheduler.engine.candidates import Candidates
-from scheduler.engine.questions import Questions
-from scheduler.engine.scale import Scale
-from scheduler.weights import BaseHostWeigher
+from scheduler.engine.normalise import Bounds
+from scheduler.engine.plugins import BaseHostWeigher, follows_picks
+from scheduler.engine.prepared_request import PreparedRequest
+from scheduler.engine.weighers import Weights
 
-#: Gives hosts when asked.
-Asked = Callable[[], Candidates]
 #: The score of a row that is not to be chosen.
 OUT = -math.inf
-#: A spread of which nothing is known, so that raw weights are brought within the bounds.
-_ANY: scores.Bounds = (-math.inf, math.inf)
 
 
-class _Fresh(NamedTuple):
-    """Contributions as they were found: a row for each of these scales, an element for each of ``rows`` of the table.
+class Scale:
+    """How one weigher's raw weights become contributions to the scores.
 
-    All rows, if that is None.
+    :ivar counts: False if the weigher cannot tell one host from another
+    :ivar volatile: True if any change of a host may change the contribution of every other host
     """
 
-    numbers: Sequence[int]
-    values: Sequence[numpy.ndarray]
-    rows: numpy.ndarray | None
+    def __init__(self, weigher: BaseHostWeigher, weights: Weights, policy: normalise.Normalisation) -> None:
+        self.weigher = weigher
+        self.multiplier = weights.multiplier
+        self.observed = weights.observed
+        self.policy = policy
+        self.low, self.high = normalise.bounds(weights.observed, weigher.minval, weigher.maxval, policy)
+        per_host = isinstance(weights.multiplier, numpy.ndarray)
+        self.counts = self.low != self.high and (per_host or weights.multiplier != 0)
+        self.volatile = per_host or follows_picks(weigher)
+        #: How many hosts have the lowest and the highest observed raw weight; None if they are not counted yet.
+        self.on_bounds: numpy.ndarray | None = None
 
-    def spread_over(self, size: int) -> dict[int, numpy.ndarray]:
-        """By number of the scale, for every row of the table: 0 for those that are out."""
-        if self.rows is None:
-            return dict(zip(self.numbers, self.values, strict=True))
-        columns = {number: numpy.zeros(size) for number in self.numbers}
-        for one, values in zip(columns.values(), self.values, strict=True):
-            one[self.rows] = values
-        return columns
+    @property
+    def single_multiplier(self) -> float | None:
+        """The multiplier, if it is one number that no change of a host changes."""
+        return None if self.volatile or isinstance(self.multiplier, numpy.ndarray) else self.multiplier
+
+    def contributions(self, raw: numpy.ndarray, observed: Bounds) -> numpy.ndarray:
+        """Return what hosts with these raw weights get; ``observed`` are the bounds of ``raw``."""
+        if observed[0] < self.low or observed[1] > self.high:
+            raw = normalise.clamped(raw, self.low, self.high, self.policy)
+        return normalise.contribution(raw, self.low, self.high, self.multiplier)
 
 
-class _Line(NamedTuple):
-    """A scale laid out, to find the contributions of a few hosts one after the other, exactly as :meth:`Scale.of_one` does.
+class _Steady(NamedTuple):
+    """The scales that are not volatile, as arrays with one row a scale, to follow changes of all of them at once.
 
-    The raw weight is kept from ``low`` to ``high``; ``factor`` is what the whole way from one to the other contributes.
-    ``contribution`` is none where nothing counts.
+    :param numbers: positions of these scales among all; ``least`` and ``most`` are their observed bounds
+    :param counting: positions among ``numbers`` of the scales that count; the arrays after it are of these
+    :param lines: the rows of the counting scales in the matrix of contributions
+    :param bounds: the contributions of hosts with the lowest, and with the highest observed raw weight
+    :param on_bounds: how many alive hosts have them
     """
 
-    number: int
-    scale: Scale
-    least: float
-    most: float
-    contribution: numpy.ndarray | None
-    low: float
-    high: float
-    width: float
-    factor: float
-    edges: tuple[float, float]
-
-    @classmethod
-    def of(cls, number: int, scale: Scale, contribution: numpy.ndarray | None) -> _Line:
-        low, high = scale.within
-        factor = float(scale.multiplier) if contribution is not None and low != high else 0.0
-        return cls(number, scale, *scale.found, contribution, low, high, high - low or 1.0, factor, scale.edges)
+    numbers: numpy.ndarray
+    least: numpy.ndarray
+    most: numpy.ndarray
+    counting: numpy.ndarray
+    lines: numpy.ndarray
+    low: numpy.ndarray
+    high: numpy.ndarray
+    multiplier: numpy.ndarray
+    bounds: numpy.ndarray
+    on_bounds: numpy.ndarray
 
 
-class Weighing:
-    """``total`` has one score per row of the table, :data:`OUT` for those that are not alive."""
+class Scores:
+    """``total`` has one score per row of the table, :data:`OUT` for rows that are not alive."""
 
     def __init__(self) -> None:
         self.total = numpy.empty(0)
         self._scales: list[Scale] = []
-        #: Whether hosts have been compared at all.
+        #: False while there is one host or none: then no weigher was asked.
         self._weighed = False
-        self._fresh: _Fresh | None = None
-        self._spread: dict[int, numpy.ndarray] = {}
-        #: Of the scales that are not found anew at each change; made when a change of few hosts is followed.
-        self._layout: Sequence[_Line] | None = None
+        #: Contributions as they were computed, per counting scale, and the rows they belong to (None: all rows).
+        self._fresh: tuple[Sequence[numpy.ndarray], numpy.ndarray | None] | None = None
+        #: The same with one element per row of the table, 0 where a host is not alive.
+        self._matrix = numpy.empty((0, 0))
+        self._steady: _Steady | None = None
 
     @property
     def nbytes(self) -> int:
-        return self.total.nbytes * (1 + len(self._fresh.numbers if self._fresh else self._spread))
-
-    @property
-    def _contributions(self) -> dict[int, numpy.ndarray]:
-        """By number of the scale, if it counts: per row of the table, 0 for those that are out.
-
-        Made at the first change that is followed: most decisions about few hosts are over before.
-        """
-        if self._fresh is not None:
-            self._spread, self._fresh = self._fresh.spread_over(len(self.total)), None
-        return self._spread
+        return self.total.nbytes * (1 + len(self._scales))
 
     def grow(self, size: int) -> None:
-        """Room for more rows, which are out."""
+        """Add rows that are not alive."""
         more = size - len(self.total)
-        self._spread = {number: numpy.pad(each, (0, more)) for number, each in self._contributions.items()}
+        self._matrix = numpy.pad(self._contributions(), ((0, 0), (0, more)))
         self.total = numpy.concatenate((self.total, numpy.full(more, OUT)))
-        self._layout = None
 
-    def weigh(self, questions: Questions, hosts: Candidates, size: int, known: bool = False) -> None:
+    def weigh(self, prepared: PreparedRequest, hosts: Candidates, size: int, repeat: bool = False) -> None:
         """Score every row anew.
 
         :param hosts: those that are alive
-        :param size: of the table
-        :param known: whether the weighers that count and their multipliers are those of the last time
-        :raises errors.PluginFailed: a weigher misbehaved, and is not to be skipped
+        :param size: number of rows of the table
+        :param repeat: True if the weighers that apply, and their multipliers, are those of the last time
+        :raises errors.PluginFailed: a weigher misbehaved, and the configuration does not skip such weighers
         """
-        # One host needs no weighing, and a weigher must not refuse it.
         asked: Iterable[tuple[BaseHostWeigher, float | None]] = ()
-        if len(hosts) > 1 and known and self._weighed:
-            asked = [(each.weigher, each.uniform) for each in self._scales]
+        # A single host needs no weighing, and a weigher must not refuse it.
+        if len(hosts) > 1 and repeat and self._weighed:
+            asked = [(scale.weigher, scale.single_multiplier) for scale in self._scales]
         elif len(hosts) > 1:
-            asked = [(each, None) for each in questions.counting()]
+            asked = [(each, None) for each in weighers.applying(prepared)]
         self._weighed = len(hosts) > 1
-        scales: list[Scale] = []
-        numbers: list[int] = []
+        self._scales = []
         values: list[numpy.ndarray] = []
         for each, multiplier in asked:
-            measured = questions.measure(each, hosts, multiplier)
-            if measured is None:
+            weights = weighers.weigh(prepared, each, hosts, multiplier)
+            if weights is None:
                 continue
-            if measured.scale.counts:
-                numbers.append(len(scales))
-                values.append(measured.scale.contribution(measured.raw))
-            scales.append(measured.scale)
-        self._scales, self._fresh = scales, _Fresh(numbers, values, hosts.rows if len(hosts) < size else None)
-        self._take_total(_sum(values, len(hosts)), self._fresh.rows, size)
-        self._layout = None
+            scale = Scale(each, weights, prepared.normalisation)
+            self._scales.append(scale)
+            if scale.counts:
+                assert weights.raw is not None
+                values.append(scale.contributions(weights.raw, weights.observed))
+        self._fresh = values, None if len(hosts) == size else hosts.rows
+        self._steady = None
+        self._set_total(normalise.total(values, len(hosts)), self._fresh[1], size)
 
-    def rough(self, questions: Questions, hosts: Candidates) -> numpy.ndarray | None:
-        """Raw weights of a few hosts, a row per scale; None if a weigher must be left out, or none is needed."""
+    def raw(self, prepared: PreparedRequest, hosts: Candidates) -> numpy.ndarray | None:
+        """Return raw weights of a few hosts, a row per scale; None if a weigher is left out, or none was asked."""
         if not self._weighed:
             return None
         raw = numpy.empty((len(self._scales), len(hosts)))
         for number, scale in enumerate(self._scales):
-            idle = scale.anew or scale.uniform == 0
-            answer = scale.found[0] if idle else questions.rough(scale.weigher, hosts)
+            needless = scale.volatile or scale.single_multiplier == 0
+            answer = scale.observed[0] if needless else weighers.raw(prepared, scale.weigher, hosts)
             if answer is None:
                 return None
             raw[number] = answer
         return raw
 
-    def update_few(
-        self,
-        questions: Questions,
-        rows: Sequence[int],
-        were: Sequence[bool],
-        stay: Sequence[bool],
-        raw: Sequence[Sequence[float]],
-        hosts: Asked,
-    ) -> bool:
-        """As :meth:`update`, one after the other: so few are looked at sooner than arrays are made of them."""
-        if self._layout is None:
-            self._layout = self._laid_out()
-        suspects = {number for number, scale in enumerate(self._scales) if scale.anew}
-        for place, (row, was, stays) in enumerate(zip(rows, were, stay, strict=True)):
-            suspects.update(self._take_over(self._layout, row, was, stays, [of_scale[place] for of_scale in raw]))
-        return self._recheck(questions, sorted(suspects), hosts()) if suspects else True
-
-    def _laid_out(self) -> list[_Line]:
-        self._count_on_edges()
-        known = self._contributions
-        return [_Line.of(number, each, known.get(number)) for number, each in enumerate(self._scales) if not each.anew]
-
-    def _take_over(
-        self, lines: Sequence[_Line], row: int, was: bool, stays: bool, weights: Sequence[float]
-    ) -> list[int]:
-        """Numbers of the scales that may now be others."""
-        suspects = []
-        total = 0.0
-        for number, scale, least, most, contribution, low, high, width, factor, edges in lines:
-            raw = weights[number]
-            # Also if it is not a number.
-            beyond = stays and not least <= raw <= most
-            if contribution is not None:
-                before = contribution.item(row) if was else None
-                now = None
-                if stays:
-                    kept = low if raw < low else high if raw > high else raw
-                    now = factor * ((kept - low) / width)
-                    total += now
-                contribution[row] = now or 0.0
-                if before != now and (before in edges or now in edges):
-                    beyond |= scale.leaves_an_edge(before, now)
-            if beyond:
-                suspects.append(number)
-        self.total[row] = total if stays else OUT
-        return suspects
-
     def update(
         self,
-        questions: Questions,
+        prepared: PreparedRequest,
         rows: numpy.ndarray,
         were: numpy.ndarray,
         stay: numpy.ndarray,
         raw: numpy.ndarray,
-        hosts: Asked,
+        alive: Callable[[], Candidates],
     ) -> bool:
-        """Take over changed rows; False if all are to be weighed anew instead. Only for hosts that have been compared.
+        """Take over changed rows. Return False if all hosts must be weighed anew instead.
 
-        :param were: of the rows, which were alive before
-        :param stay: which are now
-        :param raw: of :meth:`rough`, for all of the rows; what it says of those that do not stay does not matter
-        :param hosts: gives all that are alive now
+        :param were: per row, True if it was alive before
+        :param stay: per row, True if it is alive now
+        :param raw: from :meth:`raw`, for these rows
+        :param alive: returns all hosts that are alive now
         """
-        self._count_on_edges()
-        steady = [number for number, scale in enumerate(self._scales) if not scale.anew]
-        low, high = (_column([self._scales[number].found[end] for number in steady]) for end in (0, 1))
-        inside = ((raw[steady] >= low) & (raw[steady] <= high)) | ~stay
-        suspects = {number for number, fine in zip(steady, inside.all(axis=1).tolist(), strict=True) if not fine}
-        suspects.update(number for number, scale in enumerate(self._scales) if scale.anew)
-        total = numpy.where(stay, 0.0, OUT)
-        for number, contribution in self._contributions.items():
-            scale = self._scales[number]
-            if scale.anew:
-                continue
-            before = contribution[rows]
-            after = numpy.where(stay, scale.contribution(raw[number], _ANY), 0.0)
-            if scale.leave_an_edge(before[were], after[stay]):
-                suspects.add(number)
-            contribution[rows] = after
-            total += after
-        self.total[rows] = total
-        return self._recheck(questions, sorted(suspects), hosts()) if suspects else True
+        matrix, steady = self._contributions(), self._steadily()
+        known = raw[steady.numbers]
+        inside = (known >= steady.least) & (known <= steady.most)
+        moved = ((~inside) & stay).any(axis=1)
+        before = matrix[steady.lines[:, None], rows]
+        kept = normalise.clamped(known[steady.counting], steady.low, steady.high, prepared.normalisation)
+        after = numpy.where(stay, normalise.contribution(kept, steady.low, steady.high, steady.multiplier), 0.0)
+        for end in (0, 1):
+            bound = steady.bounds[:, end : end + 1]
+            come, gone = ((after == bound) & stay).sum(axis=1), ((before == bound) & were).sum(axis=1)
+            steady.on_bounds[:, end] += come - gone
+        moved[steady.counting] |= (steady.on_bounds <= 0).any(axis=1)
+        matrix[steady.lines[:, None], rows] = after
+        # Added one after the other, as everywhere: numpy's sum may add in pairs.
+        sums = numpy.add.accumulate(after, axis=0)[-1] if len(after) else 0.0
+        self.total[rows] = numpy.where(stay, sums, OUT)
+        suspects = [int(number) for number in steady.numbers[moved]]
+        suspects += [number for number, scale in enumerate(self._scales) if scale.volatile]
+        return self._weigh_again(prepared, sorted(suspects), alive()) if suspects else True
 
-    def _count_on_edges(self) -> None:
-        """Of each scale of which it is not known, how many hosts are on its bounds."""
-        alive = None
-        for number, contribution in self._contributions.items():
-            scale = self._scales[number]
-            if scale.on_edges is None and not scale.anew:
-                alive = self.total != OUT if alive is None else alive
-                scale.on_edges = [int(numpy.count_nonzero((contribution == edge) & alive)) for edge in scale.edges]
+    def _contributions(self) -> numpy.ndarray:
+        """Return the matrix of contributions: a row per counting scale, a column per row of the table.
 
-    def _recheck(self, questions: Questions, suspects: Sequence[int], hosts: Candidates) -> bool:
-        """Ask these weighers about all hosts; False if one that did not count does now, or must be left out."""
-        moved = False
+        It is built at the first change that is followed. Most decisions about few hosts are over before.
+        """
+        if self._fresh is not None:
+            values, rows = self._fresh
+            self._fresh = None
+            self._matrix = numpy.zeros((len(values), len(self.total)))
+            for line, each in enumerate(values):
+                self._matrix[line, slice(None) if rows is None else rows] = each
+        return self._matrix
+
+    def _steadily(self) -> _Steady:
+        if self._steady is None:
+            self._steady = self._lay_out()
+        return self._steady
+
+    def _lay_out(self) -> _Steady:
+        line_of = {number: line for line, number in enumerate(self._counting())}
+        numbers = [number for number, scale in enumerate(self._scales) if not scale.volatile]
+        counting = [position for position, number in enumerate(numbers) if number in line_of]
+        scales = [self._scales[numbers[position]] for position in counting]
+        lines = [line_of[numbers[position]] for position in counting]
+        low, high, multiplier = (
+            _column([getattr(scale, name) for scale in scales]) for name in ("low", "high", "multiplier")
+        )
+        observed = numpy.array([scale.observed for scale in scales]).reshape(-1, 2)
+        policy = scales[0].policy if scales else "clamp"
+        bounds = normalise.contribution(normalise.clamped(observed, low, high, policy), low, high, multiplier)
+        on_bounds = numpy.array(
+            [self._on_bounds(scale, line, ends) for scale, line, ends in zip(scales, lines, bounds, strict=True)]
+        ).reshape(-1, 2)
+        for scale, counts in zip(scales, on_bounds, strict=True):
+            scale.on_bounds = counts  # a view, so that it stays true while the layout is used
+        return _Steady(
+            numpy.array(numbers, dtype=numpy.intp),
+            _column([self._scales[number].observed[0] for number in numbers]),
+            _column([self._scales[number].observed[1] for number in numbers]),
+            numpy.array(counting, dtype=numpy.intp),
+            numpy.array(lines, dtype=numpy.intp),
+            low,
+            high,
+            multiplier,
+            bounds,
+            on_bounds,
+        )
+
+    def _on_bounds(self, scale: Scale, line: int, ends: numpy.ndarray) -> numpy.ndarray:
+        if scale.on_bounds is None:
+            there = self._matrix[line][self.total != OUT]
+            return numpy.array([numpy.count_nonzero(there == end) for end in ends])
+        return scale.on_bounds
+
+    def _counting(self) -> list[int]:
+        return [number for number, scale in enumerate(self._scales) if scale.counts]
+
+    def _weigh_again(self, prepared: PreparedRequest, suspects: Sequence[int], hosts: Candidates) -> bool:
+        """Ask these weighers about all hosts. Return False if one counts that did not, or must be left out."""
+        changed = False
+        lines = {number: line for line, number in enumerate(self._counting())}
         for number in suspects:
             former = self._scales[number]
-            measured = questions.measure(former.weigher, hosts)
-            if measured is None:
+            weights = weighers.weigh(prepared, former.weigher, hosts)
+            if weights is None:
                 return False
-            found = measured.scale
-            if found.found == former.found and not former.anew:
-                continue  # another host is on the bound, too
-            self._scales[number], self._layout = found, None
-            contribution = self._contributions.get(number)
-            if contribution is None:
-                if found.counts:
-                    return False
-            elif former.anew or found.within != former.within:
-                contribution[hosts.rows] = found.contribution(measured.raw) if found.counts else 0.0
-                moved = True
-        if moved:
-            self._add_up(hosts, len(self.total))
+            scale = Scale(former.weigher, weights, former.policy)
+            if scale.observed == former.observed and not former.volatile:
+                former.on_bounds = self._steady = None  # another host is on the bound, too: count again
+                continue
+            if scale.counts != former.counts:
+                return False
+            same = (scale.low, scale.high) == (former.low, former.high) and not former.volatile
+            self._scales[number], self._steady = scale, None
+            if scale.counts and not same:
+                assert weights.raw is not None
+                self._matrix[lines[number]][hosts.rows] = scale.contributions(weights.raw, weights.observed)
+                changed = True
+        if changed:
+            size = len(self.total)
+            rows = None if len(hosts) == size else hosts.rows
+            scores = normalise.total(self._matrix, size)
+            self._set_total(scores if rows is None else scores[rows], rows, size)
         return True
 
-    def _add_up(self, hosts: Candidates, size: int) -> None:
-        rows = hosts.rows if len(hosts) < size else None
-        total = _sum(list(self._contributions.values()), size)
-        self._take_total(total if rows is None else total[rows], rows, size)
-
-    def _take_total(self, total: numpy.ndarray, rows: numpy.ndarray | None, size: int) -> None:
-        """:param rows: of which these are the scores; all, if None"""
+    def _set_total(self, scores: numpy.ndarray, rows: numpy.ndarray | None, size: int) -> None:
+        """:param rows: the rows that have these scores; None for all rows"""
         if rows is None:
-            self.total = total
+            self.total = scores
         else:
             self.total = numpy.full(size, OUT)
-            self.total[rows] = total
+            self.total[rows] = scores
 
-    def table(self, questions: Questions, hosts: Candidates, rows: Sequence[int]) -> list[list[dict[str, Any]]]:
-        """How the scores of these rows, of ``hosts``, come about: for each of them, a line per weigher that counted."""
+    def table(self, prepared: PreparedRequest, hosts: Candidates, rows: Sequence[int]) -> list[list[dict[str, Any]]]:
+        """Return for each of ``rows``, which are among ``hosts``, one line per weigher that was asked."""
         positions = numpy.searchsorted(hosts.rows, rows)
-        lines = [self._lines(questions, each, hosts, positions) for each in self._scales]
+        lines = [_lines(prepared, scale, hosts, positions) for scale in self._scales]
         return [[of_scale[number] for of_scale in lines if of_scale] for number in range(len(rows))]
 
-    @staticmethod
-    def _lines(questions: Questions, each: Scale, hosts: Candidates, positions: numpy.ndarray) -> list[dict[str, Any]]:
-        raw = questions.raw(each.weigher, hosts)
-        if raw is None:
-            return []
-        found = scores.spread(raw)
-        within = scores.bounds(found, each.weigher.minval, each.weigher.maxval)
-        columns = {
-            "raw": raw,
-            "normalised": scores.normalise(raw, within, found),
-            "multiplier": numpy.broadcast_to(each.multiplier, len(raw)),
-            "contribution": each.contribution(raw) if each.counts else numpy.zeros(len(raw)),
-        }
-        name = {"name": type(each.weigher).__name__}
-        return [name | {key: float(values[place]) for key, values in columns.items()} for place in positions.tolist()]
+
+def _lines(
+    prepared: PreparedRequest, scale: Scale, hosts: Candidates, positions: numpy.ndarray
+) -> list[dict[str, Any]]:
+    raw = weighers.finite(prepared, scale.weigher, hosts)
+    if raw is None:
+        return []
+    observed = normalise.observed(raw)
+    full = Scale(scale.weigher, Weights(raw, 1.0, observed), scale.policy)
+    columns = {
+        "raw": raw,
+        "normalised": full.contributions(raw, observed) if full.counts else numpy.zeros(len(raw)),
+        "multiplier": numpy.broadcast_to(scale.multiplier, len(raw)),
+        "contribution": scale.contributions(raw, observed) if scale.counts else numpy.zeros(len(raw)),
+    }
+    name = {"name": type(scale.weigher).__name__}
+    return [name | {key: float(values[place]) for key, values in columns.items()} for place in positions.tolist()]
 
 
-def _sum(values: Sequence[numpy.ndarray], size: int) -> numpy.ndarray:
-    """In the order of the weighers, so that ties break as they would for the obvious loop. A new array."""
-    if len(values) < 2:
-        return values[0].copy() if values else numpy.zeros(size)
-    total: numpy.ndarray = values[0] + values[1]
-    for each in values[2:]:
-        total += each
-    return total
-
-
-def _column(numbers: Sequence[float]) -> numpy.ndarray:
-    return numpy.array(numbers).reshape(-1, 1)
+def _column(numbers: Sequence[Any]) -> numpy.ndarray:
+    return numpy.array(numbers, dtype=float).reshape(-1, 1)

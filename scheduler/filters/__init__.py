@@ -21,7 +21,7 @@ from scheduler.filters.aggregate_instance_extra_specs import AggregateInstanceEx
 from scheduler.filters.aggregate_multitenancy_isolation import AggregateMultiTenancyIsolation
 from scheduler.filters.all_hosts import AllHostsFilter
 from scheduler.filters.availability_zone import AvailabilityZoneFilter
-from scheduler.filters.base import BaseHostFilter, ColumnFilter, over_columns, recalls
+from scheduler.filters.base import BaseHostFilter, ColumnFilter
 from scheduler.filters.cidr_affinity import SimpleCIDRAffinityFilter
 from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
@@ -83,8 +83,6 @@ __all__ = [
     "TrustedFilter",
     "TypeAffinityFilter",
     "all_filters",
-    "over_columns",
-    "recalls",
 ]
 
 CLASSES: tuple[type[BaseHostFilter], ...] = (

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Hashable
 
 import numpy
 
@@ -33,9 +32,6 @@ class SameHostFilter(ColumnFilter):
         wanted = _hinted(request, "same_host")
         return hosts.only(hosts.rows_of_hosts(_hosts(hosts, wanted))) if wanted else None
 
-    def recall_key(self, request: RequestSpec) -> Hashable | None:
-        return None if _hinted(request, "same_host") else ()
-
 
 class DifferentHostFilter(ColumnFilter):
     """With the hint ``different_host``, hosts pass on which none of the named instances is."""
@@ -45,9 +41,6 @@ class DifferentHostFilter(ColumnFilter):
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         unwanted = _hinted(request, "different_host")
         return ~hosts.only(hosts.rows_of_hosts(_hosts(hosts, unwanted))) if unwanted else None
-
-    def recall_key(self, request: RequestSpec) -> Hashable | None:
-        return None if _hinted(request, "different_host") else ()
 
 
 class ServerGroupAffinityFilter(ColumnFilter):
@@ -61,10 +54,8 @@ class ServerGroupAffinityFilter(ColumnFilter):
         # Members booked a moment ago are not among the hosts that the caller read.
         others = request.group_members.difference(request.instance_uuids)
         group_hosts = request.group_hosts.union(hosts.hosts_of(others))
-        return hosts.only(hosts.rows_of_hosts(group_hosts)) if group_hosts else None
-
-    def recall_key(self, request: RequestSpec) -> Hashable | None:
-        return None if instance_group.AFFINITY in request.group_policies else ()
+        # All hosts pass for the first member only, so the answer is not None.
+        return hosts.only(hosts.rows_of_hosts(group_hosts)) if group_hosts else numpy.ones(len(hosts), dtype=bool)
 
     @staticmethod
     def together(request: RequestSpec) -> bool:
@@ -88,10 +79,7 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
             full = self._full_hosts(hosts, request)
         else:
             full = set(request.group_hosts).union(hosts.hosts_of(()))
-        return ~hosts.only(hosts.rows_of_hosts(full)) if full else None
-
-    def recall_key(self, request: RequestSpec) -> Hashable | None:
-        return None if instance_group.ANTI_AFFINITY in request.group_policies else ()
+        return ~hosts.only(hosts.rows_of_hosts(full))
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall | None:
         """One host's nodes are counted each for itself."""

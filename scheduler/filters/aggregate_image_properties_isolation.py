@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 import numpy
@@ -12,7 +12,6 @@ from oslo_config import cfg
 from fleet.objects import Aggregate, RequestSpec
 from scheduler.compute import aggregate_metadata
 from scheduler.engine.candidates import Candidates
-from scheduler.engine.instance_index import image_pairs
 from scheduler.filters.base import ColumnFilter
 
 
@@ -45,6 +44,3 @@ class AggregateImagePropertiesIsolation(ColumnFilter):
             return all(value in metadata.get(name, (value,)) for name, value in properties.items())
 
         return hosts.by_aggregates(fits)
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return image_pairs(request.image.properties)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy
 
@@ -31,9 +31,6 @@ class AggregateInstanceExtraSpecsFilter(ColumnFilter):
             return all(any(map(test, metadata.get(key, ()))) for key, test in tests)
 
         return hosts.by_aggregates(meets)
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return frozenset(request.flavor.extra_specs.items())
 
 
 def _tests(request: RequestSpec) -> list[tuple[str, extra_specs_ops.Test]]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy
 
@@ -28,6 +28,3 @@ class AggregateMultiTenancyIsolation(ColumnFilter):
             return not tenants or any(request.instance.project_id in values for values in tenants)
 
         return hosts.by_aggregates(welcome)
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return request.instance.project_id or ""

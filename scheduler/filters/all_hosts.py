@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 from fleet.objects import RequestSpec
 from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
@@ -17,6 +15,3 @@ class AllHostsFilter(ColumnFilter):
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> None:
         return None
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return ()

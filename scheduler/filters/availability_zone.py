@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 import numpy
@@ -33,9 +33,6 @@ class AvailabilityZoneFilter(ColumnFilter):
             return None
 
         return hosts.by_aggregates(lambda aggregates: wanted in self._zones(aggregates))
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return request.instance.availability_zone or ""
 
     def objection(self, hosts: Candidates, request: RequestSpec) -> str:
         (zones,) = (self._zones(hosts.state(row).aggregates) for row in hosts.rows.tolist())

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Hashable
 
 import numpy
 
 from fleet.objects import RequestSpec, hints
-from scheduler.compute import attributes
+from scheduler.compute import extra_spec_lookup
 from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 
@@ -30,7 +29,4 @@ class SimpleCIDRAffinityFilter(ColumnFilter):
             except ValueError:
                 return False
 
-        return attributes.judged(hosts, "host_ip", inside)
-
-    def recall_key(self, request: RequestSpec) -> Hashable | None:
-        return None if request.scheduler_hints.get("build_near_host_ip") else ()
+        return extra_spec_lookup.judged(hosts, "host_ip", inside)

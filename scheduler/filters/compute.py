@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Self
 
 import numpy
@@ -11,21 +10,9 @@ from oslo_config import cfg
 
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
+from scheduler.compute.liveness import is_up
 from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
-
-
-def is_up(hosts: Candidates, service_down_time_s: float) -> numpy.ndarray:
-    """Hosts heard from recently. A heartbeat too far in the future is a wrong clock, and no sign of life either."""
-    silence = numpy.abs(hosts.column("last_seen_up") - hosts.now)
-    return (silence <= service_down_time_s) & ~hosts.column("forced_down")
-
-
-def steady_until(hosts: Candidates, service_down_time_s: float) -> float:
-    """The moment at which time alone may change what :func:`is_up` says of any of them."""
-    seen = hosts.column("last_seen_up")
-    turns = numpy.concatenate((seen - service_down_time_s, seen + service_down_time_s))
-    return float(turns.min(where=turns >= hosts.now, initial=numpy.inf))
 
 
 class ComputeFilter(ColumnFilter):
@@ -43,9 +30,6 @@ class ComputeFilter(ColumnFilter):
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return is_up(hosts, self._service_down_time_s) & ~hosts.column("disabled")
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return ()
 
     def objection(self, hosts: Candidates, request: RequestSpec) -> str:
         if hosts.column("forced_down")[0]:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import numpy
 
 from fleet.objects import RequestSpec
-from scheduler.compute import attributes
+from scheduler.compute import extra_spec_lookup
 from scheduler.engine.candidates import Candidates
 from scheduler.filters import extra_specs_ops
 from scheduler.filters.base import ColumnFilter
@@ -33,9 +33,6 @@ class ComputeCapabilitiesFilter(ColumnFilter):
         masks = [mask for mask in asked if mask is not None]
         return functools.reduce(numpy.logical_and, masks) if masks else None
 
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return frozenset(request.flavor.extra_specs.items())
-
 
 def _one(hosts: Candidates, key: str, wanted: str) -> numpy.ndarray | None:
     scope, *path = key.split(":")
@@ -48,14 +45,14 @@ def _one(hosts: Candidates, key: str, wanted: str) -> numpy.ndarray | None:
 
 def _verdict(path: list[str], test: extra_specs_ops.Test) -> Callable[[Any], bool]:
     def verdict(value: Any) -> bool:
-        found = attributes.follow(value, path)
+        found = extra_spec_lookup.follow(value, path)
         return found is not None and test(str(found))
 
     return verdict
 
 
 def _mask(hosts: Candidates, path: list[str], test: extra_specs_ops.Test) -> numpy.ndarray:
-    return attributes.judged_or_stats(hosts, path[0], _verdict(path[1:], test))
+    return extra_spec_lookup.judged_or_stats(hosts, path[0], _verdict(path[1:], test))
 
 
 def _unscoped(hosts: Candidates, key: str, wanted: str) -> numpy.ndarray:

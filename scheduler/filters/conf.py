@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
 from scheduler.filters import guest_kinds
 
 
@@ -24,20 +25,7 @@ FILTER_OPTS = [
     ),
     cfg.ListOpt(
         "scheduler_default_filters",
-        default=[
-            "RetryFilter",
-            "AvailabilityZoneFilter",
-            "RamFilter",
-            "DiskFilter",
-            "CoreFilter",
-            "ComputeFilter",
-            "ComputeCapabilitiesFilter",
-            "ImagePropertiesFilter",
-            "ServerGroupAntiAffinityFilter",
-            "ServerGroupAffinityFilter",
-            "PciPassthroughFilter",
-            "NUMATopologyFilter",
-        ],
+        default=list(VIRTUAL_MACHINES.default_filters),
         deprecated_opts=_later("enabled_filters"),
         help="Class names of the filters that a host must pass, in this order. An unknown name stops the service at "
         "start.",

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy
 
 from fleet import capacity
@@ -27,9 +25,6 @@ class CoreFilter(ColumnFilter):
         # Nothing reported means that the CPU inventory is broken, not that there is no CPU.
         unlimited = hosts.column("vcpus_total") == 0
         return ((usable >= requested) & (hosts.column("vcpu_most") >= requested)) | unlimited
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return request.flavor.vcpus
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         return {"vcpu": numpy.where(hosts.column("vcpus_total") > 0, self._limit(hosts), numpy.nan)}

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy
 
 from fleet import capacity
@@ -25,9 +23,6 @@ class DiskFilter(ColumnFilter):
         requested = request.flavor.requested_disk_mb
         usable = hosts.column("free_disk_mb") + self._headroom(hosts)
         return (usable >= requested) & (hosts.column("disk_most_mb") >= requested)
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return request.flavor.requested_disk_mb
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         return {"disk_gb": self._limit(hosts)}

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy
 
 from fleet import capacity
@@ -23,9 +21,6 @@ class ExactRamFilter(ColumnFilter):
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return hosts.column("free_ram_mb") == request.flavor.memory_mb
 
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return request.flavor.memory_mb
-
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> ExactShortfall:
         total, reserved = hosts.column("total_usable_ram_mb"), hosts.column("reserved_ram_mb")
         used = total - hosts.column("free_ram_mb")
@@ -40,9 +35,6 @@ class ExactDiskFilter(ColumnFilter):
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return hosts.column("free_disk_mb") == request.flavor.requested_disk_mb
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return request.flavor.requested_disk_mb
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> ExactShortfall:
         total = hosts.column("total_usable_disk_gb")
@@ -64,9 +56,6 @@ class ExactCoreFilter(ColumnFilter):
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         return {"vcpu": hosts.column("vcpus_total")}
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return request.flavor.vcpus
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> ExactShortfall:
         total, reserved = hosts.column("vcpus_total"), hosts.column("reserved_vcpus")

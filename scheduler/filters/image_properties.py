@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy
@@ -13,10 +13,9 @@ from oslo_utils import versionutils
 
 from fleet import errors
 from fleet.objects import RequestSpec
-from scheduler.compute import attributes
+from scheduler.compute import extra_spec_lookup
 from scheduler.compute.host_state import Capabilities
 from scheduler.engine.candidates import Candidates
-from scheduler.engine.instance_index import image_pairs
 from scheduler.filters import guest_kinds
 from scheduler.filters.base import ColumnFilter
 
@@ -57,9 +56,6 @@ class ImagePropertiesFilter(ColumnFilter):
             wide = hosts.by_capabilities(lambda kind: _address_bits(kind) >= bits)
             mask = wide if mask is None else mask & wide
         return mask
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return image_pairs(request.image.properties)
 
     def _wanted(self, request: RequestSpec) -> set[str]:
         found = {
@@ -108,5 +104,5 @@ def _satisfies(version: int, required: versionutils.VersionPredicate) -> bool:
 
 def _address_bits(kind: Capabilities) -> float:
     """How wide an address the host's processor can form; a host that does not say is not held back."""
-    bits = attributes.follow(kind.cpu_info, ["maxphysaddr", "bits"])
+    bits = extra_spec_lookup.follow(kind.cpu_info, ["maxphysaddr", "bits"])
     return bits if isinstance(bits, int | float) else numpy.inf

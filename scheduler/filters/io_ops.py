@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Self
 
 import numpy
@@ -11,7 +10,7 @@ from oslo_config import cfg
 
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
-from scheduler.compute import overrides
+from scheduler.compute import aggregate_overrides
 from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 from scheduler.why.shortfall import Shortfall
@@ -32,9 +31,6 @@ class IoOpsFilter(ColumnFilter):
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return hosts.column("num_io_ops") < self._limit(hosts)
 
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return "any"
-
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
         most = numpy.full(len(hosts), self._limit(hosts), dtype=float)
         return Shortfall("operations under way", "", 1, most, hosts.column("num_io_ops"), most)
@@ -47,4 +43,4 @@ class AggregateIoOpsFilter(IoOpsFilter):
     """IoOpsFilter with the number that the host's aggregates set, if any (``max_io_ops_per_host``, the smallest)."""
 
     def _limit(self, hosts: Candidates) -> float | numpy.ndarray:
-        return overrides.number(hosts, "max_io_ops_per_host", self._most, int)
+        return aggregate_overrides.number(hosts, "max_io_ops_per_host", self._most, int)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import Self
 
 import numpy
@@ -39,6 +39,3 @@ class IsolatedHostsFilter(ColumnFilter):
         if image in self._images:
             return isolated
         return ~isolated if self._restrict else None
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return request.instance.image_ref or request.image.id or ""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy
@@ -30,9 +30,6 @@ class JsonFilter(ColumnFilter):
             return None
         mask = _over_columns(query, hosts)
         return hosts.by_host(lambda state: _meets(query, hosts, state)) if mask is None else mask
-
-    def recall_key(self, request: RequestSpec) -> Hashable | None:
-        return None if request.scheduler_hints.get("query") else ()
 
 
 def _meets(query: Any, hosts: Candidates, state: HostState) -> bool:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy
@@ -32,6 +32,3 @@ class MetricsFilter(ColumnFilter):
             return self._names <= host_metrics.values(metrics).keys()
 
         return hosts.by_rare("metrics", complete) if self._names else None
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return ()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy
 
@@ -15,9 +15,9 @@ from fleet.objects import RequestSpec
 from fleet.objects.numa import InstanceTopology
 from fleet.objects.pci import PciRequest
 from fleet.reasons import Reason
-from scheduler.compute import domain
+from scheduler.compute.hardware import HARDWARE
+from scheduler.compute.hardware import wanted as wanted_hardware
 from scheduler.engine.candidates import Candidates
-from scheduler.engine.consumption import HARDWARE
 from scheduler.filters.base import ColumnFilter
 from scheduler.why.hardware_shortfall import HardwareShortfall
 
@@ -33,7 +33,7 @@ class NUMATopologyFilter(ColumnFilter):
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         threads = _wants_threads(request)
-        wanted = domain.wanted(request)
+        wanted = wanted_hardware(request)
         if wanted.topology is None:
             if not threads:
                 return None
@@ -48,10 +48,6 @@ class NUMATopologyFilter(ColumnFilter):
             HARDWARE,
             lambda hardware: (not threads or _has_threads(hardware)) and node.fits(hardware, wanted),
         )
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        threads = _wants_threads(request)
-        return domain.wanted(request).key(threads) if request.numa_topology else threads
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         if request.numa_topology is None:
@@ -68,7 +64,17 @@ class NUMATopologyFilter(ColumnFilter):
         asked, limit, free = _cpus(known, request.numa_topology)
         lacking = functools.partial(_lacking, request.numa_topology, request.pci_requests, threads)
         return HardwareShortfall(
-            "NUMA cells", "CPUs", asked, limit, limit - free, limit, None, known, domain.wanted(request), lacking, True
+            "NUMA cells",
+            "CPUs",
+            asked,
+            limit,
+            limit - free,
+            limit,
+            None,
+            known,
+            wanted_hardware(request),
+            lacking,
+            True,
         )
 
 

@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy
 
-from fleet.hardware import node, pools, shortage
+from fleet.hardware import pools, shortage
 from fleet.hardware.node import Hardware
 from fleet.hardware.shortage import Lack
 from fleet.objects import RequestSpec
 from fleet.objects.pci import PciRequest
 from fleet.reasons import Reason
-from scheduler.compute import domain
+from scheduler.compute.hardware import HARDWARE
+from scheduler.compute.hardware import wanted as wanted_hardware
 from scheduler.engine.candidates import Candidates
-from scheduler.engine.consumption import HARDWARE
 from scheduler.filters.base import ColumnFilter
 from scheduler.why.hardware_shortfall import HardwareShortfall
 
@@ -27,7 +27,7 @@ class PciPassthroughFilter(ColumnFilter):
     reason = Reason.CAPACITY
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
-        wanted = domain.wanted(request)
+        wanted = wanted_hardware(request)
         if not wanted.devices:
             return None
         may = hosts.present() & (hosts.column("free_pci_devices") >= wanted.device_count)
@@ -35,11 +35,8 @@ class PciPassthroughFilter(ColumnFilter):
             may, HARDWARE, lambda hardware: pools.allocate(hardware.pools, wanted.devices) is not None
         )
 
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return node.Wanted(devices=request.pci_requests).key() if request.pci_requests else ()
-
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> HardwareShortfall | None:
-        wanted = domain.wanted(request)
+        wanted = wanted_hardware(request)
         if not wanted.devices:
             return None
         known = [hosts.rare(row, HARDWARE) for row in hosts.rows.tolist()]

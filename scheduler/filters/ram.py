@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy
 
 from fleet import capacity
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
-from scheduler.compute import overrides
+from scheduler.compute import aggregate_overrides
 from scheduler.engine.candidates import Candidates
 from scheduler.filters.base import ColumnFilter
 from scheduler.why.shortfall import Shortfall
@@ -25,9 +23,6 @@ class RamFilter(ColumnFilter):
         requested = request.flavor.memory_mb
         usable = hosts.column("free_ram_mb") + self._headroom(hosts)
         return (usable >= requested) & (hosts.column("ram_most_mb") >= requested)
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return request.flavor.memory_mb
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         return {"memory_mb": self._limit(hosts)}
@@ -64,4 +59,4 @@ class AggregateRamFilter(RamFilter):
 
 def aggregate_ratio(hosts: Candidates, name: str) -> numpy.ndarray:
     """The ratio named so in the aggregates' metadata, or else the host's own."""
-    return numpy.asarray(overrides.number(hosts, name, hosts.column(name)))
+    return numpy.asarray(aggregate_overrides.number(hosts, name, hosts.column(name)))

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy
 
 from fleet.objects import RequestSpec
@@ -23,9 +21,6 @@ class RetryFilter(ColumnFilter):
             return None
         tried = [row for key in request.retry.hosts if (row := hosts.row_of((key[0], key[1]))) is not None]
         return ~hosts.only(tried)
-
-    def recall_key(self, request: RequestSpec) -> Hashable | None:
-        return None if request.retry and request.retry.hosts else ()
 
     def objection(self, hosts: Candidates, request: RequestSpec) -> str:
         return "has been tried in vain"

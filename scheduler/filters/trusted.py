@@ -26,6 +26,8 @@ class TrustedFilter(ColumnFilter):
     """With the extra spec ``trust:trusted_host``, nodes pass that are attested exactly this level of trust."""
 
     run_filter_once_per_request = True
+    #: The service may attest another level at any time.
+    cacheable = False
 
     def __init__(self, levels: attestation.TrustLevels) -> None:
         self._levels = levels

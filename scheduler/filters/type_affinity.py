@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy
 
@@ -38,6 +38,3 @@ class AggregateTypeAffinityFilter(ColumnFilter):
             return not names or request.flavor.name in names
 
         return hosts.by_aggregates(welcome)
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return request.flavor.name or ""

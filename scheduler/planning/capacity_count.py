@@ -16,8 +16,8 @@ from fleet.reasons import Reason
 from scheduler.compute import aggregate_metadata
 from scheduler.engine import filtering, restriction
 from scheduler.engine.candidates import Candidates
-from scheduler.engine.pipeline import Pipeline
-from scheduler.engine.plugin_watch import Supervision
+from scheduler.engine.prepared_request import PreparedRequest
+from scheduler.engine.supervision import Supervision
 from scheduler.filters import BaseHostFilter, ServerGroupAffinityFilter
 from scheduler.why import shortfall
 from scheduler.why.shortfall import Shortfall
@@ -28,7 +28,7 @@ NONE = "(none)"
 
 
 @dataclasses.dataclass(frozen=True)
-class _Measured:
+class _Resource:
     """One resource on the allowed hosts; ``fits``: how many instances more, by this resource alone."""
 
     numbers: Shortfall
@@ -43,7 +43,7 @@ class _Room:
     """
 
     keys: Sequence[tuple[str, str]]
-    measured: Sequence[_Measured]
+    measured: Sequence[_Resource]
     fits: numpy.ndarray
     together: bool = False
 
@@ -136,7 +136,7 @@ class Survey:
         for each, numbers in sorted(self.numbers, key=lambda pair: pair[1].rank):
             fits = self.supervision.ask("Filter", each, _fits, numbers, bound, len(self.keys))
             if fits is not None:
-                measured.append(_Measured(numbers, fits))
+                measured.append(_Resource(numbers, fits))
                 bound = numpy.minimum(bound, fits)
         room = _Room(self.keys, measured, bound, self.together)
         answer = room.count(numpy.arange(len(self.keys)))
@@ -151,29 +151,22 @@ class Survey:
 
 
 def survey(
-    pipeline: Pipeline,
-    hosts: Candidates,
-    request: RequestSpec,
-    properties: dict[str, Any],
-    group_by: str | None = None,
-    default_zone: str = "nova",
-    supervision: Supervision | None = None,
+    prepared: PreparedRequest, hosts: Candidates, group_by: str | None = None, default_zone: str = "nova"
 ) -> Survey:
     """Read what the hosts have.
 
-    :param properties: what filters in nova's form are given
-    :param group_by: ``zone``, ``aggregate`` (a host in several counts in each), or None
+    :param group_by: ``zone``, ``aggregate`` (a host in several aggregates counts in each), or None
     """
-    supervision = supervision or pipeline.watch.begin()
 
     def ask(each: BaseHostFilter, of: Candidates) -> Shortfall | None:
-        return supervision.ask("Filter", each, _shortfall, each, of, request)
+        return prepared.supervision.ask("Filter", each, _shortfall, each, of, prepared.request)
 
     nobody = hosts.subset(numpy.array([], dtype=int))
-    filters = () if restriction.is_forced(request) else pipeline.filters
+    filters = prepared.filters
     measured = [each for each in filters if ask(each, nobody) is not None]
     others = [each for each in filters if not any(each is one for one in measured)]
-    round_ = filtering.run(others, hosts, restriction.allowed(hosts, request), request, properties, supervision)
+    allowed = restriction.allowed(hosts, prepared.request)
+    round_ = filtering.run(dataclasses.replace(prepared, filters=others), hosts, allowed)
     rows = hosts.rows[round_.alive]
     chosen = hosts.subset(rows)
     return Survey(
@@ -183,8 +176,10 @@ def survey(
         considered=round_.considered,
         counts=filtering.Tally(others, round_.considered, round_.dropped).counts(),
         looked=round_.looked,
-        supervision=supervision,
-        together=any(each.together(request) for each in filters if isinstance(each, ServerGroupAffinityFilter)),
+        supervision=prepared.supervision,
+        together=any(
+            each.together(prepared.request) for each in filters if isinstance(each, ServerGroupAffinityFilter)
+        ),
     )
 
 

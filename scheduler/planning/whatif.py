@@ -28,14 +28,14 @@ from fleet.objects import RequestSpec
 from fleet.objects.whatif import Change, Demand
 from scheduler import conf as scheduler_conf
 from scheduler import filter_scheduler
-from scheduler.compute import domain
-from scheduler.engine import decision, pipeline
+from scheduler.compute.consumption import consumption
+from scheduler.engine import decide, pipeline
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.consumption import Consumption
-from scheduler.engine.outcome import Decision, StateAge
-from scheduler.engine.shapes import Shapes
+from scheduler.engine.decision import Decision, StateAge
+from scheduler.engine.request_cache import RequestCache
 from scheduler.host_manager import HostManager
-from scheduler.planning.altered import StandingFeed, altered, newest_heartbeat
+from scheduler.planning.hypothetical import FixedFeed, hypothetical, newest_heartbeat
 
 #: Of those that found no host, so many are named.
 _NAMED = 10
@@ -53,7 +53,7 @@ def run(
     :raises errors.InvalidInput: a filter that is to go is not among those configured
     """
     scheduler_conf.register_opts(conf)
-    course = _Course(_pipeline(conf, change.without_filters), altered(state, change), conf.service_down_time)
+    course = _Course(_pipeline(conf, change.without_filters), hypothetical(state, change), conf.service_down_time)
     for demand in demands:
         course.take(demand)
         tick(1)
@@ -67,12 +67,12 @@ def _pipeline(conf: cfg.ConfigOpts, without: Sequence[str]) -> pipeline.Pipeline
         if name not in names:
             raise errors.InvalidInput(field="without-filter", reason=f"{name} is not among {', '.join(names)}")
     left = [each for each in asked.filters if type(each).__name__ not in without]
-    return dataclasses.replace(asked, filters=left, consumption=_built)
+    return dataclasses.replace(asked, filters=left, domain=dataclasses.replace(asked.domain, consumption=_built))
 
 
 def _built(request: RequestSpec) -> Consumption:
     """What an instance takes of its host when its build, an operation under way, is over: here at once."""
-    taken = domain.consumption(request)
+    taken = consumption(request)
     numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}
     return dataclasses.replace(taken, numbers=numbers)
 
@@ -82,11 +82,11 @@ class _Course:
 
     def __init__(self, asked: pipeline.Pipeline, state: Changes, service_down_time_s: float) -> None:
         now = newest_heartbeat(state) or utcnow()
-        feed = StandingFeed(state)
+        feed = FixedFeed(state)
         self._manager = HostManager(feed, feed, lambda: now, math.inf, service_down_time_s)
         self._manager.refresh()
         self._pipeline = asked
-        self._shapes = Shapes()
+        self._cache = RequestCache()
         self._chance = random.Random(1)
         self._deaths: list[tuple[float, str]] = []
         self._requests = 0
@@ -102,11 +102,12 @@ class _Course:
         began = time.perf_counter()
         made = self._manager.decide(
             functools.partial(
-                decision.decide,
+                decide.decide,
+                self._pipeline,
                 pipeline.prepare(self._pipeline, request),
                 chance=self._chance,
                 log=False,
-                shapes=self._shapes,
+                cache=self._cache,
             ),
             request.instance_uuids,
         )

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Picks that the database does not show yet.
+"""Picks that the database does not show yet. What is booked is subtracted from its host.
 
 ::
 
-    picked ──▶ booked ──▶ released   the feed shows the instance: claimed there, elsewhere, given back, failed, deleted
-                  │                  or it is asked for again
-                  └─────▶ expired    nothing was heard of it for too long
-
-What is booked is subtracted from its host until then.
+    picked ──▶ booked ──▶ released   the feed shows the instance: claimed there, elsewhere, given back, failed, deleted;
+                  │                  or it is requested again
+                  └─────▶ expired    the feed has not shown it within ``scheduler_booking_timeout``
 """
 
 from __future__ import annotations
@@ -17,12 +15,12 @@ import dataclasses
 from collections.abc import Mapping
 
 from scheduler.engine.consumption import Consumption, Taking
-from scheduler.engine.host_table import Key
+from scheduler.engine.table import Key
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Booking:
-    """``amounts`` are what the instance takes of its host; ``came_from`` is the host it was on before."""
+    """``amounts`` are what the instance takes of its host; ``came_from`` is the host that it was on before."""
 
     instance_uuid: str
     key: Key
@@ -31,7 +29,7 @@ class Booking:
     came_from: str | None = None
 
 
-class Ledger:
+class Bookings:
     """The unconfirmed picks of this process. Not thread-safe: the host manager holds the lock."""
 
     def __init__(self) -> None:
@@ -57,7 +55,7 @@ class Ledger:
             self._rare.setdefault(booking.key, {})[booking.instance_uuid] = booking
 
     def release(self, instance_uuid: str) -> Booking | None:
-        """Strike the booking out; returns it if there was one."""
+        """Remove the booking of an instance, and return it if there was one."""
         booking = self._bookings.pop(instance_uuid, None)
         if booking is None:
             return None
@@ -72,16 +70,16 @@ class Ledger:
         return booking
 
     def totals(self, key: Key) -> Mapping[str, float]:
-        """The sum of what is booked on a node."""
+        """Return the sum of what is booked on a node, by column."""
         return self._totals.get(key, {})
 
     def takings(self, key: Key, name: str, but: str | None = None) -> list[Taking]:
-        """What is booked of a node's rare value of this name, oldest first, for others than the instance ``but``."""
+        """Return what is booked of a rare value of a node, oldest first, without the booking of the instance ``but``."""
         booked = (each.amounts.rare.get(name) for uuid, each in self._rare.get(key, {}).items() if uuid != but)
         return [taking for taking in booked if taking is not None]
 
     def overdue(self, now: float) -> list[str]:
-        """Instances whose booking has expired, oldest first."""
+        """Return the uuids of expired bookings, oldest first."""
         late = []
         for booking in self._bookings.values():
             if booking.expires_at > now:

@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fanout casts say, parsed: aggregates and instances as their senders have them.
+"""Parse the fanout casts: aggregates and instances as their senders know them.
 
-A cast may be lost or late, so it is a hint: it counts at once, until the change feed or a full comparison says
-otherwise.
+A cast may be lost or late, so it is a hint: it counts at once, until the change feed or a full comparison corrects it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleet import errors
 from fleet.objects import Aggregate, fields
-from scheduler.engine.instance_index import TrackedInstance
 
 
 @dataclasses.dataclass(frozen=True)
 class AggregateHint:
-    """An aggregate as the feed has it. ``generation``: what the database was at when it was read, if the sender says."""
+    """An aggregate in the feed's form. ``generation`` is that of the database when it was read, if the sender says."""
 
     id: int
     name: str = ""
@@ -45,7 +43,7 @@ class _InstanceInfo:
 
 
 def aggregates(sent: object) -> list[AggregateHint]:
-    """One aggregate or a list of them. :raises errors.InvalidInput:"""
+    """Parse one aggregate or a list of them. :raises errors.InvalidInput:"""
     return [_aggregate(each, f"aggregates.{number}") for number, each in enumerate(_listed(sent))]
 
 
@@ -64,14 +62,15 @@ def deleted_aggregate(sent: object) -> AggregateHint:
     return AggregateHint(number, deleted=True)
 
 
-def instances(host_name: object, sent: object) -> list[TrackedInstance]:
-    """One instance or a list of them, all on ``host_name``; if that is None, a list of them, each on its own ``host``.
+def instances(host_name: object, sent: object, entry: Callable[..., Any]) -> list[Any]:
+    """Parse one instance or a list of them, all on ``host_name``; if that is None, a list with a ``host`` for each.
 
+    :param entry: makes the entry of the domain's instance index from the fields
     :raises errors.InvalidInput:
     """
     shared = None if host_name is None else host(host_name)
     if shared is None and not isinstance(sent, list):
-        # Whoever checks for which hosts an agent may speak reads a list.
+        # The check of which hosts a sender may speak for reads a list.
         raise errors.InvalidInput(field="instance_info", reason="is not a list, and there is no host_name")
     found = []
     for number, data in enumerate(_listed(sent)):
@@ -79,7 +78,7 @@ def instances(host_name: object, sent: object) -> list[TrackedInstance]:
         where = shared or info.host
         if where is None:
             raise errors.InvalidInput(field=f"instance_info.{number}.host", reason="is missing, and so is host_name")
-        found.append(TrackedInstance(**{**dataclasses.asdict(info), "host": where}))
+        found.append(entry(**{**dataclasses.asdict(info), "host": where}))
     return found
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scheduler believes: the inventory as the feed tells it, less what is booked. Plain state, no lock."""
+"""The inventory as the change feed shows it, less what is booked. Plain state without a lock."""
 
 from __future__ import annotations
 
@@ -10,48 +10,39 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from fleet import states
-from fleet.hardware.node import Hardware
-from fleet.objects import Claimed, Holding
-from scheduler.compute import domain
+from fleet.objects import Holding
 from scheduler.engine.candidates import Candidates
-from scheduler.engine.consumption import HARDWARE, Consumption
+from scheduler.engine.consumption import Consumption
 from scheduler.engine.decision import Decision
-from scheduler.engine.host_table import Key
-from scheduler.engine.instance_index import TrackedInstance, image_pairs
+from scheduler.engine.domain import Domain, Held
 from scheduler.engine.inventory import Inventory
-from scheduler.state.booking import Booking, Ledger
+from scheduler.engine.table import Key
+from scheduler.state.booking import Booking, Bookings
 from scheduler.state.hints import AggregateHint
 from scheduler.state.memberships import Memberships
-from scheduler.state.service_records import ServiceRecords
+from scheduler.state.services import Services
 
 LOG = logging.getLogger(__name__)
 
 _GONE_REMEMBERED = 10_000
-#: Of instances for which no host will be wanted any more.
-_OVER = (states.ERROR, states.DELETED)
 _NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 _NO_HINT: Mapping[str, str] = types.MappingProxyType({})
 
 
-def _is_moving_on(instance: Any) -> bool:
-    moving = instance.task_state in states.CLAIMED_MOVES
-    return moving or (instance.vm_state == states.ACTIVE and instance.task_state is None)
-
-
 class HostCache:
-    """Applies changes and bookings. An amount is in the columns exactly as long as it is in the ledger."""
+    """Applies changes and bookings. An amount is in the columns exactly as long as its booking exists."""
 
-    def __init__(self) -> None:
-        self._inventory = Inventory(domain.new_table())
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._inventory = Inventory(domain)
         self._table = self._inventory.table
-        self._ledger = Ledger()
-        self.services = ServiceRecords(self._inventory)
+        self._bookings = Bookings()
+        self.services = Services(self._inventory)
         self._memberships = Memberships(self._inventory)
-        #: Rare values that can be booked, as the database shows them; the table's are less what is.
+        #: Bookable rare values as the database shows them; those in the table are less what is booked.
         self._reported: dict[Key, Mapping[str, Any]] = {}
-        #: Instances that the feed has told to be on no host, the oldest first, and whether for good: a late cast must
-        #: not bring them back, nor a late request book for what is over.
+        #: Instances that the feed has shown on no host, oldest first, and whether they are over. A late cast must not
+        #: bring them back, and a late request must not book for an instance that is over.
         self._gone: dict[str, bool] = {}
         self.generation = 0
 
@@ -63,7 +54,7 @@ class HostCache:
         return Candidates(self._inventory.copy(), now)
 
     def counts(self) -> dict[str, int]:
-        return {"nodes": len(self._table), "instances": len(self._inventory.instances), "bookings": len(self._ledger)}
+        return {"nodes": len(self._table), "instances": len(self._inventory.instances), "bookings": len(self._bookings)}
 
     # -- bookings ---------------------------------------------------------------------------------------------------
 
@@ -71,29 +62,26 @@ class HostCache:
         for pick in decision.picks:
             self.release(pick.instance_uuid)
             if self._gone.get(pick.instance_uuid):
-                continue  # nothing more will be heard of it
+                continue  # the feed will not show it again
             came_from = self._inventory.instances.host_of(pick.instance_uuid)
-            self._ledger.book(Booking(pick.instance_uuid, pick.key, decision.amounts, expires_at, came_from))
-            self._increase(pick.key, decision.amounts, 1)
-            self._show_rare(pick.key, decision.amounts.rare)
+            self._bookings.book(Booking(pick.instance_uuid, pick.key, decision.consumption, expires_at, came_from))
+            self._increase(pick.key, decision.consumption, 1)
+            self._show_rare(pick.key, decision.consumption.rare)
             if came_from is None:
-                type_id = decision.instance_type_id
-                self._inventory.instances.place(
-                    TrackedInstance(pick.instance_uuid, *pick.key, instance_type_id=type_id)
-                )
+                self._inventory.place(self._domain.placed(pick.instance_uuid, *pick.key, decision.request))
 
     def release(self, instance_uuid: str) -> None:
-        booking = self._ledger.release(instance_uuid)
+        booking = self._bookings.release(instance_uuid)
         if booking is None:
             return
         self._increase(booking.key, booking.amounts, -1)
         self._show_rare(booking.key, booking.amounts.rare)
         if booking.came_from is None:
-            self._inventory.instances.remove(instance_uuid)
+            self._inventory.remove(instance_uuid)
 
     def expire(self, now: float) -> None:
-        for uuid in self._ledger.overdue(now):
-            LOG.warning("Nothing was heard of instance %s since it was placed: its booking is dropped", uuid)
+        for uuid in self._bookings.overdue(now):
+            LOG.warning("The booking of instance %s has expired: the database never showed the instance", uuid)
             self.release(uuid)
 
     def _increase(self, key: Key, amounts: Consumption, sign: int) -> None:
@@ -101,31 +89,32 @@ class HostCache:
         if row is not None:
             self._table.increase(row, {name: sign * amount for name, amount in amounts.numbers.items()})
 
-    def _report_rare(self, key: Key, hardware: Hardware | None) -> None:
-        self._reported[key] = {} if hardware is None else {HARDWARE: hardware}
-        self._show_rare(key, domain.BOOKED)
-        if hardware is None:
+    def _report_rare(self, key: Key, bookable: Mapping[str, Any]) -> None:
+        names = {*bookable, *self._reported.get(key, ())}
+        self._reported[key] = bookable
+        self._show_rare(key, names)
+        if not bookable:
             del self._reported[key]
 
     @contextlib.contextmanager
     def without(self, holding: Holding | None) -> Iterator[None]:
-        """The hosts as if one instance were on none: what it holds, or has booked, is free for as long as this lasts."""
+        """Within this context, what one instance holds, or has booked, is free, and it is on no host."""
         if holding is None:
             yield
             return
         with contextlib.ExitStack() as taken_back:
-            booking = self._ledger.get(holding.instance_uuid)
+            booking = self._bookings.get(holding.instance_uuid)
             placed = self._inventory.instances.get(holding.instance_uuid)
             if booking is not None:
                 self._lift(taken_back, booking.key, booking.amounts.numbers)
                 self._show_rare(booking.key, booking.amounts.rare, but=booking.instance_uuid)
                 taken_back.callback(self._show_rare, booking.key, booking.amounts.rare)
-            # What the sender knows of a host that the feed has not shown on it yet is not on it here, either.
+            # The sender may be ahead of the feed: then the instance is not counted on that host here.
             if holding.claimed is not None and placed is not None and booking is None and placed.host == holding.host:
-                self._lift_held(taken_back, (placed.host, str(holding.node)), holding.claimed)
+                self._lift_held(taken_back, (placed.host, str(holding.node)), self._domain.held(holding.claimed))
             if placed is not None:
-                self._inventory.instances.remove(holding.instance_uuid)
-                taken_back.callback(self._inventory.instances.place, placed)
+                self._inventory.remove(holding.instance_uuid)
+                taken_back.callback(self._inventory.place, placed)
             yield
 
     def _lift(self, taken_back: contextlib.ExitStack, key: Key, amounts: Mapping[str, float]) -> None:
@@ -134,59 +123,63 @@ class HostCache:
             self._table.increase(row, {name: -amount for name, amount in amounts.items()})
             taken_back.callback(self._table.increase, row, amounts)
 
-    def _lift_held(self, taken_back: contextlib.ExitStack, key: Key, claimed: Claimed) -> None:
-        self._lift(taken_back, key, domain.held(claimed))
+    def _lift_held(self, taken_back: contextlib.ExitStack, key: Key, held: Held) -> None:
+        self._lift(taken_back, key, held.numbers)
         row = self._table.row_of(key)
-        hardware = None if row is None else self._table.rare.get(HARDWARE, {}).get(row)
-        if row is not None and hardware is not None:
-            self._table.write_rare(row, HARDWARE, domain.less_held(hardware, claimed))
-            taken_back.callback(self._table.write_rare, row, HARDWARE, hardware)
+        if row is None:
+            return
+        for name, give_back in held.give_back.items():
+            known = self._table.rare.get(name, {}).get(row)
+            if known is not None:
+                self._table.write_rare(row, name, give_back(known))
+                taken_back.callback(self._table.write_rare, row, name, known)
 
     def _show_rare(self, key: Key, names: Iterable[str], but: str | None = None) -> None:
-        """The rare values of a node as reported, less what is booked: taken anew, in the order of booking."""
+        """Write the rare values of a node as reported, less what is booked, taken in the order of booking."""
         row = self._table.row_of(key)
         if row is None:
             return
         for name in names:
             value = self._reported.get(key, _NOTHING).get(name)
-            for taking in self._ledger.takings(key, name, but) if value is not None else ():
+            for taking in self._bookings.takings(key, name, but) if value is not None else ():
                 value = taking.taken_from(value)
             self._table.write_rare(row, name, value)
 
     # -- hints of casts ---------------------------------------------------------------------------------------------
 
     def hint_aggregates(self, aggregates: Iterable[AggregateHint], feed_is_newer: bool = False) -> None:
-        """Replace these aggregates, but for what the feed has shown already, in this or a newer form.
+        """Replace these aggregates, except those that the feed has shown in this or a newer form.
 
-        :param feed_is_newer: the feed was read after the hint came: it knows better of all aggregates that it has told of,
-            where the hint does not say how new it is
+        :param feed_is_newer: the feed was read after the hint came. It wins for all aggregates that it has shown, if the
+            hint does not say how new it is
         """
         self._memberships.hint(aggregates, self.generation, feed_is_newer)
 
-    def hint_instances(self, placed: Iterable[TrackedInstance] = (), gone: Mapping[str, str] = _NO_HINT) -> None:
-        """Instances that are on a host, and (uuid → host) that have left it. What is booked is left to the feed.
+    def hint_instances(self, placed: Iterable[Any] = (), gone: Mapping[str, str] = _NO_HINT) -> None:
+        """Apply hints about instances that are on a host, and (uuid → host) that have left it.
 
-        A cast may be late: it adds what the feed has not told yet, and takes back nothing that it has.
+        A cast may be late: it adds what the feed has not shown yet, and takes back nothing that the feed has shown.
+        Booked instances are left to the feed.
         """
         for instance in placed:
             known = self._inventory.instances.get(instance.uuid)
             elsewhere = known is not None and known.host != instance.host
-            if self._ledger.get(instance.uuid) is None and not elsewhere and instance.uuid not in self._gone:
-                self._inventory.instances.place(instance if known is None else known.completed_by(instance))
+            if self._bookings.get(instance.uuid) is None and not elsewhere and instance.uuid not in self._gone:
+                self._inventory.place(instance if known is None else known.completed_by(instance))
         for uuid, host in gone.items():
-            if self._ledger.get(uuid) is None and self._inventory.instances.host_of(uuid) == host:
-                self._inventory.instances.remove(uuid)
+            if self._bookings.get(uuid) is None and self._inventory.instances.host_of(uuid) == host:
+                self._inventory.remove(uuid)
 
     def confirmed_on(self, host: str) -> set[str]:
-        """The instances on a host, without those that are only booked there."""
-        return {uuid for uuid in self._inventory.instances.on_host(host) if self._ledger.get(uuid) is None}
+        """Return the uuids of the instances on a host, without those that are only booked there."""
+        return {uuid for uuid in self._inventory.instances.on_host(host) if self._bookings.get(uuid) is None}
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Any, news: bool = True) -> None:
-        """Take over ``changes``, of :class:`fleet.db.feed.Changes`' form.
+        """Apply ``changes`` (:class:`fleet.db.feed.Changes`).
 
-        :param news: False if some of it may have been known before the newest booking was made
+        :param news: False if some of the changes may be older than the newest booking
         """
         if changes.full:
             self._drop_missing(changes)
@@ -202,13 +195,13 @@ class HostCache:
         self.generation = changes.generation
 
     def apply_host(self, host: str, there: Any) -> None:
-        """Take over all that there is of one host; what may be newer is to be applied after it."""
+        """Apply everything that the database has about one host. Apply newer changes after it."""
         nodes = {node.hypervisor_hostname for node in there.nodes}
         for key in [self._table.keys[row] for row in self._table.rows_of_host(host)]:
             if key is not None and key[1] not in nodes:
                 self._remove_node(key)
         for uuid in self.confirmed_on(host).difference(instance.uuid for instance in there.instances):
-            self._inventory.instances.remove(uuid)
+            self._inventory.remove(uuid)
         for service in there.services:
             self.services.apply(service)
         for instance in there.instances:
@@ -223,8 +216,8 @@ class HostCache:
         self.services.drop_missing({service.host for service in changes.services})
         instances = {instance.uuid for instance in changes.instances if instance.host is not None}
         for uuid in [uuid for uuid in self._inventory.instances.uuids() if uuid not in instances]:
-            if self._ledger.get(uuid) is None:
-                self._inventory.instances.remove(uuid)
+            if self._bookings.get(uuid) is None:
+                self._inventory.remove(uuid)
         self._memberships.drop_missing({aggregate.id for aggregate in changes.aggregates})
 
     # -- nodes ------------------------------------------------------------------------------------------------------
@@ -236,19 +229,21 @@ class HostCache:
             return
         new = key not in self._table
         row = self._table.add(key)
-        hardware = domain.hardware(node)
-        values = domain.numbers(node, hardware)
-        for name, amount in self._ledger.totals(key).items():
+        found = self._domain.read_row(node)
+        values = found.numbers
+        for name, amount in self._bookings.totals(key).items():
             values[name] += amount
         if new:
             values.update(self.services.of_new_node(key[0]))
         self._table.write(row, values)
-        self._table.write_object(row, "host_ip", node.host_ip)
-        self._table.share(row, "capabilities", domain.capabilities(node))
-        for name, value in domain.unbooked(node).items():
+        for name, value in found.objects.items():
+            self._table.write_object(row, name, value)
+        for name, value in found.shared.items():
+            self._table.share(row, name, value)
+        for name, value in found.rare.items():
             self._table.write_rare(row, name, value)
-        if hardware is not None or key in self._reported:  # few nodes have, or had, anything of the kind
-            self._report_rare(key, hardware)
+        if found.bookable or key in self._reported:  # few nodes have, or had, such values
+            self._report_rare(key, found.bookable)
         if new:
             self._memberships.show(row, key[0])
 
@@ -261,42 +256,32 @@ class HostCache:
     # -- instances --------------------------------------------------------------------------------------------------
 
     def _apply_instance(self, instance: Any, news: bool) -> None:
-        over = instance.deleted or instance.vm_state in _OVER
+        over = self._domain.is_over(instance)
         if over or self._confirms(instance, news):
             self.release(instance.uuid)
         elif instance.host is None:
-            return  # booked still: the index must go on showing it where it is booked
-        if instance.deleted or instance.vm_state == states.DELETED or instance.host is None:
-            self._inventory.instances.remove(instance.uuid)
+            return  # still booked: the index goes on showing it where it is booked
+        if instance.host is None or self._domain.is_gone(instance):
+            self._inventory.remove(instance.uuid)
             self._gone[instance.uuid] = over
             if len(self._gone) > _GONE_REMEMBERED:
                 del self._gone[next(iter(self._gone))]
             return
         self._gone.pop(instance.uuid, None)
-        self._inventory.instances.place(
-            TrackedInstance(
-                instance.uuid,
-                instance.host,
-                instance.node,
-                instance.vm_state,
-                instance.task_state,
-                instance.instance_type_id,
-                instance.project_id,
-                image_pairs(getattr(instance, "image_properties", None)),
-            )
-        )
+        self._inventory.place(self._domain.read_placed(instance))
 
     def _confirms(self, instance: Any, news: bool) -> bool:
-        """Whether the row knows better than the booking, if there is one.
+        """Return True if the row is newer than the booking, or there is no booking.
 
-        A row without a host says that the build was given back, if it is news; else it may be older than the pick.
-        One on the host that it is to be moved from says so, too, when its destination has claimed or the move is over.
+        A row without a host means that the build was given back, but only if it is news: else it may be older than the
+        pick. A row on the host that the instance moves from means so too, when its destination has claimed it or the move
+        is over.
         """
-        booking = self._ledger.get(instance.uuid)
+        booking = self._bookings.get(instance.uuid)
         if booking is None:
             return True
         if instance.host is None:
             return news
         if instance.host == booking.key[0] or instance.host != booking.came_from:
             return True
-        return news and _is_moving_on(instance)
+        return news and self._domain.has_moved(instance)

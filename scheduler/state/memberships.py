@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The aggregates as the feed and casts tell of them, and which hosts are in which."""
+"""The aggregates as the feed and casts show them, and which hosts are in which."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from scheduler.state.hints import AggregateHint
 
 
 class Memberships:
-    """Plain state, no lock."""
+    """Plain state without a lock."""
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
         self._table = inventory.table
         self._ids_of_host: dict[str, tuple[int, ...]] = {}
-        #: Aggregates that the feed has told of, also those that are gone.
-        self._told: set[int] = set()
+        #: Aggregates that the feed has shown, deleted ones too.
+        self._shown: set[int] = set()
 
     def apply(self, aggregates: Iterable[Any]) -> None:
-        """What the feed tells."""
+        """Apply what the feed shows."""
         self._take_over(aggregates)
-        self._told.update(each.id for each in aggregates)
+        self._shown.update(each.id for each in aggregates)
 
     def hint(self, aggregates: Iterable[AggregateHint], generation: int, feed_is_newer: bool) -> None:
-        """What a cast says; see :meth:`HostCache.hint_aggregates`. ``generation``: what the feed is at."""
+        """Apply a cast; see :meth:`HostCache.hint_aggregates`. ``generation`` is the feed's."""
 
         def counts(hint: AggregateHint) -> bool:
             if hint.generation is None:
-                return not (feed_is_newer and hint.id in self._told)
+                return not (feed_is_newer and hint.id in self._shown)
             return hint.generation > generation
 
         self._take_over([each for each in aggregates if counts(each)])
 
     def drop_missing(self, numbers: Collection[int]) -> None:
-        """There are no others than these."""
+        """Drop all other aggregates."""
         self._inventory.aggregates_changed()
         for number in [number for number in self._inventory.aggregates if number not in numbers]:
             self._drop(number)
 
     def show(self, row: int, host: str) -> None:
-        """On a node's row, that is new."""
+        """Write the aggregates of a host into the row of one of its nodes."""
         self._table.share(row, "aggregates", self._ids_of_host.get(host))
 
     def _take_over(self, aggregates: Iterable[Any]) -> None:

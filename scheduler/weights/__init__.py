@@ -11,15 +11,7 @@ One of your own needs neither: subclass :class:`BaseHostWeigher` and name its do
 """
 
 from scheduler.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher
-from scheduler.weights.base import (
-    BaseHostWeigher,
-    ColumnWeigher,
-    WeighedHost,
-    is_column_alone,
-    over_columns,
-    recalls,
-    uniform,
-)
+from scheduler.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost
 from scheduler.weights.build_failure import BuildFailureWeigher
 from scheduler.weights.cpu import CPUWeigher
 from scheduler.weights.disk import DiskWeigher
@@ -51,11 +43,7 @@ __all__ = [
     "ServerGroupSoftAntiAffinityWeigher",
     "WeighedHost",
     "all_weighers",
-    "is_column_alone",
     "normalize",
-    "over_columns",
-    "recalls",
-    "uniform",
 ]
 
 #: Nova's CrossCellWeigher is not among them: there are no cells.

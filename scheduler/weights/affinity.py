@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Hashable
 
 import numpy
 
@@ -31,9 +30,6 @@ class ServerGroupSoftAffinityWeigher(ColumnWeigher):
         others = request.group_members.difference(request.instance_uuids)
         members = collections.Counter(hosts.hosts_of(others))
         return self.sign * hosts.counted(members)
-
-    def recall_key(self, request: RequestSpec) -> Hashable | None:
-        return None if self.applies(request) else ()
 
 
 class ServerGroupSoftAntiAffinityWeigher(ServerGroupSoftAffinityWeigher):

@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy
 
-from fleet.objects import RequestSpec
 from scheduler.engine.candidates import Candidates
 from scheduler.weights.base import ColumnWeigher
 
@@ -17,9 +14,6 @@ class BuildFailureWeigher(ColumnWeigher):
 
     option = "build_failure_weight_multiplier"
     column = "failed_builds"
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return ()
 
     def multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
         return -super().multiplier(hosts)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
+
 
 def _later(name: str) -> list[cfg.DeprecatedOpt]:
     """The name that nova gave to an option later."""
@@ -17,7 +19,7 @@ def _later(name: str) -> list[cfg.DeprecatedOpt]:
 WEIGHT_OPTS = [
     cfg.ListOpt(
         "scheduler_weight_classes",
-        default=["scheduler.weights.all_weighers"],
+        default=list(VIRTUAL_MACHINES.default_weighers),
         deprecated_opts=_later("weight_classes"),
         help="Dotted paths of weigher classes, or of functions that return some. All of them are used.",
     ),

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy
 
 from fleet import capacity
@@ -21,6 +19,3 @@ class CPUWeigher(ColumnWeigher):
 
     def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return capacity.usable(hosts.column("vcpu_limit"), hosts.column("vcpus_used"))
-
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return ()

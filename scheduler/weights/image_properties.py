@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 import numpy
@@ -11,8 +11,8 @@ from oslo_config import cfg
 
 from fleet.objects import RequestSpec
 from scheduler.compute import ratio_options
+from scheduler.compute.tracked_instance import TrackedInstance, image_pairs
 from scheduler.engine.candidates import Candidates
-from scheduler.engine.instance_index import TrackedInstance, image_pairs
 from scheduler.weights.base import ColumnWeigher
 
 
@@ -40,9 +40,6 @@ class ImagePropertiesWeigher(ColumnWeigher):
         wanted = image_pairs(request.image.properties)
         there = hosts.instances_by_host().items()
         return hosts.counted({host: self._shared(instances.values(), wanted) for host, instances in there})
-
-    def recall_key(self, request: RequestSpec) -> Hashable | None:
-        return None if self.applies(request) else ()
 
     def _shared(self, instances: Iterable[TrackedInstance], wanted: frozenset[tuple[str, str]]) -> float:
         names = [name for each in instances for name, _value in each.image_properties & wanted]

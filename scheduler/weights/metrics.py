@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy
@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from fleet import errors
 from fleet.objects import RequestSpec
-from scheduler.compute import host_metrics, overrides, ratio_options
+from scheduler.compute import aggregate_overrides, host_metrics, ratio_options
 from scheduler.engine.candidates import Candidates
 from scheduler.weights.base import ColumnWeigher
 
@@ -52,11 +52,8 @@ class MetricsWeigher(ColumnWeigher):
         rows = zip(hosts.rows.tolist(), reported.tolist(), strict=True)
         return numpy.array([self._sum(hosts, row, metrics) for row, metrics in rows], dtype=float)
 
-    def recall_key(self, request: RequestSpec) -> Hashable:
-        return ()
-
     def multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
-        return overrides.number(hosts, "metrics_weight_multiplier", self._multiplier)
+        return aggregate_overrides.number(hosts, "metrics_weight_multiplier", self._multiplier)
 
     def _sum(self, hosts: Candidates, row: int, metrics: dict[str, Any]) -> float:
         total = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.engine.outcome import Decision
+from scheduler.engine.decision import Decision
 
 _HOSTS_NAMED = 5
 

@@ -17,11 +17,10 @@ import numpy
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
 from scheduler.engine.candidates import Candidates
+from scheduler.engine.decision import Refused
 from scheduler.engine.filtering import Drop
-from scheduler.engine.plugin_watch import Supervision
-from scheduler.filters import BaseHostFilter
-from scheduler.why import nearest
-from scheduler.why.nearest import Measured, Miss
+from scheduler.why import near_misses
+from scheduler.why.near_misses import DroppedHosts, Miss
 
 _SENTENCES = {
     Reason.CAPACITY: "{count} of {judged} hosts that the request allows are too full",
@@ -54,10 +53,18 @@ class Refusal:
         }
 
 
-def of_none_considered(known: int, request: RequestSpec) -> Refusal:
-    """No filter was asked: there are no hosts at all, or the request itself excludes them.
+def explain(refused: Refused) -> Refusal:
+    """Explain why not all instances of a request found a host. Call it before the next change of the hosts."""
+    if not refused.considered:
+        known = int(numpy.count_nonzero(refused.hosts.present()))
+        return _of_none_considered(known, refused.request)
+    return _of_drops(refused)
 
-    :param known: how many hosts there are
+
+def _of_none_considered(known: int, request: RequestSpec) -> Refusal:
+    """No filter ran: there are no hosts at all, or the request itself excludes them.
+
+    :param known: number of hosts that there are
     """
     forced = [*(f"host {name}" for name in request.force_hosts), *(f"node {name}" for name in request.force_nodes)]
     if not known:
@@ -70,32 +77,23 @@ def of_none_considered(known: int, request: RequestSpec) -> Refusal:
     return Refusal(Reason.POLICY, sentence)
 
 
-def of_drops(
-    hosts: Candidates,
-    request: RequestSpec,
-    filters: Sequence[BaseHostFilter],
-    drops: Sequence[Drop],
-    considered: int,
-    supervision: Supervision,
-) -> Refusal:
-    """Every considered host was dropped by a filter, in this or an earlier round of the request.
-
-    :param hosts: all rows, with what the request has picked
-    """
+def _of_drops(refused: Refused) -> Refusal:
+    """A filter dropped every host, for this or an earlier instance of the request."""
+    drops = refused.drops
     judged = [drop for drop in drops if drop.by.reason is not Reason.POLICY] or list(drops)
-    measured = nearest.measure(hosts, request, filters, judged, supervision)
-    code = dominant(judged, measured)
+    hosts = near_misses.dropped_hosts(refused, judged)
+    code = dominant(judged, hosts)
     dropped = collections.Counter[str]()
     for drop in drops:
         dropped[type(drop.by).__name__] += len(drop.rows)
-    misses = measured.nearest()
+    misses = hosts.nearest()
     count = sum(len(drop.rows) for drop in judged if drop.by.reason is code)
     total = sum(len(drop.rows) for drop in judged)
-    cause = _SENTENCES.get(code, "filters say no").format(count=count, judged=total, considered=considered)
+    cause = _SENTENCES.get(code, "filters say no").format(count=count, judged=total, considered=refused.considered)
     counts = ", ".join(f"{name} {number}" for name, number in dropped.items())
     told = f" Nearest: {misses[0].text}." if misses else ""
     sentence = f"There are not enough hosts available: {cause} (dropped by {counts}).{told}"
-    return Refusal(code, sentence, misses, dropped, _silent(hosts, judged))
+    return Refusal(code, sentence, misses, dropped, _silent(refused.hosts, judged))
 
 
 def _silent(hosts: Candidates, drops: Sequence[Drop]) -> int:
@@ -107,7 +105,7 @@ def _silent(hosts: Candidates, drops: Sequence[Drop]) -> int:
     return count
 
 
-def dominant(judged: Sequence[Drop], measured: Measured) -> Reason:
+def dominant(judged: Sequence[Drop], hosts: DroppedHosts) -> Reason:
     """The one reason among those of all drops.
 
     What the request's own conditions exclude does not speak for the others: POLICY is the reason only if it leaves no
@@ -118,7 +116,7 @@ def dominant(judged: Sequence[Drop], measured: Measured) -> Reason:
     """
     if all(drop.by.reason is Reason.POLICY for drop in judged):
         return Reason.POLICY
-    if measured.never().all():
+    if hosts.never().all():
         return Reason.NEVER_FITS
     counts = collections.Counter[Reason]()
     for drop in judged:

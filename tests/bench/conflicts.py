@@ -31,7 +31,7 @@ from fleet.objects import BuildRequest, Claim, Finish, Flavor, HostLimits, HostR
 from fleet.trial import private_servers
 from scheduler import filter_scheduler
 from scheduler.engine import decision, pipeline
-from scheduler.engine.shapes import Shapes
+from scheduler.engine.request_cache import Shapes
 from scheduler.host_manager import HostManager
 from tests import factories
 from tests.bench import figures

@@ -19,7 +19,7 @@ from scheduler.engine.consumption import Consumption
 from scheduler.engine.decision import Decision
 from scheduler.engine.filtering import Tally
 from scheduler.engine.pipeline import Pipeline
-from scheduler.engine.shapes import Shapes
+from scheduler.engine.request_cache import Shapes
 from scheduler.filter_scheduler import load_pipeline
 from scheduler.host_manager import HostManager
 from tests import factories

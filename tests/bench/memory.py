@@ -14,7 +14,7 @@ import psutil
 
 from scheduler.engine.decision import decide
 from scheduler.engine.pipeline import prepare
-from scheduler.engine.shapes import Shapes
+from scheduler.engine.request_cache import Shapes
 from scheduler.host_manager import HostManager
 from tests import factories
 from tests.bench import figures, fleets

@@ -11,7 +11,7 @@ import pytest
 from fleet import errors
 from fleet.reasons import Reason
 from scheduler import filters, weights
-from scheduler.engine.plugin_watch import PluginWatch
+from scheduler.engine.supervision import PluginWatch
 from scheduler.planning import capacity_count
 from scheduler.why.shortfall import Shortfall
 from tests import factories

@@ -15,7 +15,7 @@ from fleet import context, errors
 from fleet.reasons import Reason
 from scheduler import filters, weights
 from scheduler.engine import plugin_thread
-from scheduler.engine.plugin_watch import PluginWatch
+from scheduler.engine.supervision import PluginWatch
 from tests import factories
 from tests.factories import node, request
 

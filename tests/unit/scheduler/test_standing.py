@@ -20,7 +20,7 @@ from scheduler.engine import standing
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.decision import Decision, decide
 from scheduler.engine.pipeline import prepare
-from scheduler.engine.shapes import Shapes, shape_of
+from scheduler.engine.request_cache import Shapes, shape_of
 from scheduler.filters import ColumnFilter
 from scheduler.host_manager import HostManager
 from scheduler.weights import ColumnWeigher
@@ -245,7 +245,7 @@ def test_few_shapes_are_kept_of_many() -> None:
     """What is remembered has a bound, and the oldest goes first."""
     hosts = factories.candidates(*[node(f"n{number}", 0) for number in range(9)])
     pipeline, shapes = factories.pipeline([filters.RamFilter()], [weights.RAMWeigher()]), Shapes()
-    with mock.patch("scheduler.engine.shapes.MOST_BYTES", 3 * 9 * 18):
+    with mock.patch("scheduler.engine.request_cache.MOST_BYTES", 3 * 9 * 18):
         for size in (1, 2, 3, 4, 5):
             decide(prepare(pipeline, factories.request({"memory_mb": size})), hosts, random.Random(1), shapes=shapes)
     assert 3 == len(shapes)

@@ -14,7 +14,7 @@ from fleet.objects import numa
 from fleet.objects.whatif import Change
 
 
-def altered(state: Changes, change: Change) -> Changes:
+def hypothetical(state: Changes, change: Change) -> Changes:
     """Everything that ``state`` tells, with the change.
 
     :param state: everything, as the feed tells it
@@ -87,7 +87,7 @@ def newest_heartbeat(state: Changes) -> datetime | None:
     return max((each.last_seen_up for each in state.services if each.last_seen_up), default=None)
 
 
-class StandingFeed:
+class FixedFeed:
     """A feed that tells everything once."""
 
     def __init__(self, state: Changes) -> None:

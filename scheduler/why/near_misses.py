@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Of the hosts that were dropped, those that came nearest, and what each of them lacks."""
+"""Near misses: of the hosts that were dropped, those that lack the least, and what each of them lacks."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy
 
-from fleet.objects import RequestSpec
 from fleet.reasons import Reason
-from scheduler.engine.candidates import Candidates
+from scheduler.engine.decision import Refused
 from scheduler.engine.filtering import Drop
-from scheduler.engine.plugin_watch import Supervision
-from scheduler.filters import BaseHostFilter
+from scheduler.engine.plugins import BaseHostFilter
 from scheduler.why import shortfall
 from scheduler.why.shortfall import Shortfall
 
-#: How many are told.
+#: How many near misses a refusal names.
 NEAREST = 5
 
 
@@ -49,36 +47,33 @@ class Miss:
         }
 
 
-class Measured:
-    """Dropped hosts, one element per host in arrays, with what each filter that has numbers says of them."""
+class DroppedHosts:
+    """The hosts that filters dropped, one element per host in arrays, with the numbers that filters have of them.
+
+    :param drops: the drops to look at, some of those of ``refused``
+    :param numbers: filters that have numbers, each with its shortfall of these hosts
+    """
 
     def __init__(
-        self,
-        hosts: Candidates,
-        request: RequestSpec,
-        drops: Sequence[Drop],
-        numbers: Sequence[tuple[BaseHostFilter, Shortfall]],
-        supervision: Supervision,
+        self, refused: Refused, drops: Sequence[Drop], numbers: Sequence[tuple[BaseHostFilter, Shortfall]]
     ) -> None:
-        self._hosts = hosts
-        self._request = request
+        self._refused = refused
         self._drops = drops
         self._numbers = numbers
-        self._supervision = supervision
         self._rows = numpy.concatenate([drop.rows for drop in drops])
         self._by = [drop.by for drop in drops for _row in range(len(drop.rows))]
-        #: Of filters; a user's own may compare as it likes.
+        #: Ids of filters: a plugin of a user may define equality as it likes.
         self._with_numbers = {id(each) for each, _numbers in numbers}
 
     def never(self) -> numpy.ndarray:
-        """Which of the hosts could not take one instance even if they were empty."""
+        """Return a mask of the hosts that could not take one instance even if they were empty."""
         never = numpy.zeros(len(self._rows), dtype=bool)
         for _each, numbers in self._numbers:
             never |= numbers.never()
         return never
 
     def nearest(self) -> list[Miss]:
-        """Those that lack the smallest part of what is asked; behind them, those without numbers, the last dropped first."""
+        """Return the hosts that lack the smallest part of what is asked, then hosts without numbers, last dropped first."""
         counts = numpy.array([id(by) in self._with_numbers for by in self._by], dtype=bool)
         positions = numpy.flatnonzero(counts)
         order = numpy.argsort(self._relative_lack()[positions], kind="stable")
@@ -91,7 +86,7 @@ class Measured:
         return [self._miss(position) for position in chosen]
 
     def _relative_lack(self) -> numpy.ndarray:
-        """What is missing as parts of what is asked, added up over the resources."""
+        """Return what each host lacks as a fraction of what is asked, added up over the resources."""
         lack = numpy.zeros(len(self._rows))
         for _each, numbers in self._numbers:
             lack = lack + numbers.lacks() / max(numbers.asked, 1.0)
@@ -102,31 +97,21 @@ class Measured:
         told: dict[str, Mapping[str, Any]] = {}
         for each, numbers in self._numbers if id(by) in self._with_numbers else ():
             if numbers.lacks()[position] > 0:
-                # Two filters that look at the same thing say so once.
-                described = self._supervision.explained(each, numbers.describe, position)
+                # Two filters over the same resource have equal texts.
+                described = self._refused.supervision.explained(each, numbers.describe, position)
                 told.update((shortfall["text"], shortfall) for shortfall in described or ())
-        one = self._hosts.subset(numpy.array([row]))
-        said = "" if told else self._supervision.explained(by, by.objection, one, self._request)
+        one = self._refused.hosts.subset(numpy.array([row]))
+        said = "" if told else self._refused.supervision.explained(by, by.objection, one, self._refused.request)
         said = said if isinstance(said, str) else ""
-        return Miss(*self._hosts.key(row), type(by).__name__, by.reason, said, list(told.values()))
+        return Miss(*self._refused.hosts.key(row), type(by).__name__, by.reason, said, list(told.values()))
 
 
-def measure(
-    hosts: Candidates,
-    request: RequestSpec,
-    filters: Sequence[BaseHostFilter],
-    drops: Sequence[Drop],
-    supervision: Supervision,
-) -> Measured:
-    """Ask all ``filters`` for numbers of the hosts that were dropped.
-
-    :param hosts: all rows, with what the request has picked
-    """
-    dropped = hosts.subset(numpy.concatenate([drop.rows for drop in drops]))
+def dropped_hosts(refused: Refused, drops: Sequence[Drop]) -> DroppedHosts:
+    """Ask all filters of the request for numbers about the hosts of these drops."""
+    hosts = refused.hosts.subset(numpy.concatenate([drop.rows for drop in drops]))
 
     def ask(each: BaseHostFilter) -> Shortfall | None:
-        return shortfall.checked(each.shortfall(dropped, request), len(dropped))
+        return shortfall.checked(each.shortfall(hosts, refused.request), len(hosts))
 
-    asked = [(each, supervision.explained(each, ask, each)) for each in filters]
-    numbers = [(each, found) for each, found in asked if found is not None]
-    return Measured(hosts, request, drops, numbers, supervision)
+    asked = [(each, refused.supervision.explained(each, ask, each)) for each in refused.filters]
+    return DroppedHosts(refused, drops, [(each, found) for each, found in asked if found is not None])

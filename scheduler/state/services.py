@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compute services as the feed tells of them, shown on the nodes of their hosts, which count while theirs is known."""
+"""The services of hosts as the feed shows them, written into the rows of their nodes.
+
+A node may be considered while the service of its host is known.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ from typing import Any
 import numpy
 from oslo_log import log as logging
 
-from scheduler.compute import domain
-from scheduler.engine.host_table import PRESENT
+from fleet.clock import epoch_s
 from scheduler.engine.inventory import Inventory
+from scheduler.engine.table import PRESENT
 
 LOG = logging.getLogger(__name__)
 
 
-class ServiceRecords:
-    """Plain state, no lock."""
+class Services:
+    """Plain state without a lock."""
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
@@ -26,7 +29,7 @@ class ServiceRecords:
         #: host → disabled, forced_down, last_seen_up; also of hosts that have no node yet.
         self._services: dict[str, tuple[bool, bool, float]] = {}
         self._up = numpy.empty(0, dtype=bool)
-        #: Grows whenever a service, or a host's life, may be another than before.
+        #: Grows whenever a service, or the liveness of a host, may have changed.
         self.signs_of_life = 0
 
     def apply(self, service: Any) -> None:
@@ -34,7 +37,7 @@ class ServiceRecords:
             self._drop(service.host)
             return
         known = self._services.get(service.host, (False, False, 0.0))
-        last_seen_up = max(known[2], domain.epoch_s(service.last_seen_up))
+        last_seen_up = max(known[2], epoch_s(service.last_seen_up))
         self._services[service.host] = (bool(service.disabled), bool(service.forced_down), last_seen_up)
         reasons = self._inventory.disabled_reasons
         reasons.pop(service.host, None)
@@ -43,17 +46,17 @@ class ServiceRecords:
         self._show(service.host)
 
     def apply_heartbeats(self, heartbeats: Sequence[tuple[str, datetime.datetime]]) -> None:
-        """By host, when it was last heard of."""
+        """Apply (host, time of the newest heartbeat) pairs."""
         self.signs_of_life += bool(heartbeats)
         for host, heard_at in heartbeats:
-            known, last_seen_up = self._services.get(host), domain.epoch_s(heard_at)
+            known, last_seen_up = self._services.get(host), epoch_s(heard_at)
             if known is not None and known[2] < last_seen_up:
                 self._services[host] = (known[0], known[1], last_seen_up)
                 for row in self._table.rows_of_host(host):
                     self._table.note(row, "last_seen_up", last_seen_up)
 
     def drop_missing(self, hosts: Collection[str]) -> None:
-        """Of others than these hosts there is no service."""
+        """Drop the services of all other hosts."""
         self.signs_of_life += 1
         for host in [host for host in self._services if host not in hosts]:
             self._drop(host)
@@ -71,7 +74,7 @@ class ServiceRecords:
             self._table.write(row, values)
 
     def of_new_node(self, host: str) -> Mapping[str, float]:
-        """Values for its columns."""
+        """Return the values of a new node's service columns."""
         self.signs_of_life += 1
         return self._values(host)
 
@@ -84,9 +87,9 @@ class ServiceRecords:
         return {"disabled": disabled, "forced_down": forced_down, "last_seen_up": last_seen_up, PRESENT: True}
 
     def follow_liveness(self, up: numpy.ndarray) -> None:
-        """A host that has gone silent, or is heard of again, has changed.
+        """Mark the rows of hosts that went down, or came up again, as changed.
 
-        :param up: for every row of the table
+        :param up: one boolean for every row of the table
         """
         if len(up) > len(self._up):
             self._up = numpy.pad(self._up, (0, len(up) - len(self._up)))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host states as columns: one numpy array per number, shared values interned, Python objects only for the rare.
+"""Host states as columns: one numpy array per number, interned shared values, Python objects only for rare values.
 
-The table knows names and types of its columns and nothing of what they mean; a domain declares them
-(``scheduler.compute``). A row is found by its key, ``(host, node)``, keeps its number while it exists, and is reused
-after. It is not thread-safe: :mod:`scheduler.host_manager` owns it and the lock.
+The table knows the names and types of its columns, and not what they mean; a domain declares them
+(:mod:`scheduler.engine.domain`). A row has a key, ``(host, node)``. It keeps its number while its host exists; then the
+number is reused. The table is not thread-safe: the host manager (``scheduler.state``) owns it and the lock.
 """
 
 from __future__ import annotations
@@ -217,8 +217,16 @@ class HostTable:
             return  # there was none before
         self._touch(row)
 
+    def present(self) -> numpy.ndarray:
+        """Return a mask of the rows that hold a host which may be considered; do not write to it."""
+        return self.column(PRESENT)
+
+    def touch_row(self, row: int) -> None:
+        """Mark one row as changed, though its columns are the same."""
+        self._touch(row)
+
     def touch(self, rows: numpy.ndarray) -> None:
-        """Something has changed of these rows that their columns do not show."""
+        """Mark many rows as changed, though their columns are the same."""
         self.version += 1
         self._arrays[CHANGED_AT][rows] = self.version
         self._changed.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judging one host in nova's manner: its arguments as the one-row table and the request that columns are judged with."""
+"""From the arguments of nova's form of a plugin, a host state and a dict, to those of the column form."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from typing import Any
 
 import numpy
 
+from fleet import clock as clocks
+from fleet.hardware.node import Hardware
 from fleet.objects import Aggregate, RequestSpec
-from scheduler.compute import domain
+from scheduler.compute import columns
+from scheduler.compute.hardware import HARDWARE, hardware, hardware_numbers
 from scheduler.compute.host_state import HostState, RowState
+from scheduler.compute.tracked_instance import TrackedInstance
+from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
 from scheduler.engine.candidates import Candidates
-from scheduler.engine.consumption import HARDWARE
-from scheduler.engine.host_table import PRESENT
-from scheduler.engine.instance_index import TrackedInstance
 from scheduler.engine.inventory import Inventory
+from scheduler.engine.prepared_request import PARSED
+from scheduler.engine.table import PRESENT
 
-#: Key of ``filter_properties`` under which the engine hands on the parsed request (nova's name for it).
-REQUEST = "spec_obj"
 _HEARTBEATS = ("last_seen_up", "updated_at", "created_at")
 #: On the wire neither size of a flavor may be left out nor be 0.
 _SMALLEST = {"vcpus": 1, "memory_mb": 1}
@@ -44,7 +46,7 @@ def request(properties: Mapping[str, Any] | RequestSpec) -> RequestSpec:
 
     :raises errors.InvalidInput: naming the field of what is there and wrong
     """
-    known = properties if isinstance(properties, RequestSpec) else properties.get(REQUEST)
+    known = properties if isinstance(properties, RequestSpec) else properties.get(PARSED)
     if isinstance(known, RequestSpec):
         return known
     assert not isinstance(properties, RequestSpec)
@@ -57,25 +59,25 @@ def request(properties: Mapping[str, Any] | RequestSpec) -> RequestSpec:
 
 
 def _inventory(state: HostState) -> Inventory:
-    inventory = Inventory(domain.new_table())
+    inventory = Inventory(VIRTUAL_MACHINES)
     table = inventory.table
     row = table.add((state.host, state.nodename))
     table.write(row, {PRESENT: True, **_numbers(state)})
     table.write_object(row, "host_ip", state.host_ip)
-    table.share(row, "capabilities", domain.capabilities(state))
-    for name, value in domain.unbooked(state).items():
+    table.share(row, "capabilities", columns.capabilities(state))
+    for name, value in columns.rare(state).items():
         table.write_rare(row, name, value)
-    table.write_rare(row, HARDWARE, domain.hardware(state))
+    table.write_rare(row, HARDWARE, _hardware(state))
     inventory.aggregates = dict(enumerate(_aggregates(state.aggregates), 1))
     table.share(row, "aggregates", tuple(inventory.aggregates))
     for uuid, instance in state.instances.items():
-        inventory.instances.place(_tracked(uuid, instance, state.host))
+        inventory.place(_tracked(uuid, instance, state.host))
     return inventory
 
 
 def _numbers(state: HostState) -> dict[str, float]:
-    values = {name: getattr(state, name, 0) or 0 for name in domain.NUMBERS}
-    for resource, ratio in domain.DEFAULT_RATIOS.items():
+    values = {name: getattr(state, name, 0) or 0 for name in columns.NUMBERS}
+    for resource, ratio in columns.DEFAULT_RATIOS.items():
         name = f"{resource}_allocation_ratio"
         values[name] = values[name] or ratio
     service = {name: _of_service(state, name) for name in (*_HEARTBEATS, "disabled", "forced_down")}
@@ -84,9 +86,13 @@ def _numbers(state: HostState) -> dict[str, float]:
     values["disabled"] = bool(service["disabled"])
     values["forced_down"] = bool(service["forced_down"])
     values["updated"] = _epoch_s(state.updated) if state.updated else 0.0
-    values.update(domain.hardware_numbers(domain.hardware(state)))
-    values.update(domain.ceilings(values))
+    values.update(hardware_numbers(_hardware(state)))
+    values.update(columns.ceilings(values))
     return values
+
+
+def _hardware(state: HostState) -> Hardware | None:
+    return hardware(state, columns.ratio(state, "cpu"), columns.ratio(state, "ram"))
 
 
 def _of_service(state: HostState, name: str) -> Any:
@@ -101,7 +107,7 @@ def _epoch_s(time_: datetime | str | float) -> float:
     if isinstance(time_, int | float):
         return float(time_)
     time = datetime.fromisoformat(time_) if isinstance(time_, str) else time_
-    return domain.epoch_s(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time)
+    return clocks.epoch_s(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time)
 
 
 def _aggregates(aggregates: Iterable[Any]) -> list[Aggregate]:

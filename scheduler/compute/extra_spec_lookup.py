@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from scheduler.compute.host_state import Capabilities
 from scheduler.engine.candidates import Candidates
 
 Verdict = Callable[[Any], bool]
@@ -16,11 +17,11 @@ Verdict = Callable[[Any], bool]
 
 def judged(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
     """``verdict`` of the attribute ``name`` of every host, as :class:`scheduler.compute.host_state.HostState` shows it."""
+    if name in Capabilities._fields:
+        return hosts.by_capabilities(lambda kind: verdict(kind.shown(name)))
     storage = hosts.storage(name)
     if storage == "number":
         return hosts.by_number(name, verdict)
-    if storage == "capability":
-        return hosts.by_capabilities(lambda kind: verdict(kind.shown(name)))
     if storage == "rare":
         return hosts.by_rare(name, verdict)
     if storage == "host":

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An instance on a host, as far as filters and weighers may read it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from fleet import states
+from fleet.objects import RequestSpec
+
+#: States in which an instance needs no host any more.
+_OVER = (states.ERROR, states.DELETED)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrackedInstance:
+    """An entry of the instance index (nova: the values of ``host_state.instances``)."""
+
+    uuid: str
+    host: str
+    node: str | None = None
+    vm_state: str | None = None
+    task_state: str | None = None
+    instance_type_id: int | None = None
+    project_id: str | None = None
+    #: Properties of the image that it was made from; read only if a weigher uses them.
+    image_properties: frozenset[tuple[str, str]] = frozenset()
+
+    def completed_by(self, other: TrackedInstance) -> TrackedInstance:
+        """Return this entry with the values that ``other`` has."""
+        known = {field.name: getattr(other, field.name) for field in dataclasses.fields(other)}
+        return dataclasses.replace(self, **{name: value for name, value in known.items() if value})
+
+
+def picked(uuid: str, host: str, node: str | None, request: RequestSpec | None) -> TrackedInstance:
+    """Return the entry of a new pick."""
+    return TrackedInstance(uuid, host, node, instance_type_id=request.flavor.id if request else None)
+
+
+def read_placed(row: Any) -> TrackedInstance:
+    """Return the entry of a row of ``instances`` that has a host."""
+    return TrackedInstance(
+        row.uuid,
+        row.host,
+        row.node,
+        row.vm_state,
+        row.task_state,
+        row.instance_type_id,
+        row.project_id,
+        image_pairs(getattr(row, "image_properties", None)),
+    )
+
+
+def is_gone(row: Any) -> bool:
+    """Return True if the instance is deleted."""
+    return row.deleted or row.vm_state == states.DELETED
+
+
+def is_over(row: Any) -> bool:
+    """Return True if the instance needs no host any more."""
+    return row.deleted or row.vm_state in _OVER
+
+
+def has_moved(row: Any) -> bool:
+    """Return True if a move has claimed its destination, or is over."""
+    claimed = row.task_state in states.CLAIMED_MOVES
+    return claimed or (row.vm_state == states.ACTIVE and row.task_state is None)
+
+
+def image_pairs(properties: Mapping[str, Any] | None) -> frozenset[tuple[str, str]]:
+    """Return an image's properties in a form that can be compared, without those that have no value."""
+    return frozenset((name, str(value)) for name, value in (properties or {}).items() if value is not None)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The domain of virtual machines, as one value for the engine and the cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.compute.columns import NUMBERS, OFTEN_UNIFORM, read_row
+from scheduler.compute.consumption import consumption, held
+from scheduler.compute.host_state import DEFAULTS, Capabilities, RowState
+from scheduler.compute.liveness import is_up, steady_until
+from scheduler.compute.request_key import request_key
+from scheduler.compute.tracked_instance import has_moved, is_gone, is_over, picked, read_placed
+from scheduler.compute.views import VIEWS
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.domain import Domain
+
+
+def _host_state(hosts: Candidates, row: int) -> Any:
+    return RowState(hosts, row)
+
+
+VIRTUAL_MACHINES = Domain(
+    name="compute",
+    columns=NUMBERS,
+    often_uniform=OFTEN_UNIFORM,
+    shared={"aggregates": (), "capabilities": Capabilities()},
+    objects=("host_ip",),
+    empty={"metrics": list, "stats": dict},
+    attributes=frozenset([*DEFAULTS, "host", "nodename", "hypervisor_hostname", "limits"]),
+    views=VIEWS,
+    host_state=_host_state,
+    placed=picked,
+    consumption=consumption,
+    held=held,
+    read_row=read_row,
+    read_placed=read_placed,
+    is_gone=is_gone,
+    is_over=is_over,
+    has_moved=has_moved,
+    is_up=is_up,
+    steady_until=steady_until,
+    request_key=request_key,
+    normalisation="clamp",
+    plugin_life="process",
+    default_filters=(
+        "RetryFilter",
+        "AvailabilityZoneFilter",
+        "RamFilter",
+        "DiskFilter",
+        "CoreFilter",
+        "ComputeFilter",
+        "ComputeCapabilitiesFilter",
+        "ImagePropertiesFilter",
+        "ServerGroupAntiAffinityFilter",
+        "ServerGroupAffinityFilter",
+        "PciPassthroughFilter",
+        "NUMATopologyFilter",
+    ),
+    default_weighers=("scheduler.weights.all_weighers",),
+)

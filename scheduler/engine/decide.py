@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A decision: filter, weigh, then pick and consume for each instance. :func:`decide` shows the order.
+
+It is a function of its arguments: a prepared request and hosts in, picks and reasons out. Nothing is read, sent or stored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+from oslo_log import log as logging
+
+from fleet.objects import Place
+from scheduler.engine import filtering, normalise, restriction
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.decision import Decision, Pick, Refusal, Refused, StateAge
+from scheduler.engine.evaluation import Evaluation, Judgement
+from scheduler.engine.pipeline import Pipeline
+from scheduler.engine.prepared_request import PARSED, PreparedRequest
+from scheduler.engine.request_cache import RequestCache
+
+LOG = logging.getLogger(__name__)
+#: Number of hosts that are judged ahead, as they would be with one more instance.
+_JUDGED_AHEAD = 32
+
+
+def decide(
+    pipeline: Pipeline,
+    prepared: PreparedRequest,
+    hosts: Candidates,
+    chance: random.Random,
+    log: bool = True,
+    cache: RequestCache | None = None,
+    best: int = 0,
+    state: StateAge | None = None,
+) -> Decision:
+    """Pick a host for each instance of the request, one after the other, until no host is left.
+
+    :param log: False for a dry run: refusals are logged at level debug only
+    :param cache: evaluations of earlier requests, by this pipeline over these hosts
+    :param best: number of hosts in the score table of the first instance
+    :param state: how old the host states are, for the decision record
+    :raises errors.PluginFailed: a filter or weigher misbehaved, and the configuration does not skip it
+    """
+    cache = RequestCache() if cache is None else cache
+    evaluation = cache.take(prepared.cache_key)
+    evaluation.refresh(prepared, hosts, restriction.allowed(hosts, prepared.request))  # filter and weigh
+    picking = _Picking(pipeline, prepared, hosts, evaluation, chance, log)
+    scores = picking.score_table(best)
+    while picking.wanted and evaluation.alive_count:
+        picking.pick()
+        picking.consume()  # filter and weigh again what the pick has changed
+    decision = picking.decision(scores, state)
+    if not prepared.supervision.remarks:  # a plugin that was left out, or slow, is called again next time
+        cache.keep(prepared.cache_key, evaluation)
+    return decision
+
+
+@dataclasses.dataclass(frozen=True)
+class _Chosen:
+    """The row picked for an instance, its score at that moment, and the runners-up."""
+
+    uuid: str
+    row: int
+    weight: float
+    others: Sequence[int]
+
+
+class _Picking:
+    """The instances of one request that have a host so far. ``hosts`` is the whole table."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        prepared: PreparedRequest,
+        hosts: Candidates,
+        evaluation: Evaluation,
+        chance: random.Random,
+        log: bool,
+    ) -> None:
+        self._pipeline = pipeline
+        self._prepared = prepared
+        self._hosts = hosts
+        self._evaluation = evaluation
+        self._chance = chance
+        self._log = log
+        self._requested = prepared.request.num_instances
+        self._considered = evaluation.considered
+        self._chosen: list[_Chosen] = []
+        #: Judgements of rows with one more instance on them.
+        self._ahead: dict[int, Judgement] = {}
+        self._log_counts(log)
+
+    @property
+    def wanted(self) -> int:
+        """The number of instances that have no host yet."""
+        return self._requested - len(self._chosen)
+
+    def pick(self) -> None:
+        """Choose a host for the next instance."""
+        single, alternates = self._requested == 1, self._pipeline.alternates
+        subset_size = max(1, self._pipeline.host_subset_size)
+        shuffle = self._chance if self._pipeline.shuffle_best_same_weighed_hosts else None
+        ranked = self._best(subset_size + (alternates if single else 0), shuffle)
+        subset = ranked[:subset_size]
+        row = subset[0] if len(subset) == 1 else self._chance.choice(subset)
+        others = [each for each in ranked if each != row][:alternates] if single else []
+        uuids, number = self._prepared.request.instance_uuids, len(self._chosen)
+        uuid = uuids[number] if number < len(uuids) else f"unnamed-{number}"
+        self._chosen.append(_Chosen(uuid, row, float(self._evaluation.scores[row]), others))
+        LOG.debug("Selected host: %s for instance %s, weight %s", self._hosts.key(row), uuid, self._chosen[-1].weight)
+
+    def consume(self) -> None:
+        """Count the newest pick for the rest of the request, and judge again what it has changed."""
+        if not self.wanted and (self._requested == 1 or not self._pipeline.alternates):
+            return  # nobody looks at the hosts again
+        chosen, prepared = self._chosen[-1], self._prepared
+        self._hosts.pick(chosen.row, chosen.uuid, prepared.consumption)
+        request = prepared.request
+        if request.group_updated:
+            grown = request.group_hosts | {self._hosts.key(chosen.row)[0]}
+            prepared.request = dataclasses.replace(request, group_hosts=grown)
+            prepared.properties.update({"group_hosts": set(grown), PARSED: prepared.request})
+        judgement = self._ahead.pop(chosen.row, None) or self._judge(chosen.row)
+        self._evaluation.take_pick(prepared, self._hosts, chosen.row, judgement)
+        self._log_counts(self._log and self.wanted > 0)
+
+    def _judge(self, picked: int) -> Judgement:
+        """Judge the picked row as it is now, and the likely next picks as they will be.
+
+        Judging thirty rows costs little more than judging one.
+        """
+        prepared, evaluation = self._prepared, self._evaluation
+        # Numbers are counted for all rows at once, but rare values, such as PCI devices, row by row.
+        most = 1 if prepared.consumption.rare else min(self.wanted + 1, _JUDGED_AHEAD)
+        others = [row for row in self._best(most) if row != picked and row not in self._ahead]
+        if not others:
+            return evaluation.judge_next(prepared, self._hosts.subset(numpy.array([picked])))
+        # The picked row has its instance counted already; the others are judged with one more.
+        rows = numpy.array([picked, *others])
+        judged = evaluation.judge_next(prepared, self._hosts.with_one_more(rows, rows[1:], prepared.consumption))
+        self._ahead.update({row: judged.of(number) for number, row in enumerate(others, 1)})
+        return judged.of(0)
+
+    def _best(self, count: int, shuffle: random.Random | None = None) -> list[int]:
+        """Return the rows of the ``count`` best hosts that are alive, best first."""
+        count = min(count, self._evaluation.alive_count)
+        found: list[int] = normalise.best(self._evaluation.scores, count, shuffle).tolist()
+        return found
+
+    # -- the result -------------------------------------------------------------------------------------------------
+
+    def decision(self, scores: Sequence[dict[str, Any]], state: StateAge | None) -> Decision:
+        prepared = self._prepared
+        return Decision(
+            requested=self._requested,
+            considered=self._considered,
+            picks=self._picks(),
+            tally=self._evaluation.tally(prepared.filters),
+            consumption=prepared.consumption,
+            refusal=self._refusal() if self.wanted else None,
+            remarks=prepared.supervision.remarks,
+            state=state,
+            request=prepared.request,
+            scores=scores,
+        )
+
+    def score_table(self, count: int) -> list[dict[str, Any]]:
+        """Return how the ``count`` best hosts for the first instance come to their weights, best first."""
+        if not count:
+            return []
+        rows = self._best(count)
+        ordered = sorted(rows)
+        lines = dict(zip(ordered, self._evaluation.table(self._prepared, self._hosts, ordered), strict=True))
+        keys = {row: self._hosts.key(row) for row in rows}
+        return [
+            {
+                "host": keys[row][0],
+                "nodename": keys[row][1],
+                "weight": float(self._evaluation.scores[row]),
+                "weighers": lines[row],
+            }
+            for row in rows
+        ]
+
+    def _refusal(self) -> Refusal:
+        prepared = self._prepared
+        drops = self._evaluation.drops(prepared.filters) if self._considered else []
+        if LOG.isEnabledFor(logging.DEBUG):
+            for drop in drops:
+                LOG.debug("Filter %s dropped %s", type(drop.by).__name__, [self._hosts.key(row) for row in drop.rows])
+        about = prepared.request, prepared.filters, drops, self._considered, prepared.supervision
+        return self._pipeline.explain_refusal(Refused(self._hosts, *about))
+
+    def _picks(self) -> list[Pick]:
+        """Return the picks with limits and alternates. Several instances share alternates: the hosts next in order."""
+        shared = self._next_best() if len(self._chosen) > 1 else []
+        rows = list(dict.fromkeys(row for each in self._chosen for row in (each.row, *each.others)))
+        places = dict(zip(rows + shared, self._places(rows + shared), strict=True))
+        alternates = [places[row] for row in shared]
+        return [
+            Pick(
+                each.uuid,
+                self._hosts.key(each.row),
+                places[each.row].limits or {},
+                each.weight,
+                [places[row] for row in each.others] or alternates,
+            )
+            for each in self._chosen
+        ]
+
+    def _next_best(self) -> list[int]:
+        """Return the best hosts after all picks are counted; none if not all instances found a host."""
+        count = self._pipeline.alternates
+        if not count or self.wanted:
+            return []
+        taken = {each.row for each in self._chosen}
+        return [row for row in self._best(count + len(taken)) if row not in taken][:count]
+
+    def _places(self, rows: Sequence[int]) -> list[Place]:
+        """Return these rows with the limits that the filters set for them."""
+        if not rows:
+            return []
+        prepared = self._prepared
+        chosen = self._hosts.subset(numpy.array(rows))
+        written = [self._hosts.limits.written(row) for row in rows]
+        limits = [dict(each.limits) for each in written]
+        for position, each in self._pipeline.limiting if prepared.filters else ():
+            asked = prepared.supervision.ask("Filter", each, filtering.limits, each, chosen, prepared.request)
+            for name, values in (asked or {}).items():
+                for limit, before, value in zip(limits, written, values.tolist(), strict=True):
+                    # NaN, the one value that differs from itself, means no limit.
+                    if position > before.position and value == value:
+                        limit[name] = value
+        return [Place(*self._hosts.key(row), limit) for row, limit in zip(rows, limits, strict=True)]
+
+    def _log_counts(self, log: bool) -> None:
+        if self._evaluation.alive_count and not LOG.isEnabledFor(logging.DEBUG):
+            return
+        for each in self._evaluation.tally(self._prepared.filters).counts():
+            LOG.debug("Filter %s returned %d host(s)", each.name, each.end)
+            if not each.end and each.start:
+                LOG.log(logging.INFO if log else logging.DEBUG, "Filter %s returned 0 hosts", each.name)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which hosts pass one request and how they score, kept up to date as hosts change.
+
+A host changes because an earlier instance of the same request was placed on it, or, between two requests with the same
+cache key, because the feed or a booking changed its row. In both cases only the changed rows are judged again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence, Set
+from typing import Any, NamedTuple
+
+import numpy
+
+from scheduler.engine import filtering
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.filtering import ABSENT, PASSED, Drop, Tally
+from scheduler.engine.plugins import BaseHostFilter, follows_picks
+from scheduler.engine.prepared_request import PreparedRequest
+from scheduler.engine.weighing import Scores
+
+#: Judging a changed row costs as much as judging this many rows together with all others.
+_COST_OF_ONE = 50
+#: Following changes saves nothing below this number of rows.
+WORTH_FOLLOWING = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class Judgement:
+    """What the plugins say of a few rows: which filter dropped each (as in :class:`filtering.Round`), and raw weights."""
+
+    dropped_by: numpy.ndarray
+    raw: numpy.ndarray | None
+
+    def of(self, position: int) -> Judgement:
+        one = slice(position, position + 1)
+        return Judgement(self.dropped_by[one], None if self.raw is None else self.raw[:, one])
+
+
+class _Further(NamedTuple):
+    """Filters for the instances after the first: not run on the picked row, and run on all rows because of the pick."""
+
+    skipped: frozenset[BaseHostFilter]
+    following: frozenset[BaseHostFilter]
+
+
+class Evaluation:
+    """Arrays have one element per row of the table. A new evaluation knows nothing: call :meth:`refresh` first."""
+
+    def __init__(self) -> None:
+        self._seen = -1, -1
+        self.considered = 0
+        self.alive_count = 0
+        self.dropped_by = numpy.empty(0, dtype=numpy.int16)
+        self._dropped: Sequence[int] = ()
+        self._scores = Scores()
+        #: Filters that let every host pass, whatever an instance is placed on.
+        self._silent: frozenset[BaseHostFilter] = frozenset()
+        #: Rows to judge again though the table has not changed: picks of a request counted on them.
+        self._stale: list[int] = []
+        self._alive: Candidates | None = None
+        self._for_further: _Further | None = None
+
+    @property
+    def scores(self) -> numpy.ndarray:
+        """The total scores; minus infinity for rows that are not alive. Do not write."""
+        return self._scores.total
+
+    @property
+    def nbytes(self) -> int:
+        return self._scores.nbytes + self.dropped_by.nbytes
+
+    def tally(self, filters: Sequence[BaseHostFilter]) -> Tally:
+        return Tally(filters, self.considered, self._dropped)
+
+    def drops(self, filters: Sequence[BaseHostFilter]) -> list[Drop]:
+        """Return, per filter that dropped any, the rows that it was the first to drop."""
+        return [
+            Drop(each, numpy.flatnonzero(self.dropped_by == number))
+            for number, each in enumerate(filters)
+            if self._dropped[number]
+        ]
+
+    def alive(self, hosts: Candidates) -> Candidates:
+        """Return the hosts that passed, of ``hosts``, which are the whole table."""
+        if self._alive is None:
+            all_pass = self.alive_count == len(hosts)
+            self._alive = hosts if all_pass else hosts.subset(numpy.flatnonzero(self.dropped_by == PASSED))
+        return self._alive
+
+    def table(self, prepared: PreparedRequest, hosts: Candidates, rows: Sequence[int]) -> list[list[dict[str, Any]]]:
+        """Return how the scores of these rows are made up: for each row, a line per weigher."""
+        return self._scores.table(prepared, self.alive(hosts), rows)
+
+    def release_hosts(self) -> None:
+        """Drop what belongs to the request that is over."""
+        self._alive = self._for_further = None
+
+    # -- before the first instance ----------------------------------------------------------------------------------
+
+    def refresh(self, prepared: PreparedRequest, hosts: Candidates, allowed: numpy.ndarray) -> None:
+        """Filter and weigh: all hosts, or those that have changed since the last request with the same key.
+
+        :param hosts: the whole table, with no pick of this request
+        :param allowed: mask of the hosts that may be considered
+        """
+        self.release_hosts()
+        epoch, version = self._seen
+        known = epoch == hosts.epoch
+        rows = self._changed(hosts, version) if known and len(hosts) >= WORTH_FOLLOWING else None
+        if rows is None or len(hosts) - _COST_OF_ONE * len(rows) < WORTH_FOLLOWING:
+            self._judge_all(prepared, hosts, allowed, known)
+        elif len(rows):
+            self._settle(prepared, hosts, rows, self._judge(prepared, hosts.subset(rows), allowed[rows], self._silent))
+        self._stale = []
+        self._seen = hosts.epoch, hosts.version
+
+    def _judge_all(self, prepared: PreparedRequest, hosts: Candidates, allowed: numpy.ndarray, known: bool) -> None:
+        """:param known: True if an equal request was judged before, and no aggregate has changed since"""
+        silent: frozenset[BaseHostFilter] = self._silent if known else frozenset()
+        idle = [each for each in prepared.filters if not _runs_for(prepared, each, 0)]
+        result = filtering.run(prepared, hosts, allowed, silent.union(idle))
+        self._silent = silent.union(result.silent)
+        self.dropped_by, self.alive_count = result.dropped_by, result.count
+        self._dropped, self.considered = result.dropped, result.considered
+        self._scores.weigh(prepared, self.alive(hosts), len(hosts), known)
+
+    def _changed(self, hosts: Candidates, version: int) -> numpy.ndarray:
+        if len(hosts) > len(self.dropped_by):
+            more = len(hosts) - len(self.dropped_by)
+            self.dropped_by = numpy.pad(self.dropped_by, (0, more), constant_values=ABSENT)
+            self._scores.grow(len(hosts))
+        changed = hosts.changed_rows(version)
+        return numpy.union1d(changed, numpy.array(self._stale, dtype=numpy.intp)) if self._stale else changed
+
+    # -- between two instances --------------------------------------------------------------------------------------
+
+    def judge_next(self, prepared: PreparedRequest, few: Candidates) -> Judgement:
+        """Judge some alive hosts for a further instance of the request; nothing is taken over yet."""
+        return self._judge(prepared, few, numpy.ones(len(few), dtype=bool), self._further(prepared).skipped)
+
+    def take_pick(self, prepared: PreparedRequest, hosts: Candidates, row: int, judgement: Judgement) -> None:
+        """Take over the judgement of the row on which an instance was placed, and run the filters that follow picks.
+
+        :param hosts: the whole table, with the pick counted
+        :param judgement: of the row, from :meth:`judge_next`
+        """
+        self._stale.append(row)
+        rows, dropped_by, raw = numpy.array([row]), judgement.dropped_by, judgement.raw
+        following = self._further(prepared).following
+        if following:
+            alive = self.dropped_by == PASSED
+            alive[row] = dropped_by[0] == PASSED
+            said = filtering.run(prepared, hosts, alive, frozenset(prepared.filters) - following).dropped_by
+            others = numpy.flatnonzero(alive & (said != PASSED))
+            rows = numpy.union1d(rows, others)
+            dropped_by = numpy.where(numpy.isin(rows, others), said[rows], dropped_by[0])
+            raw = None if raw is None else numpy.repeat(raw, len(rows), axis=1)
+            self._stale += others.tolist()
+        self._settle(prepared, hosts, rows, Judgement(dropped_by, raw))
+
+    def _further(self, prepared: PreparedRequest) -> _Further:
+        if self._for_further is None:
+            idle = self._silent.union(each for each in prepared.filters if not _runs_for(prepared, each, 1))
+            following = frozenset(each for each in prepared.filters if follows_picks(each))
+            self._for_further = _Further(idle | following, following - idle)
+        return self._for_further
+
+    # -- both -------------------------------------------------------------------------------------------------------
+
+    def _judge(
+        self, prepared: PreparedRequest, few: Candidates, allowed: numpy.ndarray, skip: Set[BaseHostFilter]
+    ) -> Judgement:
+        dropped_by = filtering.run(prepared, few, allowed, skip).dropped_by
+        return Judgement(dropped_by, self._scores.raw(prepared, few))
+
+    def _settle(self, prepared: PreparedRequest, hosts: Candidates, rows: numpy.ndarray, judged: Judgement) -> None:
+        before, now = self.dropped_by[rows], judged.dropped_by
+        self._recount(rows, before, now, len(prepared.filters))
+        if judged.raw is not None and self.alive_count > 1:
+            were, stay, alive = before == PASSED, now == PASSED, functools.partial(self.alive, hosts)
+            if self._scores.update(prepared, rows, were, stay, judged.raw, alive):
+                return
+        self._scores.weigh(prepared, self.alive(hosts), len(hosts))
+
+    def _recount(self, rows: numpy.ndarray, before: numpy.ndarray, now: numpy.ndarray, filters: int) -> None:
+        if not (before != now).any():
+            return
+        self.dropped_by[rows] = now
+        gone, come = (numpy.bincount(each - ABSENT, minlength=filters - ABSENT) for each in (before, now))
+        difference = come - gone
+        self._dropped = (self._dropped + difference[-ABSENT:]).tolist()
+        self.considered -= int(difference[0])
+        self.alive_count += int(difference[1])
+        self._alive = None
+
+
+def _runs_for(prepared: PreparedRequest, each: BaseHostFilter, index: int) -> bool:
+    if type(each).run_filter_for_index is BaseHostFilter.run_filter_for_index:
+        return index == 0 or not each.run_filter_once_per_request
+    return bool(prepared.supervision.ask("Filter", each, each.run_filter_for_index, index))

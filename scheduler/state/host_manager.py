@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cache of host states, and the one lock of the process.
+
+The lock guards the cache: inventory and bookings. Changes are applied under it, and each decision is made and booked under
+it, so that no two requests get the same room. It is held for one decision; no RPC and no SQL happens under it. A decision
+has seen every change that was committed before its request asked for a refresh.
+
+::
+
+    feed ── read, one at a time, no lock ──▶ changes ── lock ──▶ cache ── lock ──▶ decision, booked
+
+One thread at a time reads the feed (the turnstile). A request that arrives during another request's read waits for it, and
+shares the next read with all requests that arrived meanwhile. A failed read is shared too: requests are then decided by the
+states in the cache, if these are younger than ``scheduler_max_state_age``, and the answers are marked STALE.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar
+
+from oslo_log import log as logging
+
+from fleet import errors, failpoints
+from fleet.clock import Clock, epoch_s, utcnow
+from fleet.objects import Holding
+from fleet.rpc import deferred
+from fleet.telemetry import metrics, process_memory
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.decision import Decision, StateAge
+from scheduler.engine.domain import Domain
+from scheduler.state.host_cache import HostCache
+
+LOG = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+COMPARE_HOST_S = 30.0
+
+
+class Decide(Protocol):
+    """Decides over the hosts, whose states are as old as ``state`` says."""
+
+    def __call__(self, hosts: Candidates, /, *, state: StateAge) -> Decision: ...
+
+
+class Feed(Protocol):
+    """The source of changes: :mod:`fleet.db.feed`."""
+
+    def ask(self, since: int) -> None: ...
+
+    def forget(self) -> None: ...
+
+    def read(self, since: int) -> Any: ...
+
+    def read_host(self, host: str) -> Any: ...
+
+
+class HostManager:
+    """A subclass sets ``domain``.
+
+    :param audit_feed: a second feed, for the full comparison, so that requests do not wait for it
+    """
+
+    domain: Domain
+
+    def __init__(
+        self,
+        feed: Feed,
+        audit_feed: Feed,
+        clock: Clock = utcnow,
+        booking_timeout_s: float = 300,
+        service_down_time_s: float = 60,
+        max_state_age_s: float = 60,
+    ) -> None:
+        self._feed = feed
+        self._audit_feed = audit_feed
+        self._audit_lock = threading.Lock()
+        #: Host → when it was last compared by itself.
+        self._compared_at: dict[str, float] = {}
+        self._clock = clock
+        self._booking_timeout_s = booking_timeout_s
+        self._service_down_time_s = service_down_time_s
+        self._lock = threading.Lock()
+        self._cache = HostCache(self.domain)
+        self._turnstile = threading.Lock()
+        #: The thread that has asked the feed ahead, and so is in the turnstile.
+        self._asking: int | None = None
+        self._reads_begun = 0
+        self._newest_applied = 0
+        self._newest_ended = 0
+        self._max_state_age_s = max_state_age_s
+        self._read_at = 0.0
+        #: Until time goes on to then, and as long as there are no more signs of life, who was up is up.
+        self._steady_until = self._followed_at = 0.0
+        self._signs_of_life = 0
+        self._problem = ""
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the cache has been filled once."""
+        return self._newest_applied > 0
+
+    @contextlib.contextmanager
+    def expecting(self) -> Iterator[None]:
+        """Around a request that has just come, and will :meth:`refresh`: the feed is asked now, and answers meanwhile.
+
+        Whoever refreshes before that waits, so nothing slow may come between. Where somebody else is at the feed, nothing
+        is asked ahead.
+        """
+        if not self._turnstile.acquire(blocking=False):
+            yield
+            return
+        self._reads_begun += 1
+        self._asking = threading.get_ident()
+        try:
+            self._feed.ask(self._cache.generation)
+            yield
+        finally:
+            if self._asking == threading.get_ident():
+                self._leave()
+
+    def _leave(self) -> None:
+        self._feed.forget()
+        self._asking = None
+        self._turnstile.release()
+
+    def refresh(self) -> None:
+        """Bring the cache to what was committed when this was called (or :meth:`expecting` begun), or later.
+
+        :raises errors.StaleState: the feed cannot be read, and what is known is too old
+        """
+        if self._asking == threading.get_ident():
+            try:
+                self._read(self._reads_begun)
+                self._require_known()
+            finally:
+                self._leave()
+            return
+        arrived = self._reads_begun
+        with self._turnstile:
+            if self._newest_ended <= arrived:  # no read has begun and ended since we came
+                self._reads_begun += 1
+                self._read(self._reads_begun)
+            self._require_known()
+
+    def _require_known(self) -> None:
+        """:raises errors.StaleState:"""
+        if self._problem:
+            self._require_young()
+
+    @property
+    def readings(self) -> int:
+        """How many readings of the feed have been applied: one that is seen to grow has begun meanwhile."""
+        return self._newest_applied
+
+    @property
+    def stale(self) -> bool:
+        """Whether the newest read has failed."""
+        return bool(self._problem)
+
+    def compare(self) -> None:
+        """Read everything and repair what differs. For the background: it takes as long as the fleet is large."""
+        with self._audit_lock:
+            everything = self._audit_feed.read(0)
+        with self._turnstile:
+            later = self._read_later(everything.generation)
+            with self._lock:
+                self._cache.apply(everything, news=False)
+                self._apply_later(later)
+                self._follow_liveness()
+                counts = self._cache.counts()
+        del everything, later
+        process_memory.give_back()
+        for kind, count in counts.items():
+            metrics.CACHE_SIZE.labels(kind).set(count)
+        LOG.debug("Compared with the whole database at generation %s: %s", self._cache.generation, counts)
+
+    def compare_host(self, host: str) -> None:
+        """The same for one host; at most once in :data:`COMPARE_HOST_S`, as a sender that is wrong may say so often."""
+        now = epoch_s(self._clock())
+        with self._audit_lock:
+            if now - self._compared_at.get(host, 0.0) < COMPARE_HOST_S:
+                return
+            self._compared_at[host] = now
+            there = self._audit_feed.read_host(host)
+        with self._turnstile:
+            later = self._read_later(there.generation)
+            with self._lock:
+                self._cache.apply_host(host, there)
+                self._apply_later(later)
+        LOG.info("Compared host %s with the database: %d instances", host, len(there.instances))
+
+    def _read_later(self, generation: int) -> tuple[Any, Any]:
+        """What is to be applied after a comparison that was read at ``generation``, in the turnstile.
+
+        First what came after the comparison: the cache must not go back. Then what is news to the cache, of all hosts: the
+        comparison does not show an instance that was deleted meanwhile, nor a build that was given back.
+        """
+        newer = self._feed.read(generation)
+        known = self._cache.generation
+        return newer, self._feed.read(known) if known else None
+
+    def _apply_later(self, later: tuple[Any, Any]) -> None:
+        newer, news = later
+        self._cache.apply(newer, news=False)
+        if news is not None:
+            self._cache.apply(news)
+
+    def decide(self, decide: Decide, instance_uuids: tuple[str, ...]) -> Decision:
+        """Make a decision and book it, if it is complete; a former pick of the same instances is void."""
+        now = epoch_s(self._clock())
+        with self._lock:
+            self._cache.expire(now)
+            for uuid in instance_uuids:
+                self._cache.release(uuid)
+            decision = decide(self._candidates(), state=self._state(now))
+            if decision.complete:
+                self._cache.book(decision, now + self._booking_timeout_s)
+        return decision
+
+    def release(self, instance_uuids: Iterable[str]) -> None:
+        """Drop the bookings of these instances: they are asked for again."""
+        with self._lock:
+            for uuid in instance_uuids:
+                self._cache.release(uuid)
+
+    def consider(self, work: Callable[[Candidates, StateAge], Answer], as_if_gone: Holding | None = None) -> Answer:
+        """Let ``work`` look at the hosts; nothing is booked, and nothing changes.
+
+        :param as_if_gone: an instance to look past: what it holds, or has booked, counts as free
+        """
+        now = epoch_s(self._clock())
+        with self._lock:
+            self._cache.expire(now)
+            with self._cache.without(as_if_gone):
+                return work(self._candidates(), self._state(now))
+
+    def copy(self) -> Candidates:
+        """Return the hosts as they are now, for a driver to look at without the lock. :raises errors.StaleState:"""
+        self.refresh()
+        with self._lock:
+            self._cache.expire(epoch_s(self._clock()))
+            return self._cache.copied_candidates(self._read_at)
+
+    def hint(self, change: Callable[[HostCache], Answer]) -> Answer:
+        """Apply what a cast says to the cache."""
+        with self._lock:
+            return change(self._cache)
+
+    def _follow_liveness(self) -> None:
+        """Time alone takes a host down: no change of its row tells."""
+        now, signs = self._read_at, self._cache.services.signs_of_life
+        if signs == self._signs_of_life and self._followed_at <= now < self._steady_until:
+            return
+        hosts = self._candidates()
+        self._cache.services.follow_liveness(self.domain.is_up(hosts, self._service_down_time_s))
+        self._signs_of_life, self._followed_at = signs, now
+        self._steady_until = self.domain.steady_until(hosts, self._service_down_time_s)
+
+    def _candidates(self) -> Candidates:
+        """The hosts as they were when last read: who was alive then is not down for our not having looked since."""
+        return self._cache.candidates(self._read_at)
+
+    def _state(self, now: float) -> StateAge:
+        return StateAge(self._cache.generation, max(now - self._read_at, 0.0), self.stale)
+
+    def hosts_up(self) -> tuple[list[str], StateAge]:
+        """Names of hosts whose service is enabled and alive, sorted; and how old that is."""
+        now = epoch_s(self._clock())
+        with self._lock:
+            hosts = self._candidates()
+            up = self.domain.is_up(hosts, self._service_down_time_s) & ~hosts.column("disabled") & hosts.present()
+            return sorted({hosts.key(row)[0] for row in hosts.rows[up].tolist()}), self._state(now)
+
+    def node_names(self) -> list[str]:
+        """Names of all nodes whose service is known, sorted."""
+        with self._lock:
+            hosts = self._candidates()
+            return sorted({hosts.key(row)[1] for row in hosts.rows[hosts.present()].tolist()})
+
+    def counts(self) -> dict[str, int]:
+        """How many nodes, instances and bookings are known."""
+        with self._lock:
+            return self._cache.counts()
+
+    def _read(self, number: int) -> None:
+        begun_at = epoch_s(self._clock())
+        try:
+            failpoints.hit("scheduler.refresh.before")
+            changes = self._feed.read(self._cache.generation)
+        except Exception as failure:
+            # Whatever the database or its driver raises: what is known may still do.
+            metrics.CACHE_READ_FAILURES.inc()
+            self._newest_ended = number
+            self._problem = f"{type(failure).__name__}: {str(failure).strip().splitlines()[0] if str(failure) else ''}"
+            return
+        with self._lock:
+            lag = changes.generation - self._cache.generation
+            self._cache.apply(changes)
+            self._read_at = begun_at
+            self._follow_liveness()
+        self._newest_applied = self._newest_ended = number
+        newest, full = changes.generation, changes.full
+        del changes
+        if full:  # of a large fleet, as large as what was made of it
+            process_memory.give_back()
+        deferred.after_answer(functools.partial(_count, newest, lag, begun_at))
+        if self._problem:
+            LOG.info("The state of the hosts can be read again")
+        self._problem = ""
+
+    def _require_young(self) -> None:
+        """:raises errors.StaleState: nothing is known, or it is too old to decide by"""
+        age_s = epoch_s(self._clock()) - self._read_at
+        if not self.loaded:
+            raise errors.StaleState(problem=self._problem, age="nothing yet")
+        if age_s > self._max_state_age_s:
+            raise errors.StaleState(problem=self._problem, age=f"{age_s:.0f} s old")
+        LOG.warning(
+            "STALE: deciding by host states that are %.0f s old, as the newest cannot be read: %s", age_s, self._problem
+        )
+
+
+def _count(generation: int, lag: int, read_at: float) -> None:
+    metrics.CACHE_GENERATION.set(generation)
+    metrics.CACHE_LAG.set(lag)
+    metrics.CACHE_READ_AT.set(read_at)
