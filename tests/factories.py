@@ -9,18 +9,21 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fleet.clock import epoch_s
 from fleet.db.feed import ChangedAggregate, Changes
 from fleet.objects import Flavor, RequestSpec
-from scheduler.compute import domain
+from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
 from scheduler.engine.candidates import Candidates
-from scheduler.engine.decision import Decision, decide
+from scheduler.engine.decide import decide
+from scheduler.engine.decision import Decision
 from scheduler.engine.pipeline import Pipeline, prepare
 from scheduler.filters import BaseHostFilter
 from scheduler.state.host_cache import HostCache
 from scheduler.weights import BaseHostWeigher
+from scheduler.why import refusal
 
 NOW = datetime.datetime(2026, 1, 1, 12, 0, 0)
-NOW_S = domain.epoch_s(NOW)
+NOW_S = epoch_s(NOW)
 
 
 def uuid(number: int) -> str:
@@ -120,7 +123,7 @@ def changes(
 
 def cache(*nodes: Node, **rest: Any) -> HostCache:
     """A cache that has seen these nodes and :func:`changes`' other arguments."""
-    made = HostCache()
+    made = HostCache(VIRTUAL_MACHINES)
     made.apply(changes(nodes, **rest))
     return made
 
@@ -162,8 +165,8 @@ def repeated(asked: RequestSpec, count: int) -> RequestSpec:
 def pipeline(
     filters: Sequence[BaseHostFilter] = (), weighers: Sequence[BaseHostWeigher] = (), **options: Any
 ) -> Pipeline:
-    return Pipeline(filters, weighers, domain.consumption, **options)
+    return Pipeline(VIRTUAL_MACHINES, filters, weighers, refusal.explain, **options)
 
 
 def decision(made: Pipeline, hosts: Candidates, asked: RequestSpec, seed: int = 1) -> Decision:
-    return decide(prepare(made, asked), hosts, random.Random(seed))
+    return decide(made, prepare(made, asked), hosts, random.Random(seed))

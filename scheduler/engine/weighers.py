@@ -64,14 +64,14 @@ def _weigh(prepared: PreparedRequest, each: BaseHostWeigher, hosts: Candidates, 
     if is_column_weigher(each):
         if not isinstance(multiplier, numpy.ndarray) and multiplier == 0 and not each.refuses:
             return Weights(None, multiplier, (0.0, 0.0))
-        same = _uniform(each, hosts) if prepared.normalisation != "none" else None
+        same = uniform(each, hosts) if prepared.normalisation != "none" else None
         if same is not None:
             return Weights(None, multiplier, (same, same))
     answer, observed = _observed(prepared, each, hosts)
     return Weights(answer, multiplier, observed)
 
 
-def _uniform(each: BaseHostWeigher, hosts: Candidates) -> float | None:
+def uniform(each: BaseHostWeigher, hosts: Candidates) -> float | None:
     """Return the raw weight of all hosts, if it is known to be one without reading them, and no bound is fixed."""
     if not is_single_column(each) or each.minval is not None or each.maxval is not None:
         return None

@@ -64,6 +64,7 @@ class _Steady(NamedTuple):
     :param lines: the rows of the counting scales in the matrix of contributions
     :param bounds: the contributions of hosts with the lowest, and with the highest observed raw weight
     :param on_bounds: how many alive hosts have them
+    :param volatile: positions of the other scales
     """
 
     numbers: numpy.ndarray
@@ -76,6 +77,7 @@ class _Steady(NamedTuple):
     multiplier: numpy.ndarray
     bounds: numpy.ndarray
     on_bounds: numpy.ndarray
+    volatile: list[int]
 
 
 class Scores:
@@ -94,7 +96,7 @@ class Scores:
 
     @property
     def nbytes(self) -> int:
-        return self.total.nbytes * (1 + len(self._scales))
+        return self.total.nbytes * (1 + sum(scale.counts for scale in self._scales))
 
     def grow(self, size: int) -> None:
         """Add rows that are not alive."""
@@ -161,24 +163,26 @@ class Scores:
         :param raw: from :meth:`raw`, for these rows
         :param alive: returns all hosts that are alive now
         """
-        matrix, steady = self._contributions(), self._steadily()
+        matrix, steady, every = self._contributions(), self._steadily(), bool(stay.all())
         known = raw[steady.numbers]
-        inside = (known >= steady.least) & (known <= steady.most)
-        moved = ((~inside) & stay).any(axis=1)
+        outside = (known < steady.least) | ~(known <= steady.most)  # also if it is NaN
+        moved = (outside if every else outside & stay).any(axis=1)
         before = matrix[steady.lines[:, None], rows]
         kept = normalise.clamped(known[steady.counting], steady.low, steady.high, prepared.normalisation)
-        after = numpy.where(stay, normalise.contribution(kept, steady.low, steady.high, steady.multiplier), 0.0)
-        for end in (0, 1):
-            bound = steady.bounds[:, end : end + 1]
-            come, gone = ((after == bound) & stay).sum(axis=1), ((before == bound) & were).sum(axis=1)
-            steady.on_bounds[:, end] += come - gone
-        moved[steady.counting] |= (steady.on_bounds <= 0).any(axis=1)
+        after = normalise.contribution(kept, steady.low, steady.high, steady.multiplier)
+        if not every:
+            after = numpy.where(stay, after, 0.0)
+        # Per scale and bound: how many of the rows have come onto the bound, less how many have left it.
+        come = (after[:, None] == steady.bounds) & stay
+        left = (before[:, None] == steady.bounds) & were
+        steady.on_bounds[...] += come.sum(axis=2) - left.sum(axis=2)
+        moved[steady.counting] |= steady.on_bounds.min(axis=1, initial=1) <= 0
         matrix[steady.lines[:, None], rows] = after
         # Added one after the other, as everywhere: numpy's sum may add in pairs.
-        sums = numpy.add.accumulate(after, axis=0)[-1] if len(after) else 0.0
-        self.total[rows] = numpy.where(stay, sums, OUT)
-        suspects = [int(number) for number in steady.numbers[moved]]
-        suspects += [number for number, scale in enumerate(self._scales) if scale.volatile]
+        sums = numpy.add.accumulate(after, axis=0)[-1] if len(after) else numpy.zeros(len(rows))
+        self.total[rows] = sums if every else numpy.where(stay, sums, OUT)
+        suspects = steady.numbers[moved].tolist() if moved.any() else []
+        suspects += steady.volatile
         return self._weigh_again(prepared, sorted(suspects), alive()) if suspects else True
 
     def _contributions(self) -> numpy.ndarray:
@@ -225,8 +229,9 @@ class Scores:
             low,
             high,
             multiplier,
-            bounds,
+            bounds[:, :, None],
             on_bounds,
+            [number for number, scale in enumerate(self._scales) if scale.volatile],
         )
 
     def _on_bounds(self, scale: Scale, line: int, ends: numpy.ndarray) -> numpy.ndarray:

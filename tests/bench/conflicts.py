@@ -30,8 +30,8 @@ from fleet.db.feed import ChangeFeed
 from fleet.objects import BuildRequest, Claim, Finish, Flavor, HostLimits, HostReport, Instance, RequestSpec
 from fleet.trial import private_servers
 from scheduler import filter_scheduler
-from scheduler.engine import decision, pipeline
-from scheduler.engine.request_cache import Shapes
+from scheduler.engine import decide, decision, pipeline
+from scheduler.engine.request_cache import RequestCache
 from scheduler.host_manager import HostManager
 from tests import factories
 from tests.bench import figures
@@ -189,7 +189,7 @@ class _Scheduler:
         feed, audit = ChangeFeed(database), ChangeFeed(database)
         self._manager = HostManager(feed, audit, service_down_time_s=86400)
         self._pipeline = filter_scheduler.load_pipeline(configuration(**options))
-        self._chance, self._shapes = random.Random(seed), Shapes()
+        self._chance, self._cache = random.Random(seed), RequestCache()
 
     def decide(self, instance: Instance) -> decision.Decision:
         flavor = instance.flavor
@@ -198,11 +198,12 @@ class _Scheduler:
         self._manager.refresh()
 
         work = functools.partial(
-            decision.decide,
+            decide.decide,
+            self._pipeline,
             pipeline.prepare(self._pipeline, request),
             chance=self._chance,
             log=False,
-            shapes=self._shapes,
+            cache=self._cache,
         )
         return self._manager.decide(work, request.instance_uuids)
 

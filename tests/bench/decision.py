@@ -13,13 +13,13 @@ from oslo_config import cfg
 from fleet import conf as fleet_conf
 from fleet.objects import RequestSpec
 from scheduler import conf as scheduler_conf
-from scheduler.engine import decision, pipeline
+from scheduler.engine import decide, pipeline
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.consumption import Consumption
 from scheduler.engine.decision import Decision
 from scheduler.engine.filtering import Tally
 from scheduler.engine.pipeline import Pipeline
-from scheduler.engine.request_cache import Shapes
+from scheduler.engine.request_cache import RequestCache
 from scheduler.filter_scheduler import load_pipeline
 from scheduler.host_manager import HostManager
 from tests import factories
@@ -42,7 +42,7 @@ class Bench:
         self.manager = HostManager(self.feed, self.feed, clock=FakeClock(factories.NOW))
         self.pipeline = default_pipeline()
         self.chance = random.Random(1)
-        self.shapes = Shapes()
+        self.cache = RequestCache()
         self.manager.refresh()
 
     def request(self, number: int, count: int = 1, sizes: dict[str, int] | None = None) -> RequestSpec:
@@ -58,7 +58,7 @@ class Bench:
 
     def decide(self, request: RequestSpec) -> Decision:
         prepared = pipeline.prepare(self.pipeline, request)
-        work = functools.partial(decision.decide, prepared, chance=self.chance, shapes=self.shapes)
+        work = functools.partial(decide.decide, self.pipeline, prepared, chance=self.chance, cache=self.cache)
         made = self.manager.decide(work, request.instance_uuids)
         assert made.complete
         return made

@@ -12,9 +12,9 @@ from multiprocessing.connection import Connection
 
 import psutil
 
-from scheduler.engine.decision import decide
+from scheduler.engine.decide import decide
 from scheduler.engine.pipeline import prepare
-from scheduler.engine.request_cache import Shapes
+from scheduler.engine.request_cache import RequestCache
 from scheduler.host_manager import HostManager
 from tests import factories
 from tests.bench import figures, fleets
@@ -57,10 +57,10 @@ def _measure(hosts: int, answer: Connection) -> None:
 
 def _decide(manager: HostManager) -> None:
     """Requests of several shapes: what is remembered of them counts, too."""
-    pipeline, shapes = default_pipeline(), Shapes()
+    pipeline, cache = default_pipeline(), RequestCache()
     for number in range(12):
         asked = factories.request({"memory_mb": 1024 * (1 + number % 4)})
-        work = functools.partial(decide, prepare(pipeline, asked), chance=random.Random(1), shapes=shapes)
+        work = functools.partial(decide, pipeline, prepare(pipeline, asked), chance=random.Random(1), cache=cache)
         manager.decide(work, asked.instance_uuids)
 
 

@@ -16,6 +16,7 @@ from fleet.db.feed import ChangeFeed
 from fleet.hardware.aliases import parse_aliases
 from fleet.objects import Claim, HostLimits, HostReport, Instance, pci
 from scheduler import filters
+from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
 from scheduler.state.host_cache import HostCache
 from tests import factories
 from tests.functional.conductor import INCARNATION, Conductor, context
@@ -144,7 +145,7 @@ def test_a_restarted_agent_gets_its_claims_from_the_ledger(conductor: Conductor)
 def test_a_scheduler_sees_what_is_left(conductor: Conductor) -> None:
     """Two fit beside the devices; with one claimed one more is placed, and a third is not."""
     claim(conductor, tracker())
-    cache = HostCache()
+    cache = HostCache(VIRTUAL_MACHINES)
     cache.apply(ChangeFeed(conductor.database).read(0))
     asked = factories.request(
         {"vcpus": 2},

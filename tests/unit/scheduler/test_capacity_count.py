@@ -11,6 +11,7 @@ import pytest
 from fleet import errors
 from fleet.reasons import Reason
 from scheduler import filters, weights
+from scheduler.engine.pipeline import prepare
 from scheduler.engine.supervision import PluginWatch
 from scheduler.planning import capacity_count
 from scheduler.why.shortfall import Shortfall
@@ -30,7 +31,7 @@ SIZES = {"memory_mb": 4096, "vcpus": 1, "root_gb": 10}
 
 def counted(*nodes, asked=None, group_by=None, chosen=CHOSEN, **known):
     hosts = factories.candidates(*nodes, **known)
-    return capacity_count.survey(factories.pipeline(chosen), hosts, asked or request(SIZES), {}, group_by).answer()
+    return capacity_count.survey(prepare(factories.pipeline(chosen), asked or request(SIZES)), hosts, group_by).answer()
 
 
 FITS = [
@@ -211,5 +212,5 @@ def test_a_filters_bad_numbers(bad):
         counted(node("a"), chosen=(bad, filters.CoreFilter()))
     assert f"Filter {type(bad).__name__} failed: gave " in failed.value.message
     pipeline = factories.pipeline((bad, filters.CoreFilter()), watch=PluginWatch("skip"))
-    answer = capacity_count.survey(pipeline, factories.candidates(node("a")), request(SIZES), {}).answer()
+    answer = capacity_count.survey(prepare(pipeline, request(SIZES)), factories.candidates(node("a"))).answer()
     assert (8, 1) == (answer["fits"], len(answer["remarks"]))

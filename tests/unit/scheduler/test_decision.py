@@ -10,6 +10,7 @@ import pytest
 
 from scheduler import filters, weights
 from scheduler.engine.filtering import FilterCount, run
+from scheduler.engine.prepared_request import PreparedRequest
 from tests import factories
 from tests.factories import node, request, uuid
 
@@ -239,7 +240,7 @@ def test_every_drop_has_a_filter():
     hosts = factories.candidates(node("small", memory_mb=512), node("tried"), node("good"))
     asked = request(retry={"hosts": [["tried", "tried"]]})
     chosen = [filters.RetryFilter(), filters.RamFilter()]
-    round_ = run(chosen, hosts, hosts.present(), asked, {})
+    round_ = run(PreparedRequest(asked, chosen), hosts, hosts.present())
     dropped = {
         type(each).__name__: [hosts.key(row)[0] for row in numpy.flatnonzero(round_.dropped_by == number)]
         for number, each in enumerate(chosen)

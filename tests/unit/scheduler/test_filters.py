@@ -12,7 +12,7 @@ import numpy
 import pytest
 
 from scheduler import filters
-from scheduler.filters import compute
+from scheduler.compute import liveness
 from tests import factories
 from tests.factories import NOW, PlacedInstance, Service, aggregate, node, request, uuid
 from tests.unit.scheduler.judging import passed
@@ -204,7 +204,7 @@ def test_until_when_time_alone_changes_nothing(heard_s_ago, expected_s):
     seen = [NOW - datetime.timedelta(seconds=ago) for ago in heard_s_ago]
     services = [Service(name, last_seen_up=each) for name, each in zip(names, seen, strict=True)]
     hosts = factories.candidates(*map(node, names), services=services)
-    assert expected_s == compute.steady_until(hosts, 60) - hosts.now
+    assert expected_s == liveness.steady_until(hosts, 60) - hosts.now
 
 
 def test_retry_excludes_the_exact_node():

@@ -7,6 +7,7 @@ import pytest
 
 from fleet.reasons import Reason
 from scheduler import filters
+from scheduler.engine.pipeline import prepare
 from scheduler.planning import capacity_count
 from tests import factories
 from tests.factories import node, request
@@ -143,7 +144,7 @@ MEASURED = [
 def test_how_many_more(name, host, asked, chosen, fits, binds):
     """As many as requests one after the other would place, found by placing them."""
     hosts = factories.candidates(node("h", **host))
-    answer = capacity_count.survey(factories.pipeline(chosen), hosts, asked, {}).answer()
+    answer = capacity_count.survey(prepare(factories.pipeline(chosen), asked), hosts).answer()
     assert (fits, binds, []) == (answer["fits"], answer["binds_first"], answer["remarks"]), name
     made = factories.decision(factories.pipeline(chosen), hosts, factories.repeated(asked, 20))
     assert fits == len(made.picks), name
@@ -153,7 +154,7 @@ def test_what_cells_strand():
     """CPUs that no further instance of this shape can have."""
     hosts = factories.candidates(node("h", **TWO_CELLS), node("full", **cells(BUSY)))
     answer = capacity_count.survey(
-        factories.pipeline([NUMA]), hosts, asking([builders.pinned(vcpus=range(3))]), {}
+        prepare(factories.pipeline([NUMA]), asking([builders.pinned(vcpus=range(3))])), hosts
     ).answer()
     stranded = answer["stranded"]["NUMA cells"]
     # h: two cells of four, three taken of each; full: six of eight are free, which is two more.
@@ -164,5 +165,7 @@ def test_a_host_without_room_in_its_cells_is_not_the_largest():
     """However much memory it has."""
     full = cells(builders.host_cell(pinned=range(4), cpu_usage=4))
     hosts = factories.candidates(node("large", memory_mb=65536, **full), node("small", **TWO_CELLS))
-    answer = capacity_count.survey(factories.pipeline([filters.RamFilter(), NUMA]), hosts, asking([OWN]), {}).answer()
+    answer = capacity_count.survey(
+        prepare(factories.pipeline([filters.RamFilter(), NUMA]), asking([OWN])), hosts
+    ).answer()
     assert "small" == answer["largest"]["host"]

@@ -8,9 +8,9 @@ import datetime
 
 import pytest
 
+from scheduler.compute.tracked_instance import TrackedInstance
 from scheduler.engine.consumption import Consumption
-from scheduler.engine.instance_index import TrackedInstance
-from scheduler.state.booking import Booking, Ledger
+from scheduler.state.booking import Booking, Bookings
 from tests import factories
 from tests.factories import NOW, NOW_S, PlacedInstance, Service, aggregate, changes, node, request, uuid
 
@@ -35,7 +35,7 @@ def tracked(cache, row=0):
 
 def test_ledger_adds_up_and_forgets():
     """Totals are of what is booked now; the oldest booking is overdue first."""
-    ledger = Ledger()
+    ledger = Bookings()
     for number, expires_at in ((1, 10.0), (2, 20.0)):
         ledger.book(Booking(uuid(number), ("a", "a"), Consumption({"vcpus_used": 2, "free_ram_mb": -5}), expires_at))
     assert {"vcpus_used": 4, "free_ram_mb": -10} == ledger.totals(("a", "a"))

@@ -13,7 +13,7 @@ import pytest
 
 from fleet import errors
 from scheduler import filters
-from scheduler.engine.decision import decide
+from scheduler.engine.decide import decide
 from scheduler.engine.pipeline import prepare
 from scheduler.host_manager import HostManager
 from tests import factories
@@ -57,7 +57,7 @@ def manager(*nodes, clock=None, feed=None, audit_feed=None):
 
 def select(host_manager, asked):
     pipeline = factories.pipeline([filters.RamFilter()])
-    work = functools.partial(decide, prepare(pipeline, asked), chance=random.Random(1))
+    work = functools.partial(decide, pipeline, prepare(pipeline, asked), chance=random.Random(1))
     return host_manager.decide(work, asked.instance_uuids)
 
 

@@ -8,6 +8,7 @@ import pytest
 from fleet import errors
 from scheduler import loading, weights
 from scheduler.compute import ratio_options
+from scheduler.engine import weighers
 from tests import factories
 from tests.factories import NOW_S, PlacedInstance, aggregate, node, request, uuid
 from tests.unit.scheduler.judging import multipliers, raw
@@ -298,5 +299,5 @@ def test_shuffle_draws_from_the_subset():
 def test_hosts_that_are_alike_need_not_be_looked_at(each, expected):
     """What is said of all of them without looking is what looking finds."""
     hosts = factories.candidates(node("a", hypervisor_version=6000000), node("b", hypervisor_version=6000000))
-    assert expected == weights.uniform(each, hosts)
+    assert expected == weighers.uniform(each, hosts)
     assert expected is None or {expected} == set(each.raw(hosts, request()).tolist())

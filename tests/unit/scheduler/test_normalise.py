@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 from scheduler import weights
-from scheduler.engine import scores
+from scheduler.engine import normalise
 from tests import factories
 
 
@@ -25,8 +25,10 @@ from tests import factories
 def test_normalise(name, raw, minval, maxval, expected):
     """Raw weights come to lie in 0..1."""
     column = numpy.array(raw, dtype=float)
-    found = scores.spread(column)
-    assert expected == scores.normalise(column, scores.bounds(found, minval, maxval), found).tolist(), name
+    low, high = normalise.bounds(normalise.observed(column), minval, maxval)
+    raw = normalise.clamped(column, low, high)
+    normal = normalise.contribution(raw, low, high, 1.0) if low != high else numpy.zeros(len(raw))
+    assert expected == normal.tolist(), name
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ def test_best(count, expected):
     """The best come first, and equals in their order, however many are asked for."""
     given = [1.0, 5.0, 1.0, 5.0, 0.0]
     array = numpy.array(given)
-    assert expected == scores.best(array, count).tolist()
+    assert expected == normalise.best(array, count).tolist()
     assert given == array.tolist()
 
 
