@@ -10,7 +10,7 @@ from oslo_config import cfg
 from fleet.checks import findings
 from scheduler import conf as scheduler_conf
 from scheduler import driver_loading
-from scheduler.filter_scheduler import load_pipeline
+from scheduler.loading import load_pipeline
 
 
 def check(files: Sequence[str]) -> list[findings.Finding]:

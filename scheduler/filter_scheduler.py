@@ -22,7 +22,6 @@ from fleet.objects import RequestSpec, Selection
 from fleet.rpc import deferred
 from fleet.telemetry import metrics
 from scheduler import loading
-from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
 from scheduler.driver import Notifier, Scheduler
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.decide import decide
@@ -30,33 +29,14 @@ from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.pipeline import Pipeline, prepare
 from scheduler.engine.prepared_request import PreparedRequest
 from scheduler.engine.request_cache import RequestCache
-from scheduler.engine.supervision import PluginWatch, Supervision
+from scheduler.engine.supervision import Supervision
 from scheduler.host_manager import HostManager
 from scheduler.planning import capacity_count
 from scheduler.scheduler_options import SchedulerOptions
 from scheduler.state.host_manager import Decide
-from scheduler.why import refusal
 from scheduler.why.explain import explanation
 
 LOG = logging.getLogger(__name__)
-
-
-def load_pipeline(conf: cfg.ConfigOpts) -> Pipeline:
-    """The pipeline that the configuration describes. :raises errors.ConfigError: on a name that leads nowhere"""
-    return Pipeline(
-        domain=VIRTUAL_MACHINES,
-        filters=loading.load_filters(conf),
-        weighers=loading.load_weighers(conf),
-        explain_refusal=refusal.explain,
-        host_subset_size=conf.scheduler_host_subset_size,
-        shuffle_best_same_weighed_hosts=conf.shuffle_best_same_weighed_hosts,
-        alternates=conf.scheduler_max_attempts - 1,
-        watch=PluginWatch(
-            conf.scheduler_filter_error_policy,
-            conf.scheduler_slow_filter_threshold,
-            limit_s=conf.scheduler_plugin_timeout,
-        ),
-    )
 
 
 class _Tools(NamedTuple):
@@ -70,7 +50,7 @@ class _Tools(NamedTuple):
     @classmethod
     def load(cls, conf: cfg.ConfigOpts) -> Self:
         """:raises errors.ConfigError: on a name that leads nowhere"""
-        pipeline = load_pipeline(conf)
+        pipeline = loading.load_pipeline(conf)
         seconds = [metrics.FILTER_SECONDS.labels(type(each).__name__) for each in pipeline.filters]
         return cls(pipeline, RequestCache(), seconds)
 

@@ -7,7 +7,11 @@ from oslo_config import cfg
 
 from fleet import errors
 from scheduler import filters, named_classes, weights
+from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
+from scheduler.engine.pipeline import Pipeline
+from scheduler.engine.supervision import PluginWatch
 from scheduler.host_lists import Plugins
+from scheduler.why import refusal
 
 _BUILT_IN = {"scheduler.filters.": filters.CLASSES, "scheduler.weights.": weights.CLASSES}
 
@@ -43,3 +47,21 @@ def _available(conf: cfg.ConfigOpts) -> dict[str, type[filters.BaseHostFilter]]:
     option = "scheduler_available_filters"
     classes = named_classes.matching(filters.BaseHostFilter, conf[option], option, _BUILT_IN)
     return {cls.__name__: cls for cls in classes}
+
+
+def load_pipeline(conf: cfg.ConfigOpts) -> Pipeline:
+    """Return the pipeline that the configuration describes. :raises errors.ConfigError: a name leads nowhere"""
+    return Pipeline(
+        domain=VIRTUAL_MACHINES,
+        filters=load_filters(conf),
+        weighers=load_weighers(conf),
+        explain_refusal=refusal.explain,
+        host_subset_size=conf.scheduler_host_subset_size,
+        shuffle_best_same_weighed_hosts=conf.shuffle_best_same_weighed_hosts,
+        alternates=conf.scheduler_max_attempts - 1,
+        watch=PluginWatch(
+            conf.scheduler_filter_error_policy,
+            conf.scheduler_slow_filter_threshold,
+            limit_s=conf.scheduler_plugin_timeout,
+        ),
+    )

@@ -29,7 +29,7 @@ from fleet.service import probes
 from scheduler import conf as scheduler_conf
 from scheduler import driver_loading, loading
 from scheduler.driver import Notifier, Scheduler
-from scheduler.filter_scheduler import load_pipeline
+from scheduler.loading import load_pipeline
 from scheduler.manager import SchedulerManager
 from scheduler.registration import BINARY, TOPIC, Registration
 from scheduler.state.host_manager import Feed

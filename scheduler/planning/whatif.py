@@ -27,7 +27,7 @@ from fleet.db.feed import Changes
 from fleet.objects import RequestSpec
 from fleet.objects.whatif import Change, Demand
 from scheduler import conf as scheduler_conf
-from scheduler import filter_scheduler
+from scheduler import loading
 from scheduler.compute.consumption import consumption
 from scheduler.engine import decide, pipeline
 from scheduler.engine.candidates import Candidates
@@ -61,7 +61,7 @@ def run(
 
 
 def _pipeline(conf: cfg.ConfigOpts, without: Sequence[str]) -> pipeline.Pipeline:
-    asked = filter_scheduler.load_pipeline(conf)
+    asked = loading.load_pipeline(conf)
     names = [type(each).__name__ for each in asked.filters]
     for name in without:
         if name not in names:

@@ -29,7 +29,7 @@ from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed
 from fleet.objects import BuildRequest, Claim, Finish, Flavor, HostLimits, HostReport, Instance, RequestSpec
 from fleet.trial import private_servers
-from scheduler import filter_scheduler
+from scheduler import loading
 from scheduler.engine import decide, decision, pipeline
 from scheduler.engine.request_cache import RequestCache
 from scheduler.host_manager import HostManager
@@ -188,7 +188,7 @@ class _Scheduler:
     def __init__(self, database: Database, options: Mapping[str, Any], seed: int) -> None:
         feed, audit = ChangeFeed(database), ChangeFeed(database)
         self._manager = HostManager(feed, audit, service_down_time_s=86400)
-        self._pipeline = filter_scheduler.load_pipeline(configuration(**options))
+        self._pipeline = loading.load_pipeline(configuration(**options))
         self._chance, self._cache = random.Random(seed), RequestCache()
 
     def decide(self, instance: Instance) -> decision.Decision:

@@ -20,8 +20,8 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.filtering import Tally
 from scheduler.engine.pipeline import Pipeline
 from scheduler.engine.request_cache import RequestCache
-from scheduler.filter_scheduler import load_pipeline
 from scheduler.host_manager import HostManager
+from scheduler.loading import load_pipeline
 from tests import factories
 from tests.bench import figures, fleets
 from tests.clock import FakeClock
