@@ -145,6 +145,10 @@ def load_config(
         _read_all(conf)
     except cfg.ConfigFilesNotFoundError as missing:
         raise SystemExit(f"{prog}: {missing}") from None
+    except IsADirectoryError as directory:
+        raise SystemExit(f"{prog}: configuration file {directory.filename} is a directory, not a file") from None
+    except UnicodeDecodeError:
+        raise SystemExit(f"{prog}: a configuration file is not a text file: {' '.join(argv)}") from None
     except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.ConfigFilesPermissionDeniedError) as bad:
         raise SystemExit(f"{prog}: {bad}") from None
     if setup_logging:

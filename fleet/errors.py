@@ -60,7 +60,7 @@ class Conflict(FleetError):
 
     code = 409
     reason_code = Reason.MISCONFIGURED
-    template = "{kind} {name}: {reason}"
+    template = "{kind} {name} {reason}"
     kind: str
     name: str
     reason: str

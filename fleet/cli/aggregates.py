@@ -93,7 +93,11 @@ class RemoveHost(AddHost):
 
 
 class SetMetadata(_Change):
-    """Set metadata of an aggregate, where an empty value removes the key, or its name."""
+    """Change the metadata or the name of an aggregate.
+
+    Keys that are not named keep their values. --property KEY= (without a value) removes a key, --zone "" takes the
+    hosts out of their availability zone.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = _metadata_argument(super().get_parser(prog_name))
@@ -122,7 +126,7 @@ def _metadata_argument(parser: argparse.ArgumentParser) -> argparse.ArgumentPars
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="Metadata; repeat for several.",
+        help="A key of the metadata and its value; repeat for several.",
     )
     parser.add_argument("--zone", help="Name of the availability zone that the aggregate's hosts are in.")
     return parser

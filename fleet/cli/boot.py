@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import argparse
+import collections
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from fleet import states
@@ -26,15 +28,15 @@ class Boot(listing.Fitted, command.Lister):
             "--count", "--max-count", type=argument_types.positive, default=1, help="How many. Default: %(default)s."
         )
         parser.add_argument("--min-count", type=argument_types.positive, metavar="N",
-                            help="As few as this will do: if fewer hosts than --count have room, as many as fit "
-                            "are built, and the others end in ERROR. "
-                            "Default: all or none.")  # fmt: skip
+                            help="The fewest instances that are enough. If N or more, but not all, find room, those "
+                            "are built and the others end in ERROR. If fewer than N do, none is built. "
+                            "Default: --count.")  # fmt: skip
         build_arguments.add_conditions(parser)
         build_arguments.add_build(parser)
-        parser.add_argument("--client-token", metavar="TOKEN", help="What this request is called, in at most 64 "
-                            "characters: said again with the same token, it builds nothing more and shows the instances "
-                            "of the first time. Default: one for this run, under which it is repeated when no answer "
-                            "comes.")  # fmt: skip
+        parser.add_argument("--client-token", metavar="TOKEN",
+                            help="A key of at most 64 characters that makes this command safe to repeat: with a token "
+                            "that was used before, no instance is built, and those of the first run are shown. "
+                            "Default: a new token for each run, for its own repetitions.")  # fmt: skip
         parser.add_argument("--wait", action="store_true", help="Wait until every build has ended; exit status 1 "
                             "unless all are ACTIVE, or as many as --min-count names.")  # fmt: skip
         parser.add_argument("--timeout", type=argument_types.positive, default=600, metavar="SECONDS",
@@ -50,7 +52,7 @@ class Boot(listing.Fitted, command.Lister):
             raise connection.CommandFailed(
                 f"--min-count {parsed_args.min_count} may not exceed --count {parsed_args.count}"
             )
-        request = build_arguments.build_request(parsed_args)
+        request = build_arguments.build_request(self.conductor, parsed_args)
         self.conductor.act_for(parsed_args.project, parsed_args.user)
         answer = self.conductor.create(request, parsed_args.client_token)
         for warning in answer.get("warnings", ()):
@@ -61,6 +63,8 @@ class Boot(listing.Fitted, command.Lister):
             self._wait(uuids, parsed_args.timeout, parsed_args.min_count or len(uuids))
         found = following.look(self.conductor, uuids)
         rows = [self._row({**instance, **found[instance["uuid"]]}) for instance in accepted]
+        if self.is_table(parsed_args) and not parsed_args.columns:
+            self.notes = _noted(rows)
         return command.table(COLUMNS, rows)
 
     def _wait(self, uuids: list[str], timeout_s: float, enough: int) -> None:
@@ -105,3 +109,13 @@ class Boot(listing.Fitted, command.Lister):
             shown = self.conductor.operator("show_instance", name=instance["uuid"])
             row["fault"] = next((fault["message"] for fault in shown["faults"]), "")
         return row
+
+
+def _noted(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The faults that several rows have, once each with their number; the rows then have the number of the note."""
+    counts = collections.Counter(row["fault"] for row in rows if row.get("fault"))
+    notes = [fault for fault, number in counts.items() if number > 1]
+    for row in rows:
+        if row.get("fault") in notes:
+            row["fault"] = f"({notes.index(row['fault']) + 1})"
+    return [f"{counts[fault]} instances: {fault}" for fault in notes]

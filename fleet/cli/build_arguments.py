@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
-from fleet.client import argument_types
+from fleet.client import argument_types, connection
 
 _IMAGE_TEXTS = ("id", "name", "status")
 _IMAGE_NUMBERS = ("min_disk", "min_ram", "size")
@@ -52,8 +53,13 @@ def add_build(parser: Arguments) -> None:
                         "ERROR. Default: up to scheduler_max_attempts hosts.")  # fmt: skip
 
 
-def build_request(parsed_args: argparse.Namespace) -> dict[str, Any]:
-    """The BuildRequest of a command line; commands that build nothing have no name, and one that only counts no count."""
+def build_request(conductor: connection.Connection, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    """The BuildRequest of a command line. A command that builds nothing has no name, and one that only counts no count.
+
+    :raises connection.CommandFailed: a host that is to be ignored does not exist
+    """
+    if parsed_args.ignore_host:
+        _require_hosts(conductor, parsed_args.ignore_host)
     fewest = getattr(parsed_args, "min_count", None)
     return {
         **({"min_count": fewest} if fewest else {}),
@@ -68,6 +74,14 @@ def build_request(parsed_args: argparse.Namespace) -> dict[str, Any]:
         **({"metadata": dict(parsed_args.metadata)} if getattr(parsed_args, "metadata", ()) else {}),
         **({"max_attempts": 1} if getattr(parsed_args, "no_retry", False) else {}),
     }
+
+
+def _require_hosts(conductor: connection.Connection, names: Sequence[str]) -> None:
+    """:raises connection.CommandFailed:"""
+    known = {each["host"] for each in conductor.operator("list_hosts")}
+    for name in names:
+        if name not in known:
+            raise connection.CommandFailed(f"--ignore-host {name}: no such host; 'fleet host list' names the hosts")
 
 
 def hints(pairs: list[tuple[str, str]]) -> dict[str, str | list[str]]:

@@ -61,7 +61,7 @@ def asked(conductor: connection.Connection, parsed_args: argparse.Namespace) -> 
     if server:
         return conductor.operator("request_of", name=server)
     conductor.act_for(parsed_args.project, parsed_args.user)
-    return conductor.operator("request_for", request=build_arguments.build_request(parsed_args))
+    return conductor.operator("request_for", request=build_arguments.build_request(conductor, parsed_args))
 
 
 def shown(

@@ -38,11 +38,11 @@ class CreateFlavor(command.ShowOne):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("name")
+        parser.add_argument("name", type=name, help="Any name without =.")
         return _sizes(parser, required=True)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        sizes = {name: getattr(parsed_args, name) for name in COLUMNS if name != "extra_specs"}
+        sizes = {each: getattr(parsed_args, each) for each in COLUMNS if each != "extra_specs"}
         flavor = {**sizes, "extra_specs": dict(parsed_args.extra_specs)}
         created = self.conductor.operator("create_flavor", flavor=flavor)
         return command.one(COLUMNS, created or flavor)
@@ -53,7 +53,7 @@ class SetFlavor(command.ShowOne):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = _named(super().get_parser(prog_name))
-        parser.add_argument("--name", help="A new name.")
+        parser.add_argument("--name", type=name, help="A new name, without =.")
         parser = _sizes(parser, required=False)
         parser.add_argument(
             "--unset-property",
@@ -66,8 +66,8 @@ class SetFlavor(command.ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        wanted = {name: getattr(parsed_args, name) for name in COLUMNS if name != "extra_specs"}
-        changes = {name: value for name, value in wanted.items() if value is not None}
+        wanted = {each: getattr(parsed_args, each) for each in COLUMNS if each != "extra_specs"}
+        changes = {key: value for key, value in wanted.items() if value is not None}
         specs = {**dict(parsed_args.extra_specs), **dict.fromkeys(parsed_args.removed)}
         if not changes and not specs:
             raise connection.CommandFailed("nothing to change: name a size, --name, --property or --unset-property")
@@ -83,6 +83,13 @@ class DeleteFlavor(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.conductor.operator("delete_flavor", name=parsed_args.flavor)
+
+
+def name(text: str) -> str:
+    """An argparse type: a name that --flavor of other commands does not take for sizes."""
+    if "=" in text:
+        raise argparse.ArgumentTypeError(f"must not have '=', got {text!r}: --flavor would take it for sizes")
+    return text
 
 
 def _named(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -53,6 +54,13 @@ class Fitted(lister.Lister):
     #: What the list has none of, in the plural.
     things = "lines"
 
+    #: Printed below the table, numbered: what is too long for a cell, or would stand in many.
+    notes: Sequence[str] = ()
+
+    def nothing(self, parsed_args: argparse.Namespace) -> str:
+        """The line that stands for an empty table."""
+        return f"There are no {self.things}."
+
     def is_table(self, parsed_args: argparse.Namespace) -> bool:
         return parsed_args.formatter == "table"
 
@@ -62,12 +70,17 @@ class Fitted(lister.Lister):
         rows: Sequence[Sequence[Any]] = list(data)
         if self.is_table(parsed_args):
             if not rows and not parsed_args.print_empty:
-                print(f"There are no {self.things}.", file=self.app.stdout)
+                print(self.nothing(parsed_args), file=self.app.stdout)
                 return 0
             if not parsed_args.max_width:
                 chosen = [name for name in column_names if not parsed_args.columns or name in parsed_args.columns]
                 rows = table_fit.fitted(column_names, rows, chosen, width())
-        return super().produce_output(parsed_args, column_names, rows)
+        status = super().produce_output(parsed_args, column_names, rows)
+        for number, note in enumerate(self.notes, 1):
+            mark = f"({number}) "
+            filled = textwrap.fill(mark + note, parsed_args.max_width or width(), subsequent_indent=" " * len(mark))
+            print(filled, file=self.app.stdout)
+        return status
 
 
 class List(Fitted, command.Lister):

@@ -17,8 +17,12 @@ from fleet.client.connection import Record
 class Progress:
     """``show`` says how many of ``total`` are done, and what the others do."""
 
-    def __init__(self, total: int, things: str, stream: TextIO | None) -> None:
-        """:param stream: None to show nothing"""
+    def __init__(self, total: int, things: str, stream: TextIO | None, lines: int | None = None) -> None:
+        """:param stream: None to show nothing
+
+        :param lines: at most so many, where the stream is no terminal; None: one for each change
+        """
+        self._every = max(1, total // lines) if lines else 1
         self._total = total
         self._things = things
         self._stream = stream
@@ -30,6 +34,8 @@ class Progress:
     def show(self, done: int, doing: str) -> None:
         text = f"{done} of {self._total} {self._things} done" + (f": {doing}" if doing else "")
         if text == self._before or self._stream is None:
+            return
+        if self._bar is None and done % self._every and done < self._total:
             return
         self._before = text
         if self._bar is None:
@@ -51,9 +57,9 @@ class Progress:
 
 
 @contextlib.contextmanager
-def shown(total: int, things: str, verbose_level: int) -> Iterator[Progress]:
+def shown(total: int, things: str, verbose_level: int, lines: int | None = None) -> Iterator[Progress]:
     """:param verbose_level: of the command line; 0 is --quiet"""
-    made = Progress(total, things, sys.stderr if verbose_level else None)
+    made = Progress(total, things, sys.stderr if verbose_level else None, lines)
     try:
         yield made
     finally:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-import sys
 
-import tqdm
-
-from fleet.cli import command, trace_arguments
+from fleet.cli import command, progress, trace_arguments
 from fleet.client import argument_types, connection
 from fleet.trial import replay, traces
+
+#: Of progress, where standard error is no terminal.
+_LINES = 20
 
 
 class Replay(command.ShowOne):
@@ -43,9 +43,8 @@ class Replay(command.ShowOne):
             parsed_args.interval_map = parsed_args.interval_map or traces.SAMPLE.with_name("intervals.txt")
         requests, flavors = trace_arguments.read_trace(parsed_args)
         run = replay.Run(self.conductor, flavors, parsed_args.concurrency, parsed_args.timeout)
-        with tqdm.tqdm(total=len(requests), unit="request", disable=self.app.options.verbose_level == 0 or None,
-                       file=sys.stderr) as bar:  # fmt: skip
-            run.replay(requests, bar)
+        with progress.shown(len(requests), "requests", self.app.options.verbose_level, _LINES) as shown:
+            run.replay(requests, lambda done: shown.show(done, ""))
         summary = {**run.summary(), "attribution": traces.note(parsed_args.trace)}
         if parsed_args.delete:
             run.delete_all()

@@ -47,6 +47,13 @@ class ListServers(listing.List):
         parser.add_argument("--limit", type=argument_types.positive, metavar="N", help="Only the first N.")
         return parser
 
+    def nothing(self, parsed_args: argparse.Namespace) -> str:
+        """Names what was asked for: instances that differ in it may exist."""
+        status = f" with status {parsed_args.status}" if parsed_args.status else ""
+        host = f" on host {parsed_args.host}" if parsed_args.host else ""
+        name = f" named {parsed_args.name}" if parsed_args.name else ""
+        return f"There are no {self.things}{status}{host}{name}."
+
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         wanted = {
             "host": parsed_args.host,

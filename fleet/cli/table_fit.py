@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from cliff import columns
 _LEAST = 8
 #: Of each column, and of the table's right edge.
 _BORDER, _EDGE = 3, 1
+#: A uuid, with the comma that may follow it: it is copied into the next command, so it stays on one line.
+_UUID = re.compile(r"\b[0-9a-f]{8}[0-9a-f-]{28}\b,?")
 
 
 def fitted(names: Sequence[str], rows: Sequence[Sequence[Any]], chosen: Sequence[str], width: int) -> list[list[Any]]:
@@ -24,7 +27,8 @@ def fitted(names: Sequence[str], rows: Sequence[Sequence[Any]], chosen: Sequence
     ]
     shown = [number for number, name in enumerate(names) if name in chosen]
     room = width - _EDGE - _BORDER * len(shown)
-    widths = shrunk(natural, [len(name) for name in names], shown, room)
+    least = [max([len(name), *(_unbroken(row[number]) for row in texts)]) for number, name in enumerate(names)]
+    widths = shrunk(natural, least, shown, room)
     return [
         [
             value if natural[number] <= widths[number] else _wrapped(text, widths[number])
@@ -35,7 +39,7 @@ def fitted(names: Sequence[str], rows: Sequence[Sequence[Any]], chosen: Sequence
 
 
 def shrunk(natural: Sequence[int], least: Sequence[int], shown: Sequence[int], room: int) -> list[int]:
-    """``natural`` widths, the widest made narrower until those shown have room, but not narrower than their names."""
+    """``natural`` widths, the widest made narrower until those shown have room, but not narrower than ``least``."""
     widths = list(natural)
     while sum(widths[number] for number in shown) > room:
         able = [number for number in shown if widths[number] > max(least[number], _LEAST)]
@@ -45,9 +49,15 @@ def shrunk(natural: Sequence[int], least: Sequence[int], shown: Sequence[int], r
     return widths
 
 
+def _unbroken(text: str) -> int:
+    """The width that the longest uuid in ``text`` needs; 0 without one."""
+    return max((len(each) for each in _UUID.findall(text)), default=0)
+
+
 def _text(value: Any) -> str:
     return str(value.human_readable() if isinstance(value, columns.FormattableColumn) else value)
 
 
 def _wrapped(text: str, width: int) -> str:
-    return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, width) or [""])
+    wrapped = (textwrap.wrap(line, width, break_on_hyphens=False) or [""] for line in text.split("\n"))
+    return "\n".join(part for parts in wrapped for part in parts)

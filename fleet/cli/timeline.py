@@ -6,8 +6,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import re
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet import states
@@ -63,24 +62,13 @@ class Trace(listing.Fitted, command.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         found = self.conductor.operator("trace", name=parsed_args.name)
         told = lines(found)
-        self._notes: list[str] = []
         if parsed_args.columns or not self.is_table(parsed_args):
             return command.table(COLUMNS, told)
         print(heading(found), file=self.app.stdout)
-        self._notes, numbers = notes([line["message"] or "" for line in told])
+        self.notes, numbers = notes([line["message"] or "" for line in told])
         several = len(found["instances"]) > 1
         names = [name for name in BRIEF if several or name != "server"]
         return command.table(names, map(_brief, told, numbers))
-
-    def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
-    ) -> int:
-        super().produce_output(parsed_args, column_names, data)
-        for number, note in enumerate(self._notes, 1):
-            mark = f"({number}) "
-            width = parsed_args.max_width or listing.width()
-            print(textwrap.fill(mark + note, width, subsequent_indent=" " * len(mark)), file=self.app.stdout)
-        return 0
 
 
 def heading(found: Mapping[str, Any]) -> str:

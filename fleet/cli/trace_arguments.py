@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import itertools
 import pathlib
+import stat
 from collections.abc import Iterator
 
 from fleet.cli import build_arguments
@@ -25,7 +26,7 @@ def add_trace(parser: build_arguments.Arguments) -> None:
 
 
 def add_trace_details(parser: build_arguments.Arguments) -> None:
-    parser.add_argument("--requests", type=argument_types.positive, metavar="N", help="Only the first N requests.")
+    parser.add_argument("--requests", type=argument_types.positive, metavar="N", help="Use only the first N requests.")
     parser.add_argument("--lifetimes", type=pathlib.Path, metavar="FILE", help="Lifetimes, token by token.")
     parser.add_argument("--interval-map", type=pathlib.Path, metavar="FILE",
                         help="Seconds of the bins. Default: v1.interval_map.txt beside the lifetimes.")  # fmt: skip
@@ -46,8 +47,12 @@ def read_trace(parsed_args: argparse.Namespace) -> tuple[list[traces.TraceReques
 
 
 def _read(parsed_args: argparse.Namespace) -> tuple[list[traces.TraceRequest], dict[str, dict[str, int]]]:
+    # Checked before the other files, which are looked for beside it.
+    found = parsed_args.trace.stat()
+    if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
+        raise traces.BadTrace(parsed_args.trace, "it is a device, not a file")
     with parsed_args.trace.open("rb"):
-        """Named first, if it is not there: the other files are looked for beside it."""
+        pass
     flavor_map = parsed_args.flavor_map or parsed_args.trace.parent / "flav_map.txt"
     flavors = traces.read_flavors(flavor_map, parsed_args.disk)
     bins: dict[int, float] = {}

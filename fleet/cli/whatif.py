@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
-import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
-import tqdm
-
 from fleet import errors
-from fleet.cli import build_arguments, command, database_command, explain, trace_arguments
+from fleet.cli import build_arguments, command, database_command, explain, progress, trace_arguments
 from fleet.client import argument_types, connection
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed, Changes
@@ -39,31 +37,33 @@ FIGURES = (
 )
 _SHOWN: Mapping[str, Any] = {"refused_by_reason": explain.Counts, "unplaced": explain.Lines}
 _DATABASE = "[database] connection"
+#: Of progress, where standard error is no terminal.
+_LINES = 20
 #: Each further host takes memory in this program.
 _MOST_HOSTS = 100_000
 
 
 class WhatIf(command.Lister):
-    """Show what would become of requests if the fleet were another, beside what becomes of them as it is.
+    """Show how requests would be placed on a changed fleet, and on the present one.
 
-    Reads the database once and decides on that copy, with the filters and weighers of the configuration: nothing is
-    booked, built or written. The requests are those of a trace, a number of instances of a flavor, or, if neither is
-    given, the instances of the hosts that are to go. Hosts that are down now stay down.
+    The command reads the database once and decides on that copy, with the configured filters and weighers. Nothing is
+    booked, built or written. The requests come from a trace (--trace), or are instances of a flavor (--flavor, --count).
+    With neither, they are the instances of the hosts that --without-host takes away. A host that is down stays down.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        change = parser.add_argument_group("what is to be otherwise")
+        change = parser.add_argument_group("the changed fleet")
         change.add_argument("--without-host", action="append", default=[], metavar="HOST",
-                            help="A host that is gone, with what is on it; repeat for several.")  # fmt: skip
+                            help="Take this host away, with its instances; repeat for several.")  # fmt: skip
         change.add_argument("--without-filter", action="append", default=[], metavar="FILTER",
-                            help="A filter that is not asked; repeat for several.")  # fmt: skip
+                            help="Do not use this filter; repeat for several.")  # fmt: skip
         change.add_argument("--ratio", type=ratio, action="append", default=[], metavar="cpu|ram|disk=NUMBER",
-                            help="Another allocation ratio for every host; repeat for several.")  # fmt: skip
+                            help="Set the allocation ratio of every host; repeat for several.")  # fmt: skip
         change.add_argument("--more-hosts", type=more_hosts, default=0, metavar="N",
-                            help=f"So many empty hosts more, {_MOST_HOSTS} at most; with --like.")  # fmt: skip
-        change.add_argument("--like", default="", metavar="HOST", help="What the further hosts are like.")
-        demand = parser.add_argument_group("what is asked of it")
+                            help=f"Add this many empty hosts, at most {_MOST_HOSTS}; needs --like.")  # fmt: skip
+        change.add_argument("--like", default="", metavar="HOST", help="The host that --more-hosts copies.")
+        demand = parser.add_argument_group("the requests")
         build_arguments.add_flavor(demand, required=False)
         demand.add_argument("--count", type=argument_types.positive, default=1, metavar="N",
                             help="Instances of the flavor, each a request of its own. Default: %(default)s.")  # fmt: skip
@@ -97,7 +97,8 @@ class WhatIf(command.Lister):
             return list(_of_trace(parsed_args)), False
         if parsed_args.flavor:
             self.conductor.act_for(parsed_args.project, parsed_args.user)
-            asked = self.conductor.operator("request_for", request=build_arguments.build_request(parsed_args))
+            request = build_arguments.build_request(self.conductor, parsed_args)
+            asked = self.conductor.operator("request_for", request=request)
             return _one_by_one(asked, parsed_args.count), False
         gone = set(change.without_hosts)
         moving = [each.uuid for each in state.instances if each.host in gone]
@@ -109,9 +110,9 @@ class WhatIf(command.Lister):
 
     def _run(self, state: Changes, change: Change, demands: Sequence[Demand]) -> dict[str, Any]:
         (entry,) = metadata.entry_points(group=ENTRY_POINTS)
-        quiet = self.app.options.verbose_level == 0 or None
-        with tqdm.tqdm(total=len(demands), unit="request", disable=quiet, file=sys.stderr) as bar:
-            return entry.load()(self.app.conf, state, change, demands, bar.update)
+        done = itertools.count(1)
+        with progress.shown(len(demands), "requests", self.app.options.verbose_level, _LINES) as shown:
+            return entry.load()(self.app.conf, state, change, demands, lambda _one: shown.show(next(done), ""))
 
 
 def ratio(text: str) -> tuple[str, float]:

@@ -130,7 +130,7 @@ def find(connection: sa.Connection, name: str) -> sa.Row:
             connection, uuid_prefix.find(connection, "Instance", INSTANCES.c.uuid, INSTANCES.c.name, name, _LIVE)
         )
     if len(found) > 1:
-        raise errors.Conflict(kind="Instance", name=name, reason=f"{len(found)} instances have this name; use a uuid")
+        raise errors.Conflict(kind="Instance", name=name, reason=f"is the name of {len(found)} instances; use a uuid")
     return found[0]
 
 

@@ -8,11 +8,9 @@ import heapq
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
-
-import tqdm
 
 from fleet import states
 from fleet.client import connection, faults, following
@@ -39,15 +37,19 @@ class Run:
         self._gone = 0
         self._duration_s = 0.0
 
-    def replay(self, requests: list[traces.TraceRequest], bar: tqdm.tqdm) -> None:
-        """Send all requests; those of one moment side by side, after the deletions due by then."""
-        started = time.monotonic()
+    def replay(self, requests: list[traces.TraceRequest], on_done: Callable[[int], object]) -> None:
+        """Send all requests; those of one moment side by side, after the deletions due by then.
+
+        :param on_done: called with the number of requests that have ended
+        """
+        started, count = time.monotonic(), 0
         with futures.ThreadPoolExecutor(self._concurrency) as senders:
             for at_s, together in _moments(requests):
                 self._delete_due(at_s)
                 for done in futures.as_completed([senders.submit(self._send, request) for request in together]):
                     done.result()
-                    bar.update()
+                    count += 1
+                    on_done(count)
         self._duration_s = time.monotonic() - started
         self._requests = len(requests)
 

@@ -111,7 +111,7 @@ class Decision:
             return ""
         sentences = [self.refusal.sentence]
         if self.picks:
-            sentences.append(f"{len(self.picks)} of {self.requested} instances would have been placed.")
+            sentences.append(f"There is room for {len(self.picks)} of {self.requested} instances.")
         if self.state and self.state.stale:
             sentences.append(f"STALE: the database cannot be read, the state is {self.state.age_s:.0f} s old.")
         return " ".join([*sentences, *self.remarks])

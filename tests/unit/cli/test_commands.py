@@ -63,6 +63,7 @@ def test_boot_request(run) -> None:
 def test_boot_says_all_that_the_call_takes(run) -> None:
     """Image, ignored hosts, metadata, one attempt, and for whom the instances are."""
     conductor = fakes.Conductor()
+    conductor.answers["list_hosts"] = [{"host": "h1"}, {"host": "h2"}]
     run(conductor, "boot", "web", "--flavor", "small", "--image", "id=cirros,min_disk=1,size=100", "--ignore-host", "h1",
         "--ignore-host", "h2", "--metadata", "owner=me", "--no-retry", "--max-count", "3", "--min-count", "2",
         "--project", "p1", "--user", "u1")  # fmt: skip
@@ -71,6 +72,43 @@ def test_boot_says_all_that_the_call_takes(run) -> None:
     assert (["h1", "h2"], {"owner": "me"}, 1) == (asked["ignore_hosts"], asked["metadata"], asked["max_attempts"])
     assert (3, 2) == (asked["count"], asked["min_count"])
     assert ("p1", "u1") == conductor.acts_for
+
+
+@pytest.mark.parametrize("command", ["boot web", "explain", "capacity"])
+def test_a_host_to_ignore_must_exist(run, command: str) -> None:
+    """A misspelt name would be ignored without a word, and the instances could go to the host that was meant."""
+    conductor = fakes.Conductor()
+    conductor.answers["list_hosts"] = [{"host": "h1"}]
+    argv = [*command.split(), "--flavor", "small", "--ignore-host", "h1", "--ignore-host", "nope"]
+    status, _, complaint = run(conductor, *argv)
+    assert (1, "--ignore-host nope: no such host; 'fleet host list' names the hosts\n") == (status, complaint)
+    assert [] == conductor.requests
+
+
+def test_a_fault_of_many_instances_is_told_once(run) -> None:
+    """With the number of instances; programs get it with each of them."""
+    conductor = fakes.Conductor(lambda request: states.ERROR)
+    argv = ["boot", "web", "--flavor", "small", "--count", "41", "--wait"]
+    printed = run(conductor, *argv)[1]
+    assert 1 == printed.count("No valid host was found. Full.")
+    assert "\n(1) 41 instances: No valid host was found. Full.\n" in printed
+    assert 41 == printed.count("| (1)")
+    assert ["No valid host was found. Full."] * 41 == [
+        each["fault"] for each in json.loads(run(conductor, *argv, "-f", "json")[1])
+    ]
+    assert "(1)" not in run(conductor, "boot", "web", "--flavor", "small", "--wait")[1]
+
+
+@pytest.mark.parametrize(
+    "argv", [["create", "a=b", "--vcpus", "1", "--memory-mb", "512"], ["set", "small", "--name", "a=b"]]
+)
+def test_the_name_of_a_flavor_has_no_equals_sign(run, capsys: pytest.CaptureFixture, argv: list[str]) -> None:
+    """``--flavor a=b`` would be read as sizes."""
+    conductor = fakes.Conductor()
+    with pytest.raises(SystemExit):
+        run(conductor, "flavor", *argv)
+    assert "must not have '=', got 'a=b'" in capsys.readouterr().err
+    assert [] == conductor.calls
 
 
 def test_an_image_by_its_id(run) -> None:

@@ -125,7 +125,7 @@ def test_what_cannot_go_is_named() -> None:
     assert 1 == gone
     assert {
         "uuid-a": "a stays: No valid host was found. Full.",
-        "uuid-b": "Instance b: is busy",
+        "uuid-b": "Instance b is busy",
         "uuid-d": "d is ERROR",
     } == left
     assert ["uuid-a", "uuid-b", "uuid-c"] == host.asked("migrate_instance")

@@ -130,6 +130,26 @@ def test_a_list_fits_80_columns(run, line: str) -> None:
 
 
 @pytest.mark.parametrize("line", LISTS)
+def test_a_long_list_keeps_uuids_whole(run, line: str) -> None:
+    """At any width: the table is rather too wide than a uuid in two lines."""
+    conductor = fakes.Conductor()
+    method, records = LISTS[line]
+    conductor.answers[method] = records
+    printed = run(conductor, *line.split(), "--long")[1]
+    uuids = {each for each in UUIDS if each in json.dumps(LISTS[line][1])}
+    assert uuids == {each for each in uuids if each in printed}
+
+
+def test_instances_of_which_there_are_none(run) -> None:
+    """The line names what was asked for: there may be others."""
+    conductor = fakes.Conductor()
+    argv = ["--status", "error", "--host", "h1", "--name", "web"]
+    expected = "There are no instances with status ERROR on host h1 named web.\n"
+    assert expected == run(conductor, "server", "list", *argv)[1]
+    assert "There are no instances with status ERROR.\n" == run(conductor, "server", "list", *argv[:2])[1]
+
+
+@pytest.mark.parametrize("line", LISTS)
 def test_an_empty_list_says_so(run, line: str) -> None:
     """To people; to programs it is an empty list."""
     conductor = fakes.Conductor()

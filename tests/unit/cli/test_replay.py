@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -74,7 +75,25 @@ def test_a_device_without_end(run, tmp_path: pathlib.Path, role: str) -> None:
     argv = ["/dev/zero" if role == "trace" else path, *(part for option in options.items() for part in option)]
     flavors = ["--flavor-map", str(tmp_path / "flav_map.txt")] if role == "trace" else []
     status, _, complaint = run(fakes.Conductor(), "-q", "replay", *argv, *flavors)
-    assert (1, True) == (status, "/dev/zero, line 1: it is not a text file" in complaint)
+    reason = "it is a device, not a file" if role == "trace" else "it is not a text file"
+    assert (1, True) == (status, complaint.startswith("/dev/zero") and reason in complaint)
+
+
+def test_a_device_in_place_of_a_trace(run) -> None:
+    """It is named, and not the files that would be looked for beside it."""
+    status, _, complaint = run(fakes.Conductor(), "replay", "/dev/zero")
+    assert (1, "/dev/zero: it is a device, not a file\n") == (status, complaint)
+
+
+def test_the_sample_shows_its_progress(run) -> None:
+    """Where standard error is no terminal, some twenty lines say how many requests have ended."""
+    status, _, told = run(fakes.Conductor(), "replay", "--sample")
+    lines = told.splitlines()
+    assert 0 == status
+    assert 15 < len(lines) < 25
+    assert re.fullmatch(r"\d+ of (\d+) requests done", lines[0])
+    assert re.fullmatch(r"(\d+) of \1 requests done", lines[-1])
+    assert "" == run(fakes.Conductor(), "-q", "replay", "--sample")[2]
 
 
 def test_what_is_deleted_is_counted(run, tmp_path: pathlib.Path) -> None:

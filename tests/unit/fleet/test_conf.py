@@ -26,3 +26,21 @@ def test_a_wrong_option_ends_the_program(tmp_path: pathlib.Path, what: str, line
         fleet_conf.load_config(["--config-file", str(path)], "fleet-test", conf=cfg.ConfigOpts(), setup_logging=False)
     assert str(ended.value).startswith("fleet-test: ")
     assert line.split(" ")[0] in str(ended.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "configuration file {path} is a directory, not a file"),
+        (b"\xff\xfe", "is not a text file: --config-file {path}"),
+    ],
+    ids=["a directory", "no text"],
+)
+def test_what_is_no_configuration_file(tmp_path: pathlib.Path, content: bytes | None, reason: str) -> None:
+    """A line that names the file, and no traceback."""
+    path = tmp_path
+    if content is not None:
+        path = tmp_path / "fleet.conf"
+        path.write_bytes(content)
+    with pytest.raises(SystemExit, match=f"^fleet-test: .*{reason.format(path=path)}$"):
+        fleet_conf.load_config(["--config-file", str(path)], "fleet-test", conf=cfg.ConfigOpts(), setup_logging=False)

@@ -219,7 +219,7 @@ def test_drops_add_up_over_the_instances():
     """Hosts that were filled by earlier instances of the request count, too."""
     made = refused([node("a"), node("b")], request({"memory_mb": 9000}, count=3))
     assert {"RamFilter": 2} == made.refusal.dropped
-    assert "2 of 3 instances would have been placed." in made.reason
+    assert "There is room for 2 of 3 instances." in made.reason
 
 
 def test_an_explanation_that_fails_hides_nothing(caplog):
