@@ -15,6 +15,7 @@ from fleet.cli import main, manage
 
 
 def serve() -> None:
+    _warm()
     for line in sys.stdin:
         asked = json.loads(line)
         child = os.fork()
@@ -22,6 +23,11 @@ def serve() -> None:
             _run(**asked)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _warm() -> None:
+    """Have cliff look through the installed packages once, and not in every child."""
+    dict(main.COMMANDS)["host list"](None, None).get_parser("fleet host list")
 
 
 def _run(words: list[str], environment: dict[str, str], printed: str) -> None:

@@ -110,7 +110,17 @@ class Session:
         self._trio = subprocess.Popen(
             command, cwd=self.directory, env=self._environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-        return _until(self._trio, b"Ctrl-C stops it.", _START_TIMEOUT_S)
+        printed = _until(self._trio, b"Ctrl-C stops it.", _START_TIMEOUT_S)
+        self._wait_for_hosts()
+        return printed
+
+    def _wait_for_hosts(self) -> None:
+        """A host that was stopped is enabled by the first report of its next agent, an instant after it is up."""
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while "AUTO:" in self._in_a_child(["fleet", "service", "list", "-f", "json"]):
+            if time.monotonic() > deadline:
+                raise RuntimeError("hosts stay disabled")
+            time.sleep(0.2)
 
     def _environment(self) -> dict[str, str]:
         path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
