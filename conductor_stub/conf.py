@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The conductor's options."""
 
+from collections.abc import Sequence
+
 from oslo_config import cfg
 
 OPTS = [
@@ -106,6 +108,6 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(CONDUCTOR_OPTS, group=cfg.OptGroup("conductor", title="Conductor"))
 
 
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
     """For oslo-config-generator."""
     return [("DEFAULT", OPTS), ("conductor", CONDUCTOR_OPTS)]

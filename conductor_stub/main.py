@@ -14,23 +14,24 @@ import oslo_messaging
 from oslo_config import cfg
 
 from conductor_stub import conf as conductor_conf
-from conductor_stub.agents.api import Records
+from conductor_stub.agents.api import AgentAPI
 from conductor_stub.builds.intake import Intake
-from conductor_stub.builds.local_placement import OwnBuilds
-from conductor_stub.builds.placement import Builder
-from conductor_stub.builds.sweeper import Sweeper
+from conductor_stub.builds.local_placement import LocalPlacement
+from conductor_stub.builds.placement import BuildPlacement
+from conductor_stub.builds.sweeper import BuildSweeper
 from conductor_stub.builds.termination import Termination
-from conductor_stub.manager import AgentTaskManager, ComputeTaskManager, ConductorManager, OperatorManager
+from conductor_stub.manager import AgentTaskManager, ComputeTaskManager, ConductorManager
+from conductor_stub.moves.intake import MoveIntake
 from conductor_stub.moves.manager import MigrationManager, OperatorMoves
-from conductor_stub.moves.mover import Mover
-from conductor_stub.moves.placement import Placer
+from conductor_stub.moves.placement import MovePlacement
+from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operators.announcements import Announcements
 from conductor_stub.operators.api import OperatorAPI
 from conductor_stub.operators.catalog import Catalog
-from conductor_stub.operators.catalog_manager import OperatorCatalog
-from conductor_stub.operators.diagnosis import Examination
+from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
+from conductor_stub.operators.manager import CatalogManager, OperatorManager
 from conductor_stub.steps.limits import Limits
 from fleet import conf as fleet_conf
 from fleet import errors, service
@@ -71,14 +72,14 @@ def build_servers(
     limits = Limits.from_conf(conf)
     host_transport = transport.get_host_transport(conf, rpc_transport)
     ledger = LedgerIdentity(TOPIC, database.read(ledger_row.identity))
-    records = Records(database, limits, conf.enable_new_services, clock, ledger=ledger)
+    agent_api = AgentAPI(database, limits, conf.enable_new_services, clock, ledger=ledger)
     pins = Pins(conf)
-    pins.learn(records.lowest_versions())
+    pins.learn(agent_api.lowest_versions())
     compute = ComputeAPI(host_transport, conf, pins, ledger)
     draining = threading.Event()
     scheduler = SchedulerAPI(rpc_transport, conf, pins, ledger)
     scheduler.clock = clock
-    builder = Builder(
+    placement = BuildPlacement(
         database,
         scheduler,
         compute,
@@ -89,29 +90,32 @@ def build_servers(
     )
     termination = Termination(database, compute, limits, clock.fresh)
     aliases = parse_aliases(conf.pci.alias)
-    own = OwnBuilds()
-    intake = Intake(database, builder, limits, conf.default_schedule_zone, clock, aliases, own)
+    local = LocalPlacement()
+    intake = Intake(database, placement, limits, conf.default_schedule_zone, clock, aliases, local)
     migrations = MigrationAPI(rpc_transport, conf, pins, ledger)
-    placer = Placer(database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host, clock)
-    mover = Mover(database, placer, limits, aliases, clock.fresh, skew.require_in_step)
+    move_placement = MovePlacement(
+        database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host, clock.fresh
+    )
+    move_intake = MoveIntake(database, move_placement, aliases, skew.require_in_step)
     announcements = Announcements(database, scheduler)
-    agents, moves = ConductorManager(records, pins), MigrationManager(mover)
+    agents = ConductorManager(agent_api, pins)
+    moves = MigrationManager(move_placement, MoveProgress(database, move_placement, limits))
     endpoints = [
         agents,
-        ComputeTaskManager(intake, builder, termination, draining),
+        ComputeTaskManager(intake, placement, termination, draining),
         OperatorManager(
             OperatorAPI(database, conf.service_down_time, clock=clock),
-            DryRun(database, intake, builder),
+            DryRun(database, intake, placement),
             announcements,
-            Examination(database, conf.host, clock.fresh),
+            Diagnosis(database, conf.host, clock.fresh),
         ),
-        OperatorCatalog(Catalog(database, conf.service_down_time, clock=clock), announcements),
-        OperatorMoves(mover),
+        CatalogManager(Catalog(database, conf.service_down_time, clock=clock), announcements),
+        OperatorMoves(move_intake),
         moves,
     ]
-    for_agents = [agents, AgentTaskManager(builder), moves]
-    move_sweeper = MoveSweeper(database, placer, limits, clock.fresh)
-    sweeper = Sweeper(database, builder, termination, limits, clock.fresh)
+    for_agents = [agents, AgentTaskManager(placement), moves]
+    move_sweeper = MoveSweeper(database, move_placement, limits, clock.fresh)
+    sweeper = BuildSweeper(database, placement, termination, limits, clock.fresh)
     taken = signatures.Taken(database, clock)
     keeper_name = f"{conf.host}-{os.getpid()}"
     return [
@@ -125,7 +129,7 @@ def build_servers(
             signatures=taken,
         ),
         *([service.Periodic("signatures", taken.prune, PRUNE_EVERY_S)] if signing.keys_of(conf) else []),
-        own,
+        local,
         *(
             service.Periodic(name, functools.partial(_in_step, skew, sweep), conf.conductor.sweep_interval)
             for name, sweep in (
@@ -134,7 +138,7 @@ def build_servers(
                 ("moves", move_sweeper.sweep),
             )
         ),
-        _heartbeat(conf, records, pins, skew),
+        _heartbeat(conf, agent_api, pins, skew),
     ]
 
 
@@ -151,16 +155,16 @@ def _in_step(skew: ClockSkew, sweep: Callable[[], object]) -> None:
         sweep()
 
 
-def _heartbeat(conf: cfg.ConfigOpts, records: Records, pins: Pins, skew: ClockSkew) -> service.Periodic:
+def _heartbeat(conf: cfg.ConfigOpts, agent_api: AgentAPI, pins: Pins, skew: ClockSkew) -> service.Periodic:
     """One record for all the conductors of a host: any of them keeps it alive. Each looks what the others speak."""
     process = {"pid": os.getpid(), "hostname": socket.gethostname()}
     spoken = versions.spoken(TOPIC)
 
     def beat() -> None:
-        if records.report_state(Beat(BINARY, [conf.host], **spoken, clock_skew_s=skew.reported_s)).superseded:
-            records.register_services([{"host": conf.host, "binary": BINARY, "topic": TOPIC, **process, **spoken}])
-        pins.learn(records.lowest_versions())
-        records.learn_ledger()
+        if agent_api.report_state(Beat(BINARY, [conf.host], **spoken, clock_skew_s=skew.reported_s)).superseded:
+            agent_api.register_services([{"host": conf.host, "binary": BINARY, "topic": TOPIC, **process, **spoken}])
+        pins.learn(agent_api.lowest_versions())
+        agent_api.learn_ledger()
 
     return service.Periodic("heartbeat", beat, conf.report_interval)
 

@@ -10,17 +10,13 @@ from typing import Annotated, Any, Literal
 import oslo_messaging
 import pydantic
 
-from conductor_stub.agents.api import Records
+from conductor_stub.agents.api import AgentAPI
 from conductor_stub.agents.guests import Observation
-from conductor_stub.builds.failures import Failure
 from conductor_stub.builds.intake import Intake
-from conductor_stub.builds.placement import Builder
+from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.termination import Termination
-from conductor_stub.operators.announcements import Announcements
-from conductor_stub.operators.api import OperatorAPI
-from conductor_stub.operators.diagnosis import Examination
-from conductor_stub.operators.dry_run import DryRun
-from fleet import errors, states
+from conductor_stub.steps.attempt import Attempt, Failure
+from fleet import errors
 from fleet.context import RequestContext
 from fleet.db.services import Beat
 from fleet.objects import (
@@ -29,19 +25,18 @@ from fleet.objects import (
     Claim,
     Claimed,
     Finish,
-    Flavor,
     HostLimits,
     Place,
     build_steps,
     fields,
-    instance_group,
     request_keys,
 )
 from fleet.rpc import batch_answers, versions
 from fleet.rpc.endpoint import endpoint, require_size
 from fleet.rpc.pins import Pins
 
-PowerState = Literal[tuple(states.POWER_NAMES)]  # type: ignore[valid-type]
+#: The keys of states.POWER_NAMES.
+PowerState = Literal[0, 1, 3, 4, 6, 7]
 #: In one message: far more than an agent sends.
 MOST_STEPS = 256
 
@@ -51,17 +46,17 @@ class ConductorManager:
 
     target = oslo_messaging.Target(version=versions.CURRENT["conductor"])
 
-    def __init__(self, records: Records, pins: Pins) -> None:
-        self._records = records
+    def __init__(self, api: AgentAPI, pins: Pins) -> None:
+        self._api = api
         self._pins = pins
 
     @endpoint
     def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return self._records.register_services([_service(each, index) for index, each in enumerate(services)])
+        return self._api.register_services([_service(each, index) for index, each in enumerate(services)])
 
     @endpoint
     def require_free(self, context: RequestContext, services: list[dict[str, Any]]) -> None:
-        self._records.require_free([_service(each, index) for index, each in enumerate(services)])
+        self._api.require_free([_service(each, index) for index, each in enumerate(services)])
 
     @endpoint
     def leave(
@@ -72,7 +67,7 @@ class ConductorManager:
         incarnation: fields.Token,
         idle: fields.Flag = True,
     ) -> None:
-        self._records.leave(binary, hosts, incarnation, idle)
+        self._api.leave(binary, hosts, incarnation, idle)
 
     @endpoint
     def report_state(
@@ -85,8 +80,8 @@ class ConductorManager:
         release: fields.Token | None = None,
         clock_skew_s: fields.Finite | None = None,
     ) -> dict[str, Any]:
-        heard = self._records.report_state(Beat(binary, hosts, incarnation, rpc_version, release, clock_skew_s))
-        now = self._records.now().isoformat()
+        heard = self._api.report_state(Beat(binary, hosts, incarnation, rpc_version, release, clock_skew_s))
+        now = self._api.now().isoformat()
         return {**dataclasses.asdict(heard), "versions": dict(self._pins.lowest), "now": now}
 
     @endpoint
@@ -97,13 +92,13 @@ class ConductorManager:
         nodes: dict[fields.Name, list[fields.Name]],
         alarms: dict[fields.Name, fields.LongText] | None = None,
     ) -> list[dict[str, Any]]:
-        return self._records.report_hosts(reports, nodes, alarms)
+        return self._api.report_hosts(reports, nodes, alarms)
 
     @endpoint
     def get_host_instances(
         self, context: RequestContext, host: fields.Name, uuids: list[fields.Uuid] | None = None
     ) -> list[dict[str, Any]]:
-        return [instance.to_wire() for instance in self._records.host_instances(host, uuids)]
+        return [instance.to_wire() for instance in self._api.host_instances(host, uuids)]
 
     @endpoint
     def compare_instances(
@@ -112,7 +107,7 @@ class ConductorManager:
         held: dict[fields.Name, list[fields.Uuid]],
         power: dict[fields.Name, dict[fields.Uuid, fields.Natural]] | None = None,
     ) -> dict[str, list[str]]:
-        return self._records.compare_instances(held, power)
+        return self._api.compare_instances(held, power)
 
     @endpoint
     def report_guest(
@@ -124,7 +119,7 @@ class ConductorManager:
         expected: fields.Natural,
         failed: fields.Flag = False,
     ) -> bool:
-        return self._records.observed(context, Observation(instance_uuid, host, power_state, expected, failed))
+        return self._api.observed(context, Observation(instance_uuid, host, power_state, expected, failed))
 
     @endpoint
     def claim_instance(
@@ -140,7 +135,7 @@ class ConductorManager:
     ) -> dict[str, Any]:
         claimed, allowed = Claimed.from_wire(claim), HostLimits.from_wire(limits)
         step = Claim(instance_uuid, attempt, host, node, incarnation, claimed, allowed)
-        return self._records.take(context, step).to_wire()
+        return self._api.take(context, step).to_wire()
 
     @endpoint
     def finish_build(
@@ -152,7 +147,7 @@ class ConductorManager:
         power_state: fields.Natural,
         incarnation: fields.Token | None = None,
     ) -> dict[str, Any]:
-        return self._records.take(context, Finish(instance_uuid, attempt, host, power_state, incarnation)).to_wire()
+        return self._api.take(context, Finish(instance_uuid, attempt, host, power_state, incarnation)).to_wire()
 
     @endpoint
     def build_steps(
@@ -162,7 +157,7 @@ class ConductorManager:
         asked = [_asked(context, step, f"steps.{number}") for number, step in enumerate(steps)]
         # What is said of them all is said of none.
         context.about()
-        taken = iter(self._records.take_all([each for each in asked if isinstance(each, tuple)]))
+        taken = iter(self._api.take_all([each for each in asked if isinstance(each, tuple)]))
         told = [next(taken) if isinstance(each, tuple) else each for each in asked]
         return [
             batch_answers.refusal(each) if isinstance(each, errors.FleetError) else batch_answers.result(each.to_wire())
@@ -171,7 +166,7 @@ class ConductorManager:
 
     @endpoint
     def instance_destroyed(self, context: RequestContext, instance_uuid: fields.Uuid, host: fields.Name) -> None:
-        self._records.destroyed(context, instance_uuid, host)
+        self._api.destroyed(context, instance_uuid, host)
 
 
 class AgentTaskManager:
@@ -179,8 +174,8 @@ class AgentTaskManager:
 
     target = oslo_messaging.Target(namespace="compute_task", version=versions.CURRENT["conductor"])
 
-    def __init__(self, builder: Builder) -> None:
-        self._builder = builder
+    def __init__(self, placement: BuildPlacement) -> None:
+        self._placement = placement
 
     @endpoint
     def reschedule(
@@ -193,7 +188,8 @@ class AgentTaskManager:
         failure: Failure,
         alternates: list[Place],
     ) -> dict[str, bool]:
-        return {"counted": self._builder.reschedule(context, instance_uuid, attempt, host, node, failure, alternates)}
+        here = Attempt(instance_uuid, attempt, host, node)
+        return {"counted": self._placement.reschedule(context, here, failure, alternates)}
 
     @endpoint
     def abort_build(
@@ -205,16 +201,20 @@ class AgentTaskManager:
         node: fields.Name | None,
         failure: Failure,
     ) -> None:
-        self._builder.abort(context, instance_uuid, attempt, host, node, failure)
+        self._placement.abort(context, Attempt(instance_uuid, attempt, host, node), failure)
 
 
 class ComputeTaskManager(AgentTaskManager):
     """Namespace ``compute_task``: builds are accepted, driven and ended."""
 
     def __init__(
-        self, intake: Intake, builder: Builder, termination: Termination, draining: threading.Event | None = None
+        self,
+        intake: Intake,
+        placement: BuildPlacement,
+        termination: Termination,
+        draining: threading.Event | None = None,
     ) -> None:
-        super().__init__(builder)
+        super().__init__(placement)
         self._intake = intake
         self._termination = termination
         self._draining = draining or threading.Event()
@@ -234,127 +234,13 @@ class ComputeTaskManager(AgentTaskManager):
     ) -> None:
         if self._draining.is_set():
             # Another worker takes them up at once; the sweeper would, but only when they are overdue.
-            self._builder.hand_out(context, instance_uuids, attempt)
+            self._placement.hand_out(context, instance_uuids, attempt)
             return
-        self._builder.build_instances(context, instance_uuids, attempt)
+        self._placement.place(context, instance_uuids, attempt)
 
     @endpoint
     def terminate_instances(self, context: RequestContext, instance_uuids: list[fields.Uuid]) -> None:
         self._termination.terminate(context, instance_uuids)
-
-
-class OperatorManager:
-    """Namespace ``operator``: behind the ``fleet`` command."""
-
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
-
-    def __init__(
-        self, api: OperatorAPI, dry_run: DryRun, announcements: Announcements, examination: Examination
-    ) -> None:
-        self._api = api
-        self._examination = examination
-        self._dry_run = dry_run
-        self._announcements = announcements
-
-    @endpoint
-    def list_instances(
-        self,
-        context: RequestContext,
-        filters: dict[str, fields.Text | list[fields.Uuid] | None] | None = None,
-        limit: fields.Positive | None = None,
-    ) -> list[dict[str, Any]]:
-        return self._api.list_instances(filters or {}, limit)
-
-    @endpoint
-    def show_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._api.show_instance(name)
-
-    @endpoint
-    def trace(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._api.trace(name)
-
-    @endpoint
-    def examine(self, context: RequestContext) -> dict[str, Any]:
-        return self._examination.examine()
-
-    @endpoint
-    def request_of(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._dry_run.request_of(name)
-
-    @endpoint
-    def request_for(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
-        require_size(request, "request")
-        request_keys.examine(request)
-        return self._dry_run.request_for(context, BuildRequest.from_wire(request))
-
-    @endpoint
-    def list_hosts(self, context: RequestContext) -> list[dict[str, Any]]:
-        return self._api.list_hosts()
-
-    @endpoint
-    def show_host(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._api.show_host(name)
-
-    @endpoint
-    def list_services(self, context: RequestContext) -> list[dict[str, Any]]:
-        return self._api.list_services()
-
-    @endpoint
-    def update_service(
-        self,
-        context: RequestContext,
-        host: fields.Name,
-        disabled: fields.Flag,
-        binary: fields.Name = "fleet-compute",
-        reason: fields.Text | None = None,
-    ) -> dict[str, Any]:
-        return self._api.update_service(host, binary, disabled, reason)
-
-    @endpoint
-    def list_flavors(self, context: RequestContext) -> list[dict[str, Any]]:
-        return self._api.list_flavors()
-
-    @endpoint
-    def create_flavor(self, context: RequestContext, flavor: dict[str, Any]) -> dict[str, Any]:
-        return self._api.create_flavor(Flavor.from_wire(flavor))
-
-    @endpoint
-    def list_aggregates(self, context: RequestContext) -> list[dict[str, Any]]:
-        return self._api.list_aggregates()
-
-    @endpoint
-    def create_aggregate(
-        self, context: RequestContext, name: fields.Name, metadata: fields.Texts | None = None
-    ) -> dict[str, Any]:
-        return self._announcements.aggregate_changed(context, self._api.create_aggregate(name, metadata or {}))
-
-    @endpoint
-    def add_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
-        return self._announcements.aggregate_changed(context, self._api.add_aggregate_host(name, host))
-
-    @endpoint
-    def remove_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
-        return self._announcements.aggregate_changed(context, self._api.remove_aggregate_host(name, host))
-
-    @endpoint
-    def set_aggregate_metadata(
-        self, context: RequestContext, name: fields.Name, metadata: dict[fields.Name, fields.Text | None]
-    ) -> dict[str, Any]:
-        return self._announcements.aggregate_changed(context, self._api.set_aggregate_metadata(name, metadata))
-
-    @endpoint
-    def list_groups(self, context: RequestContext) -> list[dict[str, Any]]:
-        return self._api.list_groups()
-
-    @endpoint
-    def create_group(
-        self,
-        context: RequestContext,
-        name: fields.Name,
-        policy: instance_group.Policy,
-        max_server_per_host: fields.Positive = 1,
-    ) -> dict[str, Any]:
-        return self._api.create_group(name, policy, max_server_per_host, context.project_id)
 
 
 def _asked(

@@ -13,7 +13,7 @@ from oslo_log import log as logging
 from conductor_stub.agents import guests
 from conductor_stub.agents.heartbeats import Heartbeats
 from conductor_stub.builds import claims, termination
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import Limits, StepContext
 from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -31,7 +31,7 @@ LOG = logging.getLogger(__name__)
 STOPPING = "its agent is stopping"
 
 
-class Records:
+class AgentAPI:
     """Each method is one transaction (or one per host of a batch), and may be repeated without harm."""
 
     def __init__(
@@ -190,8 +190,8 @@ class Records:
 
     def _write(self, asked: Sequence[tuple[RequestContext, BuildStep]]) -> list[Instance]:
         now = self._clock()
-        together = [claims.Asked(step, context.request_id) for context, step in asked]
-        rows = self._database.write(claims.in_one(together, self._limits.spawn_timeout_s, now))
+        reports = [claims.StepReport(step, context.request_id) for context, step in asked]
+        rows = self._database.write(claims.transaction(reports, StepContext(self._limits, now)))
         for (context, step), row in zip(asked, rows, strict=True):
             # Otherwise it was said before: an agent that has lost the answer asks again.
             if isinstance(step, Finish) and row.launched_at == now:
@@ -219,7 +219,8 @@ class Records:
     def destroyed(self, context: RequestContext, uuid: str, host: str) -> None:
         """The host has destroyed the guest of an instance that was to go; nothing, where there is none any more."""
         try:
-            gone = self._database.write(termination.destroyed, uuid, host, context.request_id, self._clock())
+            ctx = StepContext(self._limits, self._clock(), context.request_id)
+            gone = self._database.write(termination.destroyed, uuid, host, ctx)
         except errors.NotFound:
             return
         if gone:

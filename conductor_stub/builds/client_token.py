@@ -8,12 +8,10 @@ import hashlib
 import json
 from typing import Any, Self
 
-import sqlalchemy as sa
-
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.db import instances
-from fleet.db.engine import Transaction
+from fleet.db import builds
+from fleet.db.engine import Connection, Transaction
 from fleet.objects import BuildRequest
 
 
@@ -34,18 +32,18 @@ class ClientToken:
         """Of the request's row, where a unique index lets only one of two conductors have the token."""
         return {"project_id": self.project_id, "client_token": self.token, "fingerprint": self.fingerprint}
 
-    def first_answer(self, connection: Transaction | sa.Connection) -> dict[str, Any] | None:
+    def first_answer(self, connection: Transaction | Connection) -> dict[str, Any] | None:
         """What ``create`` has answered when the token was used first; None when it was not.
 
         :raises errors.Conflict: it was used for a request that says something else
         """
-        found = instances.request_of_token(connection, self.project_id, self.token)
+        found = builds.request_of_token(connection, self.project_id, self.token)
         if found is None:
             return None
         if found.fingerprint != self.fingerprint:
             reason = f"was used before, for a request that says something else ({found.reservation_id})"
             raise errors.Conflict(kind="Field", name="client_token", reason=reason)
-        rows = instances.of_request(connection, found.reservation_id)
+        rows = builds.of_request(connection, found.reservation_id)
         return {
             "reservation_id": found.reservation_id,
             "instances": [{"uuid": row.uuid, "name": row.name} for row in rows],

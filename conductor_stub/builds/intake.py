@@ -9,21 +9,20 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import sqlalchemy as sa
 from oslo_log import log as logging
-from oslo_utils import units, uuidutils
+from oslo_utils import uuidutils
 
 from conductor_stub.builds.client_token import ClientToken
-from conductor_stub.builds.local_placement import OwnBuilds
-from conductor_stub.builds.placement import Builder
-from conductor_stub.steps.limits import Limits, step_deadline
-from fleet import errors, failpoints, states
+from conductor_stub.builds.local_placement import LocalPlacement
+from conductor_stub.builds.placement import BuildPlacement
+from conductor_stub.steps.flavor_check import check_image, requested_hardware
+from conductor_stub.steps.limits import Limits, StepContext
+from fleet import failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
-from fleet.db import flavors, groups, history, instances
-from fleet.db.engine import Database, Transaction
-from fleet.hardware import constraints
-from fleet.hardware.aliases import Aliases, requested_devices
+from fleet.db import builds, flavors, groups, history
+from fleet.db.engine import Connection, Database, Transaction
+from fleet.hardware.aliases import Aliases
 from fleet.objects import BuildRequest, Flavor, Image, Zone
 from fleet.telemetry import metrics
 
@@ -41,20 +40,20 @@ class Intake:
     def __init__(
         self,
         database: Database,
-        builder: Builder,
+        placement: BuildPlacement,
         limits: Limits,
         default_zone: str | None,
         clock: Clock = utcnow,
         aliases: Aliases = types.MappingProxyType({}),
-        own: OwnBuilds | None = None,
+        local: LocalPlacement | None = None,
     ) -> None:
         self._database = database
-        self._builder = builder
+        self._placement = placement
         self._limits = limits
         self._default_zone = default_zone or ""
         self._clock = clock
         self._aliases = aliases
-        self._own = own or OwnBuilds(0)
+        self._local = local or LocalPlacement(0)
 
     def accept(self, context: RequestContext, request: BuildRequest, client_token: str | None = None) -> dict[str, Any]:
         """Returns ``reservation_id`` and ``instances`` (uuid and name of each), in the ledger by then.
@@ -71,7 +70,7 @@ class Intake:
     def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> dict[str, Any]:
         stored, rows = self.plan(context, request)
         reservation_id = stored["reservation_id"]
-        with self._own.room() as begin:
+        with self._local.room() as begin:
             if begin is not None:
                 rows = [{**row, "task_state": states.PLACING} for row in rows]
             first = self._database.write(
@@ -96,10 +95,10 @@ class Intake:
         begin: Callable[[Callable[[], None]], None] | None,
     ) -> None:
         if begin is None:
-            self._builder.hand_out(context, [row["uuid"] for row in rows], FIRST_ATTEMPT)
+            self._placement.hand_out(context, [row["uuid"] for row in rows], FIRST_ATTEMPT)
             return
-        accepted = [instances.accepted(stored, row) for row in rows]
-        self._builder.keep(context, accepted, FIRST_ATTEMPT, begin)
+        accepted = [builds.accepted(stored, row) for row in rows]
+        self._placement.place_here(context, accepted, FIRST_ATTEMPT, begin)
 
     def plan(self, context: RequestContext, request: BuildRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The build request and its instances as they would be written. :raises: as :meth:`accept`"""
@@ -155,7 +154,7 @@ class Intake:
             "attempt": FIRST_ATTEMPT,
             "deadline": deadline,
             # What follows may be lost, with a message or a process: if no host has it by then, the sweeper hands it out.
-            "step_deadline": step_deadline(now, self._limits.placing_timeout_s, deadline),
+            "step_deadline": StepContext(self._limits, now).due(self._limits.placing_timeout_s, deadline),
             "availability_zone": Zone.parse(stored["spec"]["availability_zone"]).zone or None,
             "instance_type_id": flavor.id,
             "flavor_name": flavor.name,
@@ -174,7 +173,7 @@ class Intake:
         ]
 
 
-def _resolve(connection: sa.Connection, request: BuildRequest) -> tuple[Flavor, str | None]:
+def _resolve(connection: Connection, request: BuildRequest) -> tuple[Flavor, str | None]:
     flavor = request.flavor if isinstance(request.flavor, Flavor) else flavors.find(connection, request.flavor)
     group = groups.find(connection, request.group_name).uuid if request.group_name else None
     return flavor, group
@@ -194,7 +193,7 @@ def _insert(
     first = token.first_answer(tx) if token else None
     if first is not None:
         return None if first["reservation_id"] == stored["reservation_id"] else first
-    if not instances.create(tx, {**stored, **(token.columns() if token else {})}, rows):
+    if not builds.create(tx, {**stored, **(token.columns() if token else {})}, rows):
         return None
     uuids = [row["uuid"] for row in rows]
     if group_uuid:
@@ -214,29 +213,3 @@ def _name(request: BuildRequest, uuid: str, index: int) -> str:
     if not request.name:
         return f"instance-{uuid[:8]}"
     return request.name if request.num_instances == 1 else f"{request.name[:250]}-{index + 1}"
-
-
-def requested_hardware(flavor: Flavor, image: Image, aliases: Aliases) -> dict[str, Any]:
-    """The topology and the devices that each instance asks for. :raises errors.InvalidInput: they contradict"""
-    topology = constraints.requested_topology(flavor, image)
-    devices = requested_devices(flavor, image, aliases)
-    return {
-        "numa_topology": topology and topology.to_wire(),
-        "pci_requests": [request.to_wire() for request in devices] or None,
-    }
-
-
-def check_image(image: Image, flavor: Flavor, field: str = "request.flavor") -> None:
-    """:raises errors.InvalidInput: the flavor is too small for the image, or the image cannot be used"""
-    if image.status != "active":
-        raise errors.InvalidInput(field="request.image.status", reason=f"is {image.status!r}, must be 'active'")
-    if flavor.memory_mb < image.min_ram:
-        reason = f"is {flavor.memory_mb}, the image needs {image.min_ram} MB"
-        raise errors.InvalidInput(field=f"{field}.memory_mb", reason=reason)
-    if flavor.root_gb and image.size > flavor.root_gb * units.Gi:
-        reason = f"is {flavor.root_gb} GB, the image has {image.size / units.Gi:.1f} GB ({image.size} bytes)"
-        raise errors.InvalidInput(field=f"{field}.root_gb", reason=reason)
-    if 0 < flavor.root_gb < image.min_disk:
-        raise errors.InvalidInput(
-            field=f"{field}.root_gb", reason=f"is {flavor.root_gb}, the image needs {image.min_disk} GB"
-        )

@@ -26,7 +26,7 @@ AT_A_TIME = 16
 Work = Callable[[], None]
 
 
-class OwnBuilds:
+class LocalPlacement:
     """A server without a queue: it works until it is stopped, and then ends what was begun.
 
     :param at_a_time: 0: all are left to others

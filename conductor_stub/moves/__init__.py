@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves: resizes with their confirm and revert, and evacuations of hosts that are down.
 
-A move is a record (``fleet.move_states`` draws its life); what a host has to do follows from the record's status alone,
-so a host is only told to look (``advance_migration``), and a message that is repeated, late or lost does no harm.
-A move that fails leaves the instance as it was.
+A move is a migration record; ``fleet.move_states`` draws its life. The status alone says what a host must do, so a host
+only receives a notice to read the record (``advance_migration``): a repeated, late or lost notice does no harm. A move
+that fails leaves the instance as it was.
 
-Read in this order: ``intake`` (what operators ask for), ``placement`` (the scheduler and the hosts are asked), ``claims``
-(a destination claims, hosts do their parts), ``failures`` (the next alternate, or back), ``mover`` (all of it for one
-conductor), ``sweeper`` (what was lost), ``group_evacuation``, ``manager`` (the RPC surface).
+Read ``intake`` (what operators ask for), ``machine`` (the shared machine, over records), ``placement`` (the scheduler is
+called, hosts are notified), ``claims`` (a destination claims, hosts do their parts), ``failures`` (the next alternate, or
+undone), ``sweeper`` (steps that are overdue), ``progress`` (what hosts read and report), ``group_evacuation`` (members of
+an affinity group), ``views`` (a record for operators), ``manager`` (the RPC surface).
 """

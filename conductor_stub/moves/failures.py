@@ -1,111 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a move that meets a no: the next alternate, the scheduler again, or the instance as it was."""
+"""A move that fails: the next alternate, the scheduler again, or the instance stays as it was."""
 
 from __future__ import annotations
 
-import datetime
 from typing import Any
 
-from conductor_stub.builds.failures import Failure
-from conductor_stub.moves import claims
-from conductor_stub.moves.claims import Move
+from conductor_stub.moves import claims, machine
+from conductor_stub.moves.machine import Move, MoveMachine, MoveTimeout
 from conductor_stub.steps import faults
-from conductor_stub.steps.limits import Limits, step_deadline
-from fleet import errors, failpoints, move_states, states
-from fleet.db import moves, services
+from conductor_stub.steps.attempt import Attempt, Failure, usable
+from conductor_stub.steps.limits import StepContext
+from fleet import failpoints, move_states, states
+from fleet.db import moves
 from fleet.db.engine import Transaction
 from fleet.objects import Place
 
-#: The first of a claimed resize; from here on the source may have switched the guest off.
+#: Statuses of a claimed resize in which the source may have switched the guest off.
 _TO_BE_UNDONE = (move_states.PRE_MIGRATING, move_states.POST_MIGRATING)
-
-
-class MoveTimeout(errors.FleetError):
-    """The move did not end in time; the message names the status in which it was last seen."""
-
-    code = 504
-    template = "The move did not end within {timeout_s} s: it was {status}, on its way to {place}."
-
-
-class MoveRefused(errors.FleetError):
-    """No host took the instance, or its own could not let it go."""
-
-    template = "{reason}"
+#: Statuses that only one host can end.
+_ONE_HOST = (move_states.CONFIRMING, move_states.REVERTING, move_states.RESUMING)
+_machine = MoveMachine()
 
 
 @failpoints.commits("conductor.move_fail")
-def fail(
-    tx: Transaction,
-    uuid: str,
-    attempt: int,
-    host: str | None,
-    status: str,
-    failure: Failure,
-    limits: Limits,
-    request_id: str | None,
-    now: datetime.datetime,
-) -> Move | None:
-    """``host`` could not do its part of ``status``: what follows. None when the move has gone on without it."""
-    move = claims.read(tx, uuid)
+def fail(tx: Transaction, attempt: Attempt, status: str, failure: Failure, ctx: StepContext) -> Move | None:
+    """The host could not do its part of ``status``. Return the move as it goes on; None if it has gone on already."""
+    move = machine.read(tx, attempt.uuid)
     record = move.record
-    if (record.status, record.attempt) != (status, attempt) or not claims.is_moving(move):
+    if not _machine.is_at(move, attempt.number, (status,)):
         return None
-    if host is not None and host not in (record.source_compute, record.dest_compute):
+    if attempt.host not in (record.source_compute, record.dest_compute):
         return None
-    return fail_locked(tx, move, host, failure, limits, request_id, now)
+    return _fail(tx, move, attempt.host, failure, ctx)
 
 
-def fail_locked(
-    tx: Transaction,
-    move: Move,
-    host: str | None,
-    failure: Failure,
-    limits: Limits,
-    request_id: str | None,
-    now: datetime.datetime,
-) -> Move | None:
-    """None: the host is asked again, since nobody else can do it."""
+def _fail(tx: Transaction, move: Move, host: str | None, failure: Failure, ctx: StepContext) -> Move | None:
+    """None: the host has to try again, since no other host can do it."""
     record = move.record
     if record.status in (move_states.CONFIRMING, move_states.REVERTING):
         return None
-    if record.status == move_states.RESUMING and record.deadline is not None and now < record.deadline:
+    if record.status == move_states.RESUMING and record.deadline is not None and ctx.now < record.deadline:
         return None
     node = record.dest_node if host == record.dest_compute else record.source_node
-    said = {"result": failure.code, "message": failure.message, "step": failure.step, "duration_s": failure.duration_s}
-    claims.event(tx, move, record.migration_type, now, request_id, host=host, node=node, **said)
+    result = {"result": failure.code, "message": failure.message, "step": failure.step}
+    machine.add_event(tx, move, record.migration_type, ctx, host, node, **result, duration_s=failure.duration_s)
     why = {"error": failure.code, "message": failure.message, "details": {"host": host, "step": failure.step}}
     if record.status == move_states.RESUMING:
-        # Nothing is left to be tried: the instance is here, and its guest is off.
+        # Nothing is left to try: the instance is on its source, and its guest is off.
         first = record.failure or why
-        claims.set_instance(tx, move.instance, now, vm_state=states.ACTIVE, power_state=states.SHUTDOWN)
-        return claims.set_status(tx, move, move_states.ERROR, limits, now, failure=first)
+        machine.set_instance(tx, move.instance, ctx, vm_state=states.ACTIVE, power_state=states.SHUTDOWN)
+        return machine.set_status(tx, move, move_states.ERROR, ctx, failure=first)
     if record.migration_type == move_states.RESIZE and record.status in _TO_BE_UNDONE:
-        return claims.set_status(tx, move, move_states.REVERTING, limits, now, failure=why)
-    return _next(tx, move, why, limits, now)
+        return machine.set_status(tx, move, move_states.REVERTING, ctx, failure=why)
+    return _next_attempt(tx, move, why, ctx)
 
 
-def _next(tx: Transaction, move: Move, why: dict[str, Any], limits: Limits, now: datetime.datetime) -> Move:
-    """No destination yet, or one that failed to build an evacuated guest: give its claim back, try another."""
+def _next_attempt(tx: Transaction, move: Move, why: dict[str, Any], ctx: StepContext) -> Move:
+    """Release the claim, if there is one, and try another destination."""
     record = move.record
     tried = [*record.plan.get("tried", ()), [record.dest_compute, record.dest_node]]
-    if record.attempt >= limits.max_attempts or (record.deadline is not None and record.deadline <= now):
-        reason = f"{why['message']} (after {record.attempt} attempts: {', '.join(str(host) for host, _node in tried)})"
-        return end_unmoved(tx, move, {**why, "message": reason}, limits, now)
-    left = [Place(**each) for each in record.plan.get("alternates", ())]
-    takes = services.taking_builds(tx, {place.host for place in left}, now, limits.service_down_time_s)
-    places = [place for place in left if place.host in takes and [place.host, place.nodename] not in tried]
-    going = {"attempt": record.attempt + 1, **moves.NOTHING_HELD}
-    moves.update(tx, record.uuid, now, plan={**record.plan, "tried": tried}, **going)
+    late = record.deadline is not None and record.deadline <= ctx.now
+    if record.attempt >= ctx.limits.max_attempts or late:
+        names = ", ".join(str(host) for host, _node in tried)
+        reason = f"{why['message']} (after {record.attempt} attempts: {names})"
+        return machine.end_unmoved(tx, move, {**why, "message": reason}, ctx)
+    alternates = [Place(**each) for each in record.plan.get("alternates", ())]
+    places = usable(tx, alternates, {(host, node) for host, node in tried}, ctx)
+    values: dict[str, Any] = {"plan": {**record.plan, "tried": tried}}
     if places:
-        status, allowed_s = move_states.PREPARING, limits.placing_timeout_s
-        plan = {"tried": tried, **claims.routed(places[0], places[1:])}
-        moves.update(tx, record.uuid, now, dest_compute=places[0].host, dest_node=places[0].nodename, plan=plan)
-    else:
-        status, allowed_s = move_states.ACCEPTED, limits.retry_interval_s
-    claims.set_instance(tx, move.instance, now, task_state=waiting_task(record))
-    claims.refresh(tx, move, now)
-    moves.update(tx, record.uuid, now, status=status, step_deadline=step_deadline(now, allowed_s, record.deadline))
-    return claims.read(tx, record.uuid)
+        values = {"plan": {"tried": tried, **claims.chosen(places[0], places[1:])}}
+        values.update(dest_compute=places[0].host, dest_node=places[0].nodename)
+    moves.update(tx, move.uuid, ctx.now, attempt=record.attempt + 1, **moves.NOTHING_HELD, **values)
+    machine.set_instance(tx, move.instance, ctx, task_state=waiting_task(record))
+    machine.refresh_usage(tx, move, ctx)
+    status, due = _machine.after_failure(record.deadline, places, ctx)
+    moves.update(tx, move.uuid, ctx.now, status=status, step_deadline=due)
+    return machine.read(tx, move.uuid)
 
 
 def waiting_task(record: Any) -> str:
@@ -113,82 +83,23 @@ def waiting_task(record: Any) -> str:
     return states.REBUILDING if record.migration_type == move_states.EVACUATION else states.RESIZE_PREP
 
 
-@failpoints.commits("conductor.move_refuse")
-def refuse(
-    tx: Transaction,
-    uuid: str,
-    attempt: int,
-    error: Exception,
-    limits: Limits,
-    request_id: str | None,
-    now: datetime.datetime,
-) -> Move | None:
-    """There is no host for it: the instance stays as it was. None when the move has gone on."""
-    move = claims.read(tx, uuid)
-    record = move.record
-    if record.status not in move_states.UNCLAIMED or record.attempt != attempt or not claims.is_moving(move):
-        return None
-    return refuse_locked(tx, move, error, limits, request_id, now)
-
-
-def refuse_locked(
-    tx: Transaction, move: Move, error: Exception, limits: Limits, request_id: str | None, now: datetime.datetime
-) -> Move:
-    name, _code, message, details = faults.describe(error)
-    kind = move.record.migration_type
-    claims.event(tx, move, kind, now, request_id, host=None, node=None, result=name, message=message, step="schedule")
-    return end_unmoved(tx, move, {"error": name, "message": message, "details": details}, limits, now)
-
-
-def end_unmoved(tx: Transaction, move: Move, failure: dict[str, Any], limits: Limits, now: datetime.datetime) -> Move:
-    return claims.set_status(tx, move, move_states.ERROR, limits, now, failure=failure, **moves.NOTHING_HELD)
-
-
 @failpoints.commits("conductor.move_overdue")
-def overdue(
-    tx: Transaction,
-    uuid: str,
-    attempt: int,
-    status: str,
-    down: frozenset[str],
-    limits: Limits,
-    request_id: str | None,
-    now: datetime.datetime,
-) -> Move | None:
-    """The sweeper's verdict on a step that takes long: what follows; None to ask the same again.
+def overdue(tx: Transaction, seen: Move, silent: frozenset[str], ctx: StepContext) -> Move | None:
+    """Go on with a claimed move whose step is overdue; None if the host is to repeat its step, or the move has gone on.
 
-    :param down: the hosts among source and destination that are
+    :param silent: those of source and destination that stopped sending heartbeats
     """
-    move = claims.read(tx, uuid)
-    record = move.record
-    if (record.status, record.attempt) != (status, attempt) or record.step_deadline > now or not claims.is_moving(move):
+    move = machine.read(tx, seen.uuid)
+    record, actor = move.record, move.actor
+    if not _machine.is_at(move, seen.attempt, (seen.record.status,)) or record.step_deadline > ctx.now:
         return None
-    actor = move_states.actor(record.migration_type, status, record.source_compute, record.dest_compute)
-    late = record.deadline is not None and record.deadline <= now
-    timeout = MoveTimeout(
-        timeout_s=f"{limits.move_timeout_s:.0f}", status=status, place=record.dest_compute or "no host"
-    )
-    if status in (move_states.CONFIRMING, move_states.REVERTING, move_states.RESUMING):
-        # A host that is down finds out when it comes back; nobody waits for it.
-        return claims.step_done(tx, move, limits, request_id, now) if actor in down else None
-    if status in move_states.UNCLAIMED:
-        return refuse_locked(tx, move, timeout, limits, request_id, now) if late else None
-    if actor in down:
-        lost = Failure(status, faults.AttemptLost.__name__, f"host {actor} stopped sending heartbeats")
-        return fail_locked(tx, move, actor, lost, limits, request_id, now)
-    if late:
-        return fail_locked(
-            tx, move, actor, Failure(status, type(timeout).__name__, timeout.message), limits, request_id, now
-        )
+    if record.status in _ONE_HOST:
+        # A host that is down finds out when it comes back; the move does not wait for it.
+        return claims.complete_step(tx, move, ctx) if actor in silent else None
+    if actor in silent:
+        lost = Failure(record.status, faults.AttemptLost.__name__, f"host {actor} stopped sending heartbeats")
+        return _fail(tx, move, actor, lost, ctx)
+    if record.deadline is not None and record.deadline <= ctx.now:
+        timeout = MoveTimeout.of(record, ctx)
+        return _fail(tx, move, actor, Failure(record.status, type(timeout).__name__, timeout.message), ctx)
     return None
-
-
-def abandon(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> str | None:
-    """The instance is being deleted, and its move with it; returns the host on which the record still holds something."""
-    record = moves.of_instance(tx, instance_uuid)
-    if record is None:
-        return None
-    if record.status in move_states.IN_PROGRESS:
-        failure = {"error": "Deleted", "message": "The instance was deleted.", "details": {}}
-        moves.update(tx, record.uuid, now, status=move_states.ERROR, failure=failure, step_deadline=None)
-    return record.held_host

@@ -1,25 +1,100 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators ask for, each one transaction: a move is accepted, confirmed or reverted, or a clear no."""
+"""Moves that operators ask for: accepted, confirmed or reverted in one transaction each, or refused with the reason."""
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Mapping
+import types
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from conductor_stub.moves import claims, failures
-from conductor_stub.moves.claims import Move
-from conductor_stub.steps.limits import Limits, step_deadline
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+from conductor_stub.moves import claims, failures, machine
+from conductor_stub.moves.machine import Move
+from conductor_stub.moves.placement import MovePlacement
+from conductor_stub.moves.views import view
+from conductor_stub.steps.flavor_check import check_image, requested_hardware
+from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, move_states, states
 from fleet.clock import seconds
-from fleet.db import instances, moves, services
-from fleet.db.engine import Transaction
+from fleet.context import RequestContext
+from fleet.db import flavors, instances, moves, services
+from fleet.db.engine import Connection, Database, Row, Transaction
+from fleet.hardware.aliases import Aliases
+from fleet.objects import Flavor, Image
+
+LOG = logging.getLogger(__name__)
 
 FIRST_ATTEMPT = 1
-_WHAT_TO_DO = {
+_ADVICE = {
     states.RESIZED: "confirm or revert its resize first",
-    states.ERROR: "it is nowhere; delete it, and boot another",
+    states.ERROR: "it has no host; delete it and create another",
 }
+
+
+class MoveIntake:
+    """Accepts moves and hands them out. Each method returns the migration record as :func:`views.view` shows it."""
+
+    def __init__(
+        self,
+        database: Database,
+        placement: MovePlacement,
+        aliases: Aliases = types.MappingProxyType({}),
+        require_in_step: Callable[[], None] = lambda: None,
+    ) -> None:
+        """:param require_in_step: raises if this machine's clock is wrong: the conductor then accepts no evacuation"""
+        self._database = database
+        self._placement = placement
+        self._aliases = aliases
+        self._require_in_step = require_in_step
+
+    def resize(self, context: RequestContext, name: str, flavor: str | Flavor) -> dict[str, Any]:
+        """:raises errors.NotFound: errors.Conflict: errors.InvalidInput:"""
+
+        def read(connection: Connection) -> tuple[Row, Flavor]:
+            wanted = flavor if isinstance(flavor, Flavor) else flavors.find(connection, flavor)
+            return instances.find(connection, name), wanted
+
+        row, wanted = self._database.read(read)
+        image = Image(**row.spec["image"])
+        check_image(image, wanted, "flavor")
+        spec = {"flavor": wanted.to_wire(), **requested_hardware(wanted, image, self._aliases)}
+        return self._accept(context, row, move_states.RESIZE, spec)
+
+    def migrate(self, context: RequestContext, name: str) -> dict[str, Any]:
+        """Resize to the same flavor: a move to another host. :raises errors.NotFound: errors.Conflict:"""
+        return self._accept(context, self._database.read(instances.find, name), move_states.RESIZE, None)
+
+    def evacuate(self, context: RequestContext, name: str) -> dict[str, Any]:
+        """Move an instance away from a host that is down.
+
+        :raises errors.NotFound: errors.Conflict: errors.ClockSkewed:
+        """
+        self._require_in_step()
+        return self._accept(context, self._database.read(instances.find, name), move_states.EVACUATION, None)
+
+    def confirm(self, context: RequestContext, name: str) -> dict[str, Any]:
+        """Keep the new flavor and host. :raises errors.NotFound: errors.Conflict: no resize waits for it"""
+        return self._decide(context, name, confirm)
+
+    def revert(self, context: RequestContext, name: str) -> dict[str, Any]:
+        """Return to the former flavor and host. :raises errors.NotFound: errors.Conflict: no resize waits for it"""
+        return self._decide(context, name, revert)
+
+    def _accept(self, context: RequestContext, row: Row, kind: str, spec: Mapping[str, Any] | None) -> dict[str, Any]:
+        uuid = uuidutils.generate_uuid()
+        move = self._database.write(accept, uuid, row.uuid, kind, spec, self._placement.step_context(context))
+        context = context.about(instance_uuid=row.uuid, host=row.host, migration=uuid)
+        LOG.info("Accepted a %s of instance %s", kind, row.name)
+        self._placement.hand_out(context, [uuid], move.attempt)
+        return view(move.record)
+
+    def _decide(self, context: RequestContext, name: str, work: Callable[..., Move]) -> dict[str, Any]:
+        row = self._database.read(instances.find, name)
+        move = self._database.write(work, row.uuid, self._placement.step_context(context))
+        self._placement.notify(context, move)
+        return view(move.record)
 
 
 @failpoints.commits("conductor.move_accept")
@@ -29,26 +104,24 @@ def accept(
     instance_uuid: str,
     kind: str,
     new_spec: Mapping[str, Any] | None,
-    limits: Limits,
-    request_id: str | None,
-    now: datetime.datetime,
+    ctx: StepContext,
 ) -> Move:
-    """Record the move, and mark the instance: from now on it ends within ``limits.move_timeout_s``.
+    """Write the record and the instance's task. From now on the move ends within ``move_timeout``.
 
     :param new_spec: what a resize changes: ``flavor``, ``numa_topology``, ``pci_requests``
     :raises errors.Conflict: errors.InvalidInput: errors.NotFound:
     """
     row = instances.lock(tx, instance_uuid)
     if moves.find(tx, uuid) is not None:
-        return claims.read(tx, uuid)
+        return machine.read(tx, uuid)
     _require_settled(row)
     spec = instances.spec_of(row)
     old_spec = {key: spec.get(key) for key in ("flavor", "numa_topology", "pci_requests")}
     if kind == move_states.EVACUATION:
-        _require_down(tx, row, limits, now)
+        _require_down(tx, row, ctx)
     elif new_spec is not None and new_spec["flavor"] == old_spec["flavor"]:
         raise errors.InvalidInput(field="flavor", reason=f"is what {row.name} has already")
-    deadline = now + seconds(limits.move_timeout_s)
+    deadline = ctx.now + seconds(ctx.limits.move_timeout_s)
     values = {
         "uuid": uuid,
         "instance_uuid": row.uuid,
@@ -61,42 +134,39 @@ def accept(
         "new_spec": dict(new_spec or old_spec),
         "plan": {},
         "deadline": deadline,
-        # The cast that follows may be lost: the sweeper hands it out again.
-        "step_deadline": step_deadline(now, limits.placing_timeout_s, deadline),
-        "request_id": request_id,
-        "created_at": now,
+        # The cast that follows may be lost: the sweeper then hands the move out again.
+        "step_deadline": ctx.due(ctx.limits.placing_timeout_s, deadline),
+        "request_id": ctx.request_id,
+        "created_at": ctx.now,
     }
     tx.insert(moves.MIGRATIONS, values)
-    move = claims.read(tx, uuid)
-    claims.set_instance(tx, row, now, task_state=failures.waiting_task(move.record))
-    claims.refresh(tx, move, now)
-    return claims.read(tx, uuid)
+    move = machine.read(tx, uuid)
+    machine.set_instance(tx, row, ctx, task_state=failures.waiting_task(move.record))
+    machine.refresh_usage(tx, move, ctx)
+    return machine.read(tx, uuid)
 
 
 @failpoints.commits("conductor.move_confirm")
-def confirm(
-    tx: Transaction, instance_uuid: str, limits: Limits, request_id: str | None, now: datetime.datetime
-) -> Move:
-    """``finished → confirming``: the source is to let go. :raises errors.Conflict: errors.NotFound:"""
+def confirm(tx: Transaction, instance_uuid: str, ctx: StepContext) -> Move:
+    """``finished → confirming``: the source must release its claim. :raises errors.Conflict: errors.NotFound:"""
     move = _resized(tx, instance_uuid, move_states.CONFIRMING)
     if move.record.status == move_states.CONFIRMING:
         return move
-    return claims.set_status(tx, move, move_states.CONFIRMING, limits, now)
+    return machine.set_status(tx, move, move_states.CONFIRMING, ctx)
 
 
 @failpoints.commits("conductor.move_revert")
-def revert(tx: Transaction, instance_uuid: str, limits: Limits, request_id: str | None, now: datetime.datetime) -> Move:
-    """``finished → reverting``: the instance is the source's again, which has kept all that it needs.
+def revert(tx: Transaction, instance_uuid: str, ctx: StepContext) -> Move:
+    """``finished → reverting``: the instance is the source's again, which still holds all that it needs.
 
     :raises errors.Conflict: errors.NotFound:
     """
     move = _resized(tx, instance_uuid, move_states.REVERTING)
     if move.record.status == move_states.REVERTING:
         return move
-    claims.swap(tx, move, move.record.old_spec, now, launched_on=move.record.source_compute)
-    deadline = now + seconds(limits.move_timeout_s)
-    swapped = claims.read(tx, move.record.uuid)
-    return claims.set_status(tx, swapped, move_states.REVERTING, limits, now, deadline=deadline)
+    claims.swap(tx, move, move.record.old_spec, ctx, launched_on=move.record.source_compute)
+    deadline = ctx.now + seconds(ctx.limits.move_timeout_s)
+    return machine.set_status(tx, machine.read(tx, move.uuid), move_states.REVERTING, ctx, deadline=deadline)
 
 
 def _resized(tx: Transaction, instance_uuid: str, wanted: str) -> Move:
@@ -106,14 +176,14 @@ def _resized(tx: Transaction, instance_uuid: str, wanted: str) -> Move:
     waits = record is not None and record.status in (move_states.FINISHED, wanted)
     if not waits or record is None or row.deleted or row.task_state == states.DELETING:
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, and no resize of it waits")
-    return claims.read(tx, record.uuid)
+    return machine.read(tx, record.uuid)
 
 
 def _require_settled(row: Any) -> None:
     if row.deleted:
         raise errors.NotFound(kind="Instance", name=row.name)
     if (row.vm_state, row.task_state) != (states.ACTIVE, None):
-        advice = "wait for what is under way" if row.task_state else _WHAT_TO_DO.get(row.vm_state, "it must be ACTIVE")
+        advice = "wait until its task has ended" if row.task_state else _ADVICE.get(row.vm_state, "it must be ACTIVE")
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, not ACTIVE: {advice}")
 
 
@@ -121,9 +191,9 @@ def _state(row: Any) -> str:
     return f"{row.vm_state.upper()} ({row.task_state})" if row.task_state else row.vm_state.upper()
 
 
-def _require_down(tx: Transaction, row: Any, limits: Limits, now: datetime.datetime) -> None:
-    """What runs twice may ruin its data: nothing is rebuilt elsewhere while its host may be alive."""
+def _require_down(tx: Transaction, row: Any, ctx: StepContext) -> None:
+    """Two guests of one instance may ruin its data: nothing is rebuilt elsewhere while its host may be alive."""
     service = services.get(tx, row.host, services.COMPUTE)
-    if service is not None and services.is_up(service, now, limits.service_down_time_s):
+    if service is not None and services.is_up(service, ctx.now, ctx.limits.service_down_time_s):
         reason = f"is on host {row.host}, whose {services.COMPUTE} is up: an evacuation is for hosts that are down"
         raise errors.Conflict(kind="Instance", name=row.name, reason=reason)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of moves: what operators ask for, and what conductors and agents tell each other."""
+"""The RPC surface of moves: what operators ask for, and what conductors and hosts send each other."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import oslo_messaging
 
-from conductor_stub.builds.failures import Failure
-from conductor_stub.moves.mover import Mover
+from conductor_stub.moves.intake import MoveIntake
+from conductor_stub.moves.placement import MovePlacement
+from conductor_stub.moves.progress import MoveProgress
+from conductor_stub.steps.attempt import Attempt, Failure
 from fleet.context import RequestContext
 from fleet.objects import Claimed, fields
 from fleet.objects.build_request import parse_flavor
@@ -21,40 +23,28 @@ class OperatorMoves:
 
     target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 
-    def __init__(self, mover: Mover) -> None:
-        self._mover = mover
+    def __init__(self, intake: MoveIntake) -> None:
+        self._intake = intake
 
     @endpoint
     def resize_instance(self, context: RequestContext, name: fields.Name, flavor: Any) -> dict[str, Any]:
-        return self._mover.resize(context, name, parse_flavor(flavor, "flavor"))
+        return self._intake.resize(context, name, parse_flavor(flavor, "flavor"))
 
     @endpoint
     def confirm_resize(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._mover.confirm(context, name)
+        return self._intake.confirm(context, name)
 
     @endpoint
     def revert_resize(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._mover.revert(context, name)
+        return self._intake.revert(context, name)
 
     @endpoint
     def migrate_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._mover.migrate(context, name)
+        return self._intake.migrate(context, name)
 
     @endpoint
     def evacuate_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._mover.evacuate(context, name)
-
-    @endpoint
-    def force_down(
-        self, context: RequestContext, host: fields.Name, forced: fields.Flag, binary: fields.Name = "fleet-compute"
-    ) -> None:
-        self._mover.force_down(host, binary, forced)
-
-    @endpoint
-    def list_migrations(
-        self, context: RequestContext, filters: dict[fields.Name, fields.Name | list[fields.Uuid]] | None = None
-    ) -> list[dict[str, Any]]:
-        return self._mover.migrations(filters or {})
+        return self._intake.evacuate(context, name)
 
 
 class MigrationManager:
@@ -62,18 +52,19 @@ class MigrationManager:
 
     target = oslo_messaging.Target(namespace="migration", version=versions.CURRENT["conductor"])
 
-    def __init__(self, mover: Mover) -> None:
-        self._mover = mover
+    def __init__(self, placement: MovePlacement, progress: MoveProgress) -> None:
+        self._placement = placement
+        self._progress = progress
 
     @endpoint
     def place_migration(self, context: RequestContext, migration_uuid: fields.Uuid, attempt: fields.Natural) -> None:
-        self._mover.place(context, migration_uuid, attempt)
+        self._placement.place(context, [migration_uuid], attempt)
 
     @endpoint
     def get_host_migrations(
         self, context: RequestContext, host: fields.Name, instance_uuids: list[fields.Uuid] | None = None
     ) -> list[dict[str, Any]]:
-        return [migration.to_wire() for migration in self._mover.of_host(host, instance_uuids)]
+        return [migration.to_wire() for migration in self._progress.of_host(host, instance_uuids)]
 
     @endpoint
     def claim_migration(
@@ -86,8 +77,8 @@ class MigrationManager:
         incarnation: fields.Token,
         claim: dict[str, Any],
     ) -> dict[str, Any]:
-        claimed = Claimed.from_wire(claim)
-        return self._mover.claim(context, migration_uuid, attempt, host, node, incarnation, claimed).to_wire()
+        here = Attempt(migration_uuid, attempt, host, node, incarnation)
+        return self._progress.claim(context, here, Claimed.from_wire(claim)).to_wire()
 
     @endpoint
     def migration_done(
@@ -98,7 +89,7 @@ class MigrationManager:
         host: fields.Name,
         status: fields.Name,
     ) -> dict[str, Any]:
-        return self._mover.advance(context, migration_uuid, attempt, host, status).to_wire()
+        return self._progress.advance(context, Attempt(migration_uuid, attempt, host), status).to_wire()
 
     @endpoint
     def migration_failed(
@@ -110,4 +101,4 @@ class MigrationManager:
         status: fields.Name,
         failure: Failure,
     ) -> dict[str, Any]:
-        return self._mover.fail(context, migration_uuid, attempt, host, status, failure).to_wire()
+        return self._progress.fail(context, Attempt(migration_uuid, attempt, host), status, failure).to_wire()

@@ -5,24 +5,23 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import sqlalchemy as sa
+from oslo_log import log as logging
 from oslo_utils import uuidutils
 
-from conductor_stub.moves import mover
+from conductor_stub.moves import views
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.db import aggregates, flavors, groups, history, hosts, instances, moves, services
-from fleet.db.engine import Database
+from fleet.db.engine import Connection, Database, Row
 from fleet.objects import Aggregate, Flavor, Zone
 
-INSTANCES = instances.INSTANCES
-_FILTERS = {"name", "host", "vm_state", "project_id", "reservation_id", "uuids"}
+LOG = logging.getLogger(__name__)
+
 #: Events that one answer holds: more would not be read, and a message should stay small.
 TRACE_LENGTH = 5000
-_TRACED = ("uuid", "name", "vm_state", "task_state", "attempt", "host", "updated_at", "step_deadline", "deadline")
 _HOST_VIEW = [
     "vcpus",
     "vcpus_used",
@@ -60,13 +59,8 @@ class OperatorAPI:
 
     def list_instances(self, filters: Mapping[str, Any], limit: int | None = None) -> list[dict[str, Any]]:
         """:raises errors.InvalidInput: an unknown filter; errors.NotFound: the filter names a host that is not known"""
-        for name in filters:
-            if name not in _FILTERS:
-                raise errors.InvalidInput(
-                    field=f"filters.{name}", reason=f"is not one of {', '.join(sorted(_FILTERS))}"
-                )
-        conditions = [_condition(name, value) for name, value in filters.items() if value is not None]
-        found = self._database.read(instances.list_where, *conditions, limit=limit)
+        _require_filters(filters, instances.FILTERS)
+        found = self._database.read(instances.list_all, limit=limit, **filters)
         if not found and filters.get("host"):
             self._database.read(services.require_host, str(filters["host"]))
         return [_instance_view(row) for row in found]
@@ -74,7 +68,7 @@ class OperatorAPI:
     def show_instance(self, name: str) -> dict[str, Any]:
         """:raises errors.NotFound: errors.Conflict: several have that name"""
 
-        def read(connection: sa.Connection) -> dict[str, Any]:
+        def read(connection: Connection) -> dict[str, Any]:
             row = instances.find(connection, name)
             return {
                 "instance": _instance_view(row),
@@ -94,9 +88,17 @@ class OperatorAPI:
         return self._database.read(_trace, name)
 
     @staticmethod
-    def _last_migration(connection: sa.Connection, uuid: str) -> dict[str, Any] | None:
-        found = moves.list_all(connection, moves.MIGRATIONS.c.instance_uuid == uuid)
-        return mover.view(found[0]) if found else None
+    def _last_migration(connection: Connection, uuid: str) -> dict[str, Any] | None:
+        found = moves.list_all(connection, instance_uuid=uuid)
+        return views.view(found[0]) if found else None
+
+    def list_migrations(self, filters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The newest first. :raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host"""
+        _require_filters(filters, moves.FILTERS)
+        found = self._database.read(moves.list_all, **filters)
+        if not found and filters.get("host"):
+            self._database.read(services.require_host, filters["host"])
+        return [views.view(row) for row in found]
 
     # Hosts and services
 
@@ -106,7 +108,7 @@ class OperatorAPI:
     def show_host(self, name: str) -> dict[str, Any]:
         """:raises errors.NotFound:"""
 
-        def read(connection: sa.Connection) -> dict[str, Any]:
+        def read(connection: Connection) -> dict[str, Any]:
             nodes = self._host_views(connection, name)
             if not nodes:
                 raise errors.NotFound(kind="Host", name=name)
@@ -115,7 +117,7 @@ class OperatorAPI:
 
         return self._database.read(read)
 
-    def _host_views(self, connection: sa.Connection, name: str | None) -> list[dict[str, Any]]:
+    def _host_views(self, connection: Connection, name: str | None) -> list[dict[str, Any]]:
         agents = {row.host: row for row in services.list_all(connection) if row.binary == services.COMPUTE}
         zones = _zones(aggregates.list_all(connection))
         views = []
@@ -127,7 +129,7 @@ class OperatorAPI:
             views.append(view)
         return views
 
-    def _health(self, service: sa.Row | None) -> dict[str, str]:
+    def _health(self, service: Row | None) -> dict[str, str]:
         up = service is not None and services.is_up(service, self._clock(), self._service_down_time_s)
         enabled = service is not None and not service.disabled
         return {"state": "up" if up else "down", "status": "enabled" if enabled else "disabled"}
@@ -135,7 +137,7 @@ class OperatorAPI:
     def list_services(self) -> list[dict[str, Any]]:
         """Each compute service with the ``driver`` of its host, as the host's nodes report it."""
 
-        def read(connection: sa.Connection) -> list[dict[str, Any]]:
+        def read(connection: Connection) -> list[dict[str, Any]]:
             types = hosts.hypervisor_types(connection)
             return [{**self._service_view(row), "driver": _driver(row, types)} for row in services.list_all(connection)]
 
@@ -146,7 +148,12 @@ class OperatorAPI:
         row = self._database.write(services.set_disabled, host, binary, disabled, reason, self._clock())
         return self._service_view(row)
 
-    def _service_view(self, row: sa.Row) -> dict[str, Any]:
+    def force_down(self, host: str, binary: str, forced: bool) -> None:
+        """Count the service as down before it is silent for ``service_down_time``. :raises errors.NotFound:"""
+        self._database.write(services.force_down, host, binary, forced, self._clock())
+        LOG.warning("Service %s on host %s is %s", binary, host, "forced down" if forced else "no longer forced down")
+
+    def _service_view(self, row: Row) -> dict[str, Any]:
         view = {"host": row.host, "binary": row.binary, **self._health(row), "disabled_reason": row.disabled_reason}
         spoken = {"rpc_version": row.rpc_version, "release": row.release}
         return {
@@ -188,7 +195,7 @@ class OperatorAPI:
         return self._database.write(aggregates.set_metadata, name, metadata)
 
     def list_groups(self) -> list[dict[str, Any]]:
-        def read(connection: sa.Connection) -> list[dict[str, Any]]:
+        def read(connection: Connection) -> list[dict[str, Any]]:
             return [group_view(connection, row) for row in groups.list_all(connection)]
 
         return self._database.read(read)
@@ -200,7 +207,7 @@ class OperatorAPI:
         return self._database.read(lambda connection: group_view(connection, groups.find(connection, name)))
 
 
-def _trace(connection: sa.Connection, name: str) -> dict[str, Any]:
+def _trace(connection: Connection, name: str) -> dict[str, Any]:
     asked: tuple[dict[str, str], ...] = ({"reservation_id": name}, {"request_id": name})
     try:
         asked = ({"uuid": instances.find(connection, name).uuid},)
@@ -209,36 +216,36 @@ def _trace(connection: sa.Connection, name: str) -> dict[str, Any]:
     lines = next(filter(None, (history.timeline(connection, limit=TRACE_LENGTH, **each) for each in asked)), [])
     if not lines:
         raise errors.NotFound(kind="Instance, reservation or request", name=name)
-    columns = [INSTANCES.c[column] for column in _TRACED]
-    mine = INSTANCES.c.uuid.in_({line["instance_uuid"] for line in lines})
-    rows = connection.execute(sa.select(*columns).where(mine).order_by(INSTANCES.c.created_at, INSTANCES.c.name)).all()
+    rows = instances.summaries(connection, {line["instance_uuid"] for line in lines})
     return {
         "instances": [{column: _plain(value) for column, value in row._mapping.items()} for row in rows],
         "events": [{**_view_of(line), "instance_uuid": line["instance_uuid"]} for line in lines],
     }
 
 
-def _driver(service: sa.Row, types: Mapping[str, str]) -> str | None:
+def _driver(service: Row, types: Mapping[str, str]) -> str | None:
     return types.get(service.host) if service.binary == services.COMPUTE else None
 
 
-def _condition(name: str, value: Any) -> Any:
-    return INSTANCES.c.uuid.in_(value) if name == "uuids" else INSTANCES.c[name] == value
+def _require_filters(filters: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in filters:
+        if name not in known:
+            raise errors.InvalidInput(field=f"filters.{name}", reason=f"is not one of {', '.join(known)}")
 
 
 def _plain(value: Any) -> Any:
     return value.isoformat(timespec="milliseconds") + "Z" if isinstance(value, datetime.datetime) else value
 
 
-def _view(row: sa.Row) -> dict[str, Any]:
-    return _view_of(row._mapping)
+def _view(row: Row) -> dict[str, Any]:
+    return _view_of(dict(row._mapping))
 
 
 def _view_of(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _plain(value) for name, value in values.items() if name not in ("id", "instance_uuid")}
 
 
-def _instance_view(row: sa.Row) -> dict[str, Any]:
+def _instance_view(row: Row) -> dict[str, Any]:
     view = instances.to_instance(row).to_wire()
     times = ("created_at", "updated_at", "launched_at", "terminated_at", "deadline")
     view.update({name: _plain(getattr(row, name)) for name in times})
@@ -249,7 +256,7 @@ def _instance_view(row: sa.Row) -> dict[str, Any]:
     return view
 
 
-def group_view(connection: sa.Connection, row: sa.Row) -> dict[str, Any]:
+def group_view(connection: Connection, row: Row) -> dict[str, Any]:
     members = groups.members(connection, row.uuid)
     return {
         "uuid": row.uuid,

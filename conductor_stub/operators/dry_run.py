@@ -5,23 +5,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import sqlalchemy as sa
-
 from conductor_stub.builds.intake import Intake
-from conductor_stub.builds.placement import Builder
+from conductor_stub.builds.placement import BuildPlacement
 from fleet.context import RequestContext
-from fleet.db import instances
-from fleet.db.engine import Database
+from fleet.db import builds, instances
+from fleet.db.engine import Database, Row
 from fleet.objects import BuildRequest, Claimed, Holding
 
 
 class DryRun:
     """Answers are ``request_spec`` and ``filter_properties``, to be sent to the scheduler's ``explain``."""
 
-    def __init__(self, database: Database, intake: Intake, builder: Builder) -> None:
+    def __init__(self, database: Database, intake: Intake, placement: BuildPlacement) -> None:
         self._database = database
         self._intake = intake
-        self._builder = builder
+        self._placement = placement
 
     def request_of(self, name: str) -> dict[str, Any]:
         """As for the first attempt to place this instance now; ``holding`` in the spec is what it has already.
@@ -29,16 +27,16 @@ class DryRun:
         :raises errors.NotFound: errors.Conflict:
         """
         row = self._database.read(instances.find, name)
-        asked = self._builder.scheduling_request([row])
+        asked = self._placement.scheduling_request([row])
         return {**asked, "request_spec": {**asked["request_spec"], "holding": _holding(row).to_wire()}}
 
     def request_for(self, context: RequestContext, request: BuildRequest) -> dict[str, Any]:
         """As if this were built. :raises errors.InvalidInput: errors.NotFound: as ``create`` does"""
         stored, rows = self._intake.plan(context, request)
-        return self._builder.scheduling_request([instances.accepted(stored, row) for row in rows])
+        return self._placement.scheduling_request([builds.accepted(stored, row) for row in rows])
 
 
-def _holding(row: sa.Row) -> Holding:
+def _holding(row: Row) -> Holding:
     """Of an instance that no host has claimed, only who it is: it may have a booking."""
     if row.host is None:
         return Holding(row.uuid)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What builds and moves have in common.
+"""What builds and moves have in common: one state machine, and what drives a row through it.
 
-Read ``limits`` (time limits of the steps), ``request_spec`` (what the scheduler receives), ``faults`` (how an error is
-stored and shown).
+Read ``machine`` (the life of a row, drawn), ``limits`` (time limits, and the context of a transaction), ``placement``
+(waiting rows get a host), ``sweeper`` (what was lost is repeated), ``attempt`` (an attempt on one host, and why it failed),
+``avoidance`` (hosts that the next attempt leaves out), ``casting`` (messages to hosts). ``request_spec`` makes what the
+scheduler receives, ``flavor_check`` what a flavor asks of a host, ``faults`` how an error is stored and shown.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long and how often: the numbers that bound a build, read from the configuration once."""
+"""Limits of time and number that bound builds and moves. They are read from the configuration once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fleet.clock import seconds
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Times in seconds; see the options of the same names."""
+    """Times in seconds. The options of the same names describe them."""
 
     max_attempts: int = 3
     build_timeout_s: float = 600
@@ -43,9 +43,18 @@ class Limits:
         )
 
 
-def step_deadline(
-    now: datetime.datetime, allowed_s: float, deadline: datetime.datetime | None = None
-) -> datetime.datetime:
-    """When a step that begins now is overdue: never later than the build's own ``deadline``."""
-    end = now + seconds(allowed_s)
-    return end if deadline is None else min(end, deadline)
+@dataclasses.dataclass(frozen=True)
+class StepContext:
+    """What each transaction of a step receives: the limits, the time, and the id of the request that causes it.
+
+    :param now: by the database's clock
+    """
+
+    limits: Limits
+    now: datetime.datetime
+    request_id: str | None = None
+
+    def due(self, allowed_s: float, deadline: datetime.datetime | None = None) -> datetime.datetime:
+        """Step deadline of a step that starts now: after ``allowed_s``, and never later than the row's ``deadline``."""
+        end = self.now + seconds(allowed_s)
+        return end if deadline is None else min(end, deadline)

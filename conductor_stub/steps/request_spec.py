@@ -62,7 +62,7 @@ def may_retry(filter_properties: dict[str, Any], max_attempts: int) -> bool:
 
 
 def populate_retry(
-    filter_properties: dict[str, Any], max_attempts: int, attempt: int, tried: Sequence[tuple[str, str]]
+    filter_properties: dict[str, Any], max_attempts: int, attempt: int, tried: Sequence[tuple[str, str | None]]
 ) -> None:
     """Tell the filters which hosts were tried; nothing where rescheduling is off."""
     if may_retry(filter_properties, max_attempts):

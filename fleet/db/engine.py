@@ -22,8 +22,10 @@ from fleet import errors, failpoints
 from fleet.db import driver, failures, idle_ping, models, tls
 from fleet.db.ahead import Ahead
 from fleet.db.reader import Reader
-from fleet.db.transaction import Transaction
+from fleet.db.transaction import Connection, Row, Transaction
 from fleet.telemetry import metrics
+
+__all__ = ["Connection", "Database", "Row", "Transaction"]
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -31,6 +33,7 @@ Result = TypeVar("Result")
 SQLITE_BUSY_TIMEOUT_MS = 30_000
 _FOR_WRITERS = "READ COMMITTED"
 _GENERATION = models.generations
+_PING = sa.text("SELECT 1")
 _TAKE_THE_WRITE_LOCK = _GENERATION.update().where(_GENERATION.c.id == 1).values(value=_GENERATION.c.value)
 
 
@@ -87,6 +90,11 @@ class Database:
     @property
     def engine(self) -> sa.Engine:
         return self._engine
+
+    @property
+    def dialect(self) -> str:
+        """``postgresql``, ``mysql`` (also MariaDB) or ``sqlite``."""
+        return self._engine.dialect.name
 
     def _isolated(self, level: str) -> sa.Engine:
         """SQLite has one writer and a snapshot per transaction whatever it is asked for."""
@@ -157,8 +165,8 @@ class Database:
         raise typed
 
     def ping(self) -> None:
-        """Run a query. :raises errors.DatabaseError: at once, without another try"""
-        self.read_once(lambda connection: connection.execute(sa.text("SELECT 1")).scalar_one())
+        """Run a trivial query. :raises errors.DatabaseError: at once, if the database does not answer"""
+        self.read_once(lambda connection: connection.execute(_PING).scalar_one())
 
     def reader(self, *, in_snapshot: bool) -> Reader:
         """A reader with a connection of its own; a database that does not answer is an error at once.

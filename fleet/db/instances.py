@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instance rows: the ledger of builds. Every move is a compare-and-set on state and attempt (see ``fleet.states``)."""
+"""Instance rows: find, list, compare and lock them. What moves a build on is in ``builds``, a resize in ``moves``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet import errors, failpoints, states
-from fleet.db import history, hosts, models, services, uuid_prefix
+from fleet import errors, states
+from fleet.db import hosts, models, services, uuid_prefix
 from fleet.db.engine import Transaction
 from fleet.objects import Flavor, Image, Instance
 
@@ -19,49 +19,24 @@ INSTANCES = models.instances
 MIGRATIONS = models.migrations
 REQUESTS = models.build_requests
 
-_JOINED = sa.select(INSTANCES, REQUESTS.c.spec, REQUESTS.c.group_uuid).join_from(INSTANCES, REQUESTS)
-_REQUEST = sa.select(REQUESTS.c.reservation_id).where(REQUESTS.c.reservation_id == sa.bindparam("wanted"))
-_REQUEST_OF_TOKEN = sa.select(REQUESTS.c.reservation_id, REQUESTS.c.fingerprint).where(
-    REQUESTS.c.project_id == sa.bindparam("of_project"), REQUESTS.c.client_token == sa.bindparam("token")
-)
-_OF_REQUEST = (
-    sa.select(INSTANCES.c.uuid, INSTANCES.c.name)
-    .where(INSTANCES.c.reservation_id == sa.bindparam("wanted"))
-    .order_by(INSTANCES.c.launch_index)
-)
+#: Instances with what was asked for.
+JOINED = sa.select(INSTANCES, REQUESTS.c.spec, REQUESTS.c.group_uuid).join_from(INSTANCES, REQUESTS)
 _ONE = INSTANCES.c.uuid == sa.bindparam("wanted")
 _THESE = INSTANCES.c.uuid.in_(sa.bindparam("wanted", expanding=True))
-_FOUND = _JOINED.where(_ONE)
+_FOUND = JOINED.where(_ONE)
 _LOCKED = _FOUND.with_for_update(of=INSTANCES)
-_LOCKED_IN_ORDER = _JOINED.where(_THESE).order_by(INSTANCES.c.uuid).with_for_update(of=INSTANCES)
+_LOCKED_IN_ORDER = JOINED.where(_THESE).order_by(INSTANCES.c.uuid).with_for_update(of=INSTANCES)
 _LOCKED_FOR_HOST = _FOUND.add_columns(services.INCARNATION).with_for_update(of=INSTANCES)
 _LIVE = sa.not_(INSTANCES.c.deleted)
 _DELETED = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.name == sa.bindparam("named"), INSTANCES.c.deleted).limit(1)
-_WAITING = (
-    sa.select(INSTANCES.c.uuid)
-    .where(
-        _THESE,
-        INSTANCES.c.vm_state == states.BUILDING,
-        INSTANCES.c.task_state == states.SCHEDULING,
-        INSTANCES.c.attempt == sa.bindparam("at_attempt"),
-    )
-    .with_for_update()
-)
-_UPDATE_THESE = INSTANCES.update().where(_THESE)
-_JOINED_THESE = _JOINED.where(_THESE).order_by(INSTANCES.c.launch_index)
-_BUILD_AT = INSTANCES.update().where(
-    _ONE,
-    INSTANCES.c.vm_state == states.BUILDING,
-    INSTANCES.c.task_state.in_(sa.bindparam("steps", expanding=True)),
-    INSTANCES.c.attempt == sa.bindparam("at_attempt"),
-)
-_BUILD_AT_HOST = _BUILD_AT.where(sa.or_(INSTANCES.c.host.is_(None), INSTANCES.c.host == sa.bindparam("on_host")))
 _HOSTS = sa.bindparam("hosts", expanding=True)
 _PLACED = sa.select(INSTANCES.c["host", "uuid", "vm_state", "task_state", "power_state"]).where(
     INSTANCES.c.host.in_(_HOSTS), _LIVE
 )
 _MOVING = sa.select(MIGRATIONS.c.held_host, MIGRATIONS.c.instance_uuid).where(MIGRATIONS.c.held_host.in_(_HOSTS))
-_NOTHING_CLAIMED = {
+FILTERS = ("host", "name", "project_id", "reservation_id", "uuids", "vm_state")
+#: Columns of an instance that no host holds.
+NOTHING_CLAIMED = {
     "host": None,
     "node": None,
     "claimed_memory_mb": 0,
@@ -70,39 +45,6 @@ _NOTHING_CLAIMED = {
     "claimed_numa_topology": None,
     "claimed_pci_devices": None,
 }
-
-#: What a row has that was just accepted, besides what its request says.
-_NOT_PLACED: Mapping[str, Any] = {
-    **_NOTHING_CLAIMED,
-    "power_state": 0,
-    "launched_at": None,
-    "resized_spec": None,
-}
-
-
-def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Insert a build request and its instances; False when they are there already (a repeated commit)."""
-    key = request["reservation_id"]
-    if tx.execute(_REQUEST, {"wanted": key}).first():
-        return False
-    tx.insert(REQUESTS, request)
-    tx.insert_all(INSTANCES, rows)
-    return True
-
-
-def accepted(request: Mapping[str, Any], row: Mapping[str, Any]) -> Any:
-    """An instance as :func:`create` writes it, like a row of this module's queries, without another look."""
-    return types.SimpleNamespace(**_NOT_PLACED, **{**row, **request})
-
-
-def request_of_token(connection: Transaction | sa.Connection, project_id: str, token: str) -> sa.Row | None:
-    """``reservation_id`` and ``fingerprint`` of the project's request that came under this token."""
-    return connection.execute(_REQUEST_OF_TOKEN, {"of_project": project_id, "token": token}).one_or_none()
-
-
-def of_request(connection: Transaction | sa.Connection, reservation_id: str) -> Sequence[sa.Row]:
-    """``uuid`` and ``name`` of all its instances, deleted or not, in their order."""
-    return connection.execute(_OF_REQUEST, {"wanted": reservation_id}).all()
 
 
 def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
@@ -120,7 +62,7 @@ def find(connection: sa.Connection, name: str) -> sa.Row:
 
     :raises errors.NotFound: errors.Conflict: it fits several, which are named
     """
-    rows = connection.execute(_JOINED.where(sa.or_(INSTANCES.c.uuid == name, sa.and_(INSTANCES.c.name == name, _LIVE))))
+    rows = connection.execute(JOINED.where(sa.or_(INSTANCES.c.uuid == name, sa.and_(INSTANCES.c.name == name, _LIVE))))
     found = rows.all()
     if not found:
         if connection.execute(_DELETED, {"named": name}).first() is not None:
@@ -136,7 +78,7 @@ def find(connection: sa.Connection, name: str) -> sa.Row:
 
 def live(*conditions: Any) -> sa.Select[Any]:
     """The query for live instances, oldest first."""
-    return _JOINED.where(_LIVE, *conditions).order_by(INSTANCES.c.created_at, INSTANCES.c.launch_index)
+    return JOINED.where(_LIVE, *conditions).order_by(INSTANCES.c.created_at, INSTANCES.c.launch_index)
 
 
 _ON_HOST = live(INSTANCES.c.host == sa.bindparam("on_host"))
@@ -144,9 +86,21 @@ _THESE_ON_HOST = _ON_HOST.where(_THESE)
 _LIVE_OF_THESE = live(_THESE)
 
 
-def list_where(connection: sa.Connection, *conditions: Any, limit: int | None = None) -> Sequence[sa.Row]:
-    """Live instances, oldest first."""
-    return connection.execute(live(*conditions).limit(limit)).all()
+def list_all(connection: sa.Connection, limit: int | None = None, **filters: Any) -> Sequence[sa.Row]:
+    """Live instances, oldest first. :param filters: named in FILTERS; None does not filter"""
+    where = [
+        INSTANCES.c.uuid.in_(value) if name == "uuids" else INSTANCES.c[name] == value
+        for name, value in filters.items()
+        if value is not None
+    ]
+    return connection.execute(live(*where).limit(limit)).all()
+
+
+def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
+    """Where these instances stand, deleted or not: names, states, attempt, host and deadlines."""
+    columns = ("uuid", "name", "vm_state", "task_state", "attempt", "host", "updated_at", "step_deadline", "deadline")
+    query = sa.select(*(INSTANCES.c[name] for name in columns)).where(INSTANCES.c.uuid.in_(uuids))
+    return connection.execute(query.order_by(INSTANCES.c.created_at, INSTANCES.c.name)).all()
 
 
 def on_host(connection: sa.Connection, host: str, uuids: Sequence[str] | None = None) -> Sequence[sa.Row]:
@@ -190,38 +144,6 @@ def compare(
     return {host: sorted(uuids) for host, uuids in doubtful.items() if uuids}
 
 
-@failpoints.commits("conductor.take")
-def take(
-    tx: Transaction, uuids: Sequence[str], attempt: int, step_deadline: datetime.datetime, now: datetime.datetime
-) -> tuple[Sequence[sa.Row], Sequence[sa.Row]]:
-    """``scheduling → placing``: returns the rows this caller has taken, and now must place; and what was in vain for
-    them before (:func:`fleet.db.history.vain`)."""
-    mine = tx.execute(_WAITING, {"wanted": list(uuids), "at_attempt": attempt}).scalars().all()
-    if not mine:
-        return [], []
-    taken = {"task_state": states.PLACING, "step_deadline": step_deadline, "updated_at": now}
-    tx.execute(_UPDATE_THESE, {**taken, "wanted": mine})
-    return tx.execute(_JOINED_THESE, {"wanted": mine}).all(), history.vain(tx, mine)
-
-
-def move(
-    tx: Transaction,
-    uuid: str,
-    *,
-    attempt: int,
-    steps: Sequence[str],
-    values: Mapping[str, Any],
-    host: str | None = None,
-    now: datetime.datetime,
-) -> bool:
-    """The compare-and-set: whether the build was in one of ``steps`` of ``attempt`` (on ``host``) and now has ``values``."""
-    expected = {"wanted": uuid, "steps": list(steps), "at_attempt": attempt}
-    if host is not None:
-        expected["on_host"] = host
-    moved = tx.execute(_BUILD_AT if host is None else _BUILD_AT_HOST, {"updated_at": now, **values, **expected})
-    return moved.rowcount == 1
-
-
 def lock(tx: Transaction, uuid: str, for_host: str | None = None) -> sa.Row:
     """The row, locked until the transaction ends.
 
@@ -254,7 +176,7 @@ def leave_host(
 
     :param failed: whether the host has failed to build it
     """
-    tx.update(INSTANCES, row.uuid, {"updated_at": now, **_NOTHING_CLAIMED, **values})
+    tx.update(INSTANCES, row.uuid, {"updated_at": now, **NOTHING_CLAIMED, **values})
     tx.touch(INSTANCES, row.uuid)
     if row.host is not None:
         hosts.refresh_usage(tx, row.host, row.node, now, built=False if failed else None)

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from fleet import errors, move_states
-from fleet.db import instances, models
+from fleet.db import groups, instances, models
 from fleet.db.engine import Transaction
 from fleet.objects import Claimed, Holding, Migration, Sizing
 
@@ -86,15 +86,24 @@ def of_host(
         records = connection.execute(_OF_HOST, {"on_host": host}).all()
     else:
         records = connection.execute(_THESE_OF_HOST, {"on_host": host, "wanted": list(instance_uuids)}).all()
-    by_uuid = {row.uuid: row for row in instances.of_uuids(connection, {each.instance_uuid for each in records})}
-    return [(by_uuid[each.instance_uuid], each) for each in records if each.instance_uuid in by_uuid]
+    return _with_instances(connection, records)
 
 
-def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
-    """Records whose step is overdue, the most urgent first."""
-    return connection.execute(_DUE, {"now": now, "at_most": limit}).all()
+def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> list[tuple[sa.Row, sa.Row]]:
+    """Moves whose step is overdue, the most urgent first: the instance's row and the record."""
+    return _with_instances(connection, connection.execute(_DUE, {"now": now, "at_most": limit}).all())
 
 
+_SENT = (
+    sa.select(MIGRATIONS.c.instance_uuid.label("uuid"), MIGRATIONS.c.dest_compute.label("host"))
+    .join(groups.MEMBERS, groups.MEMBERS.c.instance_uuid == MIGRATIONS.c.instance_uuid)
+    .where(
+        groups.MEMBERS.c.group_uuid == sa.bindparam("of_group"),
+        MIGRATIONS.c.migration_type == move_states.EVACUATION,
+        MIGRATIONS.c.status == move_states.PREPARING,
+        MIGRATIONS.c.dest_compute.is_not(None),
+    )
+)
 _NOT_CLEANED = sa.select(MIGRATIONS.c.source_compute).where(
     MIGRATIONS.c.instance_uuid == sa.bindparam("of_instance"),
     MIGRATIONS.c.migration_type == move_states.EVACUATION,
@@ -102,20 +111,53 @@ _NOT_CLEANED = sa.select(MIGRATIONS.c.source_compute).where(
 )
 
 
-def unconfirmed(connection: sa.Connection, since: datetime.datetime, limit: int) -> Sequence[sa.Row]:
-    """Resizes that have waited for their confirmation since ``since`` or longer, the longest first."""
-    return connection.execute(_UNCONFIRMED, {"since": since, "at_most": limit}).all()
+def unconfirmed(connection: sa.Connection, since: datetime.datetime, limit: int) -> list[tuple[sa.Row, sa.Row]]:
+    """Resizes that have waited for their confirmation since ``since`` or longer, the longest first, as in :func:`due`."""
+    return _with_instances(connection, connection.execute(_UNCONFIRMED, {"since": since, "at_most": limit}).all())
 
 
-def list_all(connection: sa.Connection, *where: Any) -> Sequence[sa.Row]:
-    """Records, the newest first."""
-    query = sa.select(MIGRATIONS).where(*where).order_by(MIGRATIONS.c.created_at.desc(), MIGRATIONS.c.uuid)
+def _with_instances(connection: sa.Connection, records: Sequence[sa.Row]) -> list[tuple[sa.Row, sa.Row]]:
+    """Each record after the row of its instance, if that is not deleted."""
+    by_uuid = {row.uuid: row for row in instances.of_uuids(connection, {each.instance_uuid for each in records})}
+    return [(by_uuid[each.instance_uuid], each) for each in records if each.instance_uuid in by_uuid]
+
+
+def destinations_of_group(connection: Transaction | sa.Connection, group_uuid: str) -> Sequence[sa.Row]:
+    """``uuid`` and ``host`` of the group's evacuated members that were sent to a destination, which has not claimed yet."""
+    return connection.execute(_SENT, {"of_group": group_uuid}).all()
+
+
+_FILTERS: Mapping[str, Callable[[Any], Any]] = {
+    "uuids": MIGRATIONS.c.uuid.in_,
+    "instance_uuid": lambda uuid: MIGRATIONS.c.instance_uuid == uuid,
+    "status": lambda status: MIGRATIONS.c.status == status,
+    "migration_type": lambda kind: MIGRATIONS.c.migration_type == kind,
+    "host": lambda host: sa.or_(MIGRATIONS.c.source_compute == host, MIGRATIONS.c.dest_compute == host),
+}
+FILTERS = tuple(sorted(_FILTERS))
+
+
+def list_all(connection: sa.Connection, *where: Any, **filters: Any) -> Sequence[sa.Row]:
+    """Records, the newest first. :param filters: named in FILTERS"""
+    named = [_FILTERS[name](value) for name, value in filters.items()]
+    query = sa.select(MIGRATIONS).where(*where, *named).order_by(MIGRATIONS.c.created_at.desc(), MIGRATIONS.c.uuid)
     return connection.execute(query).all()
 
 
 def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: Any) -> None:
     """Of a record that is locked."""
     tx.update(MIGRATIONS, uuid, {"updated_at": now, **values})
+
+
+def abandon(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> str | None:
+    """End the move of an instance that is being deleted; return the host on which the record still holds something."""
+    record = of_instance(tx, instance_uuid)
+    if record is None:
+        return None
+    if record.status in move_states.IN_PROGRESS:
+        failure = {"error": "Deleted", "message": "The instance was deleted.", "details": {}}
+        update(tx, record.uuid, now, status=move_states.ERROR, failure=failure, step_deadline=None)
+    return record.held_host
 
 
 def complete_evacuations(tx: Transaction, instance_uuid: str, host: str, now: datetime.datetime) -> None:

@@ -238,6 +238,16 @@ def taking_builds(
     return frozenset(row.host for row in found if not row.disabled and is_up(row, now, down_time_s))
 
 
+def silent(
+    connection: Transaction | sa.Connection, hosts: Collection[str], now: datetime.datetime, down_time_s: float
+) -> frozenset[str]:
+    """Those of ``hosts`` whose agent is down, or was never there."""
+    if not hosts:
+        return frozenset()
+    found = connection.execute(_AGENTS, {"hosts": sorted(hosts)})
+    return frozenset(hosts) - {row.host for row in found if is_up(row, now, down_time_s)}
+
+
 def list_all(connection: sa.Connection) -> Sequence[sa.Row]:
     query = sa.select(SERVICES).where(sa.not_(SERVICES.c.deleted)).order_by(SERVICES.c.binary, SERVICES.c.host)
     return connection.execute(query).all()

@@ -15,6 +15,10 @@ import sqlalchemy as sa
 
 from fleet.db import models
 
+#: For annotations outside of fleet/db, where SQLAlchemy is not imported.
+Connection = sa.Connection
+Row = sa.Row
+
 _GENERATION = models.generations
 #: Of which the row of generations says when they were last changed.
 _NOTED = (models.services, models.aggregates, models.instances)
@@ -161,7 +165,9 @@ class Transaction:
             self._connection.execute(_insert_of(table), rows)
 
     def touch(self, table: sa.Table, *keys: Any) -> None:
-        self._touched[table].update(keys)
+        """Name rows that this transaction changes: its end stamps them with the next generation."""
+        if keys:
+            self._touched[table].update(keys)
 
     def finish(self) -> None:
         """Write what waits, and stamp what was touched."""

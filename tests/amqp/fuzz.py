@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from compute_agent.manager import ComputeManager
-from conductor_stub.manager import ComputeTaskManager, ConductorManager, OperatorManager
+from conductor_stub.manager import ComputeTaskManager, ConductorManager
 from conductor_stub.moves.manager import MigrationManager, OperatorMoves
-from conductor_stub.operators.catalog_manager import OperatorCatalog
+from conductor_stub.operators.manager import CatalogManager, OperatorManager
 from scheduler.manager import SchedulerManager
 from tests.amqp.raw import EXCHANGE
 
@@ -47,7 +47,7 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
 METHODS["conductor_ledger"] = METHODS["conductor"]
 #: What they would leave behind is not for other tests to find: they get no argument of their own on purpose.
 _LEAVE_BEHIND = {"create", "create_flavor", "create_aggregate", "create_group", "register_services", "report_hosts"}
-_ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, OperatorCatalog, OperatorMoves,
+_ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, CatalogManager, OperatorMoves,
               SchedulerManager, ComputeManager)  # fmt: skip
 #: The arguments that a method has.
 _PARAMETERS: dict[str, list[str]] = {

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compute_agent.node.resource_tracker import ResourceTracker
-from conductor_stub.agents.api import Records
+from conductor_stub.agents.api import AgentAPI
 from conductor_stub.steps.limits import Limits
 from fleet import errors, states
 from fleet.clock import utcnow
@@ -77,7 +77,7 @@ class _Fleet:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._records = Records(database, Limits())
+        self._agents = AgentAPI(database, Limits())
         self._lock = threading.Lock()
         self._counts: collections.Counter[str] = collections.Counter()
         self._placed: collections.deque[tuple[str, str, int]] = collections.deque()
@@ -156,8 +156,8 @@ class _Fleet:
                 continue
             time.sleep(WAY_S)
             where = (instance.uuid, 1, place.host)
-            self._records.take(new_context(), Claim(*where, place.nodename, INCARNATION, claim.claimed()))
-            self._records.take(new_context(), Finish(*where, 1))
+            self._agents.take(new_context(), Claim(*where, place.nodename, INCARNATION, claim.claimed()))
+            self._agents.take(new_context(), Finish(*where, 1))
             with self._lock:
                 self._placed.append((instance.uuid, place.host, flavor.vcpus))
                 self._vcpus_used += flavor.vcpus

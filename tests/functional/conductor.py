@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor_stub.agents.api import Records
+from conductor_stub.agents.api import AgentAPI
 from conductor_stub.builds.intake import Intake
-from conductor_stub.builds.local_placement import OwnBuilds
-from conductor_stub.builds.placement import Builder
-from conductor_stub.builds.sweeper import Sweeper
+from conductor_stub.builds.local_placement import LocalPlacement
+from conductor_stub.builds.placement import BuildPlacement
+from conductor_stub.builds.sweeper import BuildSweeper
 from conductor_stub.builds.termination import Termination
-from conductor_stub.moves.mover import Mover
-from conductor_stub.moves.placement import Placer
+from conductor_stub.moves.intake import MoveIntake
+from conductor_stub.moves.placement import MovePlacement
+from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operators.api import OperatorAPI
 from conductor_stub.operators.catalog import Catalog
@@ -34,7 +35,7 @@ class Conductor:
         limits: Limits | None = None,
         aliases: Aliases | None = None,
         same_host: bool = False,
-        own: OwnBuilds | None = None,
+        local: LocalPlacement | None = None,
     ) -> None:
         self.database = database
         self.clock = FakeClock()
@@ -45,7 +46,7 @@ class Conductor:
             FakeTasks(),
             FakeNotifier(),
         )
-        self.builder = Builder(
+        self.placement = BuildPlacement(
             database,
             self.scheduler,  # type: ignore[arg-type]
             self.compute,  # type: ignore[arg-type]
@@ -54,12 +55,12 @@ class Conductor:
             self.limits,
             self.clock,
         )
-        self.intake = Intake(database, self.builder, self.limits, None, self.clock, aliases or {}, own)
+        self.intake = Intake(database, self.placement, self.limits, None, self.clock, aliases or {}, local)
         self.termination = Termination(database, self.compute, self.limits, self.clock)  # type: ignore[arg-type]
-        self.records = Records(database, self.limits, clock=self.clock)
-        self.sweeper = Sweeper(database, self.builder, self.termination, self.limits, self.clock)
+        self.agents = AgentAPI(database, self.limits, clock=self.clock)
+        self.sweeper = BuildSweeper(database, self.placement, self.termination, self.limits, self.clock)
         self.moves = FakeMoveTasks()
-        placer = Placer(
+        self.move_placement = MovePlacement(
             database,
             self.scheduler,  # type: ignore[arg-type]
             self.compute,  # type: ignore[arg-type]
@@ -68,16 +69,17 @@ class Conductor:
             same_host,
             self.clock,
         )
-        self.mover = Mover(database, placer, self.limits, aliases or {}, self.clock)
-        self.move_sweeper = MoveSweeper(database, placer, self.limits, self.clock)
+        self.move_intake = MoveIntake(database, self.move_placement, aliases or {})
+        self.move_progress = MoveProgress(database, self.move_placement, self.limits)
+        self.move_sweeper = MoveSweeper(database, self.move_placement, self.limits, self.clock)
         self.catalog = Catalog(database, self.limits.service_down_time_s, clock=self.clock)
         self.operator = OperatorAPI(database, self.limits.service_down_time_s, clock=self.clock)
 
     def add_host(self, host: str, memory_mb: int = 8000, **service: Any) -> None:
         service = {"incarnation": INCARNATION, **service, "host": host, "binary": "fleet-compute", "topic": "compute"}
-        self.records.register_services([service])
+        self.agents.register_services([service])
         report = {"host": host, "node": host, "vcpus": 8, "memory_mb": memory_mb, "local_gb": 100}
-        answers = self.records.report_hosts([report], {host: [host]})
+        answers = self.agents.report_hosts([report], {host: [host]})
         assert [answer["accepted"] for answer in answers] == [True]
 
     def create(self, **request: Any) -> list[str]:
@@ -88,7 +90,7 @@ class Conductor:
 
     def work(self) -> int:
         """Do what was handed out to conductor workers; how many messages there were."""
-        return self.tasks.deliver(self.builder.build_instances)
+        return self.tasks.deliver(self.placement.place)
 
     def place(self, host: str, *alternates: str, **request: Any) -> str:
         """One instance, on its way to ``host``."""
@@ -97,14 +99,17 @@ class Conductor:
         self.work()
         return uuid
 
+    def place_move(self, asked: RequestContext, uuid: str, attempt: int) -> None:
+        self.move_placement.place(asked, [uuid], attempt)
+
     def claim(
         self, uuid: str, host: str, attempt: int = 1, limits: HostLimits | None = None, **hardware: Any
     ) -> Instance:
         claim = Claimed(memory_mb=1024, disk_gb=10, vcpus=1, **hardware)
-        return self.records.take(context(), Claim(uuid, attempt, host, host, INCARNATION, claim, limits))
+        return self.agents.take(context(), Claim(uuid, attempt, host, host, INCARNATION, claim, limits))
 
     def finish(self, uuid: str, host: str, attempt: int = 1) -> Instance:
-        return self.records.take(context(), Finish(uuid, attempt, host, 1))
+        return self.agents.take(context(), Finish(uuid, attempt, host, 1))
 
     def state(self, uuid: str) -> tuple[str, str | None, int, str | None]:
         """vm_state, task_state, attempt, host."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import oslo_messaging
 import pytest
 
-from conductor_stub.builds.failures import Failure
+from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import Limits
 from fleet import errors
 from fleet.db import hosts
@@ -32,7 +32,7 @@ def alternates(*hosts: str) -> list[Place]:
 
 
 def fail(conductor: Conductor, uuid: str, host: str, attempt: int, *others: str) -> None:
-    conductor.builder.reschedule(context(), uuid, attempt, host, host, FAILED, alternates(*others))
+    conductor.placement.reschedule(context(), Attempt(uuid, attempt, host, host), FAILED, alternates(*others))
 
 
 def test_a_build_goes_once_round(conductor: Conductor) -> None:
@@ -162,7 +162,7 @@ def test_which_failures_make_a_host_sick(conductor: Conductor, why: str, step: s
     uuid = conductor.place("h1", "h2")
     conductor.claim(uuid, "h1")
     failure = Failure(step=step, code=code, message="no")
-    conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", failure, alternates("h2"))
+    conductor.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), failure, alternates("h2"))
     assert (counted, counted) == failed_builds()
 
     well = conductor.place("h1")
@@ -196,7 +196,7 @@ def test_the_statistics_of_a_host_follow_its_instances(conductor: Conductor) -> 
     } == stats()
     for uuid in (done, building):
         conductor.termination.terminate(context(), [uuid])
-        conductor.records.destroyed(context(), uuid, "h1")
+        conductor.agents.destroyed(context(), uuid, "h1")
     assert {} == stats()
 
 
@@ -208,7 +208,7 @@ def test_each_step_of_a_build_is_an_event(conductor: Conductor) -> None:
     conductor.finish(uuid, "h2", attempt=2)
     for _again in range(2):
         conductor.termination.terminate(context(), [uuid])
-    conductor.records.destroyed(context(), uuid, "h2")
+    conductor.agents.destroyed(context(), uuid, "h2")
     events = conductor.operator.show_instance(uuid)["events"]
     assert [
         ("create", 0, None, None, "success"),
@@ -240,7 +240,7 @@ def test_an_alternate_that_takes_no_builds_is_passed_over(conductor: Conductor, 
     """It may have been lost since the scheduler chose it: the next one is tried, and no attempt is spent on it."""
     uuid = conductor.place("h1", "h2", "h3")
     lose(conductor)
-    conductor.records.report_state(Beat("fleet-compute", ["h3"], INCARNATION))
+    conductor.agents.report_state(Beat("fleet-compute", ["h3"], INCARNATION))
     fail(conductor, uuid, "h1", 1, "h2", "h3")
 
     assert [(host, build["attempt"]) for host, build in conductor.compute.builds] == [("h1", 1), ("h3", 2)]
@@ -285,13 +285,13 @@ def test_an_earlier_life_of_an_agent_cannot_claim(conductor: Conductor) -> None:
     """After another process has registered the host, the old one's claim is refused and changes nothing."""
     uuid = conductor.place("h1")
     service = {"host": "h1", "binary": "fleet-compute", "topic": "compute", "incarnation": "life-two", "pid": 7}
-    conductor.records.register_services([service])
+    conductor.agents.register_services([service])
 
     with pytest.raises(errors.StaleIncarnation, match="pid 7"):
         conductor.claim(uuid, "h1")
 
     assert conductor.state(uuid) == ("building", "placing", 1, None)
-    assert conductor.records.report_state(Beat("fleet-compute", ["h1", "h2"], INCARNATION)).superseded == ["h1"]
+    assert conductor.agents.report_state(Beat("fleet-compute", ["h1", "h2"], INCARNATION)).superseded == ["h1"]
 
 
 FULL = [
@@ -448,7 +448,7 @@ def test_a_host_that_dies_while_spawning_loses_the_build(conductor: Conductor) -
     conductor.claim(uuid, "h1")
     conductor.scheduler.answers.append([("h2", ())])
     conductor.clock.advance(conductor.limits.service_down_time_s + 1)
-    conductor.records.report_state(Beat("fleet-compute", ["h2", "h3"], INCARNATION))
+    conductor.agents.report_state(Beat("fleet-compute", ["h2", "h3"], INCARNATION))
     conductor.sweeper.sweep()
     conductor.work()
 
@@ -490,5 +490,5 @@ def test_unknown_names_are_refused_at_the_door(conductor: Conductor) -> None:
 def test_daemons_that_share_a_record_keep_it_alive_together(database: Database) -> None:
     """A heartbeat that names no incarnation is taken from any process; one for a host without a record is not."""
     conductor = Conductor(database)
-    conductor.records.register_services([{"host": "c1", "binary": "fleet-conductor", "topic": "conductor"}])
-    assert conductor.records.report_state(Beat("fleet-conductor", ["c1", "c2"], "")).superseded == ["c2"]
+    conductor.agents.register_services([{"host": "c1", "binary": "fleet-conductor", "topic": "conductor"}])
+    assert conductor.agents.report_state(Beat("fleet-conductor", ["c1", "c2"], "")).superseded == ["c2"]

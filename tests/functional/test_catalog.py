@@ -34,7 +34,7 @@ def silent(conductor: Conductor, host: str) -> None:
     """The agent of ``host`` has not been heard of for long; the others have."""
     conductor.clock.advance(DOWN_S)
     others = [each["host"] for each in conductor.operator.list_services() if each["host"] != host]
-    conductor.records.report_state(Beat("fleet-compute", others, INCARNATION))
+    conductor.agents.report_state(Beat("fleet-compute", others, INCARNATION))
 
 
 # Flavors
@@ -81,7 +81,7 @@ def test_a_flavor_in_use_stays(conductor: Conductor) -> None:
     with pytest.raises(errors.Conflict, match="Flavor small is the flavor of 1 instance: web"):
         conductor.catalog.delete_flavor("small")
     conductor.termination.terminate(context(), [uuid])
-    conductor.records.destroyed(context(), uuid, "h1")
+    conductor.agents.destroyed(context(), uuid, "h1")
     conductor.catalog.delete_flavor("small")
     assert [] == conductor.operator.list_flavors()
     with pytest.raises(errors.NotFound, match="Flavor small could not be found"):
@@ -205,7 +205,7 @@ def test_a_host_that_is_gone_goes(conductor: Conductor, database: Database) -> N
     assert {("h1", True)} == {(each.host, each.deleted) for each in (*changes.nodes, *changes.services)}
     assert [[]] == [each.hosts for each in changes.aggregates]
     # Its agent was only cut off: it finds that the host is not its own any more, and registers when it is restarted.
-    assert ["h1"] == conductor.records.report_state(Beat("fleet-compute", ["h1"], INCARNATION)).superseded
+    assert ["h1"] == conductor.agents.report_state(Beat("fleet-compute", ["h1"], INCARNATION)).superseded
     conductor.add_host("h1")
     assert ("up", "enabled") == tuple(
         conductor.operator.show_host("h1")["nodes"][0][key] for key in ("state", "status")
@@ -214,7 +214,7 @@ def test_a_host_that_is_gone_goes(conductor: Conductor, database: Database) -> N
 
 def test_a_daemon_that_is_gone_goes(conductor: Conductor) -> None:
     """A conductor's or a scheduler's record."""
-    conductor.records.register_services([{"host": "c1", "binary": "fleet-scheduler", "topic": "scheduler"}])
+    conductor.agents.register_services([{"host": "c1", "binary": "fleet-scheduler", "topic": "scheduler"}])
     with pytest.raises(errors.Conflict, match="fleet-scheduler on c1 is up"):
         conductor.catalog.delete_service("c1", "fleet-scheduler")
     conductor.clock.advance(DOWN_S)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from conductor_stub.operators.diagnosis import Examination
+from conductor_stub.operators.diagnosis import Diagnosis
 from fleet.db import schema
 from fleet.db.engine import Database
 from fleet.db.services import Beat
@@ -14,18 +14,18 @@ def test_the_conductor_looks(database: Database) -> None:
     """Orphans as the agents report them, steps that nobody has swept, services heard of later than now, the schema."""
     conductor = Conductor(database)
     conductor.add_host("h1")
-    examination = Examination(database, "c1", conductor.clock)
-    found = examination.examine()
+    examination = Diagnosis(database, "c1", conductor.clock)
+    found = examination.run()
     assert ([], 0, []) == (found["orphans"], found["overdue"], found["ahead"])
     assert ("c1", conductor.clock().isoformat()) == (found["host"], found["now"])
     assert (schema.latest(), schema.latest()) == (found["database"]["version"], found["database"]["expected"])
     report = {"host": "h1", "node": "h1", "vcpus": 8, "memory_mb": 8000, "local_gb": 100, "orphaned_memory_mb": 64}
-    conductor.records.report_hosts([report], {"h1": ["h1"]})
+    conductor.agents.report_hosts([report], {"h1": ["h1"]})
     conductor.create()
     conductor.clock.advance(300)
-    assert 1 == examination.examine()["overdue"]
-    conductor.records.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
+    assert 1 == examination.run()["overdue"]
+    conductor.agents.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
     conductor.clock.advance(-10)
-    found = examination.examine()
+    found = examination.run()
     assert [{"host": "h1", "node": "h1", "memory_mb": 64}] == found["orphans"]
     assert ["fleet-compute on h1"] == found["ahead"]

@@ -6,9 +6,9 @@ from __future__ import annotations
 import oslo_messaging
 import pytest
 
-from conductor_stub.builds.failures import Failure
 from conductor_stub.operators.announcements import Announcements
 from conductor_stub.operators.dry_run import DryRun
+from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import Limits
 from fleet import errors
 from fleet.db import feed
@@ -26,7 +26,7 @@ def conductor(database: Database) -> Conductor:
 
 @pytest.fixture
 def dry_run(conductor: Conductor, database: Database) -> DryRun:
-    return DryRun(database, conductor.intake, conductor.builder)
+    return DryRun(database, conductor.intake, conductor.placement)
 
 
 FLAVOR = {"vcpus": 2, "memory_mb": 512, "extra_specs": {"hw:numa_nodes": "2"}}
@@ -117,7 +117,7 @@ def test_the_fault_of_refused_claims(database: Database) -> None:
     for attempt, host in enumerate(("h1", "h2", "h3"), 1):
         others = conductor.compute.builds[-1][1]["alternates"]
         places = [Place(**each) for each in others]
-        conductor.builder.reschedule(context(), uuid, attempt, host, host, refused, places)
+        conductor.placement.reschedule(context(), Attempt(uuid, attempt, host, host), refused, places)
     (fault,) = conductor.faults(uuid)
     assert (fault["error"], fault["details"]["reason_code"]) == ("MaxRetriesExceeded", "RACE_LOST")
     assert len(fault["details"]["attempts"]) == 3

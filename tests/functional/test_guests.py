@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from conductor_stub.agents.guests import Observation
-from conductor_stub.operators.diagnosis import Examination
+from conductor_stub.operators.diagnosis import Diagnosis
 from fleet import states
 from fleet.db.engine import Database
 from tests.functional.conductor import Conductor, context
@@ -32,7 +32,7 @@ def uuid(conductor: Conductor) -> str:
 def seen(
     conductor: Conductor, uuid: str, found: int, expected: int = RUNNING, host: str = "h1", failed: bool = False
 ) -> bool:
-    return conductor.records.observed(context(), Observation(uuid, host, found, expected, failed))
+    return conductor.agents.observed(context(), Observation(uuid, host, found, expected, failed))
 
 
 def power(conductor: Conductor, uuid: str) -> tuple[str, int]:
@@ -46,7 +46,7 @@ def power_events(conductor: Conductor, uuid: str) -> list[str]:
 
 def test_only_rows_that_differ_are_looked_at_again(conductor: Conductor, uuid: str) -> None:
     """By what the driver shows; a guest of which it shows nothing is not among them."""
-    compare = conductor.records.compare_instances
+    compare = conductor.agents.compare_instances
     held = {"h1": [uuid]}
     assert {} == compare(held, {"h1": {uuid: RUNNING}})
     assert {} == compare(held, {"h1": {}})
@@ -101,12 +101,12 @@ def test_an_instance_in_error_keeps_its_host_and_can_be_deleted(conductor: Condu
     assert 1024 == conductor.memory_used("h1")
     conductor.termination.terminate(context(), [uuid])
     assert [("h1", uuid)] == conductor.compute.terminations
-    conductor.records.destroyed(context(), uuid, "h1")
+    conductor.agents.destroyed(context(), uuid, "h1")
     assert 0 == conductor.memory_used("h1")
 
 
 def test_the_examination_lists_active_instances_without_a_running_guest(conductor: Conductor, uuid: str) -> None:
-    examine = Examination(conductor.database, "c1", conductor.clock).examine
+    examine = Diagnosis(conductor.database, "c1", conductor.clock).run
     assert [] == examine()["down"]
     seen(conductor, uuid, CRASHED)
     assert [(uuid, "h1", CRASHED)] == [(one["uuid"], one["host"], one["power_state"]) for one in examine()["down"]]

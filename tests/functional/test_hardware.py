@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compute_agent.node.resource_tracker import ResourceTracker
-from conductor_stub.builds.failures import Failure
+from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
@@ -45,7 +45,7 @@ def conductor(database: Database) -> Conductor:
 
 
 def report(conductor: Conductor) -> None:
-    (answer,) = conductor.records.report_hosts([REPORT], {"h1": ["h1"]})
+    (answer,) = conductor.agents.report_hosts([REPORT], {"h1": ["h1"]})
     assert (True, "") == (answer["accepted"], answer["reason"])
 
 
@@ -60,7 +60,7 @@ def claim(conductor: Conductor, agent: ResourceTracker) -> str:
     uuid = conductor.place("h1", flavor=FLAVOR)
     _host, build = conductor.compute.builds[-1]
     claimed = agent.instance_claim(Instance.from_wire(build["instance"]), HostLimits()).claimed()
-    conductor.records.take(context(), Claim(uuid, 1, "h1", "h1", INCARNATION, claimed))
+    conductor.agents.take(context(), Claim(uuid, 1, "h1", "h1", INCARNATION, claimed))
     return uuid
 
 
@@ -109,20 +109,20 @@ def test_a_claim_shows_in_the_node_and_is_given_back_on_delete(conductor: Conduc
     assert TWO == node_row(conductor)
 
     conductor.termination.terminate(context(), [second])
-    conductor.records.destroyed(context(), second, "h1")
+    conductor.agents.destroyed(context(), second, "h1")
     assert ONE == node_row(conductor)
     conductor.finish(first, "h1")
     conductor.termination.terminate(context(), [first])
-    conductor.records.destroyed(context(), first, "h1")
+    conductor.agents.destroyed(context(), first, "h1")
     assert EMPTY == node_row(conductor)
 
 
 def test_a_failed_attempt_gives_everything_back(conductor: Conductor) -> None:
     """After a failed spawn the row holds nothing, and neither does the node."""
     uuid = claim(conductor, tracker())
-    conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", Failure("spawn", "Boom", "boom"), ())
+    conductor.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), Failure("spawn", "Boom", "boom"), ())
     assert EMPTY == node_row(conductor)
-    assert [] == conductor.records.host_instances("h1")
+    assert [] == conductor.agents.host_instances("h1")
 
 
 def test_an_unchanged_report_is_no_news(conductor: Conductor) -> None:
@@ -137,7 +137,7 @@ def test_a_restarted_agent_gets_its_claims_from_the_ledger(conductor: Conductor)
     """The same CPUs and the same device."""
     agent, again = tracker(), tracker()
     claim(conductor, agent)
-    for instance in conductor.records.host_instances("h1"):
+    for instance in conductor.agents.host_instances("h1"):
         again.track(instance)
     assert agent.view() == again.view()
 

@@ -143,9 +143,9 @@ def test_a_conductor_with_a_wrong_clock_evacuates_nobody(database: Database) -> 
     conductor.finish(uuid, "h1")
     conductor.clock.advance(conductor.limits.service_down_time_s + 1)
     skew = ClockSkew(5.0)
-    conductor.mover._require_in_step = skew.require_in_step
+    conductor.move_intake._require_in_step = skew.require_in_step
     skew.note(60.0)
     with pytest.raises(errors.ClockSkewed):
-        conductor.mover.evacuate(context(), uuid)
+        conductor.move_intake.evacuate(context(), uuid)
     skew.note(0.0)
-    assert "accepted" == conductor.mover.evacuate(context(), uuid)["status"]
+    assert "accepted" == conductor.move_intake.evacuate(context(), uuid)["status"]

@@ -12,7 +12,7 @@ import sys
 import pytest
 from oslo_context import context as oslo_context
 
-from conductor_stub.builds.failures import Failure
+from conductor_stub.steps.attempt import Attempt, Failure
 from fleet.db.engine import Database
 from fleet.objects import Place
 from tests.functional.conductor import Conductor, context
@@ -102,9 +102,9 @@ def test_a_build_goes_on_under_its_own_request(
 
     with caplog.at_level(logging.INFO), caplog.filtering(note):
         if alternates is None:
-            conductor.builder.abort(context(), uuid, 1, "h1", "h1", _RESTART)
+            conductor.placement.abort(context(), Attempt(uuid, 1, "h1", "h1"), _RESTART)
         else:
-            conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", _RESTART, alternates)
+            conductor.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), _RESTART, alternates)
     assert [asked] == under
     assert [asked] * len(conductor.tasks.cast) == [each.request_id for each, *_build in conductor.tasks.cast]
     assert asked == conductor.events(uuid)[-1]["request_id"]

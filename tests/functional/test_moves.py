@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.builds.failures import Failure
+from conductor_stub.moves.intake import MoveIntake
+from conductor_stub.moves.progress import MoveProgress
+from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import Limits
 from fleet import errors, move_states, states
 from fleet.db.engine import Database
@@ -34,17 +36,21 @@ class Stage:
         self.conductor.finish(self.uuid, "h1")
 
     @property
-    def mover(self):
-        return self.conductor.mover
+    def intake(self) -> MoveIntake:
+        return self.conductor.move_intake
+
+    @property
+    def progress(self) -> MoveProgress:
+        return self.conductor.move_progress
 
     def resize(self, *places: Any) -> None:
         """Accept it and have it placed: the scheduler's answer is ``places``, the first and its alternates."""
-        self.mover.resize(context(), self.uuid, _flavor())
+        self.intake.resize(context(), self.uuid, _flavor())
         self._place(*places)
 
     def evacuate(self, *places: Any) -> None:
         self.go_down("h1")
-        self.mover.evacuate(context(), self.uuid)
+        self.intake.evacuate(context(), self.uuid)
         self._place(*places)
 
     def _place(self, *places: Any) -> None:
@@ -53,30 +59,30 @@ class Stage:
         self.work()
 
     def work(self) -> None:
-        self.conductor.moves.deliver(self.mover.place)
+        self.conductor.moves.deliver(self.conductor.place_move)
 
     def go_down(self, host: str) -> None:
         """It is not heard of any more, the others are."""
         self.conductor.clock.advance(self.conductor.limits.service_down_time_s + 1)
         for other in {"h1", "h2", "h3"} - {host}:
-            self.conductor.records.report_state(Beat("fleet-compute", [other], INCARNATION))
+            self.conductor.agents.report_state(Beat("fleet-compute", [other], INCARNATION))
 
     def migration(self) -> dict[str, Any]:
-        return self.mover.migrations({"instance_uuid": self.uuid})[0]
+        return self.conductor.operator.list_migrations({"instance_uuid": self.uuid})[0]
 
     def claim(self, host: str, claim: Claimed = CLAIM, attempt: int | None = None) -> Migration:
         record = self.migration()
         number = record["attempt"] if attempt is None else attempt
-        return self.mover.claim(context(), record["uuid"], number, host, host, INCARNATION, claim)
+        return self.progress.claim(context(), Attempt(record["uuid"], number, host, host, INCARNATION), claim)
 
     def done(self, host: str, status: str) -> str:
         """``host`` says that its part of ``status`` is done; returns the status then."""
         record = self.migration()
-        return self.mover.advance(context(), record["uuid"], record["attempt"], host, status).status
+        return self.progress.advance(context(), Attempt(record["uuid"], record["attempt"], host), status).status
 
     def fail(self, host: str, status: str) -> str:
         record = self.migration()
-        return self.mover.fail(context(), record["uuid"], record["attempt"], host, status, BOOM).status
+        return self.progress.fail(context(), Attempt(record["uuid"], record["attempt"], host), status, BOOM).status
 
     def until(self, status: str) -> None:
         """A resize to h2, brought to ``status``."""
@@ -89,9 +95,9 @@ class Stage:
                 return
             self.done(host, step)
         if status == move_states.CONFIRMING:
-            self.mover.confirm(context(), self.uuid)
+            self.intake.confirm(context(), self.uuid)
         if status in (move_states.REVERTING, move_states.RESUMING):
-            self.mover.revert(context(), self.uuid)
+            self.intake.revert(context(), self.uuid)
         if status == move_states.RESUMING:
             self.done("h2", move_states.REVERTING)
 
@@ -107,9 +113,9 @@ class Stage:
     def overdue(self) -> None:
         """The present step takes too long, while both hosts live."""
         self.conductor.clock.advance(self.conductor.limits.placing_timeout_s + 1)
-        self.conductor.records.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
-        self.conductor.records.report_state(Beat("fleet-compute", ["h2"], INCARNATION))
-        self.conductor.records.report_state(Beat("fleet-compute", ["h3"], INCARNATION))
+        self.conductor.agents.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
+        self.conductor.agents.report_state(Beat("fleet-compute", ["h2"], INCARNATION))
+        self.conductor.agents.report_state(Beat("fleet-compute", ["h3"], INCARNATION))
         self.conductor.move_sweeper.sweep()
 
 
@@ -165,11 +171,11 @@ def test_deleted_in_the_middle_of_a_move(stage: Stage, status: str, _instance: A
     holders = [host for host, memory_mb in zip(("h1", "h2"), used, strict=False) if memory_mb]
     assert [(host, stage.uuid) for host in holders] == stage.conductor.compute.terminations
     with pytest.raises(errors.Conflict):
-        stage.mover.confirm(context(), stage.uuid)
+        stage.intake.confirm(context(), stage.uuid)
 
     for host in holders:
         assert "deleted" != stage.state()[0]
-        stage.conductor.records.destroyed(context(), stage.uuid, host)
+        stage.conductor.agents.destroyed(context(), stage.uuid, host)
 
     assert ("deleted", (0, 0, 0)) == (stage.state()[0], stage.used())
     assert move_states.ERROR == stage.migration()["status"]
@@ -185,7 +191,7 @@ def test_deleted_in_the_middle_of_a_move(stage: Stage, status: str, _instance: A
 def test_a_resize_ends(stage: Stage, decision: str, expected: Any, flavor: str, used: Any) -> None:
     """Each host says what it has done, some of it twice; what is left is held once."""
     stage.until(move_states.FINISHED)
-    getattr(stage.mover, decision)(context(), stage.uuid)
+    getattr(stage.intake, decision)(context(), stage.uuid)
     if decision == "confirm":
         assert move_states.CONFIRMED == stage.done("h1", move_states.CONFIRMING)
     else:
@@ -197,7 +203,7 @@ def test_a_resize_ends(stage: Stage, decision: str, expected: Any, flavor: str, 
     assert flavor == shown["instance"]["flavor"]["name"]
     assert [] == shown["faults"]
     with pytest.raises(errors.Conflict, match="no resize of it waits"):
-        stage.mover.revert(context(), stage.uuid)
+        stage.intake.revert(context(), stage.uuid)
 
 
 def test_a_resize_on_its_own_host_holds_both_flavors(database: Database) -> None:
@@ -209,7 +215,7 @@ def test_a_resize_on_its_own_host_holds_both_flavors(database: Database) -> None
         assert (SMALL_MB + LARGE_MB, 0, 0) == stage.used()
         stage.done("h1", status)
     assert (("resized", None, "h1"), (SMALL_MB + LARGE_MB, 0, 0)) == (stage.state(), stage.used())
-    stage.mover.confirm(context(), stage.uuid)
+    stage.intake.confirm(context(), stage.uuid)
     stage.done("h1", move_states.CONFIRMING)
     assert (("active", None, "h1"), (LARGE_MB, 0, 0)) == (stage.state(), stage.used())
     (_spec, properties) = stage.conductor.scheduler.requests[-1]
@@ -334,7 +340,7 @@ def test_a_lost_order_is_sent_again(stage: Stage, status: str, told: str) -> Non
 
 def test_a_lost_hand_out_is_handed_out_again_until_the_deadline(stage: Stage) -> None:
     """A move that no conductor takes up is offered again; in the end the instance is what it was."""
-    stage.mover.resize(context(), stage.uuid, _flavor())
+    stage.intake.resize(context(), stage.uuid, _flavor())
     stage.conductor.moves.cast.clear()
     stage.overdue()
     assert 1 == len(stage.conductor.moves.cast)
@@ -383,7 +389,7 @@ def test_an_evacuation(stage: Stage) -> None:
     assert move_states.DONE == stage.done("h2", move_states.PRE_MIGRATING)
     assert (("active", None, "h2"), (0, SMALL_MB, 0)) == (stage.state(), stage.used())
 
-    stage.conductor.records.destroyed(context(), stage.uuid, "h1")
+    stage.conductor.agents.destroyed(context(), stage.uuid, "h1")
     assert move_states.COMPLETED == stage.migration()["status"]
     assert ("active", None, "h2") == stage.state()
 
@@ -396,14 +402,14 @@ def test_nobody_goes_back_to_a_host_that_has_not_cleaned_up(stage: Stage) -> Non
 
     def ignored() -> list[str]:
         stage.conductor.scheduler.requests.clear()
-        stage.mover.resize(context(), stage.uuid, _flavor())
+        stage.intake.resize(context(), stage.uuid, _flavor())
         stage.conductor.scheduler.answers.append(errors.NoValidHost(reason="full"))
         stage.work()
         ((_spec, properties),) = stage.conductor.scheduler.requests
         return sorted(properties["ignore_hosts"])
 
     assert ["h1", "h2"] == ignored()
-    stage.conductor.records.destroyed(context(), stage.uuid, "h1")
+    stage.conductor.agents.destroyed(context(), stage.uuid, "h1")
     assert ["h2"] == ignored()
 
 
@@ -424,7 +430,7 @@ def test_an_evacuation_that_fails_tries_the_next_host(stage: Stage) -> None:
 def test_only_a_host_that_is_down_is_evacuated(stage: Stage) -> None:
     """What might still run there must not run twice: the error names the host."""
     with pytest.raises(errors.Conflict, match="host h1, whose fleet-compute is up"):
-        stage.mover.evacuate(context(), stage.uuid)
+        stage.intake.evacuate(context(), stage.uuid)
 
 
 @pytest.mark.parametrize(
@@ -438,7 +444,7 @@ def test_one_move_at_a_time(stage: Stage, status: str, match: str) -> None:
     """The error says what to do first."""
     stage.until(status)
     with pytest.raises(errors.Conflict, match=match):
-        stage.mover.resize(context(), stage.uuid, _flavor())
+        stage.intake.resize(context(), stage.uuid, _flavor())
 
 
 def test_a_resize_to_the_present_flavor_is_refused(stage: Stage) -> None:
@@ -446,7 +452,7 @@ def test_a_resize_to_the_present_flavor_is_refused(stage: Stage) -> None:
     stage.until(move_states.CONFIRMING)
     stage.done("h1", move_states.CONFIRMING)
     with pytest.raises(errors.InvalidInput, match="flavor"):
-        stage.mover.resize(context(), stage.uuid, _flavor())
+        stage.intake.resize(context(), stage.uuid, _flavor())
 
 
 def test_a_group_counts_a_move_on_both_hosts(stage: Stage) -> None:
@@ -480,7 +486,7 @@ class Group:
         stage.go_down("h1")
 
     def accept(self, uuid: str) -> None:
-        self.stage.mover.evacuate(context(), uuid)
+        self.stage.intake.evacuate(context(), uuid)
 
     def place(self, *answers: Any) -> list[dict[str, Any]]:
         """What the scheduler was asked, with its answers."""
@@ -566,7 +572,7 @@ def test_a_group_whose_destination_dies_too_moves_on_together(stage: Stage) -> N
     group.place("h2")
     group.build(one, "h2")
     stage.conductor.clock.advance(stage.conductor.limits.service_down_time_s + 1)
-    stage.conductor.records.report_state(Beat("fleet-compute", ["h3"], INCARNATION))
+    stage.conductor.agents.report_state(Beat("fleet-compute", ["h3"], INCARNATION))
     for uuid in (one, two):
         group.accept(uuid)
         group.place("h3")
@@ -586,13 +592,13 @@ def test_an_anti_affinity_group_is_evacuated_apart(stage: Stage) -> None:
 def test_agents_are_told_what_concerns_them(stage: Stage) -> None:
     """Source and destination find the move, a third host does not; the comparison expects what it holds."""
     stage.until(move_states.FINISHED)
-    assert [1, 1, 0] == [len(stage.mover.of_host(host, None)) for host in ("h1", "h2", "h3")]
-    (seen,) = stage.mover.of_host("h1", [stage.uuid])
+    assert [1, 1, 0] == [len(stage.progress.of_host(host, None)) for host in ("h1", "h2", "h3")]
+    (seen,) = stage.progress.of_host("h1", [stage.uuid])
     claim = seen.claim_on("h1", "h1")
     assert claim is not None
     assert (SMALL_MB, LARGE_MB) == (claim.memory_mb, seen.instance.flavor.memory_mb)
     held = {"h1": [stage.uuid], "h2": [stage.uuid], "h3": []}
-    assert {} == stage.conductor.records.compare_instances(held)
+    assert {} == stage.conductor.agents.compare_instances(held)
     assert states.RESIZED == seen.instance.vm_state
 
 
@@ -600,9 +606,9 @@ def test_agents_are_told_what_concerns_them(stage: Stage) -> None:
 def test_a_migration_keeps_the_flavor(database: Database, same_host: bool) -> None:
     """It goes to another host, even where a resize may stay; and the record says that nothing else changes."""
     stage = Stage(database, same_host=same_host)
-    stage.mover.migrate(context(), stage.uuid)
+    stage.intake.migrate(context(), stage.uuid)
     stage._place("h2")
     (_spec, properties) = stage.conductor.scheduler.requests[-1]
     assert ["h1"] == properties["ignore_hosts"]
-    (record,) = stage.mover.migrations({"instance_uuid": stage.uuid})
+    (record,) = stage.conductor.operator.list_migrations({"instance_uuid": stage.uuid})
     assert ("resize", False) == (record["migration_type"], record["resized"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.builds.local_placement import OwnBuilds
+from conductor_stub.builds.local_placement import LocalPlacement
 from fleet.db.engine import Database
 from fleet.objects import BuildRequest
 from tests.amqp.daemons import eventually
@@ -17,16 +17,16 @@ from tests.functional.conductor import Conductor, context
 
 
 @pytest.fixture
-def own() -> Iterator[OwnBuilds]:
-    own = OwnBuilds(at_a_time=1)
+def own() -> Iterator[LocalPlacement]:
+    own = LocalPlacement(at_a_time=1)
     yield own
     own.stop()
     own.wait()
 
 
 @pytest.fixture
-def conductor(database: Database, own: OwnBuilds) -> Conductor:
-    conductor = Conductor(database, own=own)
+def conductor(database: Database, own: LocalPlacement) -> Conductor:
+    conductor = Conductor(database, local=own)
     for host in ("h1", "h2"):
         conductor.add_host(host)
     return conductor
@@ -88,7 +88,7 @@ def test_what_it_has_no_room_for_is_left_to_others(conductor: Conductor) -> None
     assert ["h1", "h2"] == [host for host, _order in conductor.compute.builds]
 
 
-def test_a_stop_ends_what_was_begun_and_begins_nothing(conductor: Conductor, own: OwnBuilds) -> None:
+def test_a_stop_ends_what_was_begun_and_begins_nothing(conductor: Conductor, own: LocalPlacement) -> None:
     """The first request is placed before the stop is over, the second is for another conductor."""
     gate = Gate(conductor)
     conductor.scheduler.answers.append([("h1", ())])
@@ -104,13 +104,13 @@ def test_a_stop_ends_what_was_begun_and_begins_nothing(conductor: Conductor, own
     assert 1 == len(conductor.tasks.cast)
 
 
-def test_a_build_that_is_lost_with_its_conductor_is_handed_out(conductor: Conductor, own: OwnBuilds) -> None:
+def test_a_build_that_is_lost_with_its_conductor_is_handed_out(conductor: Conductor, own: LocalPlacement) -> None:
     """Its step is overdue like any other: another conductor takes it up, at the same attempt."""
-    place = conductor.builder._place
-    conductor.builder._place = lambda *_request: None  # type: ignore[method-assign]
+    place = conductor.placement._place
+    conductor.placement._place = lambda *_request: None  # type: ignore[method-assign]
     (uuid,) = conductor.create()
     eventually(lambda: _has_room(own))
-    conductor.builder._place = place  # type: ignore[method-assign]
+    conductor.placement._place = place  # type: ignore[method-assign]
     conductor.clock.advance(conductor.limits.placing_timeout_s + 1)
     assert 1 == conductor.sweeper.sweep()
     conductor.scheduler.answers.append([("h2", ())])
@@ -118,7 +118,7 @@ def test_a_build_that_is_lost_with_its_conductor_is_handed_out(conductor: Conduc
     assert [("h2", uuid)] == [(host, order["instance"]["uuid"]) for host, order in conductor.compute.builds]
 
 
-def test_a_repeated_request_gives_its_room_back(conductor: Conductor, own: OwnBuilds) -> None:
+def test_a_repeated_request_gives_its_room_back(conductor: Conductor, own: LocalPlacement) -> None:
     """It is answered as the first was, nothing is placed again, and the next request has the room."""
 
     def accept(token: str) -> dict[str, Any]:
@@ -133,6 +133,6 @@ def test_a_repeated_request_gives_its_room_back(conductor: Conductor, own: OwnBu
     assert 0 == conductor.work()
 
 
-def _has_room(own: OwnBuilds) -> bool:
+def _has_room(own: LocalPlacement) -> bool:
     with own.room() as begin:
         return begin is not None

@@ -12,7 +12,7 @@ from typing import Any
 import oslo_messaging
 import pytest
 
-from conductor_stub.builds.failures import Failure
+from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import Limits
 from fleet import errors
 from fleet.db.engine import Database
@@ -109,9 +109,9 @@ def test_result_of_an_attempt(database: Database, case: Case) -> None:
     before = conductor.state(uuid), conductor.memory_used("h1"), len(conductor.events(uuid))
     others = [Place("h2", "h2", {})] if case.alternate else []
     if case.final:
-        conductor.builder.abort(context(), uuid, case.of_attempt, "h1", "h1", case.failure)
+        conductor.placement.abort(context(), Attempt(uuid, case.of_attempt, "h1", "h1"), case.failure)
     else:
-        conductor.builder.reschedule(context(), uuid, case.of_attempt, "h1", "h1", case.failure, others)
+        conductor.placement.reschedule(context(), Attempt(uuid, case.of_attempt, "h1", "h1"), case.failure, others)
 
     if case.event is None:
         assert before == (conductor.state(uuid), conductor.memory_used("h1"), len(conductor.events(uuid)))
@@ -133,7 +133,7 @@ def _on_its_way(conductor: Conductor, case: Case) -> str:
     hints: dict[str, Any] = {"availability_zone": ":h1"} if case.forced else {}
     if case.max_attempts == 2 or case.state == SPAWNING:
         uuid = conductor.place("h0", "h1")
-        conductor.builder.reschedule(context(), uuid, 1, "h0", "h0", SPAWN, [Place("h1", "h1", {})])
+        conductor.placement.reschedule(context(), Attempt(uuid, 1, "h0", "h0"), SPAWN, [Place("h1", "h1", {})])
         return uuid
     return conductor.place("h1", **hints)
 
@@ -185,7 +185,7 @@ def test_a_request_may_ask_for_one_attempt(database: Database) -> None:
         conductor.add_host(host)
     uuid = conductor.place("h1", "h2", max_attempts=1)
     conductor.claim(uuid, "h1")
-    counted = conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", SPAWN, [Place("h2", "h2", {})])
+    counted = conductor.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), SPAWN, [Place("h2", "h2", {})])
     assert counted
     assert (*ERROR, 1, None) == conductor.state(uuid)
     (fault,) = conductor.faults(uuid)
@@ -200,7 +200,7 @@ def test_a_refused_claim_does_not_count(database: Database) -> None:
     for host in ("h1", "h2"):
         conductor.add_host(host)
     uuid = conductor.place("h1", "h2")
-    assert not conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", FULL, [Place("h2", "h2", {})])
+    assert not conductor.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), FULL, [Place("h2", "h2", {})])
     assert (*PLACING, 1, None) == conductor.state(uuid)
 
 
@@ -223,6 +223,6 @@ def test_a_forced_host_is_named(database: Database) -> None:
     uuid = conductor.place("h1", availability_zone="nova:h1")
     shown = conductor.operator.show_instance(uuid)["instance"]
     assert ("h1", None) == (shown["forced_host"], shown["forced_node"])
-    conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", FULL, [])
+    conductor.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), FULL, [])
     (fault,) = conductor.faults(uuid)
     assert "no other host is tried, as the request forces host h1" in fault["message"]

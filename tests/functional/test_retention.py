@@ -89,7 +89,7 @@ def test_archive_writes_all_that_it_takes(
         uuid = conductor.place("h1", name=name)
         conductor.claim(uuid, "h1")
         delete(conductor, uuid)
-        conductor.records.destroyed(context(), uuid, "h1")
+        conductor.agents.destroyed(context(), uuid, "h1")
         assert (0, "1 instances archived, 0 left.") == last(manage("db", "archive", "--all", str(target)))
     first_, second = [json.loads(line) for line in target.read_text().splitlines()]
     assert ("one", "two") == (first_["instance"]["name"], second["instance"]["name"])
@@ -105,7 +105,7 @@ def test_what_was_moved_goes_with_its_migrations(database: Database, manage: Man
     stage.until(move_states.PRE_MIGRATING)
     delete(stage.conductor, stage.uuid)
     for host in ("h1", "h2"):
-        stage.conductor.records.destroyed(context(), stage.uuid, host)
+        stage.conductor.agents.destroyed(context(), stage.uuid, host)
     assert (0, "1 instances archived, 0 left.") == last(manage("db", "archive", "--all", str(target)))
     (move,) = json.loads(target.read_text())["migrations"]
     assert "h2" == move["dest_compute"]

@@ -33,14 +33,14 @@ def test_the_lowest_version_that_lives(
     for number, each in enumerate(spoken):
         conductor.add_host(f"h{number}", rpc_version="1.0" if each == "down" else each)
         if each == "down":
-            conductor.records.leave("fleet-compute", [f"h{number}"], INCARNATION)
-    assert lowest == conductor.records.lowest_versions()
+            conductor.agents.leave("fleet-compute", [f"h{number}"], INCARNATION)
+    assert lowest == conductor.agents.lowest_versions()
 
 
 def test_a_heartbeat_tells_what_a_registration_did_not_keep(conductor: Conductor) -> None:
     """As when an older conductor took it; a heartbeat that does not say leaves what is known."""
     conductor.add_host("h1")
-    conductor.records.report_state(Beat("fleet-compute", ["h1"], INCARNATION, "1.1", "9"))
-    conductor.records.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
+    conductor.agents.report_state(Beat("fleet-compute", ["h1"], INCARNATION, "1.1", "9"))
+    conductor.agents.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
     (service,) = conductor.operator.list_services()
     assert ("1.1", "9") == (service["rpc_version"], service["release"])

@@ -35,24 +35,24 @@ def test_who_may_take_a_host_over(conductor: Conductor, who: str, identity: str,
     """A restart may; a second agent that was given a name in use is told who has it, and nothing of it is registered."""
     machines = {"one": str(uuid_module.UUID(int=1)), "two": str(uuid_module.UUID(int=2))}
     first = {"host": "h9", "binary": "fleet-compute", "topic": "compute", "pid": 7, "hostname": "m1"}
-    conductor.records.register_services([{**first, "incarnation": "a", "identity": machines["one"]}])
+    conductor.agents.register_services([{**first, "incarnation": "a", "identity": machines["one"]}])
     conductor.clock.advance(silence_s)
     second = {**first, "incarnation": "b", "identity": machines[identity], "pid": 8}
     if taken:
-        conductor.records.register_services([{**second, "host": "h8"}, second])
-        assert ["h9"] == conductor.records.report_state(Beat("fleet-compute", ["h9"], "a")).superseded
+        conductor.agents.register_services([{**second, "host": "h8"}, second])
+        assert ["h9"] == conductor.agents.report_state(Beat("fleet-compute", ["h9"], "a")).superseded
         return
     with pytest.raises(errors.HostTaken) as refused:
-        conductor.records.register_services([{**second, "host": "h8"}, second])
+        conductor.agents.register_services([{**second, "host": "h8"}, second])
     assert f"Host h9 is served by another agent: pid 7 on m1, identity {machines['one']}, since" in str(refused.value)
-    assert [] == conductor.records.report_state(Beat("fleet-compute", ["h9"], "a")).superseded
+    assert [] == conductor.agents.report_state(Beat("fleet-compute", ["h9"], "a")).superseded
     assert "h8" not in {service["host"] for service in conductor.operator.list_services()}
 
 
 def test_a_registration_is_answered_with_what_the_ledger_has_of_the_host(conductor: Conductor) -> None:
     """An agent that was away compares its first inventory with it; a host that is new has nothing."""
     new = {"binary": "fleet-compute", "topic": "compute", "incarnation": "b"}
-    answer = conductor.records.register_services([{**new, "host": "h1"}, {**new, "host": "h9"}])
+    answer = conductor.agents.register_services([{**new, "host": "h1"}, {**new, "host": "h9"}])
     (node,) = answer[0]["nodes"]
     (shown,) = conductor.operator.show_host("h1")["nodes"]
     assert {"node": "h1", **{size: shown[size] for size in ("vcpus", "memory_mb", "local_gb")}} == node
@@ -64,17 +64,17 @@ def test_a_registration_is_answered_with_the_ledgers_identity(database: Database
     conductor = Conductor(database)
     new = {"binary": "fleet-compute", "topic": "compute", "incarnation": "b", "host": "h9"}
     database.write(ledger.adopt, "one ledger")
-    conductor.records.learn_ledger()
-    assert "one ledger" == conductor.records.register_services([new])[0]["ledger"]
+    conductor.agents.learn_ledger()
+    assert "one ledger" == conductor.agents.register_services([new])[0]["ledger"]
     database.write(ledger.adopt, "another")
-    conductor.records.learn_ledger()
-    assert "another" == conductor.records.register_services([new])[0]["ledger"]
+    conductor.agents.learn_ledger()
+    assert "another" == conductor.agents.register_services([new])[0]["ledger"]
 
 
 def test_an_agent_that_leaves_is_down_at_once(conductor: Conductor) -> None:
     """It need not be missed first, and another machine may take its host over."""
-    conductor.records.leave("fleet-compute", ["h1"], INCARNATION)
-    conductor.records.leave("fleet-compute", ["h2"], "an earlier life")
+    conductor.agents.leave("fleet-compute", ["h1"], INCARNATION)
+    conductor.agents.leave("fleet-compute", ["h2"], "an earlier life")
     states = {service["host"]: service["state"] for service in conductor.operator.list_services()}
     assert ("down", "up") == (states["h1"], states["h2"])
     conductor.add_host("h1")
@@ -83,14 +83,14 @@ def test_an_agent_that_leaves_is_down_at_once(conductor: Conductor) -> None:
 
 def test_an_agent_that_stops_gets_no_builds_and_is_up_until_it_is_idle(conductor: Conductor) -> None:
     """The builds that it has begun are its own until then; an earlier life has no say; the next report enables it."""
-    conductor.records.leave("fleet-compute", ["h2"], "an earlier life", idle=False)
-    conductor.records.leave("fleet-compute", ["h1"], INCARNATION, idle=False)
+    conductor.agents.leave("fleet-compute", ["h2"], "an earlier life", idle=False)
+    conductor.agents.leave("fleet-compute", ["h1"], INCARNATION, idle=False)
     assert [("disabled", "AUTO: its agent is stopping"), ("enabled", None)] == [
         seen(conductor, "h1"),
         seen(conductor, "h2"),
     ]
     assert "up" == conductor.operator.show_host("h1")["nodes"][0]["state"]
-    conductor.records.report_hosts([], {"h1": ["h1"]}, {"h1": ""})
+    conductor.agents.report_hosts([], {"h1": ["h1"]}, {"h1": ""})
     assert ("enabled", None) == seen(conductor, "h1")
 
 
@@ -101,7 +101,7 @@ def test_a_host_with_an_alarm_is_disabled_until_it_is_over(
     caplog.set_level(logging.INFO)
     told = []
     for alarm in ("memory_mb is -5", "memory_mb is -5", "", ""):
-        conductor.records.report_hosts([], {"h1": ["h1"]}, {"h1": alarm})
+        conductor.agents.report_hosts([], {"h1": ["h1"]}, {"h1": alarm})
         told.append(seen(conductor, "h1"))
     off = ("disabled", "AUTO: memory_mb is -5")
     assert [off, off, ("enabled", None), ("enabled", None)] == told
@@ -112,14 +112,14 @@ def test_an_operators_word_outlasts_an_alarm(conductor: Conductor) -> None:
     """What a person has disabled neither an alarm nor its end changes; nor does good news enable a new host."""
     conductor.operator.update_service("h1", "fleet-compute", True, "broken fan")
     for alarm in ("memory_mb is -5", ""):
-        conductor.records.report_hosts([], {"h1": ["h1"]}, {"h1": alarm})
+        conductor.agents.report_hosts([], {"h1": ["h1"]}, {"h1": alarm})
         assert ("disabled", "broken fan") == seen(conductor, "h1")
 
 
 def test_a_refused_report_is_an_alarm(conductor: Conductor) -> None:
     """Also the conductor may find the fault."""
     report = {"host": "h1", "node": "h1", "vcpus": 8, "memory_mb": 0, "local_gb": 100}
-    (answer,) = conductor.records.report_hosts([report], {"h1": ["h1"]}, {"h1": ""})
+    (answer,) = conductor.agents.report_hosts([report], {"h1": ["h1"]}, {"h1": ""})
     assert not answer["accepted"]
     assert ("disabled", f"AUTO: {answer['reason']}") == seen(conductor, "h1")
 
@@ -133,8 +133,8 @@ def test_the_ledger_tells_what_differs(conductor: Conductor) -> None:
     conductor.claim(elsewhere, "h2")
     unknown = str(uuid_module.UUID(int=7))
     held = {"h1": [there, unknown], "h2": [elsewhere], "h3": []}
-    assert {"h1": sorted([lost, unknown]), "h2": [elsewhere]} == conductor.records.compare_instances(held)
-    assert [lost] == [each.uuid for each in conductor.records.host_instances("h1", [lost, elsewhere])]
+    assert {"h1": sorted([lost, unknown]), "h2": [elsewhere]} == conductor.agents.compare_instances(held)
+    assert [lost] == [each.uuid for each in conductor.agents.host_instances("h1", [lost, elsewhere])]
 
 
 def seen(conductor: Conductor, host: str) -> tuple[str, str | None]:
@@ -145,16 +145,16 @@ def seen(conductor: Conductor, host: str) -> tuple[str, str | None]:
 def test_a_heartbeat_is_told_of_an_alarm(conductor: Conductor) -> None:
     """Until it is over: the agent is to say how its host is."""
     beat = Beat("fleet-compute", ["h1"], INCARNATION)
-    assert () == tuple(conductor.records.report_state(beat).alarmed)
-    conductor.records.report_hosts([{"host": "h1", "node": "h1"}], {})
-    assert ["h1"] == list(conductor.records.report_state(beat).alarmed)
-    conductor.records.report_hosts([], {}, {"h1": ""})
-    assert [] == list(conductor.records.report_state(beat).alarmed)
+    assert () == tuple(conductor.agents.report_state(beat).alarmed)
+    conductor.agents.report_hosts([{"host": "h1", "node": "h1"}], {})
+    assert ["h1"] == list(conductor.agents.report_state(beat).alarmed)
+    conductor.agents.report_hosts([], {}, {"h1": ""})
+    assert [] == list(conductor.agents.report_state(beat).alarmed)
 
 
 def test_services_name_the_driver_of_their_host(conductor: Conductor) -> None:
     """As its nodes report it: a host that is invented is not mistaken for a real one."""
     report = {"host": "h1", "node": "h1", "vcpus": 8, "memory_mb": 8000, "local_gb": 100, "hypervisor_type": "fake"}
-    conductor.records.report_hosts([report], {"h1": ["h1"]})
+    conductor.agents.report_hosts([report], {"h1": ["h1"]})
     drivers = {service["host"]: service["driver"] for service in conductor.operator.list_services()}
     assert ("fake", None) == (drivers["h1"], drivers["h2"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from conductor_stub.builds.failures import Failure
+from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import conf as fleet_conf
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
@@ -49,7 +49,7 @@ def conductor(database: Database) -> Conductor:
     conductor = Conductor(database)
     feeds = (ChangeFeed(database, conductor.clock) for _feed in range(2))
     manager = HostManager(*feeds, clock=conductor.clock, service_down_time_s=10**6)
-    conductor.builder._scheduler = Scheduler(SchedulerManager(FilterScheduler(conf, manager, Notifier())))  # type: ignore[assignment]
+    conductor.placement._scheduler = Scheduler(SchedulerManager(FilterScheduler(conf, manager, Notifier())))  # type: ignore[assignment]
     report(conductor, "big", 64_000)
     report(conductor, "small", 8_000)
     return conductor
@@ -60,7 +60,7 @@ def report(conductor: Conductor, host: str, memory_mb: int, failed_builds: int =
     conductor.add_host(host, memory_mb)
     inventory = {"host": host, "node": host, "vcpus": 8, "memory_mb": memory_mb, "local_gb": 100}
     inventory["stats"] = {"failed_builds": failed_builds}
-    conductor.records.report_hosts([inventory], {host: [host]})
+    conductor.agents.report_hosts([inventory], {host: [host]})
 
 
 def chosen(conductor: Conductor) -> tuple[str, str, list[Place]]:
@@ -76,7 +76,7 @@ def fail(conductor: Conductor) -> None:
     uuid, host, alternates = chosen(conductor)
     assert "big" == host
     conductor.claim(uuid, "big")
-    conductor.builder.reschedule(context(), uuid, 1, "big", "big", SPAWN, alternates)
+    conductor.placement.reschedule(context(), Attempt(uuid, 1, "big", "big"), SPAWN, alternates)
     conductor.claim(uuid, "small", attempt=2)
     conductor.finish(uuid, "small", attempt=2)
 

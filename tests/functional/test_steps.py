@@ -20,6 +20,7 @@ from oslo_messaging.rpc import dispatcher
 
 from conductor_stub.builds import claims
 from conductor_stub.manager import MOST_STEPS, ConductorManager
+from conductor_stub.steps.limits import Limits, StepContext
 from fleet import conf as fleet_conf
 from fleet import errors, failpoints
 from fleet.context import new_context
@@ -42,7 +43,7 @@ class Stand(Conductor):
         conf = cfg.ConfigOpts()
         fleet_conf.register_opts(conf)
         conf([])
-        self.manager = ConductorManager(self.records, Pins(conf))
+        self.manager = ConductorManager(self.agents, Pins(conf))
         for host in HOSTS:
             self.add_host(host)
 
@@ -58,7 +59,7 @@ class Stand(Conductor):
 
     def restart(self, host: str) -> None:
         """Its agent's next life."""
-        self.records.leave("fleet-compute", [host], INCARNATION)
+        self.agents.leave("fleet-compute", [host], INCARNATION)
         self.add_host(host, incarnation="next life")
 
     def since(self, uuid: str) -> list[dict[str, Any]]:
@@ -213,9 +214,9 @@ def test_nobody_takes_a_host_over_while_a_finish_is_written(conductor: Stand, da
     """Else the next life would read that the build is under way, and destroy the guest of what is ACTIVE then."""
     uuid = conductor.place("h1")
     conductor.ask(claim(uuid, "h1"))
-    conductor.records.leave("fleet-compute", ["h1"], INCARNATION)
+    conductor.agents.leave("fleet-compute", ["h1"], INCARNATION)
     step = Finish(uuid, 1, "h1", 1, INCARNATION)
-    work = claims.in_one([claims.Asked(step, None)], 60, conductor.clock())
+    work = claims.transaction([claims.StepReport(step, None)], StepContext(Limits(), conductor.clock()))
     with futures.ThreadPoolExecutor(1) as other:
 
         def finish_while_another_comes(tx: Transaction) -> futures.Future:

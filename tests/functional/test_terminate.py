@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from conductor_stub.builds.failures import Failure
+from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.engine import Database
 from fleet.db.services import Beat
@@ -58,7 +58,7 @@ def test_after_a_claim_the_host_destroys_first(conductor: Conductor, step: str) 
     assert conductor.compute.terminations == [("h1", uuid)]
     assert conductor.memory_used("h1") == 1024
 
-    conductor.records.destroyed(context(), uuid, "h1")
+    conductor.agents.destroyed(context(), uuid, "h1")
 
     assert conductor.state(uuid)[0] == "deleted"
     assert conductor.memory_used("h1") == 0
@@ -77,7 +77,7 @@ def test_a_failed_spawn_during_deletion_does_not_bring_the_build_back(conductor:
     uuid = build_until(conductor, "spawning")
     terminate(conductor, uuid)
     failure = Failure(step="spawn", code="Boom", message="boom")
-    conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", failure, ())
+    conductor.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), failure, ())
     assert conductor.state(uuid)[1] == "deleting"
 
 
@@ -108,7 +108,7 @@ def test_on_a_host_that_restarts_the_deletion_waits(conductor: Conductor) -> Non
     assert conductor.state(uuid)[1] == "deleting"
 
     conductor.compute.without_queue.clear()
-    conductor.records.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
+    conductor.agents.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
     conductor.clock.advance(conductor.limits.retry_interval_s)
     conductor.sweeper.sweep()
     assert conductor.compute.terminations == [("h1", uuid)]
@@ -124,5 +124,5 @@ def test_an_unknown_instance_is_not_found(conductor: Conductor) -> None:
 
 def test_word_of_an_instance_that_never_was_is_nothing(conductor: Conductor) -> None:
     """An agent that was told to destroy what nobody knows says that it is gone, and is not contradicted."""
-    conductor.records.destroyed(context(), "00000000-0000-0000-0000-000000000007", "h1")
+    conductor.agents.destroyed(context(), "00000000-0000-0000-0000-000000000007", "h1")
     assert [] == conductor.operator.list_instances({})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.builds.failures import Failure
+from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.cli import timeline
 from fleet.db.engine import Database
@@ -28,7 +28,7 @@ def rescheduled(conductor: Conductor) -> str:
     uuid = conductor.place("h1", "h2", name="web")
     conductor.clock.advance(2)
     refused = Failure("claim", "ClaimRefused", "no memory", 0.5)
-    conductor.builder.reschedule(context(), uuid, 1, "h1", "h1", refused, [Place("h2", "h2", {})])
+    conductor.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), refused, [Place("h2", "h2", {})])
     conductor.claim(uuid, "h2", attempt=2)
     conductor.clock.advance(3)
     conductor.finish(uuid, "h2", attempt=2)
@@ -66,7 +66,7 @@ def test_a_deleted_server_is_found_by_its_uuid(conductor: Conductor) -> None:
     conductor.clock.advance(1)
     asked = context()
     conductor.termination.terminate(asked, [uuid])
-    conductor.records.destroyed(asked, uuid, "h2")
+    conductor.agents.destroyed(asked, uuid, "h2")
     assert [(6.0, "terminate"), (6.0, "delete")] == told(conductor, uuid, "since_s", "event")[-2:]
     assert [(0.0, "terminate"), (0.0, "delete")] == told(conductor, asked.request_id, "since_s", "event")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import oslo_messaging
 import pytest
 
-from conductor_stub.builds.failures import Failure
+from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import Limits
 from fleet import errors
 from fleet.db.engine import Database
@@ -32,7 +32,7 @@ def with_hosts(conductor: Conductor) -> Conductor:
 
 def say(conductor: Conductor, uuid: str, host: str, failure: Failure, *others: str, attempt: int = 1) -> None:
     places = [Place(other, other, {}) for other in others]
-    conductor.builder.reschedule(context(), uuid, attempt, host, host, failure, places)
+    conductor.placement.reschedule(context(), Attempt(uuid, attempt, host, host), failure, places)
 
 
 def wait(conductor: Conductor, intervals: int = 1) -> None:

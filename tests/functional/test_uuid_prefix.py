@@ -85,8 +85,8 @@ def test_groups_and_aggregates(conductor: Conductor) -> None:
 def test_lists_know_what_they_are_asked_of(conductor: Conductor) -> None:
     """A host that is not known is an error, one without instances an empty list; a limit keeps the first."""
     assert [] == conductor.operator.list_instances({"host": "h1"})
-    assert [] == conductor.mover.migrations({"host": "h1"})
-    for ask in (conductor.operator.list_instances, conductor.mover.migrations):
+    assert [] == conductor.operator.list_migrations({"host": "h1"})
+    for ask in (conductor.operator.list_instances, conductor.operator.list_migrations):
         with pytest.raises(errors.NotFound, match="Host h9 could not be found"):
             ask({"host": "h9"})
     assert ["first"] == [each["name"] for each in conductor.operator.list_instances({}, limit=1)]

@@ -27,17 +27,23 @@ from compute_agent.work.build import Builder as AgentBuilder
 from compute_agent.work.instance_queues import Lanes
 from compute_agent.work.move import Mover as AgentMover
 from compute_agent.work.termination import Termination as AgentTermination
-from conductor_stub.agents.api import Records
+from conductor_stub.agents.api import AgentAPI
 from conductor_stub.builds.intake import Intake
-from conductor_stub.builds.local_placement import OwnBuilds
-from conductor_stub.builds.placement import Builder
-from conductor_stub.builds.sweeper import Sweeper
+from conductor_stub.builds.local_placement import LocalPlacement
+from conductor_stub.builds.placement import BuildPlacement
+from conductor_stub.builds.sweeper import BuildSweeper
 from conductor_stub.builds.termination import Termination
 from conductor_stub.manager import ComputeTaskManager, ConductorManager
+from conductor_stub.moves.intake import MoveIntake
 from conductor_stub.moves.manager import MigrationManager, OperatorMoves
-from conductor_stub.moves.mover import Mover
-from conductor_stub.moves.placement import Placer
+from conductor_stub.moves.placement import MovePlacement
+from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.moves.sweeper import MoveSweeper
+from conductor_stub.operators.announcements import Announcements
+from conductor_stub.operators.api import OperatorAPI
+from conductor_stub.operators.diagnosis import Diagnosis
+from conductor_stub.operators.dry_run import DryRun
+from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.limits import Limits
 from fleet import conf as fleet_conf
 from fleet import errors, states
@@ -216,14 +222,14 @@ class Pauses:
 def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: str) -> Process:
     process = Process(name)
     compute = bus.client(ComputeAPI)
-    builder = Builder(
+    placement = BuildPlacement(
         database, bus.client(SchedulerAPI), compute, bus.client(ComputeTaskAPI), Notifier(), LIMITS, world.clock
     )
     termination = Termination(database, compute, LIMITS, world.clock)
-    records = Records(database, LIMITS, clock=world.clock, turn=Turn(world))
-    own = OwnBuilds(OWN_BUILDS, Executor(world, process))
-    intake = Intake(database, builder, LIMITS, None, world.clock, own=own)
-    placer = Placer(
+    agents = AgentAPI(database, LIMITS, clock=world.clock, turn=Turn(world))
+    local = LocalPlacement(OWN_BUILDS, Executor(world, process))
+    intake = Intake(database, placement, LIMITS, None, world.clock, local=local)
+    move_placement = MovePlacement(
         database,
         bus.client(SchedulerAPI),
         compute,
@@ -232,16 +238,21 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
         same_host=True,
         clock=world.clock,
     )
-    mover = Mover(database, placer, LIMITS, clock=world.clock)
     process.endpoints = [
-        ConductorManager(records, unpinned()),
-        ComputeTaskManager(intake, builder, termination),
-        OperatorMoves(mover),
-        MigrationManager(mover),
+        ConductorManager(agents, unpinned()),
+        ComputeTaskManager(intake, placement, termination),
+        OperatorManager(
+            OperatorAPI(database, LIMITS.service_down_time_s, clock=world.clock),
+            DryRun(database, intake, placement),
+            Announcements(database, bus.client(SchedulerAPI)),
+            Diagnosis(database, name, world.clock),
+        ),
+        OperatorMoves(MoveIntake(database, move_placement)),
+        MigrationManager(move_placement, MoveProgress(database, move_placement, LIMITS)),
     ]
     bus.serve(process, ["conductor"])
-    move_sweeper = MoveSweeper(database, placer, LIMITS, world.clock)
-    sweeper = Sweeper(database, builder, termination, LIMITS, world.clock)
+    move_sweeper = MoveSweeper(database, move_placement, LIMITS, world.clock)
+    sweeper = BuildSweeper(database, placement, termination, LIMITS, world.clock)
     for name, sweep in (("moves", move_sweeper.sweep), ("sweep", sweeper.sweep)):
         _every(world, process, SWEEP_S, name, _if(database.is_anything_under_way, sweep))
     return process

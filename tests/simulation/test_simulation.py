@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from conductor_stub.agents import api
-from fleet.db import instances
+from fleet.db import builds, instances
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.scenario import Scenario
 
@@ -67,5 +66,5 @@ def test_a_broken_ledger_is_caught(simulated: SimulatedDatabase, monkeypatch: py
         tx.execute(table.update().where(table.c.uuid == uuid).values(updated_at=now, **values))
         return True
 
-    monkeypatch.setattr(api.instances, "move", claim_anything)
+    monkeypatch.setattr(builds, "move", claim_anything)
     assert any(Scenario(seed, simulated).play().wrong for seed in SEEDS)

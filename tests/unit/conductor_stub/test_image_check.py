@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from conductor_stub.builds.intake import check_image
+from conductor_stub.steps.flavor_check import check_image
 from fleet import errors
 from fleet.objects import Flavor, Image
 

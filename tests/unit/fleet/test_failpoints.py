@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from oslo_config import cfg
 
+from conductor_stub.builds.machine import BuildMachine
 from fleet import conf as fleet_conf
 from fleet import errors, failpoints
-from fleet.db import instances
 from fleet.failpoints import names
 from tests.functional import databases
 
@@ -166,7 +166,7 @@ def test_every_name_is_documented(name: str) -> None:
 
 def test_the_marked_function_stays_what_it_was() -> None:
     """A mark is an attribute: nothing is wrapped, nothing is slower."""
-    assert ("conductor.take",) == instances.take.failpoints  # type: ignore[attr-defined]
+    assert ("conductor.take",) == BuildMachine.take.failpoints  # type: ignore[attr-defined]
 
 
 def raises(name: str) -> bool:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which hosts a build avoids, and for how long.
+"""Which hosts the next attempt leaves out, and for how long.
 
-==============================  ==================  ===========================================
-an order came to nothing since  spends an attempt   the host is avoided
-==============================  ==================  ===========================================
-the driver failed, it was lost  yes                 for good
-its agent stops                 no                  no: it is disabled meanwhile
-its agent has no queue          no                  for four retry intervals
-its claim was refused           after too many      for one retry interval: others may leave it
-==============================  ==================  ===========================================
+================================  ==================  ============================================
+the order failed because          spends an attempt   the host is avoided
+================================  ==================  ============================================
+the driver failed, or was lost    yes                 for ever
+the agent is stopping             no                  no: its service is disabled meanwhile
+the agent has no queue            no                  for four retry intervals
+the claim was refused             after too many      for one retry interval: room may become free
+================================  ==================  ============================================
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from fleet import errors, states
 from fleet.clock import seconds
 from fleet.db import history
 
-#: How many retry intervals a host is avoided that has not tried the build, by the step it came back from. An agent that
-#: is restarted has a queue again after some seconds; until then others are to be tried, and more than once.
+#: Retry intervals for which a host is avoided that handed a build back, by the step. An agent that is restarted has a
+#: queue again after some seconds; until then other hosts are tried, and more than once.
 _INTERVALS: Mapping[str, int] = {states.CAST_STEP: 4, states.CLAIM_STEP: 1}
-#: Refusals of a host that say no more than that others were faster.
+#: Refusals of a host that another claim was faster on.
 RACES = frozenset({errors.ComputeResourcesUnavailable.__name__, errors.GroupAffinityViolation.__name__})
 
 Place = tuple[str, str | None]
@@ -34,9 +34,9 @@ Place = tuple[str, str | None]
 
 @dataclasses.dataclass(frozen=True)
 class Avoidance:
-    """Hosts with their nodes: ``tried`` in vain, and ``left_alone`` without having tried it, ``until`` then at most.
+    """Hosts and nodes: ``tried`` ones have failed; ``left_alone`` ones handed the build back and are avoided ``until``.
 
-    Whatever comes next goes to none of them; so another refusal by one that is left alone is a word said twice.
+    The next attempt goes to none of them. A second refusal by one that is left alone is therefore a repeated message.
     """
 
     tried: tuple[Place, ...] = ()
@@ -45,7 +45,7 @@ class Avoidance:
 
     @classmethod
     def of(cls, vain: Iterable[Any], limits: Limits, now: datetime.datetime) -> Avoidance:
-        """:param vain: the build's own rows of :func:`fleet.db.history.vain`"""
+        """:param vain: events of one build, from :func:`fleet.db.history.vain`"""
         tried: dict[Place, None] = {}
         ends: dict[Place, datetime.datetime] = {}
         for row in vain:
@@ -60,10 +60,10 @@ class Avoidance:
 
     @property
     def places(self) -> frozenset[Place]:
-        """All of them."""
+        """All that the next attempt avoids."""
         return frozenset((*self.tried, *self.left_alone))
 
 
 def refused_claims(vain: Iterable[Any]) -> int:
-    """How many claims of a build were refused without spending an attempt."""
+    """Number of refused claims that spent no attempt."""
     return sum(row.event == history.HAND_BACK and row.step == states.CLAIM_STEP for row in vain)

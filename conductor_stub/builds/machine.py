@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state machine of builds: instance rows in ``scheduling``, ``placing`` or ``spawning``. See ``steps.machine``."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from conductor_stub.steps import faults
+from conductor_stub.steps.limits import StepContext
+from conductor_stub.steps.machine import Machine
+from fleet import failpoints, states
+from fleet.db import builds, history, instances
+from fleet.db.engine import Row, Transaction
+
+
+class BuildMachine(Machine[Any]):
+    waiting, placing = states.SCHEDULING, states.PLACING
+
+    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[Any]:
+        return sorted(instances.lock_all(tx, uuids).values(), key=lambda row: row.launch_index)
+
+    def status(self, row: Any) -> str | None:
+        under_way = row.vm_state == states.BUILDING and row.task_state in states.BUILD_STEPS
+        return row.task_state if under_way else None
+
+    def enter(
+        self, tx: Transaction, rows: Sequence[Any], status: str, due: datetime.datetime, ctx: StepContext
+    ) -> list[Any]:
+        entered = []
+        for deadline in sorted({row.deadline for row in rows}):
+            alike = [row for row in rows if row.deadline == deadline]
+            values = {"task_state": status, "step_deadline": min(due, deadline)}
+            builds.set_step(tx, [row.uuid for row in alike], status, values["step_deadline"], ctx.now)
+            entered += [instances.moved(row, values) for row in alike]
+        # A scheduler that was called may have booked room for rows that now wait again: the change feed shows them.
+        tx.touch(instances.INSTANCES, *(row.uuid for row in rows if row.task_state == self.placing != status))
+        return sorted(entered, key=lambda row: row.launch_index)
+
+    def refused(self, tx: Transaction, row: Any, error: Exception, ctx: StepContext) -> Any:
+        _add_refusal(tx, row, error, ctx)
+        end_in_error(tx, row, error, None, ctx)
+        return row
+
+    def timed_out(self, tx: Transaction, row: Any, ctx: StepContext) -> Any:
+        place = f"host {row.host}" if row.host else "no host"
+        timeout_s = f"{ctx.limits.build_timeout_s:.0f}"
+        error = faults.BuildTimeout(timeout_s=timeout_s, step=row.task_state, place=place)
+        end_in_error(tx, row, error, row.host, ctx)
+        return error
+
+    @failpoints.commits("conductor.take")
+    def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[Any]:
+        return super().take(tx, uuids, attempt, ctx)
+
+    @failpoints.commits("conductor.put_back")
+    def put_back(
+        self,
+        tx: Transaction,
+        uuids: Collection[str],
+        attempt: int,
+        due: datetime.datetime,
+        ctx: StepContext,
+        refusal: Exception | None = None,
+    ) -> list[Any]:
+        rows = super().put_back(tx, uuids, attempt, due, ctx, refusal)
+        for row in rows:
+            # The first refusal is kept: the time that a build waits for silent hosts counts from it.
+            if refusal is not None and history.first(tx, row.uuid, history.SCHEDULE) is None:
+                _add_refusal(tx, row, refusal, ctx)
+        return rows
+
+    @failpoints.commits("conductor.fail")
+    def refuse(
+        self, tx: Transaction, uuids: Collection[str], attempt: int, error: Exception, ctx: StepContext
+    ) -> list[Any]:
+        return super().refuse(tx, uuids, attempt, error, ctx)
+
+    @failpoints.commits("conductor.postpone")
+    def postpone(self, tx: Transaction, seen: Sequence[Any], ctx: StepContext) -> list[Any]:
+        return super().postpone(tx, seen, ctx)
+
+    @failpoints.commits("conductor.time_out")
+    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+        return super().time_out(tx, uuid, ctx)
+
+
+def _add_refusal(tx: Transaction, row: Any, error: Exception, ctx: StepContext) -> None:
+    name, _code, message, _details = faults.describe(error)
+    history.add_event(
+        tx,
+        row.uuid,
+        history.SCHEDULE,
+        now=ctx.now,
+        attempt=row.attempt,
+        result=name,
+        message=message,
+        request_id=ctx.request_id,
+    )
+
+
+def end_in_error(
+    tx: Transaction, row: Row, error: Exception, host: str | None, ctx: StepContext, failed: bool = False
+) -> None:
+    """Set the locked ``row`` to ERROR with a fault, and release what its host holds for it.
+
+    :param failed: whether the host has failed to build it
+    """
+    name, code, message, details = faults.describe(error)
+    tried = faults.attempts(history.failed_attempts(tx, row.uuid))
+    if tried:
+        details["attempts"] = tried
+    handed_back = [each for each in history.vain(tx, [row.uuid]) if each.event == history.HAND_BACK]
+    if handed_back:
+        details["untried"] = faults.attempts(handed_back)
+    ended = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None}
+    instances.leave_host(tx, row, ended, ctx.now, failed)
+    history.add_fault(
+        tx,
+        row.uuid,
+        error=name,
+        code=code,
+        message=message,
+        details=details,
+        host=host,
+        request_id=ctx.request_id,
+        now=ctx.now,
+    )

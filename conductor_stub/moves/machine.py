@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state machine of moves: migration records with the row of their instance. See ``steps.machine``.
+
+The record's status says which host must act and what it must do (``fleet.move_states``). The instance's task follows it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from conductor_stub.steps import faults
+from conductor_stub.steps.limits import StepContext
+from conductor_stub.steps.machine import Machine
+from fleet import errors, failpoints, move_states, states
+from fleet.db import history, hosts, instances, moves
+from fleet.db.engine import Transaction
+
+INSTANCES = instances.INSTANCES
+
+#: The instance's task while a record has this status, once a destination has claimed.
+_TASKS: Mapping[tuple[str, str], str] = {
+    (move_states.RESIZE, move_states.PRE_MIGRATING): states.RESIZE_MIGRATING,
+    (move_states.RESIZE, move_states.POST_MIGRATING): states.RESIZE_FINISH,
+    (move_states.RESIZE, move_states.CONFIRMING): states.RESIZE_CONFIRMING,
+    (move_states.RESIZE, move_states.REVERTING): states.RESIZE_REVERTING,
+    (move_states.RESIZE, move_states.RESUMING): states.RESIZE_REVERTING,
+    (move_states.EVACUATION, move_states.PRE_MIGRATING): states.REBUILD_SPAWNING,
+}
+
+
+class MoveTimeout(errors.FleetError):
+    """The move did not end in time; the message names the status in which it was last seen."""
+
+    code = 504
+    template = "The move did not end within {timeout_s} s: it was {status}, on its way to {place}."
+
+    @classmethod
+    def of(cls, record: Any, ctx: StepContext) -> MoveTimeout:
+        timeout_s, place = f"{ctx.limits.move_timeout_s:.0f}", record.dest_compute or "no host"
+        return cls(timeout_s=timeout_s, status=record.status, place=place)
+
+
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """A record with the row of its instance, as one transaction has read or left them."""
+
+    instance: Any
+    record: Any
+
+    @property
+    def uuid(self) -> str:
+        return self.record.uuid
+
+    @property
+    def attempt(self) -> int:
+        return self.record.attempt
+
+    @property
+    def request_id(self) -> str | None:
+        return self.record.request_id
+
+    @property
+    def step_deadline(self) -> datetime.datetime | None:
+        return self.record.step_deadline
+
+    @property
+    def deadline(self) -> datetime.datetime | None:
+        return self.record.deadline
+
+    @property
+    def actor(self) -> str | None:
+        """The host that must act; None if a conductor must, or nobody."""
+        record = self.record
+        return move_states.actor(record.migration_type, record.status, record.source_compute, record.dest_compute)
+
+    @property
+    def under_way(self) -> bool:
+        """False once the instance is being deleted, which may happen in any status."""
+        return not self.instance.deleted and self.instance.task_state != states.DELETING
+
+
+class MoveMachine(Machine[Move]):
+    waiting, placing = move_states.ACCEPTED, move_states.PREPARING
+
+    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[Move]:
+        """:raises errors.NotFound:"""
+        return [read(tx, uuid) for uuid in sorted(uuids)]
+
+    def status(self, row: Move) -> str | None:
+        return row.record.status if row.under_way and row.record.status in move_states.UNDER_WAY else None
+
+    def enter(
+        self, tx: Transaction, rows: Sequence[Move], status: str, due: datetime.datetime, ctx: StepContext
+    ) -> list[Move]:
+        entered = []
+        for row in rows:
+            # A claimed move past its deadline still repeats its step: its host may have to undo what it did.
+            bounded = row.deadline is not None and status in self.unclaimed
+            values: dict[str, Any] = {"step_deadline": min(due, row.deadline) if bounded else due}  # type: ignore[type-var]
+            if status == self.placing:
+                values.update(dest_compute=None, dest_node=None)
+            moves.update(tx, row.uuid, ctx.now, status=status, **values)
+            entered.append(read(tx, row.uuid))
+        return entered
+
+    def refused(self, tx: Transaction, row: Move, error: Exception, ctx: StepContext) -> Move:
+        name, _code, message, details = faults.describe(error)
+        add_event(tx, row, row.record.migration_type, ctx, result=name, message=message, step="schedule")
+        return end_unmoved(tx, row, {"error": name, "message": message, "details": details}, ctx)
+
+    def timed_out(self, tx: Transaction, row: Move, ctx: StepContext) -> Move | None:
+        """A claimed move is ended by ``failures.overdue``."""
+        unclaimed = row.record.status in self.unclaimed
+        return self.refused(tx, row, MoveTimeout.of(row.record, ctx), ctx) if unclaimed else None
+
+    @failpoints.commits("conductor.move_take")
+    def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[Move]:
+        return super().take(tx, uuids, attempt, ctx)
+
+    @failpoints.commits("conductor.move_refuse")
+    def refuse(
+        self, tx: Transaction, uuids: Collection[str], attempt: int, error: Exception, ctx: StepContext
+    ) -> list[Move]:
+        return super().refuse(tx, uuids, attempt, error, ctx)
+
+
+def read(tx: Transaction, uuid: str) -> Move:
+    """The move, locked. :raises errors.NotFound:"""
+    return Move(*moves.lock(tx, uuid))
+
+
+def set_status(tx: Transaction, move: Move, status: str, ctx: StepContext, **values: Any) -> Move:
+    """Write the status of a locked move, the task of its instance, and the usage of both hosts."""
+    task = _TASKS.get((move.record.migration_type, status))
+    due = ctx.due(ctx.limits.placing_timeout_s) if status in move_states.UNDER_WAY else None
+    moves.update(tx, move.uuid, ctx.now, status=status, step_deadline=due, **values)
+    set_instance(tx, move.instance, ctx, task_state=task)
+    refresh_usage(tx, move, ctx)
+    return read(tx, move.uuid)
+
+
+def end_unmoved(tx: Transaction, move: Move, failure: dict[str, Any], ctx: StepContext) -> Move:
+    """End a move that has changed nothing."""
+    return set_status(tx, move, move_states.ERROR, ctx, failure=failure, **moves.NOTHING_HELD)
+
+
+def set_instance(tx: Transaction, row: Any, ctx: StepContext, **values: Any) -> None:
+    tx.update(INSTANCES, row.uuid, {"updated_at": ctx.now, **values})
+    tx.touch(INSTANCES, row.uuid)
+
+
+def refresh_usage(tx: Transaction, move: Move, ctx: StepContext) -> None:
+    """Recount the usage of every node that the move concerns."""
+    record, row = move.record, move.instance
+    places = [(record.source_compute, record.source_node), (record.dest_compute, record.dest_node)]
+    hosts.refresh_usages(tx, [*places, (row.host, row.node)], ctx.now)
+
+
+def add_event(
+    tx: Transaction,
+    move: Move,
+    event: str,
+    ctx: StepContext,
+    host: str | None = None,
+    node: str | None = None,
+    **result: Any,
+) -> None:
+    result.update(host=host, node=node, request_id=ctx.request_id)
+    history.add_event(tx, move.instance.uuid, event, now=ctx.now, attempt=move.attempt, **result)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hosts read of their moves, and report about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oslo_log import log as logging
+
+from conductor_stub.moves import claims, machine
+from conductor_stub.moves.machine import Move
+from conductor_stub.moves.placement import MovePlacement
+from conductor_stub.steps.attempt import Attempt, Failure
+from conductor_stub.steps.limits import Limits
+from fleet.context import RequestContext
+from fleet.db import moves
+from fleet.db.engine import Database
+from fleet.objects import Claimed, Migration
+
+LOG = logging.getLogger(__name__)
+
+
+class MoveProgress:
+    """Each method may be repeated without harm. The answer tells the calling host what to do next."""
+
+    def __init__(self, database: Database, placement: MovePlacement, limits: Limits) -> None:
+        self._database = database
+        self._placement = placement
+        self._limits = limits
+
+    def of_host(self, host: str, instance_uuids: Sequence[str] | None) -> list[Migration]:
+        """The moves that the host takes part in, or may come to take part in."""
+        found = self._database.read(moves.of_host, host, instance_uuids)
+        return [self._value(Move(*pair)) for pair in found]
+
+    def claim(self, context: RequestContext, attempt: Attempt, claimed: Claimed) -> Migration:
+        """The destination holds what the instance needs.
+
+        :raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupAffinityViolation: errors.NotFound:
+        """
+        ctx = self._placement.step_context(context)
+        return self._answer(context, self._database.write(claims.claim, attempt, claimed, ctx), attempt.host)
+
+    def advance(self, context: RequestContext, attempt: Attempt, done: str) -> Migration:
+        """The host has done its part of status ``done``. :raises errors.NotFound:"""
+        ctx = self._placement.step_context(context)
+        return self._answer(context, self._database.write(claims.advance, attempt, done, ctx), attempt.host)
+
+    def fail(self, context: RequestContext, attempt: Attempt, status: str, failure: Failure) -> Migration:
+        """The host cannot do its part of ``status``. :raises errors.NotFound:"""
+        self._placement.fail(context, attempt, status, failure)
+        return self._value(self._database.write(machine.read, attempt.uuid))
+
+    def _answer(self, context: RequestContext, move: Move, host: str) -> Migration:
+        """The answer to ``host``. If another host must act next, that host is notified."""
+        record = move.record
+        LOG.info("The %s of instance %s is %s", record.migration_type, record.instance_uuid, record.status)
+        if move.actor not in (None, host):
+            self._placement.notify(context, move)
+        return self._value(move)
+
+    def _value(self, move: Move) -> Migration:
+        return moves.to_migration(move.instance, move.record, self._limits.spawn_timeout_s)

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A migration record as operators see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def view(record: Any) -> dict[str, Any]:
+    """Times are ISO 8601 text in UTC. ``resized`` is False for a move that keeps the flavor."""
+    names = ("uuid", "instance_uuid", "migration_type", "status", "attempt", "failure", "request_id")
+    places = ("source_compute", "source_node", "dest_compute", "dest_node")
+    shown = {name: getattr(record, name) for name in (*names, *places)}
+    for name in ("created_at", "updated_at", "deadline"):
+        moment = getattr(record, name)
+        shown[name] = moment and moment.isoformat(timespec="milliseconds") + "Z"
+    old, new = record.old_spec["flavor"], record.new_spec["flavor"]
+    return {**shown, "old_flavor": old.get("name"), "new_flavor": new.get("name"), "resized": new != old}

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One attempt of a build or a move on one host, and why it failed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+
+from conductor_stub.steps.limits import StepContext
+from fleet import errors, states
+from fleet.db import services
+from fleet.db.engine import Transaction
+from fleet.objects import Place
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """Attempt ``number`` of the row ``uuid``, on ``host``.
+
+    :param incarnation: life of the agent that reports it
+    """
+
+    uuid: str
+    number: int
+    host: str
+    node: str | None = None
+    incarnation: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """Why an attempt failed: its step, the name and message of the error, and how long the attempt had run."""
+
+    step: str
+    code: str
+    message: str
+    duration_s: float | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether the host's number of failed builds grows. It does not for a refused claim or a full host."""
+        return self.step == states.SPAWN_STEP
+
+
+def no_queue(host: str) -> Failure:
+    """The broker returned the order: the agent of ``host`` has no queue."""
+    down = errors.ServiceDown(binary=services.COMPUTE, host=host, reason="it has no queue on the broker")
+    return Failure(states.CAST_STEP, type(down).__name__, down.message)
+
+
+def usable(
+    tx: Transaction,
+    alternates: Sequence[Place],
+    avoided: Collection[tuple[str | None, str | None]],
+    ctx: StepContext,
+) -> tuple[Place, ...]:
+    """The alternates that are not avoided and whose agent is up and enabled. The scheduler chose them a while ago."""
+    left = [place for place in alternates if (place.host, place.nodename) not in avoided]
+    ready = services.taking_builds(tx, {place.host for place in left}, ctx.now, ctx.limits.service_down_time_s)
+    return tuple(place for place in left if place.host in ready)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state machine of every row that a conductor drives: builds, moves, and later volumes.
+
+A row has a *status*, an *attempt*, a *step deadline* and a *deadline*::
+
+                    put back, postpone
+              ┌──────────────────────────┐
+              ▼                          │
+    accept ▶ waiting ────── take ─────▶ placing ────── claim, by the host ─────▶ claimed ───▶ … ───▶ done
+              ▲                         ▲  │                                       │
+              │                         │  ├── refuse: no host ──▶ error           │
+              │ ask the scheduler again │  │ try the next alternate                │
+              └─────────────────────────┴──┴────────── fail: attempt + 1 ──────────┘
+
+    from every status above:  time out, or fail without an attempt left ──▶ error
+
+The row is the ledger and a message is only a hint. So each method here is one transaction: it locks the row, compares its
+status and attempt with what the caller expects, and writes only if both match. Of two conductors that act on one step
+one wins; a message that is repeated or late changes nothing. A worker that dies leaves a row whose step deadline passes:
+the sweeper then postpones the row, which hands it out again. After its deadline the row ends.
+
+A kind of row supplies its statuses and how it is locked, written and ended; see ``builds.machine`` and ``moves.machine``.
+"""
+
+from __future__ import annotations
+
+import abc
+import datetime
+from collections.abc import Collection, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+from conductor_stub.steps.limits import StepContext
+from fleet.db.engine import Transaction
+from fleet.objects import Place
+
+RowT = TypeVar("RowT")
+
+
+class Machine(abc.ABC, Generic[RowT]):
+    """Rows have ``uuid``, ``attempt``, ``step_deadline`` and ``deadline``."""
+
+    waiting: ClassVar[str]
+    placing: ClassVar[str]
+
+    # Supplied by each kind of row
+
+    @abc.abstractmethod
+    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[RowT]:
+        """The rows, locked in an order that two transactions cannot contradict."""
+
+    @abc.abstractmethod
+    def status(self, row: RowT) -> str | None:
+        """Status of a row that is under way; None if it has ended or is being deleted."""
+
+    @abc.abstractmethod
+    def enter(
+        self, tx: Transaction, rows: Sequence[RowT], status: str, due: datetime.datetime, ctx: StepContext
+    ) -> list[RowT]:
+        """Write the status of locked rows, and ``due`` as their step deadline, or the row's deadline if that is earlier."""
+
+    @abc.abstractmethod
+    def refused(self, tx: Transaction, row: RowT, error: Exception, ctx: StepContext) -> RowT:
+        """End a locked row that no host can take."""
+
+    @abc.abstractmethod
+    def timed_out(self, tx: Transaction, row: RowT, ctx: StepContext) -> Any:
+        """End a locked row whose deadline has passed; return what :meth:`time_out` is to return."""
+
+    # The same for all
+
+    @property
+    def unclaimed(self) -> tuple[str, str]:
+        """Statuses in which no host holds anything for the row."""
+        return self.waiting, self.placing
+
+    def is_at(self, row: Any, attempt: int, statuses: Collection[str]) -> bool:
+        return row.attempt == attempt and self.status(row) in statuses
+
+    def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[RowT]:
+        """``waiting → placing``. Return the rows that the caller has taken and must place."""
+        mine = [row for row in self.lock(tx, uuids) if self.is_at(row, attempt, (self.waiting,))]
+        return self.enter(tx, mine, self.placing, ctx.due(ctx.limits.placing_timeout_s), ctx) if mine else []
+
+    def put_back(
+        self,
+        tx: Transaction,
+        uuids: Collection[str],
+        attempt: int,
+        due: datetime.datetime,
+        ctx: StepContext,
+        refusal: Exception | None = None,
+    ) -> list[RowT]:
+        """``placing → waiting``: the sweeper hands the rows out again when they are due.
+
+        :param refusal: of the scheduler, if it had no host; None if it gave no answer
+        """
+        mine = [row for row in self.lock(tx, uuids) if self.is_at(row, attempt, (self.placing,))]
+        return self.enter(tx, mine, self.waiting, due, ctx) if mine else []
+
+    def refuse(
+        self, tx: Transaction, uuids: Collection[str], attempt: int, error: Exception, ctx: StepContext
+    ) -> list[RowT]:
+        """The scheduler has no host. Return the rows that still wanted one and have ended now."""
+        rows = [row for row in self.lock(tx, uuids) if self.is_at(row, attempt, self.unclaimed)]
+        return [self.refused(tx, row, error, ctx) for row in rows]
+
+    def postpone(self, tx: Transaction, seen: Sequence[Any], ctx: StepContext) -> list[RowT]:
+        """Take rows whose step is overdue: unclaimed ones wait again, others repeat their step. Return those taken.
+
+        :param seen: rows as the sweeper read them; one that has changed since is left out
+        """
+        expected = {row.uuid: (self.status(row), row.attempt, row.step_deadline) for row in seen}
+        locked: list[Any] = self.lock(tx, expected)
+        postponed: list[RowT] = []
+        for status in sorted({status for status, _attempt, _due in expected.values() if status is not None}):
+            mine = [
+                row
+                for row in locked
+                if self.status(row) == status
+                and (status, row.attempt, row.step_deadline) == expected[row.uuid]
+                and row.step_deadline <= ctx.now
+            ]
+            following, allowed_s = (
+                (self.waiting, ctx.limits.retry_interval_s)
+                if status in self.unclaimed
+                else (status, ctx.limits.placing_timeout_s)
+            )
+            postponed += self.enter(tx, mine, following, ctx.due(allowed_s), ctx) if mine else []
+        return postponed
+
+    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+        """End the row if its deadline has passed while it was under way; None if it has not."""
+        rows: list[Any] = self.lock(tx, [uuid])
+        for row in rows:
+            if self.status(row) is not None and row.deadline is not None and row.deadline <= ctx.now:
+                return self.timed_out(tx, row, ctx)
+        return None
+
+    def after_failure(
+        self, deadline: datetime.datetime | None, places: Sequence[Place], ctx: StepContext
+    ) -> tuple[str, datetime.datetime]:
+        """Status and step deadline of a row that goes on to the first of ``places``, or to the scheduler if none is left."""
+        if places:
+            return self.placing, ctx.due(ctx.limits.placing_timeout_s, deadline)
+        return self.waiting, ctx.due(ctx.limits.retry_interval_s, deadline)

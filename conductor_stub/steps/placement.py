@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds hosts for waiting rows: take them, call the scheduler, send the order to the chosen host.
+
+::
+
+    place ── take ──▶ call the scheduler ──▶ hosts: send each order
+                              ├──▶ no answer: put back, the sweeper tries again
+                              └──▶ no host: refuse, or put back while a host may become free
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import datetime
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Generic
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from conductor_stub.steps.avoidance import Avoidance
+from conductor_stub.steps.limits import Limits, StepContext
+from conductor_stub.steps.machine import Machine, RowT
+from fleet import errors, failpoints
+from fleet.clock import Clock, utcnow
+from fleet.context import RequestContext
+from fleet.db.engine import Database
+from fleet.objects import Selection
+from fleet.reasons import Reason
+from fleet.rpc.clients import SchedulerAPI
+
+LOG = logging.getLogger(__name__)
+
+#: The scheduler gave no answer, or cannot answer now: the row is tried again until its deadline.
+NO_ANSWER = (
+    oslo_messaging.MessagingException,
+    errors.DatabaseError,
+    errors.StaleState,
+    errors.RequestExpired,
+    errors.NotTrusted,
+    errors.ForeignLedger,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Rows that are placed with one call of the scheduler, at the same attempt.
+
+    :param avoided: hosts that the scheduler must leave out
+    """
+
+    rows: Sequence[Any]
+    attempt: int
+    avoided: Avoidance = Avoidance()
+
+    @property
+    def uuids(self) -> list[str]:
+        return [row.uuid for row in self.rows]
+
+
+class Placement(abc.ABC, Generic[RowT]):
+    """Moves rows from ``waiting`` to the queue of a host. It holds no state: the rows do."""
+
+    #: In log lines.
+    noun: ClassVar[str]
+
+    def __init__(
+        self,
+        database: Database,
+        machine: Machine[RowT],
+        scheduler: SchedulerAPI,
+        limits: Limits,
+        clock: Clock = utcnow,
+    ) -> None:
+        self._database = database
+        self._machine = machine
+        self._scheduler = scheduler
+        self._limits = limits
+        self._clock = clock
+
+    # Supplied by each kind of row
+
+    @abc.abstractmethod
+    def _cast(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
+        """Cast the order to place these rows to any conductor."""
+
+    @abc.abstractmethod
+    def _batches(self, rows: Sequence[RowT], attempt: int) -> list[Batch]:
+        """``rows``, split where they avoid different hosts."""
+
+    @abc.abstractmethod
+    def _request(self, batch: Batch) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Request spec and filter properties for the scheduler."""
+
+    @abc.abstractmethod
+    def _send(
+        self, context: RequestContext, batch: Batch, row: RowT, selection: Selection, properties: dict[str, Any]
+    ) -> None:
+        """Send the order for ``row`` to the selected host."""
+
+    @abc.abstractmethod
+    def _ask_again_at(self, batch: Batch, refusal: Exception) -> datetime.datetime | None:
+        """When to call the scheduler again after ``refusal``; None to give up."""
+
+    @abc.abstractmethod
+    def _give_up(self, context: RequestContext, batch: Batch, refusal: Exception) -> None:
+        """End the rows: the scheduler has no host for them."""
+
+    @abc.abstractmethod
+    def _about(self, context: RequestContext, row: RowT, attempt: int) -> RequestContext:
+        """``context`` for log lines about ``row``, which stands for its batch."""
+
+    # The same for all
+
+    def step_context(self, context: RequestContext | None = None) -> StepContext:
+        return StepContext(self._limits, self._clock(), context.request_id if context else None)
+
+    def hand_out(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
+        """Offer waiting rows to any conductor."""
+
+        def cast() -> None:
+            try:
+                self._cast(context, uuids, attempt)
+            except oslo_messaging.MessagingException as lost:
+                LOG.warning("Could not hand out %d %ss (%s); the sweeper will", len(uuids), self.noun, lost)
+
+        self._pass_on(cast)
+
+    @staticmethod
+    def _pass_on(work: Callable[[], None]) -> None:
+        failpoints.hit("conductor.hand_out.before")
+        work()
+        failpoints.hit("conductor.hand_out.after")
+
+    def place(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
+        """Take the rows of one request that still wait at ``attempt``, and find hosts for them."""
+        taken = self._database.write(self._machine.take, uuids, attempt, self.step_context(context))
+        if not taken:
+            LOG.debug("None of %d %ss still waits at attempt %d", len(uuids), self.noun, attempt)
+            return
+        for batch in self._batches(taken, attempt):
+            self._place(context, batch)
+
+    def _place(self, context: RequestContext, batch: Batch) -> None:
+        context = self._about(context, batch.rows[0], batch.attempt)
+        answer = self._ask(context, batch)
+        if isinstance(answer, Exception):
+            self._handle(context, batch, answer)
+            return
+        selections, properties = answer
+        for row, selection in zip(batch.rows, selections, strict=True):
+            self._send(context, batch, row, selection, properties)
+
+    def _ask(self, context: RequestContext, batch: Batch) -> tuple[Sequence[Selection], dict[str, Any]] | Exception:
+        """Selections, and the filter properties that were sent. An error is returned, and handled outside of ``except``."""
+        try:
+            spec, properties = self._request(batch)
+            failpoints.hit("conductor.select.before")
+            answer = self._scheduler.select_destinations(context, spec, properties)
+            failpoints.hit("conductor.select.after")
+            return [Selection.from_wire(each) for each in answer], properties
+        except (errors.FleetError, oslo_messaging.MessagingException) as refusal:
+            return refusal
+        except Exception as bug:
+            LOG.exception("Placing %d %ss failed", len(batch.rows), self.noun)
+            return bug
+
+    def _handle(self, context: RequestContext, batch: Batch, error: Exception) -> None:
+        ctx = self.step_context(context)
+        if isinstance(error, NO_ANSWER):
+            # An answer that still comes finds the rows moved on.
+            kind, due = type(error).__name__, ctx.due(self._limits.retry_interval_s)
+            LOG.warning(
+                "The scheduler cannot answer now (%s); %d %ss will be tried again", kind, len(batch.rows), self.noun
+            )
+            self._database.write(self._machine.put_back, batch.uuids, batch.attempt, due, ctx)
+            return
+        again = self._ask_again_at(batch, error)
+        if again is None:
+            self._give_up(context, batch, error)
+            return
+        wait_s = (again - ctx.now).total_seconds()
+        LOG.info("No host now, the scheduler is asked again in %.0f s: %s", wait_s, error)
+        self._database.write(self._machine.put_back, batch.uuids, batch.attempt, again, ctx, error)
+
+
+def knows_no_host(refusal: Exception) -> bool:
+    """Whether the scheduler knows of no host at all, whatever the request."""
+    if not isinstance(refusal, errors.NoValidHost) or refusal.reason_code is not Reason.HOSTS_DOWN:
+        return False
+    return refusal.details.get("considered") == 0

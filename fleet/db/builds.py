@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds: instance rows from their acceptance until a host runs the guest. ``fleet.states`` draws their life."""
+
+from __future__ import annotations
+
+import datetime
+import types
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet import states
+from fleet.db import models, services
+from fleet.db.engine import Transaction
+from fleet.db.instances import INSTANCES, NOTHING_CLAIMED, live
+
+REQUESTS = models.build_requests
+
+#: Columns of a row that was just accepted, besides those of its request.
+_NOT_PLACED: Mapping[str, Any] = {**NOTHING_CLAIMED, "power_state": 0, "launched_at": None, "resized_spec": None}
+_WANTED = sa.bindparam("wanted", type_=sa.String)
+_NOW = sa.bindparam("now", type_=models.Timestamp)
+
+_REQUEST = sa.select(REQUESTS.c.reservation_id).where(REQUESTS.c.reservation_id == _WANTED)
+_REQUEST_OF_TOKEN = sa.select(REQUESTS.c.reservation_id, REQUESTS.c.fingerprint).where(
+    REQUESTS.c.project_id == sa.bindparam("of_project"), REQUESTS.c.client_token == sa.bindparam("token")
+)
+_OF_REQUEST = (
+    sa.select(INSTANCES.c.uuid, INSTANCES.c.name)
+    .where(INSTANCES.c.reservation_id == _WANTED)
+    .order_by(INSTANCES.c.launch_index)
+)
+_FAILED_OF_REQUEST = (
+    sa.select(sa.func.count())
+    .select_from(INSTANCES)
+    .where(INSTANCES.c.reservation_id == _WANTED, INSTANCES.c.vm_state == states.ERROR)
+)
+_SET_STEP = INSTANCES.update().where(INSTANCES.c.uuid.in_(sa.bindparam("keys", expanding=True)))
+_AT_STEP = INSTANCES.update().where(
+    INSTANCES.c.uuid == _WANTED,
+    INSTANCES.c.vm_state == states.BUILDING,
+    INSTANCES.c.task_state.in_(sa.bindparam("steps", expanding=True)),
+    INSTANCES.c.attempt == sa.bindparam("at_attempt"),
+)
+_AT_STEP_ON_HOST = _AT_STEP.where(sa.or_(INSTANCES.c.host.is_(None), INSTANCES.c.host == sa.bindparam("on_host")))
+_POSTPONE_DELETION = INSTANCES.update().where(
+    INSTANCES.c.uuid == _WANTED,
+    INSTANCES.c.task_state == states.DELETING,
+    INSTANCES.c.step_deadline == sa.bindparam("was_due"),
+)
+
+_UNDER_WAY = (
+    sa.select(
+        INSTANCES.c.task_state, sa.func.count().label("number"), sa.func.min(INSTANCES.c.created_at).label("oldest")
+    )
+    .where(
+        sa.not_(INSTANCES.c.deleted),
+        INSTANCES.c.vm_state == states.BUILDING,
+        INSTANCES.c.task_state.in_(states.BUILD_STEPS),
+    )
+    .group_by(INSTANCES.c.task_state)
+)
+_PAST_DEADLINE = live(
+    INSTANCES.c.vm_state == states.BUILDING,
+    INSTANCES.c.task_state.in_(states.BUILD_STEPS),
+    INSTANCES.c.deadline <= _NOW,
+).limit(sa.bindparam("at_most"))
+#: Builds that still have time, and deletions.
+_OVERDUE_OR_SPAWNING = (
+    live(
+        sa.or_(INSTANCES.c.step_deadline <= _NOW, INSTANCES.c.task_state == states.SPAWNING),
+        sa.or_(INSTANCES.c.task_state == states.DELETING, INSTANCES.c.deadline.is_(None), INSTANCES.c.deadline > _NOW),
+        INSTANCES.c.step_deadline.is_not(None),
+    )
+    .order_by(None)
+    .order_by(INSTANCES.c.step_deadline, INSTANCES.c.created_at, INSTANCES.c.launch_index)
+    .limit(sa.bindparam("at_most"))
+)
+
+
+def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Insert a build request and its instances; False if an earlier commit has inserted them already."""
+    if tx.execute(_REQUEST, {"wanted": request["reservation_id"]}).first():
+        return False
+    tx.insert(REQUESTS, request)
+    tx.insert_all(INSTANCES, rows)
+    return True
+
+
+def accepted(request: Mapping[str, Any], row: Mapping[str, Any]) -> Any:
+    """An instance as :func:`create` writes it, in the form of a row that was read."""
+    return types.SimpleNamespace(**_NOT_PLACED, **{**row, **request})
+
+
+def request_of_token(connection: Transaction | sa.Connection, project_id: str, token: str) -> sa.Row | None:
+    """``reservation_id`` and ``fingerprint`` of the project's request with this client token."""
+    return connection.execute(_REQUEST_OF_TOKEN, {"of_project": project_id, "token": token}).one_or_none()
+
+
+def of_request(connection: Transaction | sa.Connection, reservation_id: str) -> Sequence[sa.Row]:
+    """``uuid`` and ``name`` of all instances of a request, also deleted ones, in their order."""
+    return connection.execute(_OF_REQUEST, {"wanted": reservation_id}).all()
+
+
+def failed_of_request(connection: sa.Connection, reservation_id: str) -> int:
+    """How many builds of the request are in ERROR."""
+    number: int = connection.execute(_FAILED_OF_REQUEST, {"wanted": reservation_id}).scalar_one()
+    return number
+
+
+def set_step(
+    tx: Transaction, uuids: Collection[str], step: str, step_deadline: datetime.datetime, now: datetime.datetime
+) -> None:
+    """Move rows that this transaction has locked to ``step``."""
+    values = {"task_state": step, "step_deadline": step_deadline, "updated_at": now}
+    tx.execute(_SET_STEP, {**values, "keys": sorted(uuids)})
+
+
+def move(
+    tx: Transaction,
+    uuid: str,
+    *,
+    attempt: int,
+    steps: Sequence[str],
+    values: Mapping[str, Any],
+    host: str | None = None,
+    now: datetime.datetime,
+) -> bool:
+    """Compare and set: write ``values`` if the build is in one of ``steps`` of ``attempt`` (and on ``host``, or on none).
+
+    Return whether it was.
+    """
+    expected = {"wanted": uuid, "steps": list(steps), "at_attempt": attempt}
+    if host is not None:
+        expected["on_host"] = host
+    moved = tx.execute(_AT_STEP if host is None else _AT_STEP_ON_HOST, {"updated_at": now, **values, **expected})
+    return moved.rowcount == 1
+
+
+def postpone_deletion(tx: Transaction, row: sa.Row, due: datetime.datetime, now: datetime.datetime) -> bool:
+    """Compare and set: repeat the order to delete at ``due``; False if another sweeper was first."""
+    expected = {"wanted": row.uuid, "was_due": row.step_deadline}
+    return tx.execute(_POSTPONE_DELETION, {"step_deadline": due, "updated_at": now, **expected}).rowcount == 1
+
+
+def under_way(connection: sa.Connection) -> dict[str, sa.Row]:
+    """By step: ``number`` of builds, and ``oldest``, the acceptance of the oldest one."""
+    return {row.task_state: row for row in connection.execute(_UNDER_WAY)}
+
+
+def past_deadline(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
+    """Builds that must have ended by now, oldest first."""
+    return connection.execute(_PAST_DEADLINE, {"now": now, "at_most": limit}).all()
+
+
+def overdue(
+    connection: sa.Connection, now: datetime.datetime, down_time_s: float, limit: int
+) -> tuple[list[sa.Row], list[sa.Row]]:
+    """Builds and deletions whose step deadline has passed, the most urgent first; and builds that a silent host spawns."""
+    rows = connection.execute(_OVERDUE_OR_SPAWNING, {"now": now, "at_most": limit}).all()
+    spawning = [row for row in rows if row.step_deadline > now]
+    silent = services.silent(connection, {row.host for row in spawning}, now, down_time_s)
+    return [row for row in rows if row.step_deadline <= now], [row for row in spawning if row.host in silent]

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signs of trouble in the ledger that a healthy fleet does not have (``fleet doctor``)."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet import states
+from fleet.clock import seconds
+from fleet.db import models, services
+from fleet.db.instances import INSTANCES
+
+NODES = models.compute_nodes
+#: Seconds. The sweeper acts on an overdue step much earlier.
+SWEPT_WITHIN_S = 60
+
+_DOWN = sa.select(*(INSTANCES.c[name] for name in ("uuid", "name", "host", "power_state"))).where(
+    sa.not_(INSTANCES.c.deleted),
+    INSTANCES.c.vm_state.in_((states.ACTIVE, states.RESIZED)),
+    INSTANCES.c.task_state.is_(None),
+    INSTANCES.c.power_state.in_(list(states.DOWN)),
+)
+_ORPHANS = sa.select(NODES.c.host, NODES.c.hypervisor_hostname, NODES.c.orphaned_memory_mb).where(
+    NODES.c.orphaned_memory_mb > 0, sa.not_(NODES.c.deleted)
+)
+_OVERDUE = (
+    sa.select(sa.func.count())
+    .select_from(INSTANCES)
+    .where(INSTANCES.c.step_deadline < sa.bindparam("before", type_=models.Timestamp), sa.not_(INSTANCES.c.deleted))
+)
+
+
+def findings(connection: sa.Connection, now: datetime.datetime) -> dict[str, Any]:
+    """``orphans`` (memory of guests that the ledger does not know), ``overdue`` steps that no sweeper acts on, instances
+    whose guest is ``down``, and services with a heartbeat ``ahead`` of now.
+    """
+    return {
+        "orphans": [
+            {"host": host, "node": node, "memory_mb": memory_mb}
+            for host, node, memory_mb in connection.execute(_ORPHANS)
+        ],
+        "overdue": connection.execute(_OVERDUE, {"before": now - seconds(SWEPT_WITHIN_S)}).scalar_one(),
+        "down": [dict(row._mapping) for row in connection.execute(_DOWN)],
+        "ahead": [
+            f"{row.binary} on {row.host}"
+            for row in services.list_all(connection)
+            if row.last_seen_up and row.last_seen_up > now + seconds(1)
+        ],
+    }
