@@ -14,8 +14,9 @@ def is_up(hosts: Candidates, service_down_time_s: float) -> numpy.ndarray:
     A heartbeat that is further in the future comes from a wrong clock, and does not count. Source: nova's servicegroup
     driver ``db`` (``is_up``), with its absolute difference.
     """
-    silence = numpy.abs(hosts.column("last_seen_up") - hosts.now)
-    return (silence <= service_down_time_s) & ~hosts.column("forced_down")
+    silence: numpy.ndarray = numpy.abs(hosts.column("last_seen_up") - hosts.now)
+    up: numpy.ndarray = (silence <= service_down_time_s) & ~hosts.column("forced_down")
+    return up
 
 
 def steady_until(hosts: Candidates, service_down_time_s: float) -> float:

@@ -55,12 +55,12 @@ def read_placed(row: Any) -> TrackedInstance:
 
 def is_gone(row: Any) -> bool:
     """Return True if the instance is deleted."""
-    return row.deleted or row.vm_state == states.DELETED
+    return bool(row.deleted) or row.vm_state == states.DELETED
 
 
 def is_over(row: Any) -> bool:
     """Return True if the instance needs no host any more."""
-    return row.deleted or row.vm_state in _OVER
+    return bool(row.deleted) or row.vm_state in _OVER
 
 
 def has_moved(row: Any) -> bool:

@@ -91,15 +91,18 @@ class Candidates:
     def by_aggregates(self, judge: Callable[[Sequence[Aggregate]], Any], dtype: type = bool) -> numpy.ndarray:
         """Call ``judge`` once per distinct set of aggregates, and return its answer for each candidate."""
         sets = self._table.interned["aggregates"].values
-        answers: numpy.ndarray = numpy.array([judge(self._inventory.aggregates_of(ids)) for ids in sets], dtype=dtype)
-        return answers[self.column("aggregates")]
+        return self._spread([judge(self._inventory.aggregates_of(ids)) for ids in sets], "aggregates", dtype)
 
     def by_shared(self, name: str, judge: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
         """Call ``judge`` once per distinct value of a shared column, and return its answer for each candidate."""
         unknown = self.domain.shared[name]
         values = self._table.interned[name].values
-        answers: numpy.ndarray = numpy.array([judge(value or unknown) for value in values], dtype=dtype)
-        return answers[self.column(name)]
+        return self._spread([judge(value or unknown) for value in values], name, dtype)
+
+    def _spread(self, answers: Sequence[Any], name: str, dtype: type) -> numpy.ndarray:
+        """Return for each candidate the answer for its value of a shared column."""
+        spread: numpy.ndarray = numpy.array(answers, dtype=dtype)[self.column(name)]
+        return spread
 
     def by_capabilities(self, judge: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
         """Call ``judge`` once per distinct kind of host, and return its answer for each candidate."""

@@ -98,7 +98,7 @@ class _Picking:
     @property
     def wanted(self) -> int:
         """The number of instances that have no host yet."""
-        return self._requested - len(self._chosen)
+        return int(self._requested) - len(self._chosen)
 
     def pick(self) -> None:
         """Choose a host for the next instance."""

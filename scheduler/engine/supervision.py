@@ -91,7 +91,8 @@ class PluginWatch:
             self._complain_of_waiting(kind, plugin, asked)
             if not asked.wait(self.limit_s - slow_s):
                 self._give_up(kind, plugin, asked)
-        return asked.answer()
+        answer: Answer = asked.answer()
+        return answer
 
     def may_complain(self, plugin: str, about: str) -> tuple[bool, int]:
         """Whether it is time to, and how many complaints were kept back since the last."""

@@ -16,6 +16,7 @@ import numpy
 
 from scheduler.engine import normalise, weighers
 from scheduler.engine.candidates import Candidates
+from scheduler.engine.domain import Normalisation
 from scheduler.engine.normalise import Bounds
 from scheduler.engine.plugins import BaseHostWeigher, follows_picks
 from scheduler.engine.prepared_request import PreparedRequest
@@ -32,7 +33,7 @@ class Scale:
     :ivar volatile: True if any change of a host may change the contribution of every other host
     """
 
-    def __init__(self, weigher: BaseHostWeigher, weights: Weights, policy: normalise.Normalisation) -> None:
+    def __init__(self, weigher: BaseHostWeigher, weights: Weights, policy: Normalisation) -> None:
         self.weigher = weigher
         self.multiplier = weights.multiplier
         self.observed = weights.observed
@@ -53,7 +54,8 @@ class Scale:
         """Return what hosts with these raw weights get; ``observed`` are the bounds of ``raw``."""
         if observed[0] < self.low or observed[1] > self.high:
             raw = normalise.clamped(raw, self.low, self.high, self.policy)
-        return normalise.contribution(raw, self.low, self.high, self.multiplier)
+        found: numpy.ndarray = normalise.contribution(raw, self.low, self.high, self.multiplier)
+        return found
 
 
 class _Steady(NamedTuple):
@@ -96,7 +98,7 @@ class Scores:
 
     @property
     def nbytes(self) -> int:
-        return self.total.nbytes * (1 + sum(scale.counts for scale in self._scales))
+        return self.total.nbytes * (1 + len(self._counting()))
 
     def grow(self, size: int) -> None:
         """Add rows that are not alive."""
@@ -213,7 +215,7 @@ class Scores:
             _column([getattr(scale, name) for scale in scales]) for name in ("low", "high", "multiplier")
         )
         observed = numpy.array([scale.observed for scale in scales]).reshape(-1, 2)
-        policy = scales[0].policy if scales else "clamp"
+        policy: Normalisation = scales[0].policy if scales else "clamp"
         bounds = normalise.contribution(normalise.clamped(observed, low, high, policy), low, high, multiplier)
         on_bounds = numpy.array(
             [self._on_bounds(scale, line, ends) for scale, line, ends in zip(scales, lines, bounds, strict=True)]
