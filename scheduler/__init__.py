@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides: filters and weighers over what is known of the hosts.
+"""The scheduler: chooses hosts with filters and weighers over host states that it caches.
 
-Vocabulary: a *candidate* is a host (a compute node, strictly) that a request may go to; a *filter* says who is let
-through; a *weigher* gives each survivor a number; a *pick* is the host chosen for one instance; a *booking* is a pick
-that the database does not show yet; a *column* is one number of all hosts.
+Vocabulary: a *candidate* is a host (a compute node, strictly) that a request may go to; a *filter* lets candidates pass
+or drops them; a *weigher* gives each candidate that passed a number; a *pick* is the host chosen for one instance; a
+*booking* is a pick that the database does not show yet; a *column* is one number of all hosts.
 
-Read in this order: ``host_table`` (the columns), ``inventory``, ``candidates`` (what one request sees of it), ``filters``,
-``weights``, ``claim_limits`` (what a claim must stay under), ``pipeline`` (the filters and weighers of one scheduler),
-``decision`` (request and candidates in, picks and reasons out), ``booking``, ``host_manager`` (the cache and its lock),
-``filter_scheduler`` (the default driver), ``manager`` (the RPC surface), ``main`` (the wiring). For plugins written nova's
-way: ``named_classes``, ``loading`` and ``driver_loading`` (from the configuration to classes), ``dict_driver`` and
-``host_lists`` (drivers over dicts and lists of host states).
+Rooms, from the ground up:
+
+- ``engine``: decides over columns; it knows no virtual machine
+- ``compute``: virtual machines as a domain of the engine, and nova's form of a host
+- ``state``: the cache of host states that follows the database, and the bookings
+- ``why``: refusals, near misses, explanations, the log of decisions
+- ``filters`` and ``weights``: the plugins for virtual machines
+- ``planning``: capacity, and what-if over a copy of the fleet
+
+At the top: ``main`` (the wiring), ``conf`` (options), ``checks``, ``manager`` (the RPC surface) and ``registration``
+(heartbeats); ``driver`` with the drivers ``filter_scheduler``, ``caching_scheduler`` and ``chance``; ``driver_loading``,
+``loading``, ``named_classes`` and ``scheduler_options`` (from the configuration to objects); ``host_manager``,
+``host_lists`` and ``dict_driver`` (what plugins and drivers in nova's form import).
+
+Read ``engine`` first, then ``compute``, ``state`` and ``filter_scheduler``.
 """
 
 import fleet  # noqa: F401  (chooses native threads before anything here imports oslo.messaging)

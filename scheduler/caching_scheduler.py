@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters and weighers over host states that a request does not wait for."""
+"""A driver whose requests do not wait for the newest host states."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from scheduler.filter_scheduler import FilterScheduler
 
 
 class CachingScheduler(FilterScheduler):
-    """Host states are refreshed by the periodic task only; between refreshes, what is booked is counted.
+    """The periodic task alone refreshes host states. Between refreshes, bookings are counted.
 
-    Room that is given back is seen at the next refresh.
+    Capacity that is given back is seen at the next refresh.
     """
 
     def run_periodic_tasks(self, context: object = None) -> None:
         self.host_manager.refresh()
 
     def refresh(self) -> None:
-        """A hint does not shorten the period."""
+        """Do nothing: a hint does not shorten the period."""
 
     def expecting(self) -> contextlib.AbstractContextManager[None]:
-        """Nothing: a request does not ask."""
+        """Return a context that does nothing: a request does not read the feed."""
         return contextlib.nullcontext()
 
     def _update_host_states(self) -> None:
-        """What could not be read at its time is not waited for either, but must not grow too old."""
+        """Read the feed only if the periodic read has not succeeded: states must not grow too old."""
         if not self.host_manager.loaded or self.host_manager.stale:
             self.host_manager.refresh()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any host that is up, at random: no filters, no weighers, no booking."""
+"""A driver that picks any host that is up at random: no filters, no weighers, no booking."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scheduler.why.refusal import Refusal
 
 
 class ChanceScheduler(Scheduler):
-    """Only ``ignore_hosts`` is heeded, whatever the case; the node is left to the host, and nothing limits the claim."""
+    """Only ``ignore_hosts`` counts, without case. The host chooses the node, and the claim has no limits."""
 
     def __init__(
         self,

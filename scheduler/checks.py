@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a scheduler could start with a configuration (``fleet-manage upgrade check``, ``fleet doctor``)."""
+"""Check whether a scheduler can start with a configuration (``fleet-manage upgrade check``, ``fleet doctor``)."""
 
 from __future__ import annotations
 

@@ -117,5 +117,5 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo-config-generator."""
+    """Return all options, for oslo-config-generator."""
     return [("DEFAULT", [*DRIVER_OPTS, *FAILURE_OPTS]), *filters.list_opts(), *weights.list_opts()]

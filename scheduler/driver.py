@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scheduler driver is: the class that ``scheduler_driver`` names."""
+"""The base class of scheduler drivers, which ``scheduler_driver`` names."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class Scheduler:
         return contextlib.nullcontext()
 
     def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
-        """One host for each instance, in their order. :raises errors.NoValidHost: if not all find one"""
+        """Return one host for each instance, in their order. :raises errors.NoValidHost: if not all find one"""
         raise NotImplementedError
 
     def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
-        """What would become of the request, and why; nothing is booked. The answer is that of ``docs/explain.md``.
+        """Return what the scheduler would decide, and why, as in ``docs/explain.md``. Nothing is booked.
 
         :param best: how many hosts the score table has
         :raises errors.NotSupported: by default
@@ -69,7 +69,7 @@ class Scheduler:
         raise errors.NotSupported(what="explain", driver=type(self).__name__)
 
     def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
-        """How many more instances of the request's shape would fit. :raises errors.NotSupported: by default"""
+        """Return how many more instances of the request's shape fit. :raises errors.NotSupported: by default"""
         raise errors.NotSupported(what="capacity", driver=type(self).__name__)
 
     def hosts_up(self, context: object = None, topic: str = "compute") -> list[str]:
@@ -77,7 +77,7 @@ class Scheduler:
         return self.host_manager.hosts_up()[0]
 
     def run_periodic_tasks(self, context: object = None) -> None:
-        """Called at start and every ``scheduler_driver_task_period`` seconds; by default nothing happens."""
+        """Called at start and every ``scheduler_driver_task_period`` seconds. By default nothing happens."""
 
     def refresh(self) -> None:
         """Called when a message says that something has changed; by default the host states are brought up to date."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From names in the configuration to a driver and a host manager; a class that cannot work stops the service at start."""
+"""Load the driver and the host manager of the configuration. A class that cannot work stops the service at start."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def make_driver(conf: cfg.ConfigOpts, host_manager: HostManager, notifier: Notif
 
 
 def _takes(function: Any, arguments: int) -> bool:
-    """Whether a function can be called with so many positional arguments, ``self`` included."""
+    """Return True if a function takes this number of positional arguments, ``self`` included."""
     try:
         inspect.signature(function).bind(*range(arguments))
     except TypeError:

@@ -40,7 +40,7 @@ LOG = logging.getLogger(__name__)
 
 
 class _Tools(NamedTuple):
-    """What decides, and what it remembers (looked at under the host manager's lock only)."""
+    """The pipeline with its request cache, which is used under the host manager's lock only."""
 
     pipeline: Pipeline
     cache: RequestCache
@@ -55,7 +55,7 @@ class _Tools(NamedTuple):
         return cls(pipeline, RequestCache(), seconds)
 
     def count_seconds(self, supervision: Supervision) -> None:
-        """What the filters took for one request."""
+        """Add the seconds that the filters took for one request to the metrics."""
         for each, seconds in zip(self.pipeline.filters, self.seconds, strict=True):
             took_s = supervision.took_s.get(each)
             if took_s:
@@ -63,7 +63,7 @@ class _Tools(NamedTuple):
 
 
 class FilterScheduler(Scheduler):
-    """All instances of a request are placed, or none."""
+    """Places all instances of a request, or none."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class FilterScheduler(Scheduler):
         self.conf.register_mutate_hook(lambda _conf, changed: (alive := reload()) and alive(changed))
 
     def _reload(self, changed: Mapping[Any, Any]) -> None:
-        """Filters and weighers with the options that have just been read; the former ones, if these cannot be used."""
+        """Load filters and weighers with the new options. If that fails, the former ones stay in use."""
         if not changed:
             return
         try:
@@ -94,7 +94,7 @@ class FilterScheduler(Scheduler):
     def select_destinations(
         self, context: RequestContext, request: RequestSpec | Mapping[str, Any], filter_properties: Any = None
     ) -> Sequence[Any]:
-        """As the base class; a subclass with nova's signature passes its dicts on, and gets dicts.
+        """Place a request. A subclass with nova's signature passes its dicts on, and gets dicts.
 
         :raises errors.InvalidInput: a dict cannot be read; the field is named
         """
@@ -148,13 +148,13 @@ class FilterScheduler(Scheduler):
         self.host_manager.refresh()
 
     def _prepare(self, tools: _Tools, context: RequestContext, request: RequestSpec) -> PreparedRequest:
-        """Before the lock is taken."""
+        """Prepare a request before the lock is taken."""
         supervision = self._supervise(tools.pipeline, request)
         options = {} if tools.pipeline.columns_only else self._options.get()
         return prepare(tools.pipeline, request, context, options, supervision)
 
     def _supervise(self, pipeline: Pipeline, request: RequestSpec) -> Supervision:
-        """Let filters prepare: one that fails here is left out of all that follows for this request."""
+        """Let filters prepare. A filter that fails here is left out of the rest of this request."""
         supervision = pipeline.watch.begin()
         for each in pipeline.preparing:
             supervision.ask("Filter", each, each.prepare, request, self.host_manager.node_names)
@@ -167,7 +167,7 @@ class FilterScheduler(Scheduler):
 
 
 def _named(request: RequestSpec) -> RequestSpec:
-    """Every instance needs a name to be booked under, also where the caller gave none."""
+    """Give every instance a uuid, under which it is booked, if the caller gave none."""
     missing = request.num_instances - len(request.instance_uuids)
     if not missing:
         return request

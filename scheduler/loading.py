@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From names in the configuration to filters and weighers; a wrong name stops the service at start."""
+"""Load the filters and weighers of the configuration. A wrong name stops the service at start."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def servers(
     database: Database | None = None,
     skew: ClockSkew | None = None,
 ) -> Sequence[service.Server]:
-    """What one scheduler process runs; the trio in one process runs the same."""
+    """Build what one scheduler process runs. The trio in one process runs the same."""
     database = database or Database(conf)
     schema.check(database)
     skew = skew or ClockSkew(conf.max_clock_skew)

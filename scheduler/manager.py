@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's RPC surface (``docs/wire-contract.md``): checks what comes in, and logs what was decided."""
+"""The scheduler's RPC surface (``docs/wire-contract.md``): checks requests, and logs decisions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 
 class SchedulerManager:
-    """Endpoint of topic ``scheduler``. The fanout casts are hints: they count until the feed knows better."""
+    """Endpoint of topic ``scheduler``. The fanout casts are hints: they count until the feed corrects them."""
 
     target = oslo_messaging.Target(version=versions.CURRENT["scheduler"])
 
@@ -73,7 +73,7 @@ class SchedulerManager:
     def explain(
         self, context: RequestContext, request_spec: Any, filter_properties: Any = None, best: fields.InstanceCount = 10
     ) -> dict[str, Any]:
-        """What ``select_destinations`` would answer, and why; nothing is booked."""
+        """Return what ``select_destinations`` would answer, and why. Nothing is booked."""
         require_size([request_spec, filter_properties], "request_spec")
         return self._driver.explain(context, RequestSpec.from_wire(request_spec, filter_properties), best)
 
@@ -85,7 +85,7 @@ class SchedulerManager:
         filter_properties: Any = None,
         group_by: Literal["zone", "aggregate"] | None = None,
     ) -> dict[str, Any]:
-        """How many more instances of the request's shape would fit."""
+        """Return how many more instances of the request's shape fit."""
         require_size([request_spec, filter_properties], "request_spec")
         return self._driver.capacity(context, RequestSpec.from_wire(request_spec, filter_properties), group_by)
 
@@ -135,7 +135,7 @@ class SchedulerManager:
         self._take(compare, read=False)
 
     def _compare(self, host: str) -> None:
-        """The database decides who is right."""
+        """Compare one host with the database, which is right."""
         try:
             self._driver.host_manager.compare_host(host)
         except Exception as failure:
@@ -177,5 +177,5 @@ class SchedulerManager:
 
 
 def _tell(tell: Callable[..., None], request: RequestSpec, outcome: object, started: float) -> None:
-    """The operator, once the caller knows."""
+    """Log and count after the answer is sent."""
     deferred.after_answer(functools.partial(tell, request, outcome, time.monotonic() - started))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From dotted paths in the configuration to classes."""
+"""Load classes by dotted path from the configuration."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ TOPIC = "scheduler"
 
 
 class Registration:
-    """No conductor is no reason to stop placing: what fails is tried again at the next beat."""
+    """Registers the scheduler, and sends its heartbeats. A failed call is repeated at the next beat; placing goes on."""
 
     def __init__(self, conductor: ConductorAPI, host: str, skew: ClockSkew | None = None) -> None:
         self._skew = skew or ClockSkew(0)

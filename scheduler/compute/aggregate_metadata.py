@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the metadata of a host's aggregates: zones, and overrides of numbers per aggregate."""
+"""Read the metadata of a host's aggregates: zones, and numbers that override options."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ LOG = logging.getLogger(__name__)
 
 
 def values_from_key(aggregates: Iterable[Aggregate], key: str) -> set[str]:
-    """The distinct raw values of ``key``; commas are left alone."""
+    """Return the distinct values of ``key``, not split at commas."""
     return {aggregate.metadata[key] for aggregate in aggregates if key in aggregate.metadata}
 
 
 def split_values(aggregates: Iterable[Aggregate], key: str) -> set[str]:
-    """The values of ``key``, each split at its commas."""
+    """Return the values of ``key``, each split at its commas."""
     return {part for value in values_from_key(aggregates, key) for part in _split(value)}
 
 
 def all_values(aggregates: Iterable[Aggregate]) -> dict[str, set[str]]:
-    """Every key of any of the aggregates, with its values, each split at its commas."""
+    """Return every key of the aggregates with its values, each split at its commas."""
     merged: dict[str, set[str]] = {}
     for aggregate in aggregates:
         for key, value in aggregate.metadata.items():
@@ -40,7 +40,7 @@ def _split(value: str) -> list[str]:
 def smallest_number(
     aggregates: Iterable[Aggregate], key: str, default: float, cast: Callable[[str], float] = float
 ) -> float:
-    """The smallest value of ``key``; ``default`` if no aggregate has it, or any has one that is not a number."""
+    """Return the smallest value of ``key``; ``default`` if no aggregate has it, or a value is no number."""
     values = values_from_key(aggregates, key)
     smallest = _smallest(key, frozenset(values), cast) if values else None
     return default if smallest is None else smallest
@@ -48,7 +48,7 @@ def smallest_number(
 
 @functools.lru_cache(maxsize=1024)
 def _smallest(key: str, values: frozenset[str], cast: Callable[[str], float]) -> float | None:
-    """Remembered, so that the same bad value is warned of once and not at every request."""
+    """Cached, so that a bad value is logged once and not for every request."""
     try:
         numbers = [cast(value) for value in values]
         if not all(math.isfinite(number) for number in numbers):

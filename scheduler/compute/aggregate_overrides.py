@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that operators set for the hosts of an aggregate, in its metadata."""
+"""Numbers that the metadata of aggregates sets for their hosts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from scheduler.engine.candidates import Candidates
 def number(
     hosts: Candidates, key: str, default: float | numpy.ndarray, cast: Callable[[str], float] = float
 ) -> float | numpy.ndarray:
-    """Per host the smallest value of ``key`` in its aggregates' metadata, or ``default``; that alone if none has it.
+    """Return per host the smallest value of ``key`` in its aggregates' metadata, or ``default``.
 
-    One bad value among a host's leaves the host the default, as in nova.
+    A host with any value that is no number gets the default, as in nova.
     """
     if not hosts.in_aggregates(key):
         return default

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an attestation service says of the hosts' integrity: the HTTPS client, and a cache of its answers."""
+"""The HTTPS client of an attestation service, and a cache of the trust levels that it attests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOCALE_FORMAT = "%c"
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """How to reach the service. ``ca_file`` None is the system's store; ``timeout_s`` bounds connecting and each read."""
+    """Address and credentials of the service. Without ``ca_file``, the system's store verifies certificates."""
 
     address: str | None = None
     port: str = "8443"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an instance takes of its node: before it is placed, and once it is there."""
+"""The resources that an instance takes of its node: when it is picked, and when it is there."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judging hosts by an attribute that the request names: once per distinct value where the table keeps values once."""
+"""Look up a host attribute that a request names, and judge it once per distinct value where possible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Verdict = Callable[[Any], bool]
 
 
 def judged(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
-    """``verdict`` of the attribute ``name`` of every host, as :class:`scheduler.compute.host_state.HostState` shows it."""
+    """Return ``verdict`` of the attribute ``name`` of every host, as a host state shows it."""
     if name in Capabilities._fields:
         return hosts.by_capabilities(lambda kind: verdict(kind.shown(name)))
     storage = hosts.storage(name)
@@ -30,7 +30,7 @@ def judged(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
 
 
 def judged_or_stats(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
-    """The same, with ``stats[name]`` where a host has no such attribute, or nothing in it."""
+    """As :func:`judged`, with ``stats[name]`` for hosts without such an attribute, or with None in it."""
     if hosts.storage(name) == "number":
         return judged(hosts, name, verdict)
     own = judged(hosts, name, verdict)
@@ -41,7 +41,7 @@ def judged_or_stats(hosts: Candidates, name: str, verdict: Verdict) -> numpy.nda
 
 
 def follow(value: Any, path: Sequence[str]) -> Any:
-    """Down a path of keys; text on the way is taken for JSON. None if it leads nowhere."""
+    """Return the value at a path of keys; None if there is none. Text on the way is parsed as JSON."""
     for part in path:
         if isinstance(value, str):
             value = _decoded(value)

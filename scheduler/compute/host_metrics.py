@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics as hosts report them: a list of ``name``, ``value``, ``timestamp``, ``source``."""
+"""Read the metrics that hosts report: a list of ``name``, ``value``, ``timestamp``, ``source``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def values(metrics: Iterable[Mapping[str, Any]] | None) -> dict[str, float]:
-    """By name; what is not a number counts as not reported."""
+    """Return the values by name. A metric whose value is not a finite number is left out."""
     found: dict[str, float] = {}
     for metric in metrics or ():
         value = metric.get("value")

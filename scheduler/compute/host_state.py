@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One host as filters written nova's way see it."""
+"""A host state: one host in the form that nova's filters and weighers read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduler.engine.table import Key
 
 
 class Source(Protocol):
-    """Where a row's attributes are read from: :class:`scheduler.engine.candidates.Candidates`."""
+    """The owner of a row's attributes: :class:`scheduler.engine.candidates.Candidates`."""
 
     @property
     def limits(self) -> ClaimLimits: ...
@@ -56,14 +56,14 @@ CONTAINERS: dict[str, type] = {
 
 
 class Capabilities(NamedTuple):
-    """What many hosts have alike; ``supported_instances`` holds (architecture, hypervisor type, vm mode) triples."""
+    """Values that many hosts share. ``supported_instances`` holds (architecture, hypervisor type, vm mode) triples."""
 
     hypervisor_type: str | None = None
     cpu_info: str | None = None
     supported_instances: tuple[tuple[str, ...], ...] = ()
 
     def shown(self, name: str) -> Any:
-        """As nova's HostState has it: lists."""
+        """Return a value in nova's form, with lists in place of tuples."""
         value = getattr(self, name)
         return [list(kind) for kind in value] if name == "supported_instances" else value
 
@@ -104,7 +104,7 @@ class HostState:
 
 
 class RowState(HostState):
-    """A row of the candidates of one request; attributes are read when asked for."""
+    """A host state over one row of the candidates. Attributes are read from the columns on access."""
 
     def __init__(self, source: Source, row: int) -> None:
         self.row = row
@@ -113,7 +113,7 @@ class RowState(HostState):
 
     @property
     def limits(self) -> dict[str, Any]:
-        """As the filters before the one that is asked have set them."""
+        """The claim limits that the filters before the running filter have set."""
         return self._source.limits.of(self.row)
 
     @limits.setter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the arguments of nova's form of a plugin, a host state and a dict, to those of the column form."""
+"""Convert the arguments of nova's form of a plugin (a host state and a dict) to those of the column form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SMALLEST = {"vcpus": 1, "memory_mb": 1}
 
 
 def candidates(state: HostState, clock: Callable[[], float] = time.time) -> Candidates:
-    """The host alone; with everything around it that the same request knows, if it is a row of a request.
+    """Return candidates of one host. A row of a request keeps what the request has picked.
 
     :param clock: gives the time in epoch seconds at which a host that was made by hand is judged
     """
@@ -40,9 +40,9 @@ def candidates(state: HostState, clock: Callable[[], float] = time.time) -> Cand
 
 
 def request(properties: Mapping[str, Any] | RequestSpec) -> RequestSpec:
-    """The request that ``filter_properties`` hold: all of it, or the part of it that a test is about.
+    """Return the request that ``filter_properties`` hold: a whole one, or the part that a test is about.
 
-    A size of the flavor that is left out is 0: nothing of it is asked for.
+    A flavor size that is left out is 0: nothing of it is requested.
 
     :raises errors.InvalidInput: naming the field of what is there and wrong
     """
@@ -96,14 +96,14 @@ def _hardware(state: HostState) -> Hardware | None:
 
 
 def _of_service(state: HostState, name: str) -> Any:
-    """Of the service's record, a dict or an object; or of the host state itself, which the engine's rows have, too."""
+    """Return a value of the service's record (a dict or an object), or of the host state itself."""
     service = state.service
     found = service.get(name) if isinstance(service, Mapping) else getattr(service, name, None)
     return found if found is not None else getattr(state, name, None)
 
 
 def _epoch_s(time_: datetime | str | float) -> float:
-    """Of a time in epoch seconds, a text in ISO 8601, or a datetime; one without a zone is UTC."""
+    """Convert epoch seconds, ISO 8601 text or a datetime to epoch seconds. A time without a zone is UTC."""
     if isinstance(time_, int | float):
         return float(time_)
     time = datetime.fromisoformat(time_) if isinstance(time_, str) else time_
@@ -111,7 +111,7 @@ def _epoch_s(time_: datetime | str | float) -> float:
 
 
 def _aggregates(aggregates: Iterable[Any]) -> list[Aggregate]:
-    """Anything with a ``metadata`` will do, as in nova's own tests."""
+    """Convert objects with ``metadata``, as nova's tests use them."""
     return [
         Aggregate(number, f"aggregate{number}", metadata=dict(each.metadata)) for number, each in enumerate(aggregates)
     ]

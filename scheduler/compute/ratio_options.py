@@ -11,7 +11,7 @@ LOG = logging.getLogger(__name__)
 
 
 def parse(items: Iterable[str], option: str) -> list[tuple[str, float]]:
-    """The good items in their order; the others are named in one warning."""
+    """Return the valid items in their order. One warning names the others."""
     good: list[tuple[str, float]] = []
     bad: list[str] = []
     for item in items:

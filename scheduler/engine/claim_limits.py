@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the claim on a host must stay under, as the filters set it in their order: the last filter to set a limit wins.
+"""The claim limits of hosts, as filters set them in their order. The last filter that sets a limit wins.
 
 A filter over columns computes its limits for all hosts at once. A filter in nova's form writes into
 ``host_state.limits``, where it finds what the filters before it have set.
@@ -14,7 +14,7 @@ import numpy
 
 
 class Written(NamedTuple):
-    """All limits of one host after a filter in nova's form has changed them; ``position`` is that filter's place."""
+    """All limits of one host after a filter in nova's form changed them. ``position`` is the filter's place in the order."""
 
     position: int
     limits: Mapping[str, Any]
@@ -48,7 +48,7 @@ class ClaimLimits:
         self._now: dict[int, dict[str, Any]] = {}
 
     def begin(self, position: int, columns: Sequence[ColumnLimits]) -> None:
-        """The filter at ``position`` is asked next.
+        """Start with the filter at ``position``.
 
         :param columns: limits of the filters over columns before it, in their order
         """
@@ -56,7 +56,7 @@ class ClaimLimits:
         self._found, self._now = {}, {}
 
     def end(self) -> None:
-        """The filter has answered: keep what it has changed."""
+        """Store what the filter has changed."""
         # A filter that was given up may still be at it, in a thread of its own.
         for row, now in list(self._now.items()):
             written = self._written.setdefault(row, {})
@@ -67,7 +67,7 @@ class ClaimLimits:
         self._found, self._now = {}, {}
 
     def of(self, row: int) -> dict[str, Any]:
-        """The limits of a host, for the filter that is asked now to read and change."""
+        """Return the limits of a host, for the running filter to read and change."""
         if row not in self._now:
             newest = self._newest(row, self._position)
             limits = dict(newest.limits)
@@ -78,12 +78,12 @@ class ClaimLimits:
         return self._now[row]
 
     def replace(self, row: int, limits: dict[str, Any]) -> None:
-        """A filter has assigned a dict of its own to ``host_state.limits``."""
+        """Replace the limits: a filter has assigned a new dict to ``host_state.limits``."""
         self.of(row)
         self._now[row] = limits
 
     def written(self, row: int) -> Written:
-        """What the last filter in nova's form that has changed the limits of this host has left."""
+        """Return the limits that the last filter in nova's form left on this host."""
         return self._newest(row, None)
 
     def _newest(self, row: int, before: int | None) -> Written:

@@ -22,7 +22,7 @@ from oslo_context import context as oslo_context
 
 
 class Question:
-    """A call under way in another thread, with the log context of the thread that asked."""
+    """A call that runs in another thread, with the log context of the caller."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call = call
@@ -49,7 +49,7 @@ class Question:
             self._late()
 
     def wait(self, seconds: float | None) -> bool:
-        """Whether it was answered in that time (None: however long it takes)."""
+        """Wait for the answer, and return True if it came in time. None waits without limit."""
         return self._done.wait(seconds)
 
     def give_up(self, late: Callable[[], None]) -> bool:
@@ -69,7 +69,7 @@ class Question:
         return self._answer
 
     def whereabouts(self) -> str:
-        """Where the call is now, as ``file:line in function``; empty if that cannot be told."""
+        """Return where the call is now, as ``file:line in function``; empty if it is not running."""
         frame = sys._current_frames().get(self._thread)
         if frame is None:
             return ""
@@ -77,7 +77,7 @@ class Question:
 
 
 class Askers:
-    """As many threads as questions are under way at once, kept for the next ones; they end with this object."""
+    """A pool of threads that grows with the number of concurrent calls. Its threads end with this object."""
 
     def __init__(self) -> None:
         self._idle = _Idle()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters and weighers that raise, answer with what they must not, or are slow: named, and kept from harming others."""
+"""Supervise filters and weighers: those that raise, answer wrongly or are slow are named and contained."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _PACKAGE = "scheduler"
 
 
 class WrongAnswer(TypeError):
-    """What a filter or weigher gave back is not what it must give; the message says it."""
+    """A filter or weigher returned something that it must not return. The message says what."""
 
 
 @dataclasses.dataclass
 class _Complaints:
-    """When a complaint was last made, and how many have been kept back since."""
+    """The time of the last log line about one problem, and the number suppressed since."""
 
     last_s: float = -math.inf
     kept_back: int = 0
 
 
 class Hangs(Exception):
-    """It has not answered for too long; the message says how long."""
+    """A plugin has not answered within the time limit. The message says for how long."""
 
 
 class PluginWatch:
-    """What a misbehaving plugin costs its request, and how often it is complained of; one for a whole driver.
+    """Calls plugins, limits their time, and decides what a failed plugin does to its request. One for each driver.
 
     Plugins of users are asked in threads of their own. One that does not answer in time is out of use, for all
     requests, until it does.
@@ -75,11 +75,11 @@ class PluginWatch:
         return "the request is decided without it" if self.skips else "the request is refused"
 
     def begin(self) -> Supervision:
-        """For one request."""
+        """Return the supervision of one request."""
         return Supervision(self)
 
     def answer(self, kind: str, plugin: object, question: Callable[..., Answer], *about: Any) -> Answer:
-        """What ``question(*about)`` gives. :raises Hangs: nothing, for too long"""
+        """Return ``question(*about)``. :raises Hangs: no answer within the time limit"""
         if not self.limit_s or _ours(plugin, question):
             return question(*about)
         since = self._hanging.get(id(plugin))
@@ -95,7 +95,7 @@ class PluginWatch:
         return answer
 
     def may_complain(self, plugin: str, about: str) -> tuple[bool, int]:
-        """Whether it is time to, and how many complaints were kept back since the last."""
+        """Return whether to log now, and how many log lines were suppressed since the last."""
         complaints = self._complaints.setdefault((plugin, about), _Complaints())
         if self.clock() - complaints.last_s < QUIET_S:
             complaints.kept_back += 1
@@ -135,7 +135,7 @@ class PluginWatch:
 
 
 def _ours(plugin: object, question: Callable[..., Any]) -> bool:
-    """Whether nothing of a user's is asked: a filter of ours, or a hook that a user's has not overridden."""
+    """Return True if no code of a user runs: a built-in plugin, or a hook that the user's class does not override."""
     if is_ours(plugin):
         return True
     function = getattr(question, "__func__", None)
@@ -143,7 +143,7 @@ def _ours(plugin: object, question: Callable[..., Any]) -> bool:
 
 
 def is_ours(plugin: object) -> bool:
-    """Whether it comes with the scheduler."""
+    """Return True for a plugin that comes with the scheduler."""
     return _is_our_type(type(plugin))  # type: ignore[arg-type]  # a class is hashable
 
 
@@ -157,7 +157,7 @@ def _is_ours(module: str) -> bool:
 
 
 class Supervision:
-    """Asks the plugins of one request. ``remarks`` are sentences about those that misbehaved."""
+    """Calls the plugins of one request. ``remarks`` are sentences about plugins that misbehaved."""
 
     def __init__(self, watch: PluginWatch) -> None:
         self._watch = watch
@@ -171,7 +171,7 @@ class Supervision:
         return list(self._remarks.values())
 
     def ask(self, kind: str, plugin: object, question: Callable[..., Answer], *about: Any) -> Answer | None:
-        """The plugin's answer to ``question(*about)``; None if it is left out of this request.
+        """Return the plugin's answer to ``question(*about)``; None if the plugin is left out of this request.
 
         :param kind: ``Filter`` or ``Weigher``
         :raises errors.FleetError: the plugin's own refusal of the request, or PluginFailed
@@ -195,7 +195,7 @@ class Supervision:
         return answer
 
     def explained(self, plugin: object, question: Callable[..., Answer], *about: Any) -> Answer | None:
-        """A filter's answer to a question about its no: one that fails must not hide the refusal it was to explain."""
+        """Return a filter's answer about its refusal, or None. A failure here must not hide the refusal."""
         if id(plugin) in self._skipped:
             return None
         try:
@@ -238,7 +238,7 @@ class Supervision:
 
 
 def _problem(failure: Exception) -> str:
-    """What it did, in a few words on one line."""
+    """Return the problem in a few words on one line."""
     said = " ".join(str(failure).split())[:_LONGEST_PROBLEM]
     if isinstance(failure, (WrongAnswer, Hangs)):
         return said

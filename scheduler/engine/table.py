@@ -25,7 +25,7 @@ _REMEMBERED = 1024
 
 
 class Interned:
-    """A column of values that many rows share: each distinct value once, and its number per row."""
+    """A column of shared values: each distinct value once, and its number for each row."""
 
     def __init__(self) -> None:
         self.values: list[Any] = [None]
@@ -79,7 +79,7 @@ class HostTable:
         self._uniform: dict[str, float | None] = {}
 
     def copy(self) -> HostTable:
-        """Return a table of its own with the same rows; values that are never changed in place are shared."""
+        """Return an independent table with the same rows. Immutable values are shared."""
         other = copy.copy(self)
         other.keys, other._free, other._changed = list(self.keys), list(self._free), list(self._changed)
         other.interned = dict(self.interned)
@@ -90,21 +90,21 @@ class HostTable:
         return other
 
     def __len__(self) -> int:
-        """How many rows hold a node, present or not."""
+        """Return the number of rows that hold a node, present or not."""
         return len(self._row_of)
 
     def __contains__(self, key: Key) -> bool:
         return key in self._row_of
 
     def column(self, name: str) -> numpy.ndarray:
-        """All rows of a column, a view: read it, never write."""
+        """Return a view of all rows of a column. Do not write to it."""
         view = self._views.get(name)
         if view is None:
             view = self._views[name] = self._arrays[name][: self.size]
         return view
 
     def uniform(self, name: str) -> float | None:
-        """The one number in this column, of all rows that hold a node; None if there may be several.
+        """Return the one number that all nodes have in this column; None if there may be several.
 
         Watched of the columns named ``often_uniform`` only; one that was not uniform is looked at again by
         :meth:`compact`.
@@ -112,7 +112,7 @@ class HostTable:
         return self._uniform.get(name)
 
     def changed_rows(self, version: int) -> numpy.ndarray:
-        """Rows that have changed after that version, each once, in their order."""
+        """Return the rows that changed after that version, each once, in their order."""
         newer = self.version - version
         if newer > len(self._changed):
             return numpy.flatnonzero(self.column(CHANGED_AT) > version)
@@ -128,7 +128,7 @@ class HostTable:
         return self._rows_of_host
 
     def add(self, key: Key) -> int:
-        """The row of ``key``, a new one if it has none."""
+        """Return the row of ``key``; add one if it has none."""
         row = self._row_of.get(key)
         if row is not None:
             return row
@@ -161,7 +161,7 @@ class HostTable:
         self._touch(row)
 
     def compact(self) -> None:
-        """Let go of shared values that no row has any more, and find out anew which columns are uniform."""
+        """Drop shared values that no row has any more, and check again which columns are uniform."""
         for name, interned in self.interned.items():
             used = numpy.unique(self.column(name))
             if len(used) < len(interned.values):
@@ -186,7 +186,7 @@ class HostTable:
         self._touch(row)
 
     def note(self, row: int, name: str, value: float) -> None:
-        """Write what does not count as a change of the row: who reads it looks at it each time."""
+        """Write a number without marking the row as changed. Its readers read it for every request."""
         self._arrays[name][row] = value
 
     def increase(self, row: int, amounts: Mapping[str, float]) -> None:
@@ -209,7 +209,7 @@ class HostTable:
             self._touch(row)
 
     def write_rare(self, row: int, name: str, value: Any) -> None:
-        """Keep ``value`` for this row only; an empty one takes no room."""
+        """Store a rare value of one row. An empty value takes no memory."""
         values = self.rare.setdefault(name, {})
         if value:
             values[row] = value

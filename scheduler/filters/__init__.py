@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is let through: one concern a file.
+"""The filters: each decides which hosts may take an instance, one concern a file.
 
 Vocabulary: a filter *passes* a host or drops it; a *mask* holds the answer for all hosts at once; a *limit* is what the
 claim on the chosen host must stay under. A filter does not change what it judges, so their order matters for speed and
@@ -41,6 +41,7 @@ from scheduler.filters.ram import AggregateRamFilter, RamFilter
 from scheduler.filters.retry import RetryFilter
 from scheduler.filters.trusted import TrustedFilter
 from scheduler.filters.type_affinity import AggregateTypeAffinityFilter, TypeAffinityFilter
+from scheduler.why.shortfall import Shortfall
 
 __all__ = [
     "AggregateCoreFilter",
@@ -79,6 +80,7 @@ __all__ = [
     "SameHostFilter",
     "ServerGroupAffinityFilter",
     "ServerGroupAntiAffinityFilter",
+    "Shortfall",
     "SimpleCIDRAffinityFilter",
     "TrustedFilter",
     "TypeAffinityFilter",

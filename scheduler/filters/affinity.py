@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With or apart from other instances: by hint, or by server group."""
+"""Hosts with or without certain other instances: by hint, or by server group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _hosts(hosts: Candidates, uuids: list[str]) -> set[str]:
 
 
 class SameHostFilter(ColumnFilter):
-    """With the hint ``same_host``, hosts pass on which any of the named instances is."""
+    """With the hint ``same_host``, hosts pass that have any of the named instances."""
 
     run_filter_once_per_request = True
 
@@ -34,7 +34,7 @@ class SameHostFilter(ColumnFilter):
 
 
 class DifferentHostFilter(ColumnFilter):
-    """With the hint ``different_host``, hosts pass on which none of the named instances is."""
+    """With the hint ``different_host``, hosts pass that have none of the named instances."""
 
     run_filter_once_per_request = True
 
@@ -44,7 +44,7 @@ class DifferentHostFilter(ColumnFilter):
 
 
 class ServerGroupAffinityFilter(ColumnFilter):
-    """In a group with policy affinity, hosts pass on which the group is; all do for its first member."""
+    """For a group with policy affinity, hosts pass that have a member. All hosts pass for its first member."""
 
     depends_on_picks = True
 
@@ -59,12 +59,12 @@ class ServerGroupAffinityFilter(ColumnFilter):
 
     @staticmethod
     def together(request: RequestSpec) -> bool:
-        """Whether the request's instances all end on one host, whichever that is."""
+        """Return True if all instances of the request must end on one host."""
         return instance_group.AFFINITY in request.group_policies
 
 
 class ServerGroupAntiAffinityFilter(ColumnFilter):
-    """In a group with policy anti-affinity, hosts pass on which fewer than ``max_server_per_host`` members are.
+    """For a group with policy anti-affinity, hosts pass with fewer than ``max_server_per_host`` members.
 
     Members count wherever the database, a booking or an earlier pick of the same request has them. Without a member
     list, a host passes that is not one of ``group_hosts``.
@@ -82,7 +82,7 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
         return ~hosts.only(hosts.rows_of_hosts(full))
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall | None:
-        """One host's nodes are counted each for itself."""
+        """Return the places left for the group. Each node of a host is counted by itself."""
         if instance_group.ANTI_AFFINITY not in request.group_policies:
             return None
         most = request.group_max_server_per_host if request.group_members else 1
@@ -94,7 +94,7 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
 
     @staticmethod
     def _members(hosts: Candidates, request: RequestSpec) -> collections.Counter[str]:
-        """How many are on each host. An instance never stands in its own way: it may stay where it is."""
+        """Return the number of members on each host. The requested instances do not count: they may stay where they are."""
         return collections.Counter(hosts.hosts_of(request.group_members.difference(request.instance_uuids)))
 
     def _full_hosts(self, hosts: Candidates, request: RequestSpec) -> set[str]:
@@ -105,6 +105,6 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
 
 
 class _Places(Shortfall):
-    """As many as the group's policy allows on a host, however large each is."""
+    """Places that the group's policy allows on a host, whatever the size of the instances."""
 
     scales = False

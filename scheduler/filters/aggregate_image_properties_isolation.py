@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts kept for images with certain properties."""
+"""Hosts reserved for images with certain properties."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the flavor's extra specs ask of the host's aggregates."""
+"""The metadata of the host's aggregates must meet the flavor's extra specs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCOPE = "aggregate_instance_extra_specs"
 
 
 class AggregateInstanceExtraSpecsFilter(ColumnFilter):
-    """Hosts pass whose aggregates' metadata meets every extra spec with the scope of that name, or none at all."""
+    """Hosts pass whose aggregates' metadata meets every extra spec without scope, or with the scope of that name."""
 
     run_filter_once_per_request = True
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts kept for tenants."""
+"""Hosts reserved for tenants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREFIX = "filter_tenant_id"
 
 
 class AggregateMultiTenancyIsolation(ColumnFilter):
-    """Hosts pass whose aggregates name the tenant, or none at all. The tenant may still go to hosts of nobody."""
+    """Hosts pass whose aggregates name the tenant, or no tenant. The tenant may also use hosts reserved for nobody."""
 
     run_filter_once_per_request = True
 

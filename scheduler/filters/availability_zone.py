@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts of the zone that was asked for."""
+"""Hosts must be in the requested availability zone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.filters.base import ColumnFilter
 
 
 class AvailabilityZoneFilter(ColumnFilter):
-    """Hosts pass whose aggregates name the zone; a host that no aggregate puts in a zone is in the default one."""
+    """Hosts pass whose aggregates name the zone. A host without a zone is in ``default_availability_zone``."""
 
     run_filter_once_per_request = True
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Near an address."""
+"""Hosts must be in the network of an address."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Only hosts whose service is enabled and alive."""
+"""The service of the host must be enabled and alive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.filters.base import ColumnFilter
 
 
 class ComputeFilter(ColumnFilter):
-    """Hosts pass that are not disabled, not forced down, and were heard from within ``service_down_time``."""
+    """Hosts pass that are not disabled, not forced down, and sent a heartbeat within ``service_down_time``."""
 
     run_filter_once_per_request = True
     reason = Reason.HOSTS_DOWN

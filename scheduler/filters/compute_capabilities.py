@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the flavor's extra specs ask of the host's own attributes."""
+"""The host's attributes must meet the flavor's extra specs."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from scheduler.why.shortfall import Shortfall
 
 
 class CoreFilter(ColumnFilter):
-    """Hosts pass with room for the flavor's vcpus; a host that reports no CPU at all passes, unlimited."""
+    """Hosts pass with room for the flavor's vcpus. A host that reports no CPU passes without limit."""
 
     reason = Reason.CAPACITY
 

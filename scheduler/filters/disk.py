@@ -15,7 +15,7 @@ from scheduler.why.shortfall import Shortfall
 
 
 class DiskFilter(ColumnFilter):
-    """Hosts pass with room for root, ephemeral and swap disk; no overcommit of one instance against itself."""
+    """Hosts pass with room for root, ephemeral and swap disk. One instance is not overcommitted against itself."""
 
     reason = Reason.CAPACITY
 
@@ -28,7 +28,7 @@ class DiskFilter(ColumnFilter):
         return {"disk_gb": self._limit(hosts)}
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
-        """In GB: the swap that is asked for may make it a fraction."""
+        """Return the numbers in GB. Swap may make the requested size a fraction."""
         total = hosts.column("total_usable_disk_gb")
         used = total - hosts.column("free_disk_mb") / capacity.MB_PER_GB
         reserved = hosts.column("reserved_disk_mb") / capacity.MB_PER_GB
@@ -44,7 +44,7 @@ class DiskFilter(ColumnFilter):
         return hosts.column("disk_limit_gb")
 
     def _headroom(self, hosts: Candidates) -> numpy.ndarray:
-        """How far the limit is above the total, in MB."""
+        """Return the limit minus the total, in MB."""
         return hosts.column("disk_headroom_mb")
 
 

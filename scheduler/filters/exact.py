@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that fit an instance exactly: whole machines, handed out one an instance."""
+"""Hosts must fit the instance exactly: for whole machines, one for each instance."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ExactDiskFilter(ColumnFilter):
 
 
 class ExactCoreFilter(ColumnFilter):
-    """Hosts pass with exactly the flavor's vcpus unused; one that reports no CPU at all does not."""
+    """Hosts pass with exactly the flavor's vcpus unused. A host that reports no CPU does not pass."""
 
     reason = Reason.CAPACITY
 

@@ -12,7 +12,7 @@ from scheduler.filters.base import BaseHostFilter
 
 
 class HostFilterHandler:
-    """For drivers and tests that are written nova's way. The scheduler itself judges all hosts at once."""
+    """For drivers and tests in nova's form. The scheduler itself filters all hosts at once."""
 
     #: Set by the package, which names every filter.
     built_in: ClassVar[Sequence[type[BaseHostFilter]]] = ()

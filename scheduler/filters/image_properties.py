@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that can run the image."""
+"""Hosts must be able to run the image."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _guests(supported: tuple[tuple[str, ...], ...]) -> tuple[frozenset[str], ...
 
 
 def _canonical(parse: Callable[[str], str], name: str) -> str:
-    """A name that is not known stays as the host reports it: no image can ask for it."""
+    """Return the canonical name; an unknown name stays as the host reports it, and no image can request it."""
     try:
         return parse(str(name))
     except ValueError:
@@ -103,6 +103,6 @@ def _satisfies(version: int, required: versionutils.VersionPredicate) -> bool:
 
 
 def _address_bits(kind: Capabilities) -> float:
-    """How wide an address the host's processor can form; a host that does not say is not held back."""
+    """Return the physical address bits of the host's processor; infinity if the host does not report them."""
     bits = extra_spec_lookup.follow(kind.cpu_info, ["maxphysaddr", "bits"])
     return bits if isinstance(bits, int | float) else numpy.inf

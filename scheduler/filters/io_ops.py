@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Not too many builds and other heavy operations at once."""
+"""Limits the builds and other heavy operations on a host."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts kept for images."""
+"""Hosts reserved for images."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that meet a query of the user's own."""
+"""Hosts must meet a JSON query of the user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _JUNCTIONS = {"and": numpy.logical_and, "or": numpy.logical_or}
 
 
 class JsonFilter(ColumnFilter):
-    """With the hint ``query``, hosts pass that meet it. It does not ask whether a host is up."""
+    """With the hint ``query``, hosts pass that meet the query. It does not check whether a host is up."""
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         query = hints.query(request.scheduler_hints)

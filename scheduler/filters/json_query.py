@@ -23,7 +23,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def evaluate(query: Any, lookup: Lookup) -> bool:
-    """Whether the host behind ``lookup`` meets the query; one that is empty is met by all."""
+    """Return True if the host behind ``lookup`` meets the query. Every host meets an empty query."""
     if not query:
         return True
     name, *arguments = query

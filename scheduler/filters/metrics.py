@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Only hosts that report the metrics which weigh."""
+"""Hosts must report the metrics that weigh."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Not too many instances on one host."""
+"""Limits the number of instances on a host."""
 
 from __future__ import annotations
 

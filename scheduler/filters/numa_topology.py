@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of the host for the cells that the instance asks for."""
+"""The host must have NUMA cells for the instance's cells."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _lacking(
 def _cpus(
     known: Sequence[Hardware | None], topology: InstanceTopology | None
 ) -> tuple[int, numpy.ndarray, numpy.ndarray]:
-    """How many CPUs are asked for; of each host how many there are of the kind, and how many free, in all cells."""
+    """Return the number of CPUs requested, and per host the number of such CPUs, and of free ones, in all cells."""
     wanted = topology.cells if topology else ()
     pinned = any(cell.pcpuset for cell in wanted)
     limits: list[float] = []

@@ -22,7 +22,7 @@ from scheduler.why.hardware_shortfall import HardwareShortfall
 
 
 class PciPassthroughFilter(ColumnFilter):
-    """Hosts pass with free devices for all of the instance's requests; near which cells is NUMATopologyFilter's part."""
+    """Hosts pass with free devices for all PCI requests. NUMATopologyFilter checks which cells they are near."""
 
     reason = Reason.CAPACITY
 
@@ -53,5 +53,5 @@ def _lacking(requests: Sequence[PciRequest], hardware: Hardware) -> list[Lack]:
 
 
 def _matching(known: Sequence[pools.Pools], requests: Sequence[PciRequest]) -> numpy.ndarray:
-    """Of each host, how many devices there are that any of the requests could be given."""
+    """Return, per host, the number of devices that meet any of the requests."""
     return numpy.array([pools.matching_devices(each, *requests) for each in known], dtype=float)

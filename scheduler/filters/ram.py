@@ -15,7 +15,7 @@ from scheduler.why.shortfall import Shortfall
 
 
 class RamFilter(ColumnFilter):
-    """Hosts pass with room for the flavor's memory; no overcommit of one instance against itself."""
+    """Hosts pass with room for the flavor's memory. One instance is not overcommitted against itself."""
 
     reason = Reason.CAPACITY
 
@@ -40,7 +40,7 @@ class RamFilter(ColumnFilter):
         return hosts.column("ram_limit_mb")
 
     def _headroom(self, hosts: Candidates) -> numpy.ndarray:
-        """How far the limit is above the total, in MB."""
+        """Return the limit minus the total, in MB."""
         return hosts.column("ram_headroom_mb")
 
 
@@ -58,5 +58,5 @@ class AggregateRamFilter(RamFilter):
 
 
 def aggregate_ratio(hosts: Candidates, name: str) -> numpy.ndarray:
-    """The ratio named so in the aggregates' metadata, or else the host's own."""
+    """Return the ratio of this name in the aggregates' metadata, or else the host's own."""
     return numpy.asarray(aggregate_overrides.number(hosts, name, hosts.column(name)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Not again where the build has failed already."""
+"""Hosts on which this build has failed before are dropped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.filters.base import ColumnFilter
 
 
 class RetryFilter(ColumnFilter):
-    """Hosts pass that this build has not tried: the exact host and node, not all nodes of the host."""
+    """Hosts pass that this build has not tried. The exact host and node counts, not all nodes of the host."""
 
     reason = Reason.RACE_LOST
 

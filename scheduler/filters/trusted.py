@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts whose integrity a service attests."""
+"""An attestation service must attest the integrity of the host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EXTRA_SPEC = "trust:trusted_host"
 
 
 class TrustedFilter(ColumnFilter):
-    """With the extra spec ``trust:trusted_host``, nodes pass that are attested exactly this level of trust."""
+    """With the extra spec ``trust:trusted_host``, nodes pass whose attested trust level equals it."""
 
     run_filter_once_per_request = True
     #: The service may attest another level at any time.

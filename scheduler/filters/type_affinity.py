@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts kept for flavors."""
+"""Hosts reserved for flavors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scheduler.filters.base import ColumnFilter
 
 
 class TypeAffinityFilter(ColumnFilter):
-    """Hosts pass on which no instance is of another flavor; an empty host does."""
+    """Hosts pass that have no instance of another flavor. An empty host passes."""
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         wanted = request.flavor.id
@@ -28,7 +28,7 @@ class TypeAffinityFilter(ColumnFilter):
 
 
 class AggregateTypeAffinityFilter(ColumnFilter):
-    """Hosts pass whose aggregates name the flavor (``instance_type``, separated by commas), or no flavor at all."""
+    """Hosts pass whose aggregates name the flavor (``instance_type``, separated by commas), or no flavor."""
 
     run_filter_once_per_request = True
 

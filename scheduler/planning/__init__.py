@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fleet could take: capacity, and another fleet in thought."""
+"""Questions about a fleet that is not asked to place anything.
+
+``capacity_count`` counts how many more instances fit. ``whatif`` places demands on a copy of the fleet, which
+``hypothetical`` builds.
+"""

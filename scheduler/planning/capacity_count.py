@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many more instances of one shape would fit, what runs out first, and what is left that they cannot use."""
+"""Count how many more instances of one shape fit, which resource binds first, and how much is stranded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NONE = "(none)"
 
 @dataclasses.dataclass(frozen=True)
 class _Resource:
-    """One resource on the allowed hosts; ``fits``: how many instances more, by this resource alone."""
+    """One resource on the allowed hosts. ``fits`` is how many more instances this resource alone allows."""
 
     numbers: Shortfall
     fits: numpy.ndarray
@@ -119,7 +119,7 @@ class _Room:
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """What was read of the hosts. Counting takes time where cells are fitted, and needs no lock: :meth:`answer`."""
+    """What was read of the hosts under the lock. :meth:`answer` counts without the lock, as fitting takes time."""
 
     keys: Sequence[tuple[str, str]]
     numbers: Sequence[tuple[BaseHostFilter, Shortfall]]
@@ -219,5 +219,5 @@ def _groups(hosts: Candidates, group_by: str, default_zone: str) -> dict[str, nu
 
 
 def _number(value: float) -> float | None:
-    """None for unlimited: JSON has no infinity."""
+    """Return None for infinity, which JSON lacks."""
     return round(value, 3) if math.isfinite(value) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of all that is known of the fleet, with something changed in thought."""
+"""Build a hypothetical fleet: a copy of the database's contents with some hosts added, removed or changed."""
 
 from __future__ import annotations
 
@@ -88,16 +88,16 @@ def newest_heartbeat(state: Changes) -> datetime | None:
 
 
 class FixedFeed:
-    """A feed that tells everything once."""
+    """A feed that returns everything at the first read, and no change afterwards."""
 
     def __init__(self, state: Changes) -> None:
         self._state = dataclasses.replace(state, full=True, generation=max(state.generation, 1))
 
     def ask(self, since: int) -> None:
-        """There is nothing to wait for."""
+        """Nothing to prefetch."""
 
     def forget(self) -> None:
-        """Nothing was asked."""
+        """Nothing to forget."""
 
     def read(self, since: int) -> Changes:
         return self._state if since == 0 else Changes(self._state.generation)

@@ -44,7 +44,7 @@ _NAMED = 10
 def run(
     conf: cfg.ConfigOpts, state: Changes, change: Change, demands: Iterable[Demand], tick: Callable[[int], object]
 ) -> dict[str, Any]:
-    """What would become of the demands, which come in the order of their times.
+    """Place the demands, which are in the order of their times, and return the figures.
 
     :param conf: of the scheduler; its filters and weighers are used, whatever its driver
     :param state: everything, as the feed tells it
@@ -71,14 +71,14 @@ def _pipeline(conf: cfg.ConfigOpts, without: Sequence[str]) -> pipeline.Pipeline
 
 
 def _built(request: RequestSpec) -> Consumption:
-    """What an instance takes of its host when its build, an operation under way, is over: here at once."""
+    """Return what an instance takes of its host once it is built. Here every build ends at once."""
     taken = consumption(request)
     numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}
     return dataclasses.replace(taken, numbers=numbers)
 
 
 class _Course:
-    """What has become of the demands so far."""
+    """The hypothetical fleet, and the outcome of the demands so far."""
 
     def __init__(self, asked: pipeline.Pipeline, state: Changes, service_down_time_s: float) -> None:
         now = newest_heartbeat(state) or utcnow()
@@ -134,7 +134,7 @@ class _Course:
             self._manager.hint(lambda cache, uuid=uuid: cache.release(uuid))  # type: ignore[misc]
 
     def figures(self) -> dict[str, Any]:
-        """Numbers, and texts for people; hours are those of the trace."""
+        """Return numbers, and sentences for people. Hours are those of the trace."""
         asked_h, placed_h = self._vcpu_hours()
         return {
             **self._manager.consider(_use),
@@ -161,7 +161,7 @@ class _Course:
 
 
 def _use(hosts: Candidates, _state: StateAge) -> dict[str, Any]:
-    """Of all hosts that there are: what is used, against what they really have; over 100 % is overcommitted."""
+    """Return the used share of each resource over all hosts. More than 100 % means overcommit."""
     there = hosts.present()
 
     def total(name: str) -> float:

@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache: what the feed and casts tell of the hosts, and the bookings."""
+"""The cache of host states: what the change feed and casts show, less what is booked.
+
+Read ``booking`` (picks that the database does not show yet), then ``host_cache`` with its parts ``services`` and
+``memberships`` (aggregates), ``hints`` (casts), and ``host_manager`` (the lock, and the reading of the feed).
+"""

@@ -100,7 +100,7 @@ class HostManager:
 
     @property
     def loaded(self) -> bool:
-        """Whether the cache has been filled once."""
+        """True if the cache has been filled once."""
         return self._newest_applied > 0
 
     @contextlib.contextmanager
@@ -153,12 +153,12 @@ class HostManager:
 
     @property
     def readings(self) -> int:
-        """How many readings of the feed have been applied: one that is seen to grow has begun meanwhile."""
+        """The number of readings of the feed that were applied; it grows when a newer reading is applied."""
         return self._newest_applied
 
     @property
     def stale(self) -> bool:
-        """Whether the newest read has failed."""
+        """True if the newest reading has failed."""
         return bool(self._problem)
 
     def compare(self) -> None:
@@ -179,7 +179,7 @@ class HostManager:
         LOG.debug("Compared with the whole database at generation %s: %s", self._cache.generation, counts)
 
     def compare_host(self, host: str) -> None:
-        """The same for one host; at most once in :data:`COMPARE_HOST_S`, as a sender that is wrong may say so often."""
+        """Compare one host, at most once in :data:`COMPARE_HOST_S` (30 s): a wrong sender may ask often."""
         now = epoch_s(self._clock())
         with self._audit_lock:
             if now - self._compared_at.get(host, 0.0) < COMPARE_HOST_S:
@@ -194,7 +194,7 @@ class HostManager:
         LOG.info("Compared host %s with the database: %d instances", host, len(there.instances))
 
     def _read_later(self, generation: int) -> tuple[Any, Any]:
-        """What is to be applied after a comparison that was read at ``generation``, in the turnstile.
+        """Read the changes to apply after a comparison that was read at ``generation``. Call it in the turnstile.
 
         First what came after the comparison: the cache must not go back. Then what is news to the cache, of all hosts: the
         comparison does not show an instance that was deleted meanwhile, nor a build that was given back.
@@ -282,7 +282,7 @@ class HostManager:
             return sorted({hosts.key(row)[1] for row in hosts.rows[hosts.present()].tolist()})
 
     def counts(self) -> dict[str, int]:
-        """How many nodes, instances and bookings are known."""
+        """Return the number of nodes, instances and bookings."""
         with self._lock:
             return self._cache.counts()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the hosts that passed is best: one concern a file.
+"""The weighers: each rates the hosts that passed, one concern a file.
 
 Vocabulary: a *raw* weight is what a weigher says of a host, in its own unit; the *normalised* one lies in 0..1 between
 the worst and the best host of the request; times the *multiplier* it is the weigher's *contribution*; their sum is the

@@ -13,7 +13,7 @@ from scheduler.weights.base import ColumnWeigher
 
 
 class ServerGroupSoftAffinityWeigher(ColumnWeigher):
-    """In a group with policy soft-affinity, the number of its members on the host.
+    """For a group with policy soft-affinity, the number of its members on the host.
 
     Members count wherever the database, a booking or an earlier pick of the same request has them.
     """
@@ -33,7 +33,7 @@ class ServerGroupSoftAffinityWeigher(ColumnWeigher):
 
 
 class ServerGroupSoftAntiAffinityWeigher(ServerGroupSoftAffinityWeigher):
-    """In a group with policy soft-anti-affinity, minus that number."""
+    """For a group with policy soft-anti-affinity, minus the number of its members on the host."""
 
     option = "soft_anti_affinity_weight_multiplier"
     policy = "soft-anti-affinity"

@@ -26,7 +26,7 @@ def normalize(weight_list: Iterable[float], minval: float | None = None, maxval:
 
 
 class HostWeightHandler:
-    """For drivers and tests that are written nova's way. The scheduler itself weighs all hosts at once."""
+    """For drivers and tests in nova's form. The scheduler itself weighs all hosts at once."""
 
     object_class = WeighedHost
     #: Set by the package, which names every weigher.
@@ -66,7 +66,7 @@ def _bounds(each: BaseHostWeigher, raw: Sequence[float]) -> tuple[float, float]:
 
 
 def _multiplier(each: BaseHostWeigher, host: HostState) -> float:
-    """A weigher may declare ``weight_multiplier`` with or without the host."""
+    """Return the multiplier. A weigher may declare ``weight_multiplier`` with or without the host."""
     if inspect.signature(each.weight_multiplier).parameters:
         return each.weight_multiplier(host)
     return each.weight_multiplier()

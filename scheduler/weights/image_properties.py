@@ -17,7 +17,7 @@ from scheduler.weights.base import ColumnWeigher
 
 
 class ImagePropertiesWeigher(ColumnWeigher):
-    """How many properties of the image the instances there share with it, each time it is shared.
+    """The number of image properties that the instances on the host share with the request's image.
 
     With ``factors``, only the properties named there count, each by its factor. Off while the multiplier is 0.
     """

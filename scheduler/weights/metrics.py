@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefers hosts by what they measure."""
+"""Prefers hosts by their metrics."""
 
 from __future__ import annotations
 

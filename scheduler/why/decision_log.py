@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One line at info for each decision, and its numbers: what became of the request, the counts, and of a refusal the code."""
+"""One log line at INFO for each decision, and its metrics: the outcome, the filters' counts, and the code of a refusal."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _count(result: str, reason: str, took_s: float, record: Mapping[str, Any]) -
 
 
 def _history(record: dict[str, Any]) -> str:
-    """What each filter was given, and what it left."""
+    """Format the number of hosts that each filter was given and let through."""
     counts = [f"{each['name']}: (start: {each['start']}, end: {each['end']})" for each in record.get("filters", ())]
     return ", ".join([f"{record.get('considered', 0)} hosts", *counts])
 
@@ -82,7 +82,7 @@ def _counts(record: dict[str, Any]) -> str:
 
 
 def _remarks(record: dict[str, Any]) -> str:
-    """What the operator should know of how it was decided."""
+    """Format the remarks and the staleness of a decision."""
     state = record.get("state") or {}
     said = [f"STALE: by host states that are {state['age_s']:.0f} s old."] if state.get("stale") else []
     return "".join(f" {each}" for each in [*said, *record.get("remarks", ())])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decision taken apart for a person: the same decision, not booked, and how the best hosts came to their weights."""
+"""The answer of ``explain``: a decision that is not booked, with the weights of the best hosts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HOSTS_NAMED = 5
 
 
 def explanation(made: Decision) -> dict[str, Any]:
-    """What ``explain`` answers: every key of ``docs/explain.md``, whatever the outcome."""
+    """Return the answer of ``explain``, with every key of ``docs/explain.md``, whatever the outcome."""
     return {
         "reason_code": None,
         "nearest": [],

@@ -78,7 +78,7 @@ class HardwareShortfall(Shortfall):
         return number
 
     def describe(self, position: int) -> list[dict[str, Any]]:
-        """What it lacks; what it would lack if it were empty, if that is anything."""
+        """Return what the host lacks; if it would lack something even when empty, return that."""
         hardware = self.known[position] or _NONE
         for_ever = self.lacking(hardware.emptied())
         return [_described(lack, bool(for_ever)) for lack in for_ever or self.lacking(hardware)]

@@ -22,7 +22,7 @@ NEAREST = 5
 
 @dataclasses.dataclass(frozen=True)
 class Miss:
-    """A host that was dropped: by which filter, and what it lacks (of :meth:`Shortfall.describe`'s form)."""
+    """A dropped host, the filter that dropped it, and what it lacks (as :meth:`Shortfall.describe` returns it)."""
 
     host: str
     node: str

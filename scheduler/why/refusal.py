@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why hosts ran out: the dominant reason, the sentence that says it, and the hosts that came nearest, with numbers.
+"""Refusals: the dominant reason, a sentence with it, and the near misses with numbers.
 
-Computed on refusal only, from the masks that the filters left and the columns as they are: call it before the next
-change.
+A refusal is computed only when hosts run out, from the masks of the filters and the current columns.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts have of one resource against what an instance asks: the numbers behind a filter's no."""
+"""The numbers behind a refusal: what hosts have of one resource, and what an instance requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Shortfall:
 
     @property
     def rank(self) -> int:
-        """Of resources that allow as many, the one of the lowest rank binds: the others may count it in."""
+        """Of resources that allow equally many instances, the one with the lowest rank is named as binding."""
         return 0 if self.scales else 1
 
     @classmethod
@@ -49,29 +49,29 @@ class Shortfall:
         used: numpy.ndarray,
         consumed: float | None = None,
     ) -> Self:
-        """By :mod:`fleet.capacity`'s arithmetic; no instance is overcommitted against itself."""
+        """Make a shortfall by the arithmetic of :mod:`fleet.capacity`. One instance is not overcommitted against itself."""
         most = (total - reserved) * numpy.minimum(ratio, 1.0)
         return cls(resource, unit, asked, capacity.limit(total, reserved, ratio), used, most, consumed)
 
     @property
     def step(self) -> float:
-        """What one more instance takes."""
+        """The amount that one more instance takes."""
         return self.asked if self.consumed is None else self.consumed
 
     def usable(self) -> numpy.ndarray:
-        """What further instances may have, together; not below 0."""
+        """Return what further instances may have together; at least 0."""
         return numpy.maximum(capacity.usable(self.limit, self.used), 0)
 
     def lacks(self) -> numpy.ndarray:
-        """How much is missing for one instance; 0 where there is enough."""
+        """Return how much is missing for one instance; 0 where there is enough."""
         return numpy.maximum(self.asked - numpy.minimum(capacity.usable(self.limit, self.used), self.most), 0)
 
     def never(self) -> numpy.ndarray:
-        """Where one instance would not even fit the empty host."""
+        """Return a mask of hosts that one instance would not fit even if they were empty."""
         return self.most < self.asked
 
     def fits(self, bound: numpy.ndarray | None = None) -> numpy.ndarray:
-        """How many instances more; infinite where nothing is limited, or nothing asked.
+        """Return how many more instances fit; infinity where nothing is limited, or nothing requested.
 
         :param bound: per host, how many other resources allow: a count may end there
         """
@@ -80,7 +80,7 @@ class Shortfall:
         return numpy.where((room >= 0) & ~self.never(), further + 1, 0)
 
     def describe(self, position: int) -> list[dict[str, Any]]:
-        """The numbers of one host that lacks something, and ``text`` that says them."""
+        """Return the numbers of one host that lacks something, with a ``text`` of them."""
         limit, used, lacks = (float(array[position]) for array in (self.limit, self.used, self.lacks()))
         of = f"{self.unit} of {self.resource}" if self.unit else self.resource
         text = f"lacks {plain(lacks)} {of}: limit {plain(limit)}, used {plain(used)}, asked {plain(self.asked)}"
@@ -93,7 +93,7 @@ class Shortfall:
 
 @dataclasses.dataclass(frozen=True)
 class ExactShortfall(Shortfall):
-    """A resource of which neither less nor more must be free: a host is lacking where it has too much, too."""
+    """A resource of which exactly the requested amount must be free. More than that counts as lacking, too."""
 
     def _free(self) -> numpy.ndarray:
         return capacity.usable(self.limit, self.used)
@@ -102,7 +102,7 @@ class ExactShortfall(Shortfall):
         return numpy.abs(self._free() - self.asked)
 
     def fits(self, bound: numpy.ndarray | None = None) -> numpy.ndarray:
-        """One: what it leaves is another amount, unless it takes nothing."""
+        """Return 1 where an instance fits: after it, another amount is free. Infinity if it takes nothing."""
         return numpy.where(self._free() == self.asked, 1.0 if self.step else math.inf, 0.0)
 
     def describe(self, position: int) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ class ExactShortfall(Shortfall):
 
 
 def checked(answer: Any, hosts: int) -> Shortfall | None:
-    """What a filter gave as its numbers. :raises WrongAnswer: they are none, or not one for each host"""
+    """Check a filter's shortfall. :raises WrongAnswer: it is none, or has not one number for each host"""
     if answer is None:
         return None
     if not isinstance(answer, Shortfall):
@@ -153,14 +153,14 @@ def described(
     never: bool,
     place: str = "",
 ) -> dict[str, Any]:
-    """One shortfall of ``docs/explain.md``'s form; what is not known or without limit is null."""
+    """Return one shortfall in the form of ``docs/explain.md``. Numbers that are unknown or infinite are null."""
     numbers = {"limit": limit, "used": used, "asked": float(asked), "lacks": lacks}
     finite = {name: value if value is not None and math.isfinite(value) else None for name, value in numbers.items()}
     return {"text": text, "resource": resource, "unit": unit, "place": place, **finite, "never_fits": never}
 
 
 def plain(value: float) -> str:
-    """A whole number without its fraction, any other with two digits."""
+    """Format a number: a whole number without fraction, any other with two digits."""
     if not math.isfinite(value):
         return "none"
     return f"{value:.0f}" if value == int(value) else f"{value:.2f}"
