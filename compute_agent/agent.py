@@ -12,14 +12,14 @@ from concurrent import futures
 
 from oslo_log import log as logging
 
-from compute_agent.ledger.build_calls import Ledger, Unanswered
+from compute_agent.ledger.build_calls import BuildCalls, Unanswered
 from compute_agent.ledger.instance_info import InstanceInfo
-from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.reporter import Reporter
 from compute_agent.node.host import Host
 from compute_agent.work import comparison, recovery
-from compute_agent.work.instance_queues import Lanes
-from compute_agent.work.power_sync import Guests
+from compute_agent.work.instance_queues import InstanceQueues
+from compute_agent.work.power_sync import PowerSync
 from fleet import context as fleet_context
 from fleet import errors
 from fleet.rpc import server as rpc_server
@@ -42,7 +42,7 @@ class ServedHost:
 
     host: Host
     server: rpc_server.Server
-    lanes: Lanes
+    queues: InstanceQueues
     serving: bool = False
 
 
@@ -70,21 +70,21 @@ class Agent:
         self,
         served: Sequence[ServedHost],
         reporter: Reporter,
-        ledger: Ledger,
+        calls: BuildCalls,
         executor: futures.Executor,
         stopping: threading.Event,
         intervals: Intervals,
         chance: random.Random,
         released: Callable[[], object] = lambda: None,
         told: InstanceInfo | None = None,
-        moves: MoveLedger | None = None,
-        guests: Guests | None = None,
+        moves: MoveCalls | None = None,
+        guests: PowerSync | None = None,
     ) -> None:
         """``released``: called when the process serves no host any more."""
         self.ready = threading.Event()
         self._served = {entry.host.name: entry for entry in served}
         self._reporter = reporter
-        self._ledger = ledger
+        self._calls = calls
         self._moves = moves
         self._guests = guests
         self._executor = executor
@@ -119,7 +119,7 @@ class Agent:
         with futures.ThreadPoolExecutor(min(len(self._served), STOP_THREADS), "agent-stop") as together:
             list(together.map(self._stop_serving, list(self._served)))
         # While builds go on, the conductor must not think that they are lost.
-        self._left = all(entry.lanes.wait(0) for entry in self._served.values())
+        self._left = all(entry.queues.wait(0) for entry in self._served.values())
         if self._left:
             self._reporter.leave(idle=True)
 
@@ -127,7 +127,7 @@ class Agent:
         end = time.monotonic() + self._stop_s
         self._beginning.join(self._stop_s)
         for entry in self._served.values():
-            if not entry.lanes.wait(max(0.0, end - time.monotonic())):
+            if not entry.queues.wait(max(0.0, end - time.monotonic())):
                 LOG.warning("Builds on host %s are not over after %s s", entry.host.name, self._stop_s)
         self._handing_back.shutdown(wait=True)
         if not self._left:
@@ -162,7 +162,7 @@ class Agent:
     def _begin_once(self) -> None:
         self._reporter.register()
         for entry in self._served.values():
-            recovery.recover(fleet_context.new_context(), entry.host, self._ledger, self._moves, self._guests)
+            recovery.recover(fleet_context.new_context(), entry.host, self._calls, self._moves, self._guests)
         reports = self._reporter.audit()
         # Queues before reports: once a host is known it may be chosen, and an order without a queue fails.
         for name in self._served:
@@ -180,8 +180,8 @@ class Agent:
 
     def _audit(self) -> None:
         self._reporter.report()
-        served = [(entry.host, entry.lanes) for entry in self._served.values() if entry.serving]
-        comparison.compare(served, self._ledger, self._moves, self._guests)
+        served = [(entry.host, entry.queues) for entry in self._served.values() if entry.serving]
+        comparison.compare(served, self._calls, self._moves, self._guests)
 
     def _serve(self, name: str) -> None:
         with self._lock:
@@ -196,7 +196,7 @@ class Agent:
         with self._lock:
             entry = self._served[name]
             was_serving, entry.serving = entry.serving, False
-        dropped = entry.lanes.close()
+        dropped = entry.queues.close()
         if dropped:
             LOG.info("%d builds on host %s are not begun: handing them back", len(dropped), name)
         for hand_back in dropped:

@@ -18,10 +18,10 @@ from compute_agent import conf as agent_conf
 from compute_agent import drivers
 from compute_agent.agent import Agent, Intervals, ServedHost
 from compute_agent.drivers.base import ComputeDriver
-from compute_agent.ledger.build_calls import Ledger, Patience
+from compute_agent.ledger.build_calls import BuildCalls, Patience
 from compute_agent.ledger.instance_info import InstanceInfo
-from compute_agent.ledger.last_report import Told
-from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.last_report import LastReports
+from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.ledger.reporter import BINARY, TOPIC, Reporter, registrations
 from compute_agent.manager import ComputeManager
@@ -29,10 +29,10 @@ from compute_agent.monitors import Monitors
 from compute_agent.node import host_names, identity
 from compute_agent.node.host import Host
 from compute_agent.node.inventory import HostPolicy
-from compute_agent.work.build import Builder
-from compute_agent.work.instance_queues import Lanes
+from compute_agent.work.build import BuildRunner
+from compute_agent.work.instance_queues import InstanceQueues
 from compute_agent.work.move import Mover
-from compute_agent.work.power_sync import Guests
+from compute_agent.work.power_sync import PowerSync
 from compute_agent.work.termination import Termination
 from fleet import conf as fleet_conf
 from fleet import context, errors, service
@@ -107,7 +107,7 @@ def require_free(conf: cfg.ConfigOpts, identities: identity.Identities, hosts: S
 
 def servers(
     conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, skew: ClockSkew | None = None
-) -> Sequence[service.Server]:
+) -> Sequence[service.Runnable]:
     """What one agent process runs."""
     return [build_agents(conf, transport, skew=skew)]
 
@@ -164,12 +164,12 @@ def build_agents(
     mine = LedgerIdentity(TOPIC, identities.ledger())
     conductor = ConductorAPI(transport, conf, pins, mine)
     host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
-    queues = host_queues.of(host_transport, TOPIC, exchange)
+    message_queues = host_queues.of(host_transport, TOPIC, exchange)
     told = InstanceInfo(SchedulerAPI(transport, conf, pins, mine) if conf.scheduler_tracks_instance_changes else None)
-    ledger = Ledger(
+    build_calls = BuildCalls(
         conductor, ComputeTaskAPI(transport, conf, pins, mine, for_agents=True), patience, conf.claim_timeout, told
     )
-    moves = MoveLedger(MigrationAPI(transport, conf, pins, mine, for_agents=True), patience, conf.claim_timeout)
+    move_calls = MoveCalls(MigrationAPI(transport, conf, pins, mine, for_agents=True), patience, conf.claim_timeout)
     notifications = Notifications(notifier or rpc_transport.get_notifier(conf, publisher_id=TOPIC))
     executor = futures.ThreadPoolExecutor(conf.agent_threads, thread_name_prefix="build")
     policy = HostPolicy.from_conf(conf)
@@ -183,12 +183,12 @@ def build_agents(
 
     def serve(name: str, driver: ComputeDriver) -> ServedHost:
         host = Host(name, driver, policy, incarnation, superseded)
-        lanes = Lanes(executor, conf.max_concurrent_builds)
-        builder = Builder(host, ledger, notifications)
-        termination = Termination(host, ledger, moves, lanes)
-        manager = ComputeManager(host, builder, Mover(host, moves, notifications), termination, lanes)
-        served = server.get_server(host_transport, TOPIC, name, [manager], exchange, queues=queues, ledger=mine)
-        return ServedHost(host, served, lanes)
+        queues = InstanceQueues(executor, conf.max_concurrent_builds)
+        builder = BuildRunner(host, build_calls, notifications)
+        termination = Termination(host, build_calls, move_calls, queues)
+        manager = ComputeManager(host, builder, Mover(host, move_calls, notifications), termination, queues)
+        served = server.get_server(host_transport, TOPIC, name, [manager], exchange, queues=message_queues, ledger=mine)
+        return ServedHost(host, served, queues)
 
     loaded = load_drivers(conf, hosts)
     warn_of_simulated(loaded)
@@ -203,11 +203,11 @@ def build_agents(
             identities,
             Monitors.from_conf(conf),
             notifications,
-            Told(conf.inventory_resend_interval),
+            LastReports(conf.inventory_resend_interval),
             belongs_to,
             skew or ClockSkew(conf.max_clock_skew),
         ),
-        ledger,
+        build_calls,
         executor,
         stopping,
         Intervals(
@@ -219,8 +219,8 @@ def build_agents(
         random.Random(),
         identities.release,
         told,
-        moves,
-        Guests(ledger, notifications, conf.lost_guest_action),
+        move_calls,
+        PowerSync(build_calls, notifications, conf.lost_guest_action),
     )
     return agent
 

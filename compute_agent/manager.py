@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of one host: takes orders, returns at once, does the work in the host's lanes."""
+"""The RPC surface of one host: takes orders, returns at once, does the work in the host's queues."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import oslo_messaging
 
 from compute_agent.node.host import Host
 from compute_agent.work import orders
-from compute_agent.work.build import Builder, BuildOrder
-from compute_agent.work.instance_queues import Lanes
+from compute_agent.work.build import BuildOrder, BuildRunner
+from compute_agent.work.instance_queues import InstanceQueues
 from compute_agent.work.move import Mover
 from compute_agent.work.termination import Termination
 from fleet import errors, failpoints
@@ -31,12 +31,14 @@ class ComputeManager:
 
     target = oslo_messaging.Target(version=versions.CURRENT["compute"])
 
-    def __init__(self, host: Host, builder: Builder, mover: Mover, termination: Termination, lanes: Lanes) -> None:
+    def __init__(
+        self, host: Host, builder: BuildRunner, mover: Mover, termination: Termination, queues: InstanceQueues
+    ) -> None:
         self._host = host
         self._builder = builder
         self._mover = mover
         self._termination = termination
-        self._lanes = lanes
+        self._queues = queues
 
     def build_and_run_instance(self, context: RequestContext, **build: Any) -> None:
         try:
@@ -47,7 +49,7 @@ class ComputeManager:
         failpoints.hit("agent.order.before")
         work = functools.partial(self._builder.run, context, order, self._builder.clock())
         decline = functools.partial(self._builder.decline, context, order)
-        if not self._lanes.submit(order.instance.uuid, work, takes_slot=True, dropped=decline):
+        if not self._queues.submit(order.instance.uuid, work, takes_slot=True, dropped=decline):
             decline()
 
     def terminate_instance(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
@@ -66,7 +68,7 @@ class ComputeManager:
         except errors.InvalidInput as invalid:
             orders.invalid(orders.ADVANCE, invalid.message)
             return
-        self._lanes.submit(uuid, functools.partial(self._mover.run, context, uuid), takes_slot=True)
+        self._queues.submit(uuid, functools.partial(self._mover.run, context, uuid), takes_slot=True)
 
     @endpoint
     def describe_host(self, context: RequestContext) -> dict[str, Any]:

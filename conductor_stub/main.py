@@ -63,7 +63,7 @@ def build_servers(
     rpc_transport: oslo_messaging.RPCTransport,
     database: Database | None = None,
     skew: ClockSkew | None = None,
-) -> list[service.Server]:
+) -> list[service.Runnable]:
     """Everything that a conductor process runs. The trio in one process uses it as the daemon does."""
     database = database or Database(conf)
     schema.check(database)

@@ -115,11 +115,11 @@ class FilterScheduler(Scheduler):
             prepared = self._prepare(tools, context, named)
         made = self.host_manager.decide(self._decision(tools, prepared), named.instance_uuids)
         failpoints.hit("scheduler.decide.after")
-        deferred.after_answer(functools.partial(tools.count_seconds, prepared.supervision))
+        deferred.after_reply(functools.partial(tools.count_seconds, prepared.supervision))
         if not made.complete:
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
         ended = context, "scheduler.select_destinations.end", payload
-        deferred.after_answer(functools.partial(self.notifier.info, *ended))
+        deferred.after_reply(functools.partial(self.notifier.info, *ended))
         return made.selections()
 
     def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:

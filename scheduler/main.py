@@ -56,7 +56,7 @@ def servers(
     transport: oslo_messaging.RPCTransport,
     database: Database | None = None,
     skew: ClockSkew | None = None,
-) -> Sequence[service.Server]:
+) -> Sequence[service.Runnable]:
     """Build what one scheduler process runs. The trio in one process runs the same."""
     database = database or Database(conf)
     schema.check(database)

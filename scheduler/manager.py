@@ -34,7 +34,7 @@ class SchedulerManager:
     def __init__(self, driver: Scheduler, clock: Clock = utcnow) -> None:
         self._driver = driver
         self._clock = clock
-        self._misread = rate_limited_log.Seldom()
+        self._misread = rate_limited_log.RateLimit()
 
     @endpoint
     def select_destinations(
@@ -178,4 +178,4 @@ class SchedulerManager:
 
 def _tell(tell: Callable[..., None], request: RequestSpec, outcome: object, started: float) -> None:
     """Log and count after the answer is sent."""
-    deferred.after_answer(functools.partial(tell, request, outcome, time.monotonic() - started))
+    deferred.after_reply(functools.partial(tell, request, outcome, time.monotonic() - started))

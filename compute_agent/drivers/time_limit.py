@@ -23,7 +23,7 @@ class Within(Protocol):
     def __call__(self, context: RequestContext, limit_s: float | None, work: Callable[[], Result]) -> Result: ...
 
 
-def within(context: RequestContext, limit_s: float | None, work: Callable[[], Result]) -> Result:
+def run_within(context: RequestContext, limit_s: float | None, work: Callable[[], Result]) -> Result:
     """What ``work`` returns or raises. It runs in a thread of its own, which is left to itself after ``limit_s``.
 
     :param limit_s: None: as long as it takes, and then here

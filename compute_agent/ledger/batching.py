@@ -54,9 +54,9 @@ class Step:
     """One question, asked until it is answered: once with others, then by itself, so that it fails them once at most."""
 
     def __init__(
-        self, together: Together, context: RequestContext, method: str, arguments: dict[str, Any], woken: Signal
+        self, batcher: Batcher, context: RequestContext, method: str, arguments: dict[str, Any], woken: Signal
     ) -> None:
-        self._together = together
+        self._batcher = batcher
         self.context = context
         self.method = method
         self.arguments = arguments
@@ -68,7 +68,7 @@ class Step:
 
     def ask(self) -> Any:
         """:raises errors.FleetError: oslo_messaging.MessagingException: as the conductor's own method does"""
-        return self._together.ask(self)
+        return self._batcher.ask(self)
 
     def to_wire(self) -> dict[str, Any]:
         return {"method": self.method, **self.context.whose(), **self.arguments}
@@ -76,13 +76,13 @@ class Step:
 
 @dataclasses.dataclass(eq=False)
 class _Call:
-    """``began``: by the clock of :class:`Together`."""
+    """``began``: by the clock of :class:`Batcher`."""
 
     steps: list[Step]
     began: float
 
 
-class Together:
+class Batcher:
     """Safe for any number of threads. The lock guards who waits and what is under way; nothing is sent under it."""
 
     def __init__(

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from oslo_log import log as logging
 
-from compute_agent.ledger.batching import UNKNOWN_OUTCOME, Together
+from compute_agent.ledger.batching import UNKNOWN_OUTCOME, Batcher
 from compute_agent.ledger.instance_info import InstanceInfo
 from fleet import errors
 from fleet.context import RequestContext
@@ -76,7 +76,7 @@ def _log(what: str, silence: Exception, tries: int) -> None:
     LOG.log(level, "No answer to %s (%s); asking again", what, type(silence).__name__)
 
 
-class Ledger:
+class BuildCalls:
     """``claim_timeout_s`` bounds every call but ``finish_build``. What it has recorded, ``told`` says to the schedulers.
 
     One for all hosts of a process: claims and finishes go ``together``.
@@ -89,10 +89,10 @@ class Ledger:
         patience: Patience,
         claim_timeout_s: float,
         told: InstanceInfo | None = None,
-        together: Together | None = None,
+        batcher: Batcher | None = None,
     ) -> None:
         self._conductor = conductor
-        self._together = together or Together(conductor)
+        self._batcher = batcher or Batcher(conductor)
         self._compute_task = compute_task
         self._patience = patience
         self._limit_s = claim_timeout_s
@@ -104,7 +104,7 @@ class Ledger:
         :raises StaleBuild: StaleIncarnation: GroupAffinityViolation: ComputeResourcesUnavailable: NotFound: (all of
             ``errors``) Unanswered:
         """
-        step = self._together.step(context, claim.method, **claim.to_wire())
+        step = self._batcher.step(context, claim.method, **claim.to_wire())
         return Instance.from_wire(self._ask(claim.method, step.ask))
 
     def finish_build(self, context: RequestContext, finish: Finish) -> Instance:
@@ -113,7 +113,7 @@ class Ledger:
 
         :raises errors.StaleBuild: errors.StaleIncarnation: errors.NotFound: Unanswered: (only when the agent stops)
         """
-        step = self._together.step(context, finish.method, **finish.to_wire())
+        step = self._batcher.step(context, finish.method, **finish.to_wire())
         instance = Instance.from_wire(self._patience.until_answered(finish.method, step.ask, limit_s=None))
         self._told.arrived(context, instance)
         return instance

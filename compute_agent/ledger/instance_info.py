@@ -45,7 +45,7 @@ class InstanceInfo:
         self._arrived: dict[str, tuple[RequestContext, dict[str, Any]]] = {}
 
     def arrived(self, context: RequestContext, instance: Instance) -> None:
-        """It is there now. Told in a moment, with others."""
+        """It is there now. LastReports in a moment, with others."""
         scheduler = self._scheduler
         if scheduler is None or instance.host is None:
             return

@@ -11,7 +11,7 @@ from fleet.objects import HostReport
 
 
 @dataclasses.dataclass(frozen=True)
-class Said:
+class Reported:
     """All that a report says of one host: its nodes' inventories, the names of its nodes, and its alarm."""
 
     reports: tuple[HostReport, ...]
@@ -19,7 +19,7 @@ class Said:
     alarm: str
 
 
-class Told:
+class LastReports:
     """Not thread-safe: the audits of a process speak one after the other.
 
     :param resend_s: what has not changed is told again after so many seconds; 0 tells it every time
@@ -28,13 +28,13 @@ class Told:
     def __init__(self, resend_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._resend_s = resend_s
         self._clock = clock
-        self._said: dict[str, tuple[Said, float]] = {}
+        self._said: dict[str, tuple[Reported, float]] = {}
 
-    def is_news(self, host: str, said: Said) -> bool:
+    def is_news(self, host: str, said: Reported) -> bool:
         known = self._said.get(host)
         return known is None or known[0] != said or self._clock() - known[1] >= self._resend_s
 
-    def remember(self, host: str, said: Said) -> None:
+    def remember(self, host: str, said: Reported) -> None:
         """The conductor has taken it in."""
         self._said[host] = said, self._clock()
 

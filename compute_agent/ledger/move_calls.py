@@ -11,7 +11,7 @@ from fleet.objects import Claimed, Migration
 from fleet.rpc.clients import MigrationAPI
 
 
-class MoveLedger:
+class MoveCalls:
     """``limit_s`` bounds every call but the one that an agent begins with. All raise ``ledger.Unanswered``."""
 
     def __init__(self, conductor: MigrationAPI, patience: Patience, limit_s: float) -> None:

@@ -16,7 +16,7 @@ from oslo_log import log as logging
 
 from compute_agent.ledger import last_report
 from compute_agent.ledger.build_calls import UNKNOWN_OUTCOME, Patience
-from compute_agent.ledger.last_report import Said, Told
+from compute_agent.ledger.last_report import LastReports, Reported
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.monitors import Monitors
 from compute_agent.node.audit import Auditor
@@ -48,7 +48,7 @@ class Reporter:
         identities: Mapping[str, str] = types.MappingProxyType({}),
         monitors: Monitors | None = None,
         notifications: Notifications | None = None,
-        last_told: Told | None = None,
+        last_told: LastReports | None = None,
         registered: Callable[[str], object] = lambda ledger: None,
         skew: ClockSkew | None = None,
     ) -> None:
@@ -63,7 +63,7 @@ class Reporter:
         self._identities = identities
         self._monitors = monitors or Monitors()
         self._notifications = notifications or Notifications()
-        self._told = last_told or Told()
+        self._told = last_told or LastReports()
         self._lost = False
 
     def forget(self, host: str) -> None:
@@ -153,7 +153,7 @@ class Reporter:
         found = last_report.of_hosts([report for report in reports if report.host in hosts])
         # A node that is not reported but still there (refused, not tracked) keeps its record.
         said = {
-            name: Said(found.get(name, ()), tuple(tracker.node for tracker in host.trackers()), host.alarm())
+            name: Reported(found.get(name, ()), tuple(tracker.node for tracker in host.trackers()), host.alarm())
             for name, host in hosts.items()
         }
         news = {name: each for name, each in said.items() if self._told.is_news(name, each)}

@@ -20,7 +20,7 @@ from fleet.objects import Instance, Inventory, Migration
 
 LOG = logging.getLogger(__name__)
 
-#: Told with the host's name and a sentence when another process has taken the host over.
+#: LastReports with the host's name and a sentence when another process has taken the host over.
 Superseded = Callable[[str, str], None]
 
 
@@ -88,7 +88,9 @@ class Host:
 
     def destroy(self, context: RequestContext, instance_uuid: str) -> None:
         """Have the driver destroy a guest. :raises deadline.Overrun: it does not end; and what the driver raises"""
-        time_limit.within(context, self.policy.driver_timeout_s, lambda: self.driver.destroy(context, instance_uuid))
+        time_limit.run_within(
+            context, self.policy.driver_timeout_s, lambda: self.driver.destroy(context, instance_uuid)
+        )
 
     def count(self, uuid: str, instance: Instance | None, migration: Migration | None = None) -> None:
         """Hold for an instance, on every node, what the ledger says.

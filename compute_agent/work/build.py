@@ -13,13 +13,13 @@ from oslo_log import log as logging
 
 from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
-from compute_agent.ledger.build_calls import Ledger, Unanswered
+from compute_agent.ledger.build_calls import BuildCalls, Unanswered
 from compute_agent.ledger.notifications import AttemptEvents, Notifications
 from compute_agent.node import claims
 from compute_agent.node.host import Host, Undecided
 from compute_agent.node.resource_tracker import ResourceTracker
 from compute_agent.work import orders
-from compute_agent.work.spawned_attempts import Begun
+from compute_agent.work.spawned_attempts import SpawnedAttempts
 from fleet import errors, failpoints, states
 from fleet.context import RequestContext
 from fleet.objects import Claim, Finish, HostLimits, Instance, fields
@@ -77,23 +77,23 @@ class SpawnTimeout(Exception):
     """The driver did not end a spawn in time."""
 
 
-class Builder:
+class BuildRunner:
     """Builds on one host. The caller sees to it that an instance has one build at a time."""
 
     def __init__(
         self,
         host: Host,
-        ledger: Ledger,
+        calls: BuildCalls,
         notifications: Notifications,
         clock: Callable[[], float] = time.monotonic,
-        within: time_limit.Within = time_limit.within,
+        within: time_limit.Within = time_limit.run_within,
     ) -> None:
         self._host = host
-        self._ledger = ledger
+        self._calls = calls
         self._notifications = notifications
         self.clock = clock
         self._within = within
-        self._begun = Begun()
+        self._spawned = SpawnedAttempts()
 
     def run(self, context: RequestContext, order: BuildOrder, arrived: float | None = None) -> None:
         """Never raises for what a build may meet; the ledger or its sweeper knows how the build goes on.
@@ -106,7 +106,7 @@ class Builder:
         if arrived is not None and order.claim_within_s is not None and started - arrived > order.claim_within_s:
             LOG.info("Dropping this build: its turn comes %.1f s after the order, too late", started - arrived)
             return
-        if (order.instance.uuid, order.attempt) in self._begun:
+        if (order.instance.uuid, order.attempt) in self._spawned:
             LOG.info("Dropping this build: this attempt was spawned here already, the order was repeated")
             return
         LOG.debug("Starting instance on node %s (deadline %s)", order.node or "-", order.deadline or "-")
@@ -185,7 +185,7 @@ class Builder:
         try:
             here = (self._host.name, tracker.node, self._host.incarnation)
             step = Claim(order.instance.uuid, order.attempt, *here, claim.claimed(), order.limits)
-            recorded = self._ledger.claim_instance(context, step)
+            recorded = self._calls.claim_instance(context, step)
         except (errors.GroupAffinityViolation, errors.ComputeResourcesUnavailable) as refusal:
             raise _Failed(states.CLAIM_STEP, refusal) from None
         except errors.InvalidInput as wrong:
@@ -212,7 +212,7 @@ class Builder:
             driver.spawn(context, instance, instance.image)
             return driver.get_info(instance.uuid).state
 
-        self._begun.add(instance.uuid, order.attempt)
+        self._spawned.add(instance.uuid, order.attempt)
         try:
             failpoints.hit("agent.spawn.before")
             with metrics.SPAWN_SECONDS.time():
@@ -240,7 +240,7 @@ class Builder:
     ) -> Instance:
         try:
             here = (self._host.name, power_state, self._host.incarnation)
-            return self._ledger.finish_build(context, Finish(instance.uuid, order.attempt, *here))
+            return self._calls.finish_build(context, Finish(instance.uuid, order.attempt, *here))
         except errors.FleetError:
             # The row has moved on: what was spawned here belongs to nobody. Another process that serves this host now may
             # have built the instance anew: that is not ours.
@@ -296,9 +296,9 @@ class Builder:
         failpoints.hit("agent.hand_back.before")
         try:
             if failed.final:
-                self._ledger.abort_build(context, uuid, attempt, name, node, failure)
+                self._calls.abort_build(context, uuid, attempt, name, node, failure)
             else:
-                counted = self._ledger.reschedule(context, uuid, attempt, name, node, failure, order.alternates)
+                counted = self._calls.reschedule(context, uuid, attempt, name, node, failure, order.alternates)
         except (errors.StaleBuild, errors.NotFound) as stale:
             LOG.info("The build has moved on by itself: %s", stale.message)
         except Unanswered as unanswered:

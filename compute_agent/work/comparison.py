@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 
 from oslo_log import log as logging
 
-from compute_agent.ledger.build_calls import Ledger, Unanswered
-from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.build_calls import BuildCalls, Unanswered
+from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.node.host import Host
 from compute_agent.work import recovery
-from compute_agent.work.instance_queues import Lanes
-from compute_agent.work.power_sync import Guests, observe
+from compute_agent.work.instance_queues import InstanceQueues
+from compute_agent.work.power_sync import PowerSync, observe
 from fleet import errors
 from fleet.context import RequestContext, new_context
 
@@ -28,10 +28,10 @@ HOSTS_A_CALL = 200
 
 
 def compare(
-    hosts: Sequence[tuple[Host, Lanes]],
-    ledger: Ledger,
-    moves: MoveLedger | None = None,
-    guests: Guests | None = None,
+    hosts: Sequence[tuple[Host, InstanceQueues]],
+    calls: BuildCalls,
+    moves: MoveCalls | None = None,
+    guests: PowerSync | None = None,
 ) -> int:
     """Of all ``hosts``; returns how many instances are looked at again.
 
@@ -40,18 +40,18 @@ def compare(
     context = new_context()
     looked_at = 0
     for batch in _batches(hosts):
-        by_name = {host.name: (host, lanes) for host, lanes in batch}
-        held = {name: sorted(_instances(host)) for name, (host, _lanes) in by_name.items()}
-        power = {name: observe(host, held[name]) for name, (host, _lanes) in by_name.items()} if guests else {}
+        by_name = {host.name: (host, queues) for host, queues in batch}
+        held = {name: sorted(_instances(host)) for name, (host, _queues) in by_name.items()}
+        power = {name: observe(host, held[name]) for name, (host, _queues) in by_name.items()} if guests else {}
         try:
-            doubtful = ledger.compare_instances(context, held, power)
+            doubtful = calls.compare_instances(context, held, power)
         except Unanswered as unanswered:
             LOG.info("Not compared with the ledger: %s", unanswered)
             return looked_at
-        for name, (host, lanes) in by_name.items():
+        for name, (host, queues) in by_name.items():
             down = guests.down(power[name]) if guests else ()
             uuids = sorted({*doubtful.get(name, ()), *recovery.switched_off(host), *down})
-            looked_at += sum(_look_again(context, host, lanes, ledger, moves, guests, uuid) for uuid in uuids)
+            looked_at += sum(_look_again(context, host, queues, calls, moves, guests, uuid) for uuid in uuids)
     return looked_at
 
 
@@ -62,27 +62,32 @@ def _instances(host: Host) -> set[str]:
 def _look_again(
     context: RequestContext,
     host: Host,
-    lanes: Lanes,
-    ledger: Ledger,
-    moves: MoveLedger | None,
-    guests: Guests | None,
+    queues: InstanceQueues,
+    calls: BuildCalls,
+    moves: MoveCalls | None,
+    guests: PowerSync | None,
     uuid: str,
 ) -> bool:
     """Whether; an instance that is being worked on is settled by that work."""
-    if lanes.busy(uuid):
+    if queues.busy(uuid):
         return False
-    return lanes.submit(uuid, functools.partial(_settle, context, host, ledger, moves, guests, uuid))
+    return queues.submit(uuid, functools.partial(_settle, context, host, calls, moves, guests, uuid))
 
 
 def _settle(
-    context: RequestContext, host: Host, ledger: Ledger, moves: MoveLedger | None, guests: Guests | None, uuid: str
+    context: RequestContext,
+    host: Host,
+    calls: BuildCalls,
+    moves: MoveCalls | None,
+    guests: PowerSync | None,
+    uuid: str,
 ) -> None:
     try:
-        recovery.settle(context, host, ledger, uuid, moves, guests)
+        recovery.settle(context, host, calls, uuid, moves, guests)
     except (Unanswered, errors.FleetError) as unsettled:
         LOG.info("Instance %s stays as it is until the next comparison: %s", uuid, unsettled)
 
 
-def _batches(hosts: Sequence[tuple[Host, Lanes]]) -> Iterator[Sequence[tuple[Host, Lanes]]]:
+def _batches(hosts: Sequence[tuple[Host, InstanceQueues]]) -> Iterator[Sequence[tuple[Host, InstanceQueues]]]:
     for start in range(0, len(hosts), HOSTS_A_CALL):
         yield hosts[start : start + HOSTS_A_CALL]

@@ -15,7 +15,7 @@ from oslo_log import log as logging
 from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.ledger.build_calls import Unanswered
-from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import END, ERROR, START, Notifications
 from compute_agent.node import claims
 from compute_agent.node.host import Host
@@ -38,13 +38,13 @@ class Mover:
     def __init__(
         self,
         host: Host,
-        ledger: MoveLedger,
+        calls: MoveCalls,
         notifications: Notifications,
         clock: Callable[[], float] = time.monotonic,
-        within: time_limit.Within = time_limit.within,
+        within: time_limit.Within = time_limit.run_within,
     ) -> None:
         self._host = host
-        self._ledger = ledger
+        self._calls = calls
         self._notifications = notifications
         self._clock = clock
         self._within = within
@@ -63,7 +63,7 @@ class Mover:
         """Never raises for what a move may meet; the record, and its sweeper, know how it goes on."""
         context = context.about(instance_uuid=instance_uuid, host=self._host.name)
         try:
-            migration = self._ledger.find(context, self._host.name, instance_uuid)
+            migration = self._calls.find(context, self._host.name, instance_uuid)
             if migration is None:
                 reason = "the ledger has no move of it to or from this host"
                 orders.unwanted(orders.ADVANCE, instance_uuid, self._host.name, reason)
@@ -122,7 +122,7 @@ class Mover:
             with self._hold(tracker, migration) as claim:
                 failpoints.hit("agent.move_claim.after")
                 try:
-                    claimed = self._ledger.claim(
+                    claimed = self._calls.claim(
                         context, migration, self._host.name, tracker.node, self._host.incarnation, claim.claimed()
                     )
                 except Unanswered:
@@ -227,7 +227,7 @@ class Mover:
         failpoints.hit("agent.move.after")
         LOG.info("Step %s of a %s is done after %.2f s", step, migration.migration_type, self._clock() - started)
         self._let_go(migration)
-        following = self._ledger.done(context, migration, self._host.name)
+        following = self._calls.done(context, migration, self._host.name)
         self._tell(context, END, migration, following.instance)
         return following
 
@@ -244,7 +244,7 @@ class Mover:
         failure = failure_record(step, cause, self._clock() - started)
         LOG.warning("Step %s of a %s failed: %s", step, migration.migration_type, failure["message"])
         self._tell(context, ERROR, migration, migration.instance, cause)
-        return self._ledger.failed(context, migration, self._host.name, failure)
+        return self._calls.failed(context, migration, self._host.name, failure)
 
     def _tell(
         self,

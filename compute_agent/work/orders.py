@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from oslo_log import log as logging
 
-from compute_agent.ledger.build_calls import Ledger
-from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.build_calls import BuildCalls
+from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.node.host import Host
 from fleet import states
 from fleet.context import RequestContext
@@ -48,7 +48,7 @@ def unconfirmed(order: str, uuid: str, host: str, silence: Exception) -> None:
 
 
 def wants_termination(
-    context: RequestContext, host: Host, ledger: Ledger, moves: MoveLedger | None, uuid: str
+    context: RequestContext, host: Host, calls: BuildCalls, moves: MoveCalls | None, uuid: str
 ) -> str | None:
     """None if the row wants the guest destroyed here, else the reason against it.
 
@@ -56,7 +56,7 @@ def wants_termination(
 
     :raises ledger.Unanswered:
     """
-    instance = ledger.find_instance(context, host.name, uuid)
+    instance = calls.find_instance(context, host.name, uuid)
     if instance is None and moves is not None:
         migration = moves.find(context, host.name, uuid)
         instance = migration.instance if migration else None

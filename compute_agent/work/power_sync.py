@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from oslo_log import log as logging
 
 from compute_agent.drivers import time_limit
-from compute_agent.ledger.build_calls import Ledger, Unanswered
+from compute_agent.ledger.build_calls import BuildCalls, Unanswered
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.node.host import Host
 from fleet import errors, states
@@ -28,14 +28,14 @@ LOG = logging.getLogger(__name__)
 NOTHING, RESTART, ERROR = "nothing", "restart", "error"
 
 
-class Guests:
+class PowerSync:
     """One for all hosts of a process; it remembers only which failed restarts it has warned of.
 
     :param action: NOTHING, RESTART or ERROR
     """
 
-    def __init__(self, ledger: Ledger, notifications: Notifications, action: str = NOTHING) -> None:
-        self._ledger = ledger
+    def __init__(self, calls: BuildCalls, notifications: Notifications, action: str = NOTHING) -> None:
+        self._calls = calls
         self._notifications = notifications
         self._action = action
         self._warned: dict[str, str] = {}
@@ -70,7 +70,7 @@ class Guests:
             self._warned.pop(instance.uuid, None)
 
     def _report(self, context: RequestContext, host: Host, instance: Instance, state: int) -> None:
-        if not self._ledger.report_guest(context, instance, host.name, state):
+        if not self._calls.report_guest(context, instance, host.name, state):
             LOG.info("The row of instance %s has moved on: its guest is looked at again", instance.uuid)
             return
         name = states.POWER_NAMES[state]
@@ -84,7 +84,7 @@ class Guests:
     def _act(self, context: RequestContext, host: Host, instance: Instance, state: int) -> None:
         if self._action == RESTART:
             self._restart(context, host, instance)
-        elif self._action == ERROR and self._ledger.report_guest(context, instance, host.name, state, failed=True):
+        elif self._action == ERROR and self._calls.report_guest(context, instance, host.name, state, failed=True):
             metrics.GUEST_ACTIONS.labels(ERROR).inc()
             LOG.error("Instance %s is set to ERROR: its guest does not run", instance.uuid)
 
@@ -92,7 +92,7 @@ class Guests:
         """The next audit reports what has become of it."""
         try:
             limit_s = host.policy.driver_timeout_s
-            time_limit.within(context, limit_s, lambda: host.driver.power_on(context, instance))
+            time_limit.run_within(context, limit_s, lambda: host.driver.power_on(context, instance))
         except Exception as failure:
             reason = (
                 failure.message if isinstance(failure, errors.FleetError) else f"{type(failure).__name__}: {failure}"

@@ -23,11 +23,11 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from compute_agent.ledger.build_calls import Ledger, Unanswered
-from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.build_calls import BuildCalls, Unanswered
+from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.node.host import Host
 from compute_agent.work.build import failure_record
-from compute_agent.work.power_sync import Guests
+from compute_agent.work.power_sync import PowerSync
 from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.objects import Instance, Migration
@@ -48,34 +48,34 @@ class AgentRestarted(Exception):
 def recover(
     context: RequestContext,
     host: Host,
-    ledger: Ledger,
-    moves: MoveLedger | None = None,
-    watch: Guests | None = None,
+    calls: BuildCalls,
+    moves: MoveCalls | None = None,
+    watch: PowerSync | None = None,
 ) -> None:
     """Before the host takes any work: nothing here races with a build.
 
     :raises ledger.Unanswered: only when the agent is told to stop
     """
     host.set_nodes(host.driver.get_available_nodes(refresh=True))
-    instances = {instance.uuid: instance for instance in ledger.get_host_instances(context, host.name)}
+    instances = {instance.uuid: instance for instance in calls.get_host_instances(context, host.name)}
     moving = moves.of_host(context, host.name) if moves else {}
     guests = host.driver.get_per_instance_usage()
     for uuid in own_guests(guests) - instances.keys() - moving.keys():
-        _fence(context, host, ledger, uuid, has_guest=True)
+        _fence(context, host, calls, uuid, has_guest=True)
     for uuid, migration in moving.items():
-        _recover_move(context, host, ledger, migration, uuid in guests)
+        _recover_move(context, host, calls, migration, uuid in guests)
     for uuid in instances.keys() - moving.keys():
-        _recover_instance(context, host, ledger, instances[uuid], guests.get(uuid), watch)
+        _recover_instance(context, host, calls, instances[uuid], guests.get(uuid), watch)
     LOG.info("Host %s has %d instances in the ledger and had %d guests", host.name, len(instances), len(guests))
 
 
 def settle(
     context: RequestContext,
     host: Host,
-    ledger: Ledger,
+    calls: BuildCalls,
     uuid: str,
-    moves: MoveLedger | None = None,
-    watch: Guests | None = None,
+    moves: MoveCalls | None = None,
+    watch: PowerSync | None = None,
 ) -> None:
     """Of one instance, found different by a comparison and looked at again; in its lane, so that nobody is at it.
 
@@ -83,16 +83,16 @@ def settle(
     """
     context = context.about(instance_uuid=uuid, host=host.name)
     migration = moves.find(context, host.name, uuid) if moves else None
-    instance = None if migration else ledger.find_instance(context, host.name, uuid)
+    instance = None if migration else calls.find_instance(context, host.name, uuid)
     guests = host.driver.get_per_instance_usage()
     if migration is not None:
-        _recover_move(context, host, ledger, migration, uuid in guests)
+        _recover_move(context, host, calls, migration, uuid in guests)
         if watch is not None and migration.instance.host == host.name:
             watch.settle(context, host, migration.instance)
     elif instance is not None:
-        _recover_instance(context, host, ledger, instance, guests.get(uuid), watch)
+        _recover_instance(context, host, calls, instance, guests.get(uuid), watch)
     elif uuid in host.tracked() or uuid in own_guests(guests):
-        _fence(context, host, ledger, uuid, uuid in guests)
+        _fence(context, host, calls, uuid, uuid in guests)
 
 
 def own_guests(guests: Mapping[str, Mapping[str, Any]]) -> set[str]:
@@ -105,19 +105,19 @@ def switched_off(host: Host) -> set[str]:
     return {uuid for uuid, usage in host.driver.get_per_instance_usage().items() if usage.get("switched_off")}
 
 
-def _fence(context: RequestContext, host: Host, ledger: Ledger, uuid: str, has_guest: bool) -> None:
+def _fence(context: RequestContext, host: Host, calls: BuildCalls, uuid: str, has_guest: bool) -> None:
     """The ledger does not have it here. :param has_guest: one of ours"""
     LOG.warning("Giving back what %s holds on %s, where the ledger does not have it", uuid, host.name)
     if has_guest and not _destroy(context, host, uuid):
         host.orphan(uuid)
         return
-    _give_up_undecided(context, host, ledger, uuid)
+    _give_up_undecided(context, host, calls, uuid)
     host.release(uuid)
     if has_guest:
-        _tell_gone(context, host, ledger, uuid)
+        _tell_gone(context, host, calls, uuid)
 
 
-def _give_up_undecided(context: RequestContext, host: Host, ledger: Ledger, uuid: str) -> None:
+def _give_up_undecided(context: RequestContext, host: Host, calls: BuildCalls, uuid: str) -> None:
     """A claim that was not answered may still be on its way to the ledger, which would then hold room that we have sold.
 
     So the ledger is told first that the attempt is over: a claim that comes after is stale. :raises ledger.Unanswered:
@@ -128,34 +128,36 @@ def _give_up_undecided(context: RequestContext, host: Host, ledger: Ledger, uuid
     silence = ClaimUnanswered(f"The claim of {host.name} was not answered in time")
     record = failure_record(states.CLAIM_STEP, silence, 0.0)
     where = (uuid, undecided.attempt, host.name, undecided.node)
-    _end_attempt(context, host, ledger, where, record, undecided.alternates)
+    _end_attempt(context, host, calls, where, record, undecided.alternates)
 
 
 def _end_attempt(
     context: RequestContext,
     host: Host,
-    ledger: Ledger,
+    calls: BuildCalls,
     where: tuple[str, int, str, str | None],
     failure: dict[str, Any],
     alternates: Sequence[Any] = (),
 ) -> None:
     """In the ledger; the build may go on elsewhere. :param where: instance, attempt, host and node"""
     try:
-        ledger.reschedule(context, *where, failure, list(alternates))
+        calls.reschedule(context, *where, failure, list(alternates))
     except (errors.StaleBuild, errors.NotFound) as stale:
         LOG.info("The build has moved on by itself: %s", stale.message)
     host.undecided.pop(where[0], None)
 
 
-def _tell_gone(context: RequestContext, host: Host, ledger: Ledger, uuid: str) -> None:
+def _tell_gone(context: RequestContext, host: Host, calls: BuildCalls, uuid: str) -> None:
     """It is to be deleted, or it was evacuated from here and its record waits for the end of the guest that it left."""
     try:
-        ledger.instance_destroyed(context, uuid, host.name)
+        calls.instance_destroyed(context, uuid, host.name)
     except (Unanswered, errors.FleetError) as unheard:
         LOG.info("The conductor was not told that a guest is gone: %s", unheard)
 
 
-def _recover_move(context: RequestContext, host: Host, ledger: Ledger, migration: Migration, has_guest: bool) -> None:
+def _recover_move(
+    context: RequestContext, host: Host, calls: BuildCalls, migration: Migration, has_guest: bool
+) -> None:
     """What this host has to do for it, the conductor asks for again."""
     instance = migration.instance
     about = context.about(
@@ -165,24 +167,24 @@ def _recover_move(context: RequestContext, host: Host, ledger: Ledger, migration
     if instance.task_state != states.DELETING or (has_guest and not _destroy(about, host, instance.uuid)):
         return
     host.release(instance.uuid)
-    _tell_gone(about, host, ledger, instance.uuid)
+    _tell_gone(about, host, calls, instance.uuid)
 
 
 def _recover_instance(
     context: RequestContext,
     host: Host,
-    ledger: Ledger,
+    calls: BuildCalls,
     instance: Instance,
     guest: Mapping[str, Any] | None,
-    watch: Guests | None = None,
+    watch: PowerSync | None = None,
 ) -> None:
     has_guest = guest is not None
     about = context.about(instance_uuid=instance.uuid, attempt=instance.attempt, host=host.name)
     try:
         if instance.task_state == states.DELETING:
-            _finish_termination(about, host, ledger, instance, has_guest)
+            _finish_termination(about, host, calls, instance, has_guest)
         elif instance.task_state == states.SPAWNING:
-            _hand_back(about, host, ledger, instance, has_guest)
+            _hand_back(about, host, calls, instance, has_guest)
         else:
             _track(host, instance)
             if guest is not None and guest.get("switched_off") and instance.task_state is None:
@@ -196,28 +198,28 @@ def _recover_instance(
 
 
 def _finish_termination(
-    context: RequestContext, host: Host, ledger: Ledger, instance: Instance, has_guest: bool
+    context: RequestContext, host: Host, calls: BuildCalls, instance: Instance, has_guest: bool
 ) -> None:
     LOG.info("Ending the termination that this host had begun")
     if has_guest and not _destroy(context, host, instance.uuid):
         _track(host, instance)
         return
     host.release(instance.uuid)
-    ledger.instance_destroyed(context, instance.uuid, host.name)
+    calls.instance_destroyed(context, instance.uuid, host.name)
 
 
-def _hand_back(context: RequestContext, host: Host, ledger: Ledger, instance: Instance, has_guest: bool) -> None:
+def _hand_back(context: RequestContext, host: Host, calls: BuildCalls, instance: Instance, has_guest: bool) -> None:
     LOG.info("Handing back a build that the ledger has spawning here, and nobody is at")
     where = (instance.uuid, instance.attempt, host.name, instance.node)
     if has_guest and not _destroy(context, host, instance.uuid):
         reason = f"its guest on {host.name} could not be destroyed after a restart, not rescheduling"
         abort = errors.BuildAbort(instance_uuid=instance.uuid, reason=reason)
         host.orphan(instance.uuid)
-        ledger.abort_build(context, *where, failure_record(AGENT_RESTART, abort, 0.0))
+        calls.abort_build(context, *where, failure_record(AGENT_RESTART, abort, 0.0))
         return
     restarted = AgentRestarted(f"The agent of {host.name} was restarted, or cut off, while the instance was spawning")
     # First, so that the room is not sold again here while the ledger still counts it.
-    _end_attempt(context, host, ledger, where, failure_record(AGENT_RESTART, restarted, 0.0))
+    _end_attempt(context, host, calls, where, failure_record(AGENT_RESTART, restarted, 0.0))
     host.release(instance.uuid)
 
 

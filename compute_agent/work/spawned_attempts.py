@@ -14,7 +14,7 @@ import threading
 MOST = 4096
 
 
-class Begun:
+class SpawnedAttempts:
     """Safe for any number of threads."""
 
     def __init__(self) -> None:

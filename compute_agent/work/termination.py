@@ -8,11 +8,11 @@ import functools
 from oslo_log import log as logging
 
 from compute_agent.drivers import time_limit
-from compute_agent.ledger.build_calls import Ledger, Unanswered
-from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.build_calls import BuildCalls, Unanswered
+from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.node.host import Host
 from compute_agent.work import orders
-from compute_agent.work.instance_queues import Lanes
+from compute_agent.work.instance_queues import InstanceQueues
 from fleet import errors, failpoints
 from fleet.context import RequestContext
 
@@ -26,35 +26,35 @@ class Termination:
     confirmed order cancels that build.
     """
 
-    def __init__(self, host: Host, ledger: Ledger, moves: MoveLedger | None, lanes: Lanes) -> None:
+    def __init__(self, host: Host, calls: BuildCalls, moves: MoveCalls | None, queues: InstanceQueues) -> None:
         self._host = host
-        self._ledger = ledger
+        self._calls = calls
         self._moves = moves
-        self._lanes = lanes
+        self._queues = queues
 
     def order(self, context: RequestContext, uuid: str) -> None:
         lane = f"{uuid} (termination order)"
         # A repeated order has the same answer as the one that is being confirmed.
-        if not self._lanes.busy(lane):
-            self._lanes.submit(lane, functools.partial(self._confirm, context, uuid))
+        if not self._queues.busy(lane):
+            self._queues.submit(lane, functools.partial(self._confirm, context, uuid))
 
     def _confirm(self, context: RequestContext, uuid: str) -> None:
         context = context.about(instance_uuid=uuid, host=self._host.name)
         try:
-            against = orders.wants_termination(context, self._host, self._ledger, self._moves, uuid)
+            against = orders.wants_termination(context, self._host, self._calls, self._moves, uuid)
         except (Unanswered, errors.FleetError) as silence:
             orders.unconfirmed(orders.TERMINATE, uuid, self._host.name, silence)
             return
         if against is None:
-            self._lanes.cancel(uuid)
-            self._lanes.submit(uuid, functools.partial(terminate, context, self._host, self._ledger, uuid))
+            self._queues.cancel(uuid)
+            self._queues.submit(uuid, functools.partial(terminate, context, self._host, self._calls, uuid))
         elif uuid in self._host.tracked() or uuid in self._host.driver.list_instance_uuids():
             orders.unwanted(orders.TERMINATE, uuid, self._host.name, against)
         else:
             LOG.debug("Dropping a termination order that was carried out before: %s", against)
 
 
-def terminate(context: RequestContext, host: Host, ledger: Ledger, instance_uuid: str) -> None:
+def terminate(context: RequestContext, host: Host, calls: BuildCalls, instance_uuid: str) -> None:
     """Destroy, release, tell the ledger, in this order: the ledger must not sell room that this host still holds.
 
     May be repeated. If the driver fails the row stays ``deleting``, and the conductor asks again.
@@ -71,7 +71,7 @@ def terminate(context: RequestContext, host: Host, ledger: Ledger, instance_uuid
     host.release(instance_uuid)
     failpoints.hit("agent.destroy.after")
     try:
-        ledger.instance_destroyed(context, instance_uuid, host.name)
+        calls.instance_destroyed(context, instance_uuid, host.name)
     except Unanswered as unanswered:
         LOG.warning("Instance is gone, but the conductor does not know yet: %s", unanswered)
     else:

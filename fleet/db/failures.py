@@ -33,7 +33,7 @@ _PASSING_STATES = ("08", "40", "53", "57", "58", "25006", "55P03")
 _PASSING_NUMBERS = {1021, 1040, 1053, 1114, 1205, 1213, 1290, 1836, 1927, 2006, 2013}
 _PASSING_NAMES = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
 _LONGEST = 300
-_said = rate_limited_log.Seldom()
+_said = rate_limited_log.RateLimit()
 
 
 def caught(engine: sa.Engine) -> tuple[type[Exception], ...]:

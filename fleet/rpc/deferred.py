@@ -25,7 +25,7 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-def after_answer(work: _Work) -> None:
+def after_reply(work: _Work) -> None:
     """Do it as soon as this thread's call is answered; at once, where it answers none."""
     if _thread.waiting is None:
         work()
@@ -34,7 +34,7 @@ def after_answer(work: _Work) -> None:
 
 
 @contextlib.contextmanager
-def answering() -> Iterator[None]:
+def replying() -> Iterator[None]:
     """Around the work on one message, its answer included. What fails afterwards is logged: nobody else is there to hear."""
     waiting: list[_Work] = []
     _thread.waiting = waiting

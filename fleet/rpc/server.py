@@ -34,7 +34,9 @@ class Server:
     lose, and one that stops would have to work off, whatever was sent to it.
     """
 
-    def __init__(self, served: rpc_server.Server, draining: threading.Event, threads: int | None = None) -> None:
+    def __init__(
+        self, served: rpc_server.LeaderFollowersServer, draining: threading.Event, threads: int | None = None
+    ) -> None:
         self._served = served
         self._draining = draining
         self._threads = threads
@@ -83,7 +85,9 @@ def get_server(
     )
     target = oslo_messaging.Target(exchange=exchange, topic=topic, server=server)
     options = (transport, target, dispatching, "threading")
-    served = rpc_server.HostServer(queues, *options) if queues is not None else rpc_server.Server(*options)
+    served = (
+        rpc_server.HostServer(queues, *options) if queues is not None else rpc_server.LeaderFollowersServer(*options)
+    )
     return Server(served, draining or threading.Event(), threads)
 
 

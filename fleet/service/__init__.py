@@ -5,7 +5,7 @@ Read ``periodic`` (what runs every few seconds), ``worker`` (one worker process,
 ``probes`` (the round trips by which a daemon shows that it works).
 """
 
-from fleet.service.periodic import Periodic, Server
+from fleet.service.periodic import Periodic, Runnable
 from fleet.service.worker import Process, Worker, launch, new_incarnation, reread
 
-__all__ = ["Periodic", "Process", "Server", "Worker", "launch", "new_incarnation", "reread"]
+__all__ = ["Periodic", "Process", "Runnable", "Worker", "launch", "new_incarnation", "reread"]

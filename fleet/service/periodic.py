@@ -14,7 +14,7 @@ from fleet import errors
 LOG = logging.getLogger(__name__)
 
 
-class Server(Protocol):
+class Runnable(Protocol):
     """What a service runs: an RPC server, a periodic loop, anything that starts and stops."""
 
     def start(self) -> None: ...

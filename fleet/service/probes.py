@@ -15,7 +15,7 @@ from fleet.context import new_context
 from fleet.db.engine import Database
 from fleet.rpc import serializer
 from fleet.rpc.rabbit import broker
-from fleet.service import Process, Server
+from fleet.service import Process, Runnable
 from fleet.telemetry.health import HealthServer
 from fleet.telemetry.watchdog import Probe, Watchdog
 
@@ -31,7 +31,7 @@ def process(
     daemon: str,
     number: int,
     probes: Mapping[str, Probe],
-    serving: Callable[[], Sequence[Server]],
+    serving: Callable[[], Sequence[Runnable]],
     host: str | None = None,
 ) -> Process:
     """Worker ``number`` of ``daemon``: its watchdog, its health page if a port is configured, and what it serves.

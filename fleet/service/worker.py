@@ -23,7 +23,7 @@ from fleet.checks import option_check
 from fleet.db import failures
 from fleet.rpc import backoff, versions
 from fleet.rpc.rabbit import broker_refusals
-from fleet.service.periodic import Server
+from fleet.service.periodic import Runnable
 from fleet.telemetry import rate_limited_log
 
 LOG = logging.getLogger(__name__)
@@ -51,8 +51,8 @@ class Process:
     ``started`` is set when all of it runs.
     """
 
-    watching: Sequence[Server]
-    serving: Callable[[], Sequence[Server]]
+    watching: Sequence[Runnable]
+    serving: Callable[[], Sequence[Runnable]]
     started: threading.Event = dataclasses.field(default_factory=threading.Event)
 
 
@@ -76,7 +76,7 @@ class Worker(cotyledon.Service):
         self._daemon = daemon
         self._build = build
         self._check = check
-        self._servers: list[Server] = []
+        self._servers: list[Runnable] = []
         self._process: Process | None = None
         self._stopping = threading.Event()
 
@@ -86,9 +86,9 @@ class Worker(cotyledon.Service):
         self._start(process.watching)
         threading.Thread(target=self._serve, args=(process,), name="start", daemon=True).start()
 
-    def _start(self, servers: Sequence[Server]) -> None:
+    def _start(self, servers: Sequence[Runnable]) -> None:
         """All of them, or none: what a failed try has started would hold its connections while the next one fails, too."""
-        started: list[Server] = []
+        started: list[Runnable] = []
         try:
             for server in servers:
                 server.start()
@@ -103,7 +103,7 @@ class Worker(cotyledon.Service):
 
     def _serve(self, process: Process) -> None:
         """Until it is possible, with growing pauses."""
-        pauses, said = backoff.Backoff(), rate_limited_log.Seldom()
+        pauses, said = backoff.Backoff(), rate_limited_log.RateLimit()
         while True:
             try:
                 self._start(process.serving())

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable
 
 
-def give_back() -> None:
+def trim() -> None:
     """After something large was let go. Does nothing where the C library cannot (it is GNU's that can)."""
     _trim()(0)
 

@@ -14,7 +14,7 @@ MOST_KINDS = 128
 _OTHERS = "others"
 
 
-class Seldom:
+class RateLimit:
     """Says whether a line is due. Safe for any number of threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, every_s: float = LINE_EVERY_S) -> None:

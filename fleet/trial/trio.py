@@ -52,7 +52,7 @@ def load(path: pathlib.Path, setup_logging: bool = True) -> cfg.ConfigOpts:
 def embedded(conf: cfg.ConfigOpts) -> Iterator[None]:
     """The three services in this process."""
     bus = transport.get_transport(conf)
-    started: list[service.Server] = []
+    started: list[service.Runnable] = []
     try:
         for entry_point in _services():
             for server in entry_point.load()(conf, bus):

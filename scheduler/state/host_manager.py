@@ -173,7 +173,7 @@ class HostManager:
                 self._follow_liveness()
                 counts = self._cache.counts()
         del everything, later
-        process_memory.give_back()
+        process_memory.trim()
         for kind, count in counts.items():
             metrics.CACHE_SIZE.labels(kind).set(count)
         LOG.debug("Compared with the whole database at generation %s: %s", self._cache.generation, counts)
@@ -306,8 +306,8 @@ class HostManager:
         newest, full = changes.generation, changes.full
         del changes
         if full:  # of a large fleet, as large as what was made of it
-            process_memory.give_back()
-        deferred.after_answer(functools.partial(_count, newest, lag, begun_at))
+            process_memory.trim()
+        deferred.after_reply(functools.partial(_count, newest, lag, begun_at))
         if self._problem:
             LOG.info("The state of the hosts can be read again")
         self._problem = ""

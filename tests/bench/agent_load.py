@@ -19,7 +19,7 @@ from oslo_config import cfg
 from compute_agent import conf as agent_conf
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.ledger.build_calls import Patience
-from compute_agent.ledger.last_report import Told
+from compute_agent.ledger.last_report import LastReports
 from compute_agent.ledger.reporter import Reporter
 from compute_agent.node.host import Host
 from compute_agent.node.inventory import HostPolicy
@@ -42,7 +42,7 @@ class Agent:
         driver.init_host(name)
         self.host = Host(name, driver, HostPolicy.from_conf(conf), f"life-{number}", lambda _name, _reason: None)
         patience = Patience(threading.Event())
-        told = Told(conf.inventory_resend_interval)
+        told = LastReports(conf.inventory_resend_interval)
         self._reporter = Reporter(conductor, patience, [self.host], f"life-{number}", last_told=told)
         self._reports: list[HostReport] = []
 

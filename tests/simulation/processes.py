@@ -14,17 +14,17 @@ from oslo_config import cfg
 from oslo_db import exception as db_exception
 
 from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
-from compute_agent.ledger.batching import Together
-from compute_agent.ledger.build_calls import Ledger, Patience
-from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.batching import Batcher
+from compute_agent.ledger.build_calls import BuildCalls, Patience
+from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.ledger.reporter import Reporter
 from compute_agent.manager import ComputeManager
 from compute_agent.node.host import Host
 from compute_agent.node.inventory import HostPolicy
 from compute_agent.work import comparison, power_sync, recovery
-from compute_agent.work.build import Builder as AgentBuilder
-from compute_agent.work.instance_queues import Lanes
+from compute_agent.work.build import BuildRunner
+from compute_agent.work.instance_queues import InstanceQueues
 from compute_agent.work.move import Mover as AgentMover
 from compute_agent.work.termination import Termination as AgentTermination
 from conductor_stub.agents.api import AgentAPI
@@ -282,9 +282,9 @@ def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], n
     incarnation = f"{name}-{life}"
     patience = Patience(Pauses(world), world.seconds)  # type: ignore[arg-type]
     conductor = bus.client(ConductorAPI)
-    together = Together(conductor, world.seconds, lambda: Signal(world))
-    ledger = Ledger(conductor, bus.client(ComputeTaskAPI), patience, claim_timeout_s=20, together=together)
-    moves = MoveLedger(bus.client(MigrationAPI), patience, limit_s=20)
+    together = Batcher(conductor, world.seconds, lambda: Signal(world))
+    ledger = BuildCalls(conductor, bus.client(ComputeTaskAPI), patience, claim_timeout_s=20, batcher=together)
+    moves = MoveCalls(bus.client(MigrationAPI), patience, limit_s=20)
 
     def superseded(_name: str, reason: str) -> None:
         world.log("%s was superseded: %s", incarnation, reason)
@@ -292,19 +292,19 @@ def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], n
 
     policy = HostPolicy(ram_allocation_ratio=1.0)
     hosts = {name: Host(name, each, policy, incarnation, superseded) for name, each in hypervisors.items()}
-    lanes = {name: Lanes(Executor(world, process), slots=2) for name in hosts}
+    queues = {name: InstanceQueues(Executor(world, process), slots=2) for name in hosts}
     for name, host in hosts.items():
-        builder = AgentBuilder(host, ledger, Notifications(None), world.seconds, _no_threads)
+        builder = BuildRunner(host, ledger, Notifications(None), world.seconds, _no_threads)
         mover = AgentMover(host, moves, Notifications(None), world.seconds, _no_threads)
-        ending = AgentTermination(host, ledger, moves, lanes[name])
-        process.of_queue[f"compute.{name}"] = [ComputeManager(host, builder, mover, ending, lanes[name])]
+        ending = AgentTermination(host, ledger, moves, queues[name])
+        process.of_queue[f"compute.{name}"] = [ComputeManager(host, builder, mover, ending, queues[name])]
     reporter = Reporter(conductor, patience, list(hosts.values()), incarnation)
 
     action = world.chance.choice([power_sync.NOTHING, power_sync.RESTART, power_sync.ERROR])
-    watch = power_sync.Guests(ledger, Notifications(None), action)
+    watch = power_sync.PowerSync(ledger, Notifications(None), action)
 
     def compare() -> None:
-        comparison.compare([(host, lanes[name]) for name, host in hosts.items()], ledger, moves, watch)
+        comparison.compare([(host, queues[name]) for name, host in hosts.items()], ledger, moves, watch)
 
     def begin() -> None:
         reporter.register()

@@ -23,16 +23,16 @@ LISTEN_S = 1.0
 LOOK_S = 0.001
 
 
-def at_length(listener: base.Listener) -> base.Listener:
+def wrap(listener: base.Listener) -> base.Listener:
     """The same one, which listens on what is now in the place of its connection; other than RabbitMQ's is left as it is."""
     polled = getattr(listener, "_poll_style_listener", None)
     if isinstance(polled, amqpdriver.RpcAMQPListener):
         body_decoder.make_careful(polled.conn.connection)
-        polled.conn = _Patient(polled.conn)
+        polled.conn = _BlockingConnection(polled.conn)
     return listener
 
 
-class _Patient:
+class _BlockingConnection:
     """A connection of oslo.messaging's, but for how it is listened to."""
 
     def __init__(self, connection: Any) -> None:

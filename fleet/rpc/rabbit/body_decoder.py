@@ -41,7 +41,7 @@ _INFLATERS: dict[str, Any] = {
     "application/x-gzip": zlib.decompressobj,
     "application/x-bz2": bz2.BZ2Decompressor,
 }
-_said = rate_limited_log.Seldom()
+_said = rate_limited_log.RateLimit()
 
 
 class Unreadable(Exception):

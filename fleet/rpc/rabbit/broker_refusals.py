@@ -27,7 +27,7 @@ AWAY = (*REFUSALS, oslo_messaging.MessagingException)
 #: oslo.log names a library's logger in either way.
 _LIBRARIES = [f"oslo{mark}messaging._drivers.{name}" for mark in "._" for name in ("impl_rabbit", "amqpdriver")]
 _LONGEST = 200
-_refused = rate_limited_log.Seldom()
+_refused = rate_limited_log.RateLimit()
 
 
 def reason(refused: BaseException) -> str:
@@ -44,7 +44,7 @@ def log_refusal(what: str, refused: BaseException) -> None:
         LOG.warning(said, what, reason(refused), left_out)
 
 
-_library_said = rate_limited_log.Seldom()
+_library_said = rate_limited_log.RateLimit()
 
 
 def limit_library_logs() -> None:

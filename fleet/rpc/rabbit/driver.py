@@ -33,24 +33,24 @@ _RABBIT = "oslo_messaging_rabbit"
 FANOUT_BOUNDS = {"x-message-ttl": 60_000, "x-max-length": 10_000}
 
 
-class PatientDriver(impl_rabbit.RabbitDriver):
+class BackOffDriver(impl_rabbit.RabbitDriver):
     """oslo.messaging's driver, but for how its thread for answers deals with a broker that refuses."""
 
     def _get_connection(self, purpose: str = common.PURPOSE_SEND, retry: int | None = None) -> Any:
         borrowed = super()._get_connection(purpose, retry)
         if purpose == common.PURPOSE_LISTEN and type(borrowed.connection) is impl_rabbit.Connection:
-            borrowed.connection.__class__ = _BoundingFanouts
+            borrowed.connection.__class__ = _BoundedFanoutConnection
         return borrowed
 
     def _get_reply_q(self) -> str:
         queue: str = super()._get_reply_q()
         waiter = self._waiter
-        if waiter is not None and not isinstance(waiter.conn, _BackingOff):
-            waiter.conn = _BackingOff(waiter.conn, waiter._thread_exit_event)
+        if waiter is not None and not isinstance(waiter.conn, _BackOffConnection):
+            waiter.conn = _BackOffConnection(waiter.conn, waiter._thread_exit_event)
         return queue
 
 
-class _BoundingFanouts(impl_rabbit.Connection):
+class _BoundedFanoutConnection(impl_rabbit.Connection):
     """A connection of oslo.messaging's whose fanout queues hold little after their process was killed."""
 
     def declare_consumer(self, consumer: impl_rabbit.Consumer) -> None:
@@ -60,7 +60,7 @@ class _BoundingFanouts(impl_rabbit.Connection):
         super().declare_consumer(consumer)
 
 
-class _BackingOff:
+class _BackOffConnection:
     """A connection that pauses after a refusal before its user tries again."""
 
     def __init__(self, connection: Any, ending: threading.Event) -> None:
@@ -95,7 +95,7 @@ def adopt(transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts | None = 
     :param conf: gets this project's defaults of RabbitMQ's options
     """
     if type(transport._driver) is impl_rabbit.RabbitDriver:
-        transport._driver.__class__ = PatientDriver
+        transport._driver.__class__ = BackOffDriver
     limit_library_logs()
     if conf is not None and _RABBIT in conf:
         conf.set_default("kombu_missing_consumer_retry_timeout", ANSWER_PATIENCE_S, group=_RABBIT)

@@ -29,7 +29,7 @@ PAUSE_S = 0.25
 #: Answers that may wait at once. Any more are dropped at once.
 MOST = 1000
 _SHOWN = 60
-_said = rate_limited_log.Seldom()
+_said = rate_limited_log.RateLimit()
 
 
 def dropped(queue: object) -> None:
@@ -52,7 +52,7 @@ class _Answer:
     end: float
 
 
-class LateAnswers:
+class LateReplies:
     """The thread is there while an answer waits.
 
     :param clock: :param pause: as ``time.monotonic`` and ``time.sleep``
@@ -130,4 +130,4 @@ def _abandon(incoming: Any) -> None:
     dropped(incoming.reply_q)
 
 
-LATE = LateAnswers()
+LATE = LateReplies()

@@ -34,14 +34,14 @@ RECEIPT_S = 0.25
 _PERSISTENT = 2
 
 
-def at_once(incoming: Any) -> Any:
+def send_directly(incoming: Any) -> Any:
     """The same message, answered like this; of other transports than RabbitMQ's it is left as it is."""
     if type(incoming) is amqpdriver.AMQPIncomingMessage:
-        incoming.__class__ = _AnsweredAtOnce
+        incoming.__class__ = _DirectReply
     return incoming
 
 
-class _AnsweredAtOnce(amqpdriver.AMQPIncomingMessage):
+class _DirectReply(amqpdriver.AMQPIncomingMessage):
     def reply(self, reply: Any = None, failure: Any = None) -> None:
         if not self.orig_msg_id:
             return

@@ -14,14 +14,14 @@ from fleet.rpc import deferred
 from fleet.rpc.rabbit import blocking_consume, host_queues, leader_followers, replies
 
 
-class Server(oslo_server.RPCServer):
+class LeaderFollowersServer(oslo_server.RPCServer):
     """Several threads take turns at receiving a message and at handling it (:mod:`.leader_followers`)."""
 
     #: How many messages are handled at once.
     threads = 1
 
     def _create_listener(self) -> base.Listener:
-        return leader_followers.Listener(blocking_consume.at_length(super()._create_listener()), self.threads)
+        return leader_followers.Listener(blocking_consume.wrap(super()._create_listener()), self.threads)
 
     def _on_incoming(self, incoming: object) -> None:
         self._process_incoming(incoming)
@@ -29,8 +29,8 @@ class Server(oslo_server.RPCServer):
         new_context()
 
     def _process_incoming(self, incoming: Any) -> None:
-        with deferred.answering():
-            super()._process_incoming([replies.at_once(each) for each in incoming])
+        with deferred.replying():
+            super()._process_incoming([replies.send_directly(each) for each in incoming])
 
     def handle_strays(self) -> None:
         """Messages that were on their way when the intake ended: oslo.messaging acknowledges them as it closes the
@@ -41,7 +41,7 @@ class Server(oslo_server.RPCServer):
             self._process_incoming([stray])
 
 
-class HostServer(Server):
+class HostServer(LeaderFollowersServer):
     """Takes all that is sent to its host, and handles it in order: its queue ends with this process in any case, and
     others wait for their turn on the connection."""
 

@@ -56,7 +56,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
         super().__init__(endpoints, *options)
         self._checker = checker
         self._ledger = ledger or LedgerIdentity()
-        self._seldom = rate_limited_log.Seldom(clock)
+        self._log_rate = rate_limited_log.RateLimit(clock)
         self._monitor = call_monitor.CallMonitor()
 
     def dispatch(self, incoming: Any) -> Any:
@@ -66,7 +66,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
         # A line of its own: this thread's context is that of an earlier message.
         new_context()
         level = logging.ERROR if isinstance(refusal, errors.ForeignLedger) else logging.WARNING
-        left_out = self._seldom.due(type(refusal).__name__)
+        left_out = self._log_rate.due(type(refusal).__name__)
         if left_out is not None:
             reason = self._reason(refusal, incoming)
             LOG.log(level, "A message is refused: %s (%d more since the last such line)", reason, left_out)

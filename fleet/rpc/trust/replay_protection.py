@@ -40,7 +40,7 @@ def changes_something(namespace: str | None, method: str) -> bool:
     return method in _ONCE.get(namespace, ())
 
 
-class Memory:
+class SeenSignatures:
     """Of one process. Safe for any number of threads."""
 
     def __init__(self) -> None:

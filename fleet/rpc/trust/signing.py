@@ -154,7 +154,7 @@ class Checker:
     ) -> None:
         """:param record: of signatures, shared with the other servers of the topic; None: each remembers its own"""
         self._record = record
-        self._memory = replay_protection.Memory()
+        self._memory = replay_protection.SeenSignatures()
         self._options = conf[GROUP]
         self._keys = keys
         self._topic = topic

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator
 
 from fleet.db import statements
-from fleet.trial.private_servers.process import Certificate, Server, find, free_ports, place
+from fleet.trial.private_servers.process import Certificate, PrivateServer, find, free_ports, place
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def mariadb(certificate: Certificate | None = None) -> Iterator[str]:
             chain, key = certificate.files(here)
             command.remove("--skip-networking")
             command += ["--bind-address=127.0.0.1", f"--port={port}", f"--ssl-cert={chain}", f"--ssl-key={key}"]
-        server = Server(here, command, {}, lambda: statements.answers(base.format("mysql")))
+        server = PrivateServer(here, command, {}, lambda: statements.answers(base.format("mysql")))
         with server.running():
             statements.execute(base.format("mysql"), "CREATE DATABASE fleet")
             if certificate:

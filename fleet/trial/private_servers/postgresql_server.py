@@ -12,14 +12,14 @@ from fleet.db import statements
 from fleet.trial.private_servers.process import (
     Certificate,
     Place,
-    Server,
+    PrivateServer,
     find,
     free_ports,
     place,
 )
 
 
-class PostgreSQL(Server):
+class PostgreSQL(PrivateServer):
     """``socket`` is where it listens; ``url`` is that of a database in it."""
 
     def __init__(self, place: Place, command: Sequence[str], port: int) -> None:

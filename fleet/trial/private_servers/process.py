@@ -104,7 +104,7 @@ class Certificate:
         return place.write_secret("server.pem", self.chain), place.write_secret("server.key", self.key)
 
 
-class Server:
+class PrivateServer:
     """A program in a place of its own; it may be stopped or killed, and started again on the same data."""
 
     def __init__(

@@ -9,10 +9,10 @@ import subprocess
 from collections.abc import Iterator, Mapping
 
 from fleet.rpc.rabbit import broker
-from fleet.trial.private_servers.process import Certificate, Place, Server, find, free_ports, place
+from fleet.trial.private_servers.process import Certificate, Place, PrivateServer, find, free_ports, place
 
 
-class RabbitMQ(Server):
+class RabbitMQ(PrivateServer):
     """``url`` is its transport URL."""
 
     def __init__(self, place: Place, program: str, environment: Mapping[str, str], port: int, password: str) -> None:

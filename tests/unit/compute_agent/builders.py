@@ -15,16 +15,16 @@ from oslo_config import cfg
 
 from compute_agent import conf as agent_conf
 from compute_agent.drivers.fake import FakeDriver
-from compute_agent.ledger.build_calls import Ledger, Patience
+from compute_agent.ledger.build_calls import BuildCalls, Patience
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.ledger.reporter import Reporter
 from compute_agent.node.host import Host
 from compute_agent.node.inventory import HostPolicy
 from compute_agent.node.resource_tracker import ResourceTracker
 from compute_agent.work import comparison
-from compute_agent.work.build import Builder, BuildOrder
-from compute_agent.work.instance_queues import Lanes
-from compute_agent.work.power_sync import Guests
+from compute_agent.work.build import BuildOrder, BuildRunner
+from compute_agent.work.instance_queues import InstanceQueues
+from compute_agent.work.power_sync import PowerSync
 from fleet import conf as fleet_conf
 from fleet.context import RequestContext, new_context
 from fleet.objects import Flavor, HostLimits, HostReport, Instance
@@ -113,7 +113,7 @@ class Pauses(threading.Event):
 
 
 class ThreadExecutor(futures.Executor):
-    """A thread for each job, as lanes expect it: they submit under their lock."""
+    """A thread for each job, as queues expect it: they submit under their lock."""
 
     def __init__(self) -> None:
         self.started: list[threading.Thread] = []
@@ -136,17 +136,19 @@ class Stand:
     conductor: FakeConductor
     driver: FakeDriver
     host: Host
-    ledger: Ledger
-    builder: Builder
+    ledger: BuildCalls
+    builder: BuildRunner
     reporter: Reporter
     stopping: Pauses
     superseded: list[str]
-    guests: Guests
+    guests: PowerSync
 
     def compare(self) -> int:
         """Compare with the ledger and settle at once what differs; how many instances that was."""
         executor = ThreadExecutor()
-        looked_at = comparison.compare([(self.host, Lanes(executor, slots=0))], self.ledger, guests=self.guests)
+        looked_at = comparison.compare(
+            [(self.host, InstanceQueues(executor, slots=0))], self.ledger, guests=self.guests
+        )
         executor.join()
         return looked_at
 
@@ -173,12 +175,12 @@ def a_stand(
     driver.init_host(HOST)
     superseded: list[str] = []
     host = Host(HOST, driver, HostPolicy.from_conf(conf), INCARNATION, lambda name, reason: superseded.append(reason))
-    ledger = Ledger(conductor, conductor, patience, conf.claim_timeout)
+    ledger = BuildCalls(conductor, conductor, patience, conf.claim_timeout)
     reporter = Reporter(conductor, patience, [host], INCARNATION)
     if audited:
         reporter.audit()
-    builder = Builder(host, ledger, notifications or Notifications())
-    guests = Guests(ledger, notifications or Notifications(), conf.lost_guest_action)
+    builder = BuildRunner(host, ledger, notifications or Notifications())
+    guests = PowerSync(ledger, notifications or Notifications(), conf.lost_guest_action)
     return Stand(conductor, driver, host, ledger, builder, reporter, stopping, superseded, guests)
 
 

@@ -12,7 +12,7 @@ import oslo_messaging
 import pytest
 
 from compute_agent.ledger import batching
-from compute_agent.ledger.batching import Step, Together
+from compute_agent.ledger.batching import Batcher, Step
 from fleet import errors
 from fleet.context import RequestContext, new_context
 from fleet.rpc import batch_answers
@@ -74,7 +74,7 @@ class Stand:
     def __init__(self, pool: futures.Executor) -> None:
         self.conductor = SlowConductor()
         self.now = 0.0
-        self.together = Together(self.conductor, lambda: self.now)  # type: ignore[arg-type]
+        self.together = Batcher(self.conductor, lambda: self.now)  # type: ignore[arg-type]
         self._pool = pool
 
     def step(self, uuid: str, method: str = "claim_instance") -> Step:

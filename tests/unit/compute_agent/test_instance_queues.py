@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent import futures
 from typing import Any
 
-from compute_agent.work.instance_queues import Lanes
+from compute_agent.work.instance_queues import InstanceQueues
 
 
 class HandExecutor(futures.Executor):
@@ -36,9 +36,9 @@ class Log:
 def test_one_instance_has_one_job_at_a_time() -> None:
     """Jobs of one lane run in their order; the second is not begun before the first is over."""
     executor, log = HandExecutor(), Log()
-    lanes = Lanes(executor, slots=0)
-    lanes.submit("a", log.job("first"))
-    lanes.submit("a", log.job("second"))
+    queues = InstanceQueues(executor, slots=0)
+    queues.submit("a", log.job("first"))
+    queues.submit("a", log.job("second"))
     assert 1 == len(executor.begun)
     executor.run_one()
     executor.run_one()
@@ -48,10 +48,10 @@ def test_one_instance_has_one_job_at_a_time() -> None:
 def test_builds_wait_for_a_slot_and_terminations_do_not() -> None:
     """With two slots the third build waits without a thread, and another instance's termination overtakes it."""
     executor, log = HandExecutor(), Log()
-    lanes = Lanes(executor, slots=2)
+    queues = InstanceQueues(executor, slots=2)
     for name in ("a", "b", "c"):
-        lanes.submit(name, log.job(f"build {name}"), takes_slot=True)
-    lanes.submit("d", log.job("terminate d"))
+        queues.submit(name, log.job(f"build {name}"), takes_slot=True)
+    queues.submit("d", log.job("terminate d"))
     assert 3 == len(executor.begun)
     for _ in range(4):
         executor.run_one()
@@ -61,35 +61,35 @@ def test_builds_wait_for_a_slot_and_terminations_do_not() -> None:
 def test_no_slots_means_no_limit() -> None:
     """0 builds at a time is nova's word for any number."""
     executor, log = HandExecutor(), Log()
-    lanes = Lanes(executor, slots=0)
+    queues = InstanceQueues(executor, slots=0)
     for name in "abcdef":
-        lanes.submit(name, log.job(name), takes_slot=True)
+        queues.submit(name, log.job(name), takes_slot=True)
     assert 6 == len(executor.begun)
 
 
 def test_cancel_drops_what_waits_and_not_what_runs() -> None:
     """A build that waits for a slot is dropped, and the next in line gets the slot."""
     executor, log = HandExecutor(), Log()
-    lanes = Lanes(executor, slots=1)
+    queues = InstanceQueues(executor, slots=1)
     for name in ("a", "b", "c"):
-        lanes.submit(name, log.job(name), takes_slot=True)
-    assert (0, 1, 0) == (lanes.cancel("a"), lanes.cancel("b"), lanes.cancel("unknown"))
+        queues.submit(name, log.job(name), takes_slot=True)
+    assert (0, 1, 0) == (queues.cancel("a"), queues.cancel("b"), queues.cancel("unknown"))
     executor.run_one()
     executor.run_one()
     assert ["a", "c"] == log.done
-    assert lanes.wait(0)
+    assert queues.wait(0)
 
 
 def test_a_failing_job_does_not_stop_its_lane() -> None:
     """The slot and the lane are free again after an exception."""
     executor, log = HandExecutor(), Log()
-    lanes = Lanes(executor, slots=1)
+    queues = InstanceQueues(executor, slots=1)
 
     def fail() -> None:
         raise RuntimeError("a bug")
 
-    lanes.submit("a", fail, takes_slot=True)
-    lanes.submit("a", log.job("next"), takes_slot=True)
+    queues.submit("a", fail, takes_slot=True)
+    queues.submit("a", log.job("next"), takes_slot=True)
     executor.run_one()
     executor.run_one()
     assert ["next"] == log.done
@@ -98,14 +98,14 @@ def test_a_failing_job_does_not_stop_its_lane() -> None:
 def test_closed_lanes_begin_nothing() -> None:
     """Closing drops what waits, says what is to be done about it, and refuses what comes."""
     executor, log = HandExecutor(), Log()
-    lanes = Lanes(executor, slots=1)
+    queues = InstanceQueues(executor, slots=1)
     for name in ("a", "b", "c"):
-        lanes.submit(name, log.job(name), takes_slot=True, dropped=log.job(f"{name} handed back"))
-    dropped = lanes.close()
+        queues.submit(name, log.job(name), takes_slot=True, dropped=log.job(f"{name} handed back"))
+    dropped = queues.close()
     assert 2 == len(dropped)
-    assert not lanes.submit("d", log.job("d"))
+    assert not queues.submit("d", log.job("d"))
     executor.run_one()
-    assert lanes.wait(0)
+    assert queues.wait(0)
     assert ["a"] == log.done
     for hand_back in dropped:
         hand_back()
@@ -129,9 +129,9 @@ def test_never_more_builds_than_slots_on_real_threads() -> None:
                 all_done.set()
 
     with futures.ThreadPoolExecutor(8) as executor:
-        lanes = Lanes(executor, slots=3)
+        queues = InstanceQueues(executor, slots=3)
         for number in range(50):
-            lanes.submit(str(number), build, takes_slot=True)
+            queues.submit(str(number), build, takes_slot=True)
         assert all_done.wait(10)
-        assert lanes.wait(10)
+        assert queues.wait(10)
     assert most <= 3

@@ -8,7 +8,7 @@ import dataclasses
 import oslo_messaging
 
 from compute_agent.ledger.build_calls import Patience
-from compute_agent.ledger.last_report import Told
+from compute_agent.ledger.last_report import LastReports
 from compute_agent.ledger.reporter import Reporter
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST
@@ -28,7 +28,7 @@ def reporting(stand: builders.Stand, clock: Clock) -> Reporter:
         Patience(stand.stopping, builders.SteppingClock()),
         [stand.host],
         builders.INCARNATION,
-        last_told=Told(300, clock),
+        last_told=LastReports(300, clock),
     )
 
 

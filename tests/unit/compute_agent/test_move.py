@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compute_agent.ledger.build_calls import Patience
-from compute_agent.ledger.move_calls import MoveLedger
+from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.work import recovery
 from compute_agent.work.move import Mover
@@ -53,7 +53,7 @@ class Part:
             )
         )
         patience = Patience(self.stand.stopping, self.stand.stopping._clock)
-        self.ledger = MoveLedger(self.moves, patience, limit_s=10)
+        self.ledger = MoveCalls(self.moves, patience, limit_s=10)
         self.notifier = Notifier()
         self.mover = Mover(self.stand.host, self.ledger, Notifications(self.notifier))  # type: ignore[arg-type]
 

@@ -11,7 +11,7 @@ import prometheus_client
 import pytest
 
 from compute_agent.work import orders
-from compute_agent.work.instance_queues import Lanes
+from compute_agent.work.instance_queues import InstanceQueues
 from compute_agent.work.termination import Termination
 from fleet import states
 from fleet.objects import Instance
@@ -25,9 +25,9 @@ def dropped(order: str, reason: str) -> float:
 
 def order_to_terminate(stand: builders.Stand, uuid: str) -> None:
     executor = builders.ThreadExecutor()
-    lanes = Lanes(executor, slots=1)
-    Termination(stand.host, stand.ledger, None, lanes).order(builders.a_context(), uuid)
-    assert lanes.wait(60)
+    queues = InstanceQueues(executor, slots=1)
+    Termination(stand.host, stand.ledger, None, queues).order(builders.a_context(), uuid)
+    assert queues.wait(60)
     executor.join()
 
 
@@ -93,17 +93,17 @@ def test_an_unwanted_termination_does_not_cancel_a_build_that_waits() -> None:
     stand = builders.a_stand()
     instance = stand.conductor.place(builders.an_instance())
     executor = builders.ThreadExecutor()
-    lanes = Lanes(executor, slots=1)
-    termination = Termination(stand.host, stand.ledger, None, lanes)
+    queues = InstanceQueues(executor, slots=1)
+    termination = Termination(stand.host, stand.ledger, None, queues)
 
     def order_and_wait() -> None:
         """Takes the only slot until the order has been judged."""
         termination.order(builders.a_context(), instance.uuid)
         executor.started[-1].join()
 
-    lanes.submit(instance.uuid, lambda: stand.build(instance), takes_slot=True)
-    lanes.submit("another", order_and_wait, takes_slot=True)
-    assert lanes.wait(60)
+    queues.submit(instance.uuid, lambda: stand.build(instance), takes_slot=True)
+    queues.submit("another", order_and_wait, takes_slot=True)
+    assert queues.wait(60)
     executor.join()
     assert states.ACTIVE == stand.conductor.rows[instance.uuid].vm_state
 

@@ -34,7 +34,7 @@ def listener(borrowed: mock.Mock) -> amqpdriver.RpcAMQPListener:
     driver = types.SimpleNamespace(prefetch_size=1)
     polled = amqpdriver.RpcAMQPListener(driver, borrowed)
     adapted = types.SimpleNamespace(_poll_style_listener=polled)
-    assert blocking_consume.at_length(adapted) is adapted  # type: ignore[arg-type, comparison-overlap]
+    assert blocking_consume.wrap(adapted) is adapted  # type: ignore[arg-type, comparison-overlap]
     return polled
 
 
@@ -124,5 +124,5 @@ def test_the_rest_is_the_connection_s_own(borrowed: mock.Mock) -> None:
 def test_what_is_not_rabbitmq_s_stays_as_it_is() -> None:
     """Nothing polls there."""
     other = types.SimpleNamespace()
-    assert other is blocking_consume.at_length(other)  # type: ignore[arg-type, comparison-overlap]
+    assert other is blocking_consume.wrap(other)  # type: ignore[arg-type, comparison-overlap]
     assert not vars(other)

@@ -33,9 +33,9 @@ def test_pauses_grow_and_differ() -> None:
 
 def test_the_thread_for_answers_backs_off(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """oslo.messaging's loop takes it for a time without messages."""
-    monkeypatch.setattr(broker_refusals, "_refused", rate_limited_log.Seldom())
+    monkeypatch.setattr(broker_refusals, "_refused", rate_limited_log.RateLimit())
     ending, connection = mock.Mock(spec=threading.Event), mock.Mock()
-    waiting = driver._BackingOff(connection, ending)
+    waiting = driver._BackOffConnection(connection, ending)
     connection.consume.side_effect = REFUSED
     for _try in range(10):
         with pytest.raises(common.Timeout):
@@ -54,7 +54,7 @@ def test_the_thread_for_answers_backs_off(monkeypatch: pytest.MonkeyPatch, caplo
 
 def test_what_the_library_says_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a traceback of a refusal; of anything else the traceback stays."""
-    monkeypatch.setattr(broker_refusals, "_library_said", rate_limited_log.Seldom())
+    monkeypatch.setattr(broker_refusals, "_library_said", rate_limited_log.RateLimit())
 
     def record(message: str, failure: Exception) -> Any:
         said = (type(failure), failure, None)

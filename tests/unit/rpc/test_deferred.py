@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.rpc.deferred import after_answer, answering
+from fleet.rpc.deferred import after_reply, replying
 
 
 def broken() -> None:
@@ -18,7 +18,7 @@ def broken() -> None:
 def test_where_no_call_is_answered_nothing_waits() -> None:
     """A periodic task, or a test, has no answer to wait for."""
     done: list[str] = []
-    after_answer(lambda: done.append("now"))
+    after_reply(lambda: done.append("now"))
     assert ["now"] == done
 
 
@@ -26,9 +26,9 @@ def test_it_follows_the_answer_in_its_order() -> None:
     """And is over with the message: the next one begins with nothing."""
     done: list[str] = []
     for _message in range(2):
-        with answering():
-            after_answer(lambda: done.append("first"))
-            after_answer(lambda: done.append("second"))
+        with replying():
+            after_reply(lambda: done.append("first"))
+            after_reply(lambda: done.append("second"))
             done.append("answered")
     assert ["answered", "first", "second"] * 2 == done
 
@@ -38,8 +38,8 @@ def test_it_is_done_also_where_the_answer_could_not_be_given() -> None:
     done: list[str] = []
 
     def handle() -> None:
-        with answering():
-            after_answer(lambda: done.append("done"))
+        with replying():
+            after_reply(lambda: done.append("done"))
             broken()
 
     with pytest.raises(RuntimeError):
@@ -50,9 +50,9 @@ def test_it_is_done_also_where_the_answer_could_not_be_given() -> None:
 def test_one_that_fails_is_logged_and_does_not_keep_the_others(caplog: Any) -> None:
     """Nobody else would hear of it."""
     done: list[str] = []
-    with answering():
-        after_answer(broken)
-        after_answer(lambda: done.append("done"))
+    with replying():
+        after_reply(broken)
+        after_reply(lambda: done.append("done"))
     assert ["done"] == done
     (record,) = caplog.records
     assert ("ERROR", RuntimeError) == (record.levelname, record.exc_info[0])
@@ -61,10 +61,10 @@ def test_one_that_fails_is_logged_and_does_not_keep_the_others(caplog: Any) -> N
 def test_a_thread_does_its_own_only() -> None:
     """Another one's message may be answered much later."""
     done: list[str] = []
-    with answering():
-        other = threading.Thread(target=lambda: after_answer(lambda: done.append("theirs")))
+    with replying():
+        other = threading.Thread(target=lambda: after_reply(lambda: done.append("theirs")))
         other.start()
         other.join()
-        after_answer(lambda: done.append("mine"))
+        after_reply(lambda: done.append("mine"))
         assert ["theirs"] == done
     assert ["theirs", "mine"] == done

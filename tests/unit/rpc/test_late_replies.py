@@ -12,7 +12,7 @@ import pytest
 from oslo_messaging._drivers import amqpdriver
 
 from fleet.rpc.rabbit import late_replies
-from fleet.rpc.rabbit.late_replies import LateAnswers
+from fleet.rpc.rabbit.late_replies import LateReplies
 from fleet.telemetry import metrics
 
 RETURNED = oslo_messaging.MessageUndeliverable(None, "", "reply_of_somebody", None)
@@ -44,7 +44,7 @@ def drops() -> float:
     return metrics.ANSWERS_DROPPED._value.get()
 
 
-def run(late: LateAnswers) -> None:
+def run(late: LateReplies) -> None:
     """To the end of the thread, which is there only while an answer waits."""
     for thread in [each for each in threading.enumerate() if each.name == "late-answers"]:
         thread.join()
@@ -54,7 +54,7 @@ def run(late: LateAnswers) -> None:
 def test_a_queue_that_comes_back_gets_its_answer(time: Time) -> None:
     """As after a failover of the broker."""
     send = mock.Mock(side_effect=[RETURNED, RETURNED, None])
-    before, late = drops(), LateAnswers(time, time.pause)
+    before, late = drops(), LateReplies(time, time.pause)
     late.take(message(), send)
     run(late)
     assert (3, 0) == (send.call_count, drops() - before)
@@ -65,7 +65,7 @@ def test_a_queue_that_comes_back_gets_its_answer(time: Time) -> None:
 def test_an_answer_is_dropped_in_the_end(time: Time, failure: Exception) -> None:
     """Within about a second; the next one to the same queue does not wait."""
     gone, send = message(), mock.Mock(side_effect=failure)
-    before, late = drops(), LateAnswers(time, time.pause)
+    before, late = drops(), LateReplies(time, time.pause)
     late.take(gone, send)
     run(late)
     assert (1, True) == (drops() - before, time.now <= late_replies.PATIENCE_S + late_replies.PAUSE_S)
@@ -78,7 +78,7 @@ def test_an_answer_is_dropped_in_the_end(time: Time, failure: Exception) -> None
 
 def test_answers_wait_side_by_side(time: Time) -> None:
     """Four hundred take no longer than one."""
-    before, late = drops(), LateAnswers(time, time.pause)
+    before, late = drops(), LateReplies(time, time.pause)
     with late._lock:
         late._running = True  # the thread begins when all are there
     for number in range(400):
@@ -91,5 +91,5 @@ def test_there_is_a_bound(time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond it nothing waits."""
     monkeypatch.setattr(late_replies, "MOST", 0)
     before = drops()
-    LateAnswers(time, time.pause).take(message(), mock.Mock())
+    LateReplies(time, time.pause).take(message(), mock.Mock())
     assert 1 == drops() - before

@@ -62,7 +62,7 @@ def abandoned() -> amqpdriver.ObsoleteReplyQueuesCache:
 
 @pytest.fixture
 def incoming(connection: Connection, abandoned: amqpdriver.ObsoleteReplyQueuesCache) -> Any:
-    return replies.at_once(_incoming(connection, abandoned))
+    return replies.send_directly(_incoming(connection, abandoned))
 
 
 def _incoming(connection: Connection, abandoned: Any, msg_id: str | None = MSG_ID) -> Any:
@@ -175,7 +175,7 @@ def test_compression_is_done_where_it_is_wanted(connection: Connection, incoming
 
 def test_nobody_is_answered_who_does_not_wait(connection: Connection, abandoned: Any) -> None:
     """A cast has no answer."""
-    replies.at_once(_incoming(connection, abandoned, msg_id=None)).reply(ANSWER)
+    replies.send_directly(_incoming(connection, abandoned, msg_id=None)).reply(ANSWER)
     assert (False, []) == (connection.channel.send_method.called, connection.sent_by_oslo)
 
 
@@ -198,7 +198,7 @@ def test_other_transports_are_left_alone() -> None:
     """The embedded one answers in its own way."""
     other = mock.Mock()
     reply = other.reply
-    assert replies.at_once(other) is other
+    assert replies.send_directly(other) is other
     assert other.reply is reply
 
 
@@ -206,7 +206,7 @@ def test_a_message_is_gone_as_soon_as_it_is_answered(connection: Connection, aba
     """It does not refer to itself: large ones would wait for the garbage collection."""
     gc.disable()
     try:
-        message = replies.at_once(_incoming(connection, abandoned))
+        message = replies.send_directly(_incoming(connection, abandoned))
         message.reply(ANSWER)
         known = weakref.ref(message)
         del message

@@ -331,7 +331,7 @@ def test_an_old_heartbeat_keeps_nobody_alive(post: Post) -> None:
 
 def test_what_is_remembered_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """By time, and by number."""
-    memory = replay_protection.Memory()
+    memory = replay_protection.SeenSignatures()
     assert (True, False, True) == tuple(memory.take("one", now, 10.0) for now in (0.0, 5.0, 11.0))
     monkeypatch.setattr(replay_protection, "MOST", 3)
     assert all(memory.take(str(number), 12.0, 10.0) for number in range(50))

@@ -62,7 +62,7 @@ def test_the_caller_is_answered_before_the_operator_is_told(caplog):
     """The line and the closing notification follow the answer."""
     caplog.set_level(logging.INFO)
     scheduler = Scheduler(node("host1"))
-    with deferred.answering():
+    with deferred.replying():
         assert ["host1"] == [each["host"] for each in scheduler.select(request())]
         assert not [record for record in caplog.records if "Placed" in record.getMessage()]
         assert ["scheduler.select_destinations.start"] == [event for event, _payload in scheduler.notifier.sent]
