@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a conductor could start with a configuration (``fleet-manage upgrade check``, ``fleet doctor``)."""
+"""Checks that a conductor could start with a configuration (``fleet-manage upgrade check``, ``fleet doctor``)."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from fleet.db import ledger as ledger_row
 from fleet.db import schema, signatures
 from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
-from fleet.db.services import Beat
+from fleet.db.heartbeats import Heartbeat
 from fleet.hardware.aliases import parse_aliases
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import ledger_queue, server, transport, versions
@@ -52,9 +52,9 @@ from fleet.service import probes
 
 BINARY = "fleet-conductor"
 TOPIC = "conductor"
-#: Of the pool, which users' calls leave free.
+#: Database connections that calls of users leave free for agents.
 CONNECTIONS_FOR_AGENTS = 8
-#: Seconds between two looks for signatures that are good no more.
+#: Seconds between two removals of expired signatures.
 PRUNE_EVERY_S = 60
 
 
@@ -64,7 +64,7 @@ def build_servers(
     database: Database | None = None,
     skew: ClockSkew | None = None,
 ) -> list[service.Runnable]:
-    """Everything that a conductor process runs. The trio in one process uses it as the daemon does."""
+    """Build everything that a conductor process runs. The daemon and the trio in one process use it."""
     database = database or Database(conf)
     schema.check(database)
     skew = skew or ClockSkew(conf.max_clock_skew)
@@ -143,25 +143,25 @@ def build_servers(
 
 
 def _threads(conf: cfg.ConfigOpts) -> int:
-    """For users' calls: so many that they cannot take all connections to the database, for which agents would wait."""
+    """Threads for calls of users: so few that they leave database connections to the agents."""
     pool, overflow, threads = conf.database.max_pool_size, conf.database.max_overflow, conf.executor_thread_pool_size
     bounded = pool and overflow is not None and overflow >= 0
     return max(1, min(threads, pool + overflow - CONNECTIONS_FOR_AGENTS)) if bounded else threads
 
 
 def _in_step(skew: ClockSkew, sweep: Callable[[], object]) -> None:
-    """A conductor whose clock is wrong leaves sweeps to others, until it is mended."""
+    """Sweep, unless the clock of this machine is wrong: then other conductors sweep."""
     if not skew.problem:
         sweep()
 
 
 def _heartbeat(conf: cfg.ConfigOpts, agent_api: AgentAPI, pins: Pins, skew: ClockSkew) -> service.Periodic:
-    """One record for all the conductors of a host: any of them keeps it alive. Each looks what the others speak."""
+    """Report all conductors of a host as one service, and read the API versions of the other services."""
     process = {"pid": os.getpid(), "hostname": socket.gethostname()}
     spoken = versions.spoken(TOPIC)
 
     def beat() -> None:
-        if agent_api.report_state(Beat(BINARY, [conf.host], **spoken, clock_skew_s=skew.reported_s)).superseded:
+        if agent_api.report_state(Heartbeat(BINARY, [conf.host], **spoken, clock_skew_s=skew.reported_s)).superseded:
             agent_api.register_services([{"host": conf.host, "binary": BINARY, "topic": TOPIC, **process, **spoken}])
         pins.learn(agent_api.lowest_versions())
         agent_api.learn_ledger()
@@ -176,7 +176,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         conf = fleet_conf.load_config(argv, BINARY, "Accepts build requests and drives each to an end.", register)
         required.broker(conf)
         required.database(conf)
-        # A bad alias must stop the daemon here, not its workers one after the other.
+        # A bad alias stops the daemon here, before it starts workers that would each fail.
         parse_aliases(conf.pci.alias)
         signing.keys_of(conf)
         with Database(conf).disposed() as database:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor's RPC surface: three namespaces on one topic, each a thin door to the part that does the work."""
+"""The conductor's RPC surface for agents and clients. ``moves.manager`` and ``operators.manager`` have the rest.
+
+Endpoints parse arguments and call the room that does the work.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from conductor_stub.builds.termination import Termination
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.db.services import Beat
+from fleet.db.heartbeats import Heartbeat
 from fleet.objects import (
     BuildRequest,
     BuildStep,
@@ -37,12 +40,12 @@ from fleet.rpc.pins import Pins
 
 #: The keys of states.POWER_NAMES.
 PowerState = Literal[0, 1, 3, 4, 6, 7]
-#: In one message: far more than an agent sends.
+#: Steps in one message. An agent sends far fewer.
 MOST_STEPS = 256
 
 
 class ConductorManager:
-    """No namespace: the ledger, for agents and other daemons."""
+    """No namespace: what agents and other daemons read from the ledger and write to it."""
 
     target = oslo_messaging.Target(version=versions.CURRENT["conductor"])
 
@@ -80,7 +83,7 @@ class ConductorManager:
         release: fields.Token | None = None,
         clock_skew_s: fields.Finite | None = None,
     ) -> dict[str, Any]:
-        heard = self._api.report_state(Beat(binary, hosts, incarnation, rpc_version, release, clock_skew_s))
+        heard = self._api.report_state(Heartbeat(binary, hosts, incarnation, rpc_version, release, clock_skew_s))
         now = self._api.now().isoformat()
         return {**dataclasses.asdict(heard), "versions": dict(self._pins.lowest), "now": now}
 
@@ -153,15 +156,15 @@ class ConductorManager:
     def build_steps(
         self, context: RequestContext, steps: Annotated[list[dict[str, Any]], pydantic.Field(max_length=MOST_STEPS)]
     ) -> list[dict[str, Any]]:
-        """An answer for each, in their order: what is wrong with one is not the others' business."""
-        asked = [_asked(context, step, f"steps.{number}") for number, step in enumerate(steps)]
-        # What is said of them all is said of none.
+        """Record each step; return an answer for each, in their order. A refused step does not hold back the others."""
+        parsed = [_parse_step(context, step, f"steps.{number}") for number, step in enumerate(steps)]
+        # Log lines about all steps name no single build.
         context.about()
-        taken = iter(self._api.take_all([each for each in asked if isinstance(each, tuple)]))
-        told = [next(taken) if isinstance(each, tuple) else each for each in asked]
+        recorded = iter(self._api.take_all([each for each in parsed if isinstance(each, tuple)]))
+        answers = [next(recorded) if isinstance(each, tuple) else each for each in parsed]
         return [
             batch_answers.refusal(each) if isinstance(each, errors.FleetError) else batch_answers.result(each.to_wire())
-            for each in told
+            for each in answers
         ]
 
     @endpoint
@@ -170,7 +173,7 @@ class ConductorManager:
 
 
 class AgentTaskManager:
-    """Namespace ``compute_task``, as far as agents use it."""
+    """Namespace ``compute_task``: the methods that agents use."""
 
     target = oslo_messaging.Target(namespace="compute_task", version=versions.CURRENT["conductor"])
 
@@ -205,7 +208,7 @@ class AgentTaskManager:
 
 
 class ComputeTaskManager(AgentTaskManager):
-    """Namespace ``compute_task``: builds are accepted, driven and ended."""
+    """Namespace ``compute_task``: builds are accepted, placed and deleted."""
 
     def __init__(
         self,
@@ -233,7 +236,7 @@ class ComputeTaskManager(AgentTaskManager):
         self, context: RequestContext, instance_uuids: list[fields.Uuid], attempt: fields.Natural
     ) -> None:
         if self._draining.is_set():
-            # Another worker takes them up at once; the sweeper would, but only when they are overdue.
+            # Another worker takes them at once. The sweeper would too, but only when they are overdue.
             self._placement.hand_out(context, instance_uuids, attempt)
             return
         self._placement.place(context, instance_uuids, attempt)
@@ -243,10 +246,10 @@ class ComputeTaskManager(AgentTaskManager):
         self._termination.terminate(context, instance_uuids)
 
 
-def _asked(
+def _parse_step(
     context: RequestContext, data: dict[str, Any], field: str
 ) -> tuple[RequestContext, BuildStep] | errors.InvalidInput:
-    """A step, under the request that it belongs to; or what is wrong with it."""
+    """A step with the context of the request that it belongs to; or the error, if the step is invalid."""
     try:
         step = build_steps.from_wire(data, field)
         names = ("request_id", "project_id", "user_id")
@@ -260,15 +263,19 @@ def _asked(
     return about.on_behalf(**whose), step
 
 
+@dataclasses.dataclass(frozen=True)
+class _Registration:
+    host: fields.Name
+    binary: fields.Name
+    topic: fields.Name
+    incarnation: fields.Token | None = None
+    identity: fields.Uuid | None = None
+    pid: fields.Natural | None = None
+    hostname: fields.Text | None = None
+    rpc_version: fields.Token | None = None
+    release: fields.Token | None = None
+
+
 def _service(data: dict[str, Any], index: int) -> dict[str, Any]:
     """:raises errors.InvalidInput: naming the registration's field"""
-    field = f"services.{index}"
-    names = {key: fields.parse(fields.Name, data.get(key), f"{field}.{key}") for key in ("host", "binary", "topic")}
-    pid = fields.parse(fields.Natural | None, data.get("pid"), f"{field}.pid")  # type: ignore[arg-type]
-    hostname = fields.parse(fields.Text | None, data.get("hostname"), f"{field}.hostname")  # type: ignore[arg-type]
-    identity = fields.parse(fields.Uuid | None, data.get("identity"), f"{field}.identity")  # type: ignore[arg-type]
-    tokens = {
-        key: fields.parse(fields.Token | None, data.get(key), f"{field}.{key}")  # type: ignore[arg-type]
-        for key in ("incarnation", "rpc_version", "release")
-    }
-    return {**names, **tokens, "pid": pid, "hostname": hostname, "identity": identity}
+    return dict(vars(fields.parse(_Registration, data, f"services.{index}")))

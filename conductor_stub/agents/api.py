@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What agents read and write: their service, their inventory, their instances, and the claims on them."""
+"""What agents read and write: their services, inventories, instances, and the steps of builds."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from fleet.context import RequestContext
 from fleet.db import hosts, instances, services
 from fleet.db import ledger as ledger_row
 from fleet.db.engine import Database
-from fleet.db.services import Beat, Heard
+from fleet.db.heartbeats import Heartbeat, HeartbeatAnswer
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import BuildStep, Finish, HostReport, Instance
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
-
+#: Reason why the host of a stopping agent is disabled.
 STOPPING = "its agent is stopping"
 
 
 class AgentAPI:
-    """Each method is one transaction (or one per host of a batch), and may be repeated without harm."""
+    """Each method is one transaction, or one per host, and may be repeated without harm."""
 
     def __init__(
         self,
@@ -43,7 +43,9 @@ class AgentAPI:
         turn: contextlib.AbstractContextManager[Any] | None = None,
         ledger: LedgerIdentity | None = None,
     ) -> None:
-        """``ledger``: what registrations are answered with."""
+        """:param ledger: its identity goes into the answer of a registration
+        :param turn: see :class:`Heartbeats`
+        """
         self._ledger = ledger or LedgerIdentity()
         self._database = database
         self._limits = limits
@@ -52,7 +54,7 @@ class AgentAPI:
         self._heartbeats = Heartbeats(database, clock, turn)
 
     def register_services(self, registrations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """:raises errors.HostTaken: one of the hosts is another agent's; then nothing is registered"""
+        """Register all, or none. :raises errors.HostTaken: another live process serves one of the hosts"""
         self.require_free(registrations)
         now, down_time_s = self._clock(), self._limits.service_down_time_s
         rows = [
@@ -73,16 +75,16 @@ class AgentAPI:
         ]
 
     def require_free(self, registrations: Sequence[Mapping[str, Any]]) -> None:
-        """:raises errors.HostTaken: one of these could not be registered"""
+        """:raises errors.HostTaken: another live process serves one of these hosts"""
         now, down_time_s = self._clock(), self._limits.service_down_time_s
         self._database.read(services.require_free, registrations, now, down_time_s)
 
     def learn_ledger(self) -> None:
-        """Whether the database still is what it was: it may have been replaced."""
+        """Read the identity of the ledger again: the database may have been replaced."""
         self._ledger.learn(self._database.read(ledger_row.identity))
 
     def leave(self, binary: str, host_names: Sequence[str], incarnation: str, idle: bool = True) -> None:
-        """A process stops, and says so. :param idle: False: not yet, but it takes no builds any more"""
+        """A process is stopping. :param idle: False while it still ends its work; its hosts then take no new builds"""
         if idle:
             self._database.write(services.leave, binary, host_names, incarnation, self._clock())
             return
@@ -93,12 +95,11 @@ class AgentAPI:
         """By the database's clock."""
         return self._clock()
 
-    def report_state(self, beat: Beat) -> Heard:
-        """Heartbeat."""
-        return self._heartbeats.note(beat)
+    def report_state(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
+        return self._heartbeats.write(heartbeat)
 
     def lowest_versions(self) -> dict[str, str]:
-        """By topic, the API that the oldest live service speaks."""
+        """By topic, the API version of the oldest live service."""
         return self._database.read(services.lowest_versions, self._clock(), self._limits.service_down_time_s)
 
     def report_hosts(
@@ -107,9 +108,9 @@ class AgentAPI:
         nodes: Mapping[str, Sequence[str]],
         alarms: Mapping[str, str] | None = None,
     ) -> list[dict[str, Any]]:
-        """Record inventories, each on its own: one that is refused does not hold back the others.
+        """Store inventories, each in a transaction of its own, so that a refused one does not hold back the others.
 
-        :param alarms: why the agent of a host takes no builds, "" when it does
+        :param alarms: by host, why its agent takes no builds; "" if it does
         """
         answers = [self._report(report) for report in reports]
         wrong = dict(alarms or {})
@@ -136,21 +137,21 @@ class AgentAPI:
         return answer
 
     def host_instances(self, host: str, uuids: Sequence[str] | None = None) -> list[Instance]:
-        """:param uuids: only these of them"""
+        """Live instances on ``host``. :param uuids: only these of them"""
         rows = self._database.read(instances.on_host, host, uuids)
         return [instances.to_instance(row) for row in rows]
 
     def compare_instances(
         self, held: Mapping[str, Sequence[str]], power: Mapping[str, Mapping[str, int]] | None = None
     ) -> dict[str, list[str]]:
-        """By host, the instances that an agent should look at again: see :func:`fleet.db.instances.compare`."""
+        """By host, the instances that its agent should read again: see :func:`fleet.db.instances.compare`."""
         return self._database.read(instances.compare, held, power or {})
 
     def observed(self, context: RequestContext, seen: guests.Observation) -> bool:
-        """What an agent has found of a guest; whether the row shows it now."""
+        """Store the power state that an agent found; return whether the row shows it now."""
         context = context.about(instance_uuid=seen.instance_uuid, host=seen.host)
         try:
-            shown = self._database.write(guests.record, seen, context.request_id, self._clock())
+            shown = self._database.write(guests.record, seen, self._step_context(context))
         except errors.NotFound:
             return False
         if shown and seen.power_state in states.DOWN:
@@ -159,7 +160,7 @@ class AgentAPI:
         return shown
 
     def take(self, context: RequestContext, step: BuildStep) -> Instance:
-        """A step of a build, which may have been taken before.
+        """Record a step of a build. A repeated step is answered as the first one was.
 
         :raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupAffinityViolation: errors.NotFound:
         :raises errors.ComputeResourcesUnavailable: the ledger counts more on the host than the host does
@@ -168,17 +169,17 @@ class AgentAPI:
         return instance
 
     def take_all(self, asked: Sequence[tuple[RequestContext, BuildStep]]) -> list[Instance | errors.FleetError]:
-        """Steps of many builds, in one transaction if nothing is in the way of any, and else each as :meth:`take` does."""
+        """Record steps of many builds: all in one transaction, or one by one if any is refused."""
         if not asked:
             return []
         if 1 < len(asked) == len({step.instance_uuid for _context, step in asked}):
             try:
                 return list(self._write(asked))
             except errors.DatabaseError:
-                # It was tried for as long as [database] says: one by one would take as much time for each.
+                # The transaction was repeated as often as [database] allows; one by one each step would take as long.
                 raise
             except errors.FleetError as refusal:
-                LOG.debug("Of %d steps one at least is refused (%s): each is taken by itself", len(asked), refusal)
+                LOG.debug("Of %d steps at least one is refused (%s): each is recorded by itself", len(asked), refusal)
         answers: list[Instance | errors.FleetError] = []
         for context, step in asked:
             context.update_store()
@@ -193,36 +194,40 @@ class AgentAPI:
         reports = [claims.StepReport(step, context.request_id) for context, step in asked]
         rows = self._database.write(claims.transaction(reports, StepContext(self._limits, now)))
         for (context, step), row in zip(asked, rows, strict=True):
-            # Otherwise it was said before: an agent that has lost the answer asks again.
+            # Any other time: the agent repeats the step because the answer was lost, and the line is written already.
             if isinstance(step, Finish) and row.launched_at == now:
                 about = context.about(instance_uuid=row.uuid, attempt=step.attempt, host=step.host)
-                self._tell_active(about, row)
+                _log_active(about, row)
         return [instances.to_instance(row) for row in rows]
 
-    @staticmethod
-    def _tell_active(_context: RequestContext, row: Any) -> None:
-        """The conductor's one line of a build that has succeeded (docs/operate.md)."""
-        took_s = (row.launched_at - row.created_at).total_seconds()
-        metrics.BUILDS_ENDED.labels(row.vm_state, "").inc()
-        metrics.BUILD_SECONDS.observe(took_s)
-        flavor = row.flavor_name or "(inline)"
-        LOG.info(
-            "Instance is ACTIVE on node %s, %.2f s after it was accepted in %s: name %s, flavor %s, project %s",
-            row.node,
-            took_s,
-            row.reservation_id,
-            row.name,
-            flavor,
-            row.project_id or "-",
-        )
+    def _step_context(self, context: RequestContext) -> StepContext:
+        return StepContext(self._limits, self._clock(), context.request_id)
 
     def destroyed(self, context: RequestContext, uuid: str, host: str) -> None:
-        """The host has destroyed the guest of an instance that was to go; nothing, where there is none any more."""
+        """The host has destroyed the guest of an instance that is being deleted."""
         try:
-            ctx = StepContext(self._limits, self._clock(), context.request_id)
-            gone = self._database.write(termination.destroyed, uuid, host, ctx)
+            gone = self._database.write(termination.destroyed, uuid, host, self._step_context(context))
         except errors.NotFound:
             return
         if gone:
             context.about(instance_uuid=uuid, host=host)
             LOG.info("Instance is DELETED")
+
+
+def _log_active(_context: RequestContext, row: Any) -> None:
+    """The conductor's one line of a build that has succeeded (docs/operate.md).
+
+    :param _context: of the line: creating it has made it current
+    """
+    took_s = (row.launched_at - row.created_at).total_seconds()
+    metrics.BUILDS_ENDED.labels(row.vm_state, "").inc()
+    metrics.BUILD_SECONDS.observe(took_s)
+    LOG.info(
+        "Instance is ACTIVE on node %s, %.2f s after it was accepted in %s: name %s, flavor %s, project %s",
+        row.node,
+        took_s,
+        row.reservation_id,
+        row.name,
+        row.flavor_name or "(inline)",
+        row.project_id or "-",
+    )

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heartbeats of many services, written together.
+"""Group commit of heartbeats: those that arrive while others are being written go with the next transaction.
 
-Each that arrives while others are being written waits, and goes with the next write; the first of those that wait does it
-for all. So one heartbeat by itself is written at once, and thousands a second take as few transactions as the database
-has time for.
-
-::
-
-    heard ── lock ──▶ waiting ──▶ whoever takes the turn writes all that wait, in one transaction ──▶ each has its answer
+The first thread that gets its turn writes for all that wait, and each takes its own answer. A single heartbeat is written
+at once; thousands a second take as few transactions as the database has time for.
 """
 
 from __future__ import annotations
@@ -17,24 +12,24 @@ import threading
 from typing import Any
 
 from fleet.clock import Clock
-from fleet.db import services
+from fleet.db import heartbeats
 from fleet.db.engine import Database
-from fleet.db.services import Beat, Heard
+from fleet.db.heartbeats import Heartbeat, HeartbeatAnswer
 
 
 class _Waiting:
-    """A heartbeat and what became of it: its answer, or why it could not be written."""
+    """A heartbeat with its answer, or with the error that kept it from being written."""
 
-    def __init__(self, beat: Beat) -> None:
-        self.beat = beat
-        self.answer: Heard | None = None
+    def __init__(self, heartbeat: Heartbeat) -> None:
+        self.heartbeat = heartbeat
+        self.answer: HeartbeatAnswer | None = None
         self.failure: Exception | None = None
 
 
 class Heartbeats:
-    """Safe for any number of threads.
+    """Safe for any number of threads. The lock guards the list of heartbeats that wait.
 
-    :param turn: whoever is in it writes; for what runs in no threads of their own, such as the simulation
+    :param turn: held while writing; the simulation, which has no threads, passes its own
     """
 
     def __init__(
@@ -46,9 +41,9 @@ class Heartbeats:
         self._turn = turn or threading.Lock()
         self._waiting: list[_Waiting] = []
 
-    def note(self, beat: Beat) -> Heard:
+    def write(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
         """:raises Exception: what the database raised"""
-        mine = _Waiting(beat)
+        mine = _Waiting(heartbeat)
         with self._lock:
             self._waiting.append(mine)
         with self._turn:
@@ -61,12 +56,12 @@ class Heartbeats:
 
     def _write_all(self) -> None:
         with self._lock:
-            together, self._waiting = self._waiting, []
+            group, self._waiting = self._waiting, []
         try:
-            answers = self._database.write(services.heartbeats, [each.beat for each in together], self._clock())
+            answers = self._database.write(heartbeats.write, [each.heartbeat for each in group], self._clock())
         except Exception as failure:
-            for each in together:
+            for each in group:
                 each.failure = failure
             return
-        for each, answer in zip(together, answers, strict=True):
+        for each, answer in zip(group, answers, strict=True):
             each.answer = answer

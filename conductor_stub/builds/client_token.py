@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request that its client repeats, since no answer came, is answered as it was the first time: nothing is built twice."""
+"""Makes ``create`` idempotent: a request that is repeated with its client token gets the answer of the first one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fleet.objects import BuildRequest
 
 @dataclasses.dataclass(frozen=True)
 class ClientToken:
-    """What a client calls its request, and what the request says. A project's tokens are its own."""
+    """The client's name for a request within its project, and a hash of the request."""
 
     project_id: str
     token: str
@@ -25,17 +25,17 @@ class ClientToken:
 
     @classmethod
     def of(cls, context: RequestContext, request: BuildRequest, token: str) -> Self:
-        said = json.dumps(request.to_wire(), sort_keys=True)
-        return cls(context.project_id or "", token, hashlib.sha256(said.encode()).hexdigest())
+        text = json.dumps(request.to_wire(), sort_keys=True)
+        return cls(context.project_id or "", token, hashlib.sha256(text.encode()).hexdigest())
 
     def columns(self) -> dict[str, Any]:
-        """Of the request's row, where a unique index lets only one of two conductors have the token."""
+        """Columns of the request's row. A unique index lets only one of two conductors write the token."""
         return {"project_id": self.project_id, "client_token": self.token, "fingerprint": self.fingerprint}
 
     def first_answer(self, connection: Transaction | Connection) -> dict[str, Any] | None:
-        """What ``create`` has answered when the token was used first; None when it was not.
+        """The answer of ``create`` to the first request with this token; None if there was none.
 
-        :raises errors.Conflict: it was used for a request that says something else
+        :raises errors.Conflict: that request was a different one
         """
         found = builds.request_of_token(connection, self.project_id, self.token)
         if found is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accepts build requests: from then on the rows are there, and each build will end."""
+"""Accepts build requests: writes their rows, so that each build ends whatever happens next."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FIRST_ATTEMPT = 1
 class Intake:
     """``create``: validate, write the rows with their deadline, place them here or hand them out.
 
-    :param own: None: hand all of them out
+    :param local: threads of this process that place builds; None: hand out all
     """
 
     def __init__(
@@ -56,22 +56,22 @@ class Intake:
         self._local = local or LocalPlacement(0)
 
     def accept(self, context: RequestContext, request: BuildRequest, client_token: str | None = None) -> dict[str, Any]:
-        """Returns ``reservation_id`` and ``instances`` (uuid and name of each), in the ledger by then.
+        """Return ``reservation_id`` and ``instances`` (uuid and name of each), after they are written.
 
-        :param client_token: the same request under the same token is answered as the first one was
+        :param client_token: a repeated request with the same token gets the answer of the first one
         :raises errors.InvalidInput: naming the field; errors.NotFound: no such flavor or group; errors.Conflict: the
             token was used for another request
         """
         token = ClientToken.of(context, request, client_token) if client_token else None
-        # Before anything else: what the request names may be gone since.
+        # Before anything else: the flavor or group may have been deleted since the first request.
         first = self._database.read(token.first_answer) if token else None
         return first or self._accept(context, request, token)
 
     def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> dict[str, Any]:
         stored, rows = self.plan(context, request)
         reservation_id = stored["reservation_id"]
-        with self._local.room() as begin:
-            if begin is not None:
+        with self._local.room() as start:
+            if start is not None:
                 rows = [{**row, "task_state": states.PLACING} for row in rows]
             first = self._database.write(
                 _insert, stored, rows, stored["group_uuid"], token, context.request_id, stored["created_at"]
@@ -81,7 +81,7 @@ class Intake:
             flavor_name = rows[0]["flavor_name"] or "(inline)"
             metrics.BUILDS_ACCEPTED.inc(len(rows))
             LOG.debug("Accepted %d instances of flavor %s as %s", len(rows), flavor_name, reservation_id)
-            self._go_on(context, stored, rows, begin)
+            self._go_on(context, stored, rows, start)
         return {
             "reservation_id": reservation_id,
             "instances": [{"uuid": row["uuid"], "name": row["name"]} for row in rows],
@@ -92,16 +92,16 @@ class Intake:
         context: RequestContext,
         stored: dict[str, Any],
         rows: list[dict[str, Any]],
-        begin: Callable[[Callable[[], None]], None] | None,
+        start: Callable[[Callable[[], None]], None] | None,
     ) -> None:
-        if begin is None:
+        if start is None:
             self._placement.hand_out(context, [row["uuid"] for row in rows], FIRST_ATTEMPT)
             return
         accepted = [builds.accepted(stored, row) for row in rows]
-        self._placement.place_here(context, accepted, FIRST_ATTEMPT, begin)
+        self._placement.place_here(context, accepted, FIRST_ATTEMPT, start)
 
     def plan(self, context: RequestContext, request: BuildRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """The build request and its instances as they would be written. :raises: as :meth:`accept`"""
+        """The rows of the request and of its instances, not written. :raises: as :meth:`accept`"""
         flavor, group_uuid = self._resolved(request)
         check_image(request.image, flavor)
         now = self._clock()
@@ -153,7 +153,7 @@ class Intake:
             "task_state": states.SCHEDULING,
             "attempt": FIRST_ATTEMPT,
             "deadline": deadline,
-            # What follows may be lost, with a message or a process: if no host has it by then, the sweeper hands it out.
+            # A message or a process may be lost: if no host has claimed by then, the sweeper hands the build out.
             "step_deadline": StepContext(self._limits, now).due(self._limits.placing_timeout_s, deadline),
             "availability_zone": Zone.parse(stored["spec"]["availability_zone"]).zone or None,
             "instance_type_id": flavor.id,
@@ -189,7 +189,7 @@ def _insert(
     request_id: str | None,
     now: datetime.datetime,
 ) -> dict[str, Any] | None:
-    """What was answered to another request under the same token, if there was one; else the rows are in the ledger."""
+    """Write the rows. Return the answer of an earlier request with the same token instead, if there was one."""
     first = token.first_answer(tx) if token else None
     if first is not None:
         return None if first["reservation_id"] == stored["reservation_id"] else first
@@ -204,7 +204,7 @@ def _insert(
 
 
 def _os_type(image: Image) -> str | None:
-    """A property may be any scalar; in the statistics it is a part of a name."""
+    """As text of at most 255 characters: the property may be any scalar, and statistics use it in a name."""
     named = image.properties.get("os_type")
     return None if named is None else str(named)[:255]
 

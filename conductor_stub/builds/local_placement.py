@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds that the process which has accepted them also places: no order to any conductor, no second look at the rows.
+"""Threads that place the builds which this process has accepted: no cast to a conductor, no second read of the rows.
 
 ::
 
-    create ── room? ──▶ rows written as ``placing`` ──▶ a thread of this process asks the scheduler and sends the orders
-                └─ no ─▶ rows written as ``scheduling`` ──▶ cast to any conductor
+    create ── a thread is free ──▶ rows written as ``placing`` ──▶ the thread calls the scheduler and sends the orders
+       └───── none is free ──────▶ rows written as ``scheduling`` ──▶ cast to any conductor
 
-A process that dies with such a build leaves a row whose step becomes overdue, like any other: the sweeper finds it.
+If the process dies, the step of the row becomes overdue like any other, and a sweeper hands it out.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
 
-#: Requests, each for as long as the scheduler takes to answer. Who accepts more than it can place leaves them to others.
+#: Requests that one process places at a time. It hands out the others.
 AT_A_TIME = 16
 
 Work = Callable[[], None]
 
 
 class LocalPlacement:
-    """A server without a queue: it works until it is stopped, and then ends what was begun.
+    """A server without a queue. When it is stopped, it ends the work that has started.
 
-    :param at_a_time: 0: all are left to others
-    :param threads: that do the work; its own, if that is None
+    :param at_a_time: 0: every request is handed out
+    :param threads: do the work; None: threads of its own
     """
 
     def __init__(self, at_a_time: int = AT_A_TIME, threads: futures.Executor | None = None) -> None:
@@ -41,24 +41,25 @@ class LocalPlacement:
 
     @contextlib.contextmanager
     def room(self) -> Iterator[Callable[[Work], None] | None]:
-        """Yields what has a request placed by a thread, or None: it is to be left to others.
+        """Reserve a thread. Yields a function that starts work in it; None if none is free.
 
-        The room is taken first, as the rows say who places them; what is not begun in the block gives it back.
+        The thread is reserved before the rows are written, since the rows say who places them. If no work is started in
+        the block, the thread is free again.
         """
         if self._stopping.is_set() or not self._room.acquire(blocking=False):
             yield None
             return
-        begun = False
+        started = False
 
-        def begin(work: Work) -> None:
-            nonlocal begun
-            begun = True
+        def start(work: Work) -> None:
+            nonlocal started
+            started = True
             self._threads.submit(self._run, work)
 
         try:
-            yield begin
+            yield start
         finally:
-            if not begun:
+            if not started:
                 self._room.release()
 
     def _run(self, work: Work) -> None:
@@ -70,13 +71,13 @@ class LocalPlacement:
             self._room.release()
 
     def start(self) -> None:
-        """The threads come with the work."""
+        """Threads start with the first work."""
 
     def stop(self) -> None:
         self._stopping.set()
 
     def wait(self) -> None:
-        """Until all that have room are done."""
+        """Wait until all work that has started is done."""
         for _each in range(self._at_a_time):
             self._room.acquire()
         for _each in range(self._at_a_time):

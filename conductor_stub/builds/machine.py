@@ -107,23 +107,11 @@ def end_in_error(
 
     :param failed: whether the host has failed to build it
     """
-    name, code, message, details = faults.describe(error)
-    tried = faults.attempts(history.failed_attempts(tx, row.uuid))
-    if tried:
-        details["attempts"] = tried
-    handed_back = [each for each in history.vain(tx, [row.uuid]) if each.event == history.HAND_BACK]
-    if handed_back:
+    details: dict[str, Any] = {}
+    if tried := history.failed_attempts(tx, row.uuid):
+        details["attempts"] = faults.attempts(tried)
+    if handed_back := [each for each in history.vain(tx, [row.uuid]) if each.event == history.HAND_BACK]:
         details["untried"] = faults.attempts(handed_back)
     ended = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None}
     instances.leave_host(tx, row, ended, ctx.now, failed)
-    history.add_fault(
-        tx,
-        row.uuid,
-        error=name,
-        code=code,
-        message=message,
-        details=details,
-        host=host,
-        request_id=ctx.request_id,
-        now=ctx.now,
-    )
+    faults.write(tx, row.uuid, error, host, ctx, **details)

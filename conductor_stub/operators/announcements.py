@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells all schedulers of changed aggregates at once; a scheduler that misses it learns from the change feed."""
+"""Notifies all schedulers of a changed aggregate at once. A scheduler that misses it reads the change feed."""
 
 from __future__ import annotations
 
@@ -18,24 +18,30 @@ LOG = logging.getLogger(__name__)
 
 
 class Announcements:
-    """Called after the change is committed."""
+    """Call its methods after the change is committed."""
 
     def __init__(self, database: Database, scheduler: SchedulerAPI) -> None:
         self._database = database
         self._scheduler = scheduler
 
     def aggregate_changed(self, context: RequestContext, aggregate: Aggregate) -> dict[str, Any]:
-        """Returns the aggregate as it goes over the wire."""
-        # A scheduler that has read this generation knows the change, or a newer one, from the feed.
+        """Return the aggregate as it goes over the wire."""
+        # A scheduler that has read this generation from the feed has this change, or a newer one, already.
         generation = self._database.read(feed.generation)
         try:
             self._scheduler.update_aggregates(context, [{**aggregate.to_wire(), "generation": generation}])
         except oslo_messaging.MessagingException as lost:
-            LOG.warning("Could not tell the schedulers of aggregate %s (%s); they will read it", aggregate.name, lost)
+            LOG.warning(
+                "Could not notify the schedulers of aggregate %s (%s); they will read the change", aggregate.name, lost
+            )
         return aggregate.to_wire()
 
     def aggregate_deleted(self, context: RequestContext, aggregate: Aggregate) -> None:
         try:
             self._scheduler.delete_aggregate(context, aggregate.to_wire())
         except oslo_messaging.MessagingException as lost:
-            LOG.warning("Could not tell the schedulers that aggregate %s is gone (%s)", aggregate.name, lost)
+            LOG.warning(
+                "Could not notify the schedulers that aggregate %s is deleted (%s); they will read the change",
+                aggregate.name,
+                lost,
+            )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators see and set: the views behind the ``fleet`` command."""
+"""Lists and views for operators, and what they create: instances, hosts, services, flavors, aggregates, groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fleet.objects import Aggregate, Flavor, Zone
 
 LOG = logging.getLogger(__name__)
 
-#: Events that one answer holds: more would not be read, and a message should stay small.
+#: Events in one answer. Nobody would read more, and a message should stay small.
 TRACE_LENGTH = 5000
 _HOST_VIEW = [
     "vcpus",
@@ -45,7 +45,7 @@ _HOST_VIEW = [
 
 
 class OperatorAPI:
-    """Plain data out: times as ISO 8601 UTC text."""
+    """Returns plain data. Times are ISO 8601 text in UTC."""
 
     def __init__(
         self, database: Database, service_down_time_s: float, default_zone: str = "nova", clock: Clock = utcnow
@@ -58,7 +58,7 @@ class OperatorAPI:
     # Instances
 
     def list_instances(self, filters: Mapping[str, Any], limit: int | None = None) -> list[dict[str, Any]]:
-        """:raises errors.InvalidInput: an unknown filter; errors.NotFound: the filter names a host that is not known"""
+        """:raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host"""
         _require_filters(filters, instances.FILTERS)
         found = self._database.read(instances.list_all, limit=limit, **filters)
         if not found and filters.get("host"):
@@ -80,8 +80,9 @@ class OperatorAPI:
         return self._database.read(read)
 
     def trace(self, name: str) -> dict[str, Any]:
-        """What happened to an instance, or to all of a reservation or of a request id: ``instances``, and ``events``
-        oldest first, at most TRACE_LENGTH.
+        """The ``events`` of an instance, a reservation or a request id, oldest first, with their ``instances``.
+
+        At most TRACE_LENGTH events.
 
         :raises errors.NotFound: errors.Conflict: several instances have that name
         """
@@ -135,7 +136,7 @@ class OperatorAPI:
         return {"state": "up" if up else "down", "status": "enabled" if enabled else "disabled"}
 
     def list_services(self) -> list[dict[str, Any]]:
-        """Each compute service with the ``driver`` of its host, as the host's nodes report it."""
+        """All services; an agent's with the ``driver`` that the nodes of its host report."""
 
         def read(connection: Connection) -> list[dict[str, Any]]:
             types = hosts.hypervisor_types(connection)
@@ -269,7 +270,7 @@ def group_view(connection: Connection, row: Row) -> dict[str, Any]:
 
 
 def _zones(found: list[Aggregate]) -> dict[str, str]:
-    """Host name to the availability zone that an aggregate gives it."""
+    """Availability zone by host, as the aggregates set it."""
     return {
         host: each.metadata["availability_zone"]
         for each in found

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows, changes and removes what operators have created: flavors, aggregates, groups; and records of hosts that are gone.
+"""Shows, changes and removes flavors, aggregates and groups, and the records of hosts that are gone.
 
-What is created, and the lists: ``operator_api``.
+``api`` creates and lists them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "name")
 
 
 class Catalog:
-    """Things are named by name or uuid. What is in use is not removed: errors.Conflict says what uses it."""
+    """Arguments are names or uuids. What is in use is not removed: errors.Conflict names its users."""
 
     def __init__(self, database: Database, service_down_time_s: float, clock: Clock = utcnow) -> None:
         self._database = database

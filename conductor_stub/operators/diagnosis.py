@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conductor knows of the fleet's condition, for ``fleet doctor``."""
+"""What a conductor reads for ``fleet doctor``: its database, and signs of trouble in the ledger."""
 
 from __future__ import annotations
 

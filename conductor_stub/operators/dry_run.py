@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scheduler would be asked, for a request that is not made and for an instance that is there already."""
+"""The scheduler's input for a request that is not made, or for an instance that exists already."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fleet.objects import BuildRequest, Claimed, Holding
 
 
 class DryRun:
-    """Answers are ``request_spec`` and ``filter_properties``, to be sent to the scheduler's ``explain``."""
+    """Returns ``request_spec`` and ``filter_properties``, which the client sends to the scheduler's ``explain``."""
 
     def __init__(self, database: Database, intake: Intake, placement: BuildPlacement) -> None:
         self._database = database
@@ -22,22 +22,22 @@ class DryRun:
         self._placement = placement
 
     def request_of(self, name: str) -> dict[str, Any]:
-        """As for the first attempt to place this instance now; ``holding`` in the spec is what it has already.
+        """For a first attempt to place this instance now. ``holding`` in the spec is what it holds already.
 
         :raises errors.NotFound: errors.Conflict:
         """
         row = self._database.read(instances.find, name)
-        asked = self._placement.scheduling_request([row])
-        return {**asked, "request_spec": {**asked["request_spec"], "holding": _holding(row).to_wire()}}
+        request = self._placement.scheduling_request([row])
+        return {**request, "request_spec": {**request["request_spec"], "holding": _holding(row).to_wire()}}
 
     def request_for(self, context: RequestContext, request: BuildRequest) -> dict[str, Any]:
-        """As if this were built. :raises errors.InvalidInput: errors.NotFound: as ``create`` does"""
+        """For this request. :raises errors.InvalidInput: errors.NotFound: as ``create`` does"""
         stored, rows = self._intake.plan(context, request)
         return self._placement.scheduling_request([builds.accepted(stored, row) for row in rows])
 
 
 def _holding(row: Row) -> Holding:
-    """Of an instance that no host has claimed, only who it is: it may have a booking."""
+    """What the instance holds. If no host has claimed it, only its uuid: the scheduler may have a booking for it."""
     if row.host is None:
         return Holding(row.uuid)
     claimed = Claimed(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns what ended a build into the fault that its owner reads."""
+"""Turns an error into the fault that the owner of the instance reads."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Any
 
 import oslo_messaging
 
+from conductor_stub.steps.limits import StepContext
 from fleet import errors, states
+from fleet.db import history
+from fleet.db.engine import Transaction
 from fleet.reasons import Reason
 
-#: What an attempt's result (an error's name) says of the reason; any other is the host's own trouble.
+#: Reason of a failed attempt by its result (the name of an error). Any other result is an internal error of the host.
 _REASON_OF_RESULT = {
     errors.ComputeResourcesUnavailable.__name__: Reason.RACE_LOST,
     errors.GroupAffinityViolation.__name__: Reason.RACE_LOST,
@@ -29,21 +32,21 @@ class BuildTimeout(errors.FleetError):
 
     def __init__(self, *, timeout_s: str, step: str, place: str) -> None:
         super().__init__(timeout_s=timeout_s, step=step, place=place)
-        # Before a claim only messages can have been lost; after it, a host had the build and kept it.
+        # Before the claim only a message can have been lost. After it a host has the build and does not end it.
         self.reason_code = Reason.HOSTS_DOWN if step == states.SPAWNING else Reason.MESSAGING
 
 
 class AttemptLost(errors.FleetError):
-    """A host was working on the build and will not be heard of again."""
+    """A host that worked on the build sends no heartbeats any more."""
 
     reason_code = Reason.HOSTS_DOWN
     template = "{reason}"
 
 
 def describe(error: Exception) -> tuple[str, int, str, dict[str, Any]]:
-    """``(error name, code, message, details)`` of anything that was raised; no traceback, no secret."""
+    """``(error name, code, message, details)`` of any exception, without traceback and secrets."""
     if isinstance(error, errors.FleetError):
-        # A remote error is an instance of a class made by the transport, named after ours.
+        # The transport raises a remote error as a class of its own, whose name is ours with a suffix.
         name = type(error).__name__.removesuffix("_Remote")
         details = dict(getattr(error, "details", None) or {})
         return name, error.code, error.message, {"reason_code": Reason(error.reason_code).value, **details}
@@ -52,12 +55,30 @@ def describe(error: Exception) -> tuple[str, int, str, dict[str, Any]]:
     return type(error).__name__, 500, f"Internal error: {type(error).__name__}", _coded(Reason.INTERNAL)
 
 
+def write(
+    tx: Transaction, uuid: str, error: Exception, host: str | None, ctx: StepContext, **more_details: Any
+) -> None:
+    """Store ``error`` as a fault of the instance."""
+    name, code, message, details = describe(error)
+    history.add_fault(
+        tx,
+        uuid,
+        error=name,
+        code=code,
+        message=message,
+        details={**details, **more_details},
+        host=host,
+        request_id=ctx.request_id,
+        now=ctx.now,
+    )
+
+
 def _coded(reason: Reason) -> dict[str, Any]:
     return {"reason_code": reason.value}
 
 
 def attempts(rows: Sequence[Any]) -> list[dict[str, Any]]:
-    """Every host tried in vain, for the fault's details: rows of ``history.failed_attempts``."""
+    """Failed attempts for the details of a fault, from rows of ``history.failed_attempts``."""
     return [
         {
             "attempt": row.attempt,
@@ -73,17 +94,17 @@ def attempts(rows: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def retries_exceeded(uuid: str, tried: Sequence[dict[str, Any]], remark: str = "") -> errors.MaxRetriesExceeded:
-    """:param remark: the end of the sentence"""
+    """:param remark: added at the end of the message"""
     listed = "; ".join(_said(each) for each in tried)
     reason = f"Instance {uuid} was tried {_places(tried)}: {listed}{remark}"
     reasons = collections.Counter(_REASON_OF_RESULT.get(each["result"], Reason.INTERNAL) for each in tried)
-    # Of equally frequent reasons the one that was met last: it is what stood in the way in the end.
+    # The most frequent reason; of equally frequent ones the last.
     why = max(reversed(reasons), key=lambda each: reasons[each], default=Reason.INTERNAL)
     return errors.MaxRetriesExceeded(reason=reason, details={**_coded(why), "attempts": list(tried)})
 
 
 def _places(tried: Sequence[dict[str, Any]]) -> str:
-    """On how many hosts; and how often, and on how many nodes, where that is more."""
+    """Number of hosts; also of attempts and of nodes, if there were more of them."""
     hosts = len({each["host"] for each in tried})
     nodes = len({(each["host"], each.get("node")) for each in tried})
     where = f"on {hosts} {'host' if hosts == 1 else 'hosts'}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes what the scheduler is asked: nova's ``request_spec`` and ``filter_properties``, of release 12.0.0."""
+"""Makes the scheduler's input: ``request_spec`` and ``filter_properties`` in the form of nova 12.0.0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _POLICIES_THAT_NEED_HOSTS = (instance_group.AFFINITY, instance_group.ANTI_AFFINI
 
 
 def build_request_spec(instances: Sequence[Instance]) -> dict[str, Any]:
-    """One request for all ``instances``, which share flavor, image and the first one's properties."""
+    """One request for all ``instances``. They share flavor and image; the other properties are the first one's."""
     first = instances[0]
     flavor = first.flavor
     return {
@@ -38,7 +38,7 @@ def build_request_spec(instances: Sequence[Instance]) -> dict[str, Any]:
 
 
 def build_filter_properties(spec: dict[str, Any]) -> dict[str, Any]:
-    """What filters are told besides the sizes; ``spec`` is the stored build request."""
+    """What filters read besides the sizes. ``spec`` is the stored build request."""
     zone = Zone.parse(spec["availability_zone"])
     properties: dict[str, Any] = {"scheduler_hints": spec["scheduler_hints"], "instance_type": spec["flavor"]}
     if spec["ignore_hosts"]:
@@ -51,12 +51,12 @@ def build_filter_properties(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def attempts_allowed(spec: dict[str, Any], max_attempts: int) -> int:
-    """How many hosts may be tried: the request may ask for fewer than ``scheduler_max_attempts``."""
+    """Number of hosts that may be tried: ``scheduler_max_attempts``, or fewer if the request says so."""
     return min(spec.get("max_attempts") or max_attempts, max_attempts)
 
 
 def may_retry(filter_properties: dict[str, Any], max_attempts: int) -> bool:
-    """Whether another host may be tried: not when attempts are limited to one, or a host or node is forced."""
+    """Whether another host may be tried. Not if one attempt is allowed, or if a host or node is forced."""
     forced = (filter_properties.get("force_hosts") or [], filter_properties.get("force_nodes") or [])
     return max_attempts > 1 and all(len(names) != 1 for names in forced)
 
@@ -64,13 +64,13 @@ def may_retry(filter_properties: dict[str, Any], max_attempts: int) -> bool:
 def populate_retry(
     filter_properties: dict[str, Any], max_attempts: int, attempt: int, tried: Sequence[tuple[str, str | None]]
 ) -> None:
-    """Tell the filters which hosts were tried; nothing where rescheduling is off."""
+    """Add the hosts that were tried, unless no other host may be tried."""
     if may_retry(filter_properties, max_attempts):
         filter_properties["retry"] = {"num_attempts": attempt, "hosts": [list(pair) for pair in tried]}
 
 
 def leave_alone(filter_properties: dict[str, Any], hosts: Sequence[str]) -> None:
-    """Ask for none of ``hosts`` this time; a host that is forced is asked for all the same."""
+    """Exclude ``hosts`` this time. A forced host is not excluded."""
     if hosts and not filter_properties.get("force_hosts") and not filter_properties.get("force_nodes"):
         filter_properties["ignore_hosts"] = sorted({*filter_properties.get("ignore_hosts", ()), *hosts})
 
@@ -78,7 +78,7 @@ def leave_alone(filter_properties: dict[str, Any], hosts: Sequence[str]) -> None
 def setup_instance_group(
     filter_properties: dict[str, Any], group: Any, members: Sequence[Any], own_uuids: Sequence[str]
 ) -> None:
-    """Tell the filters and weighers who the group's members are and where they run.
+    """Add the members of the group and the hosts that they run on.
 
     :param group: row with uuid, policy, max_server_per_host
     :param members: rows with uuid and host (None while not placed)
@@ -95,7 +95,7 @@ def setup_instance_group(
 
 
 def populate_filter_properties(filter_properties: dict[str, Any], place: Place) -> dict[str, Any]:
-    """A copy for the chosen host: it counts as tried, and its limits are attached unless it was forced."""
+    """A copy for the chosen host: the host counts as tried, and its limits are added unless it was forced."""
     local = dict(filter_properties)
     retry = local.get("retry")
     if retry:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Service records: who serves which host, and when it was last heard of."""
+"""Service records: which process serves which host, and when it sent its last heartbeat (``heartbeats``)."""
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from fleet.rpc import versions
 
 SERVICES = models.services
 COMPUTE = "fleet-compute"
-#: Begins the reason of what was disabled without an operator.
+#: Starts the reason of a service that was disabled automatically, as in nova.
 AUTO = "AUTO: "
 REASON_LENGTH = 255
 
@@ -28,14 +27,6 @@ _FOUND = sa.select(SERVICES).where(
 )
 _LOCKED = _FOUND.with_for_update()
 _HOSTS = sa.bindparam("hosts", expanding=True)
-_HEARD = sa.select(
-    SERVICES.c["id", "host", "binary", "incarnation", "rpc_version", "release", "disabled_reason", "clock_skew_s"]
-).where(SERVICES.c.host.in_(_HOSTS), sa.not_(SERVICES.c.deleted))
-_SEEN = (
-    SERVICES.update()
-    .where(SERVICES.c.id.in_(sa.bindparam("ids", expanding=True)))
-    .values(last_seen_up=sa.bindparam("now"), report_count=SERVICES.c.report_count + 1)
-)
 _AGENTS = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.host.in_(_HOSTS))
 #: A column for other queries.
 INCARNATION = (
@@ -50,21 +41,21 @@ _INCARNATIONS = (
     .where(SERVICES.c.host.in_(_HOSTS), SERVICES.c.binary == COMPUTE)
     .order_by(SERVICES.c.host)
 )
-#: Until the end of the transaction: who registers waits for it, heartbeats (on PostgreSQL) do not.
+#: Locked until the end of the transaction: a registration waits for it, a heartbeat (on PostgreSQL) does not.
 _HELD_INCARNATIONS = _INCARNATIONS.with_for_update(read=True, key_share=True)
 
 
 def register(
     tx: Transaction, service: Mapping[str, Any], now: datetime.datetime, down_time_s: float, enabled: bool = True
 ) -> sa.Row:
-    """Make or take over the record of ``host`` and ``binary``; the newest process to register owns it.
+    """Create or take over the record of ``host`` and ``binary``. The process that registered last owns it.
 
     :param service: host, binary, topic, incarnation, identity, pid, hostname, rpc_version, release
-    :param enabled: whether a record made now takes builds at once (``enable_new_services``)
-    :raises errors.HostTaken: a process of another identity owns it, and was heard of within ``down_time_s`` seconds
+    :param enabled: whether a new record takes builds at once (``enable_new_services``)
+    :raises errors.HostTaken: a process of another identity owns it and sent a heartbeat within ``down_time_s`` seconds
     """
-    told = ("topic", "incarnation", "identity", "pid", "hostname", "rpc_version", "release")
-    life = {key: service.get(key) for key in told}
+    sent = ("topic", "incarnation", "identity", "pid", "hostname", "rpc_version", "release")
+    life = {key: service.get(key) for key in sent}
     life.update(started_at=now, last_seen_up=now, updated_at=now, deleted=False, deleted_at=None)
     found = get(tx, service["host"], service["binary"], lock=True)
     _require_free(found, service, now, down_time_s)
@@ -72,7 +63,7 @@ def register(
         new = {"host": service["host"], "binary": service["binary"], "created_at": now, "disabled": not enabled}
         tx.touch(SERVICES, tx.insert(SERVICES, {**new, **life}))
     else:
-        # A service that was removed begins anew.
+        # A service that was removed starts like a new one.
         anew = {"disabled": not enabled, "disabled_reason": None} if found.deleted else {}
         _change(tx, found, {**life, **anew})
     return _get(tx, service["host"], service["binary"])
@@ -81,7 +72,7 @@ def register(
 def require_free(
     connection: sa.Connection, wanted: Sequence[Mapping[str, Any]], now: datetime.datetime, down_time_s: float
 ) -> None:
-    """Whether :func:`register` would take all of ``wanted``. :raises errors.HostTaken: naming the first it would not"""
+    """Check that :func:`register` would accept all. :raises errors.HostTaken: naming the first that is not free"""
     for service in wanted:
         _require_free(get(connection, service["host"], service["binary"]), service, now, down_time_s)
 
@@ -95,7 +86,7 @@ def _require_free(found: sa.Row | None, service: Mapping[str, Any], now: datetim
 
 
 def leave(tx: Transaction, binary: str, hosts: Sequence[str], incarnation: str, now: datetime.datetime) -> None:
-    """The process stops: its records are down from now on, and anybody may take them over."""
+    """The process has stopped: its records are down from now on, and any process may take them over."""
     mine = (SERVICES.c.binary == binary, SERVICES.c.host.in_(hosts), SERVICES.c.incarnation == incarnation)
     keys = tx.execute(sa.select(SERVICES.c.id).where(*mine).with_for_update()).scalars().all()
     if keys:
@@ -125,7 +116,7 @@ def get(tx: Transaction | sa.Connection, host: str, binary: str, lock: bool = Fa
 
 
 def _get(tx: Transaction, host: str, binary: str) -> sa.Row:
-    """As it is now."""
+    """The record as this transaction has left it."""
     return tx.execute(_FOUND, {"on_host": host, "which": binary}).one()
 
 
@@ -134,84 +125,19 @@ def _change(tx: Transaction, row: sa.Row, values: Mapping[str, Any]) -> None:
     tx.touch(SERVICES, row.id)
 
 
-@dataclasses.dataclass(frozen=True)
-class Beat:
-    """One process says that it lives.
-
-    :param incarnation: the life that speaks; empty for services that any number of processes may serve together
-    :param rpc_version: and ``release``: what it speaks; None where it does not say
-    :param clock_skew_s: how far its clock is ahead of the database's, 0 if within bounds
-    """
-
-    binary: str
-    hosts: Sequence[str]
-    incarnation: str = ""
-    rpc_version: str | None = None
-    release: str | None = None
-    clock_skew_s: float | None = None
-
-    def owns(self, row: sa.Row) -> bool:
-        return row.binary == self.binary and self.incarnation in ("", row.incarnation)
-
-    def news(self, row: sa.Row) -> dict[str, Any]:
-        """What the record does not say yet: a registration with an older conductor did not keep it."""
-        said = {"rpc_version": self.rpc_version, "release": self.release, "clock_skew_s": self.clock_skew_s}
-        return {name: value for name, value in said.items() if value is not None and value != getattr(row, name)}
-
-
-@dataclasses.dataclass(frozen=True)
-class Heard:
-    """What a heartbeat is answered: of its hosts, those that another process has registered since, and those with an alarm.
-
-    An alarm (:func:`set_alarm`) may be over, or never have been the agent's: it is to report their inventories anew.
-    """
-
-    superseded: Sequence[str] = ()
-    alarmed: Sequence[str] = ()
-
-
-def heartbeats(tx: Transaction, beats: Sequence[Beat], now: datetime.datetime) -> list[Heard]:
-    """Note that these services live; returns the answer to each beat.
-
-    A heartbeat is not a change: schedulers follow ``last_seen_up`` apart from the generation.
-    """
-    by_host: dict[str, list[sa.Row]] = {}
-    for row in tx.execute(_HEARD, {"hosts": sorted({host for beat in beats for host in beat.hosts})}):
-        by_host.setdefault(row.host, []).append(row)
-    seen: set[int] = set()
-    answers = []
-    for beat in beats:
-        lost, alarmed = [], []
-        for host in beat.hosts:
-            row = next((row for row in by_host.get(host, ()) if beat.owns(row)), None)
-            if row is None:
-                lost.append(host)
-                continue
-            seen.add(row.id)
-            if (row.disabled_reason or "").startswith(AUTO):
-                alarmed.append(host)
-            if news := beat.news(row):
-                tx.update(SERVICES, row.id, news)
-        answers.append(Heard(lost, alarmed))
-    if seen:
-        # In the order of the keys: two conductors that lock many rows must not meet head on.
-        tx.execute(_SEEN, {"ids": sorted(seen), "now": now})
-    return answers
-
-
 def incarnation_of(tx: Transaction, host: str) -> str | None:
-    """The life of the agent that serves ``host``. It locks nothing."""
+    """The incarnation of the agent that serves ``host``. No lock is taken."""
     return tx.execute(_INCARNATION, {"served_host": host}).scalar_one()
 
 
 def incarnations_of(tx: Transaction, hosts: Collection[str], held: bool = False) -> dict[str, str | None]:
-    """By host, where it has an agent: :func:`incarnation_of`.
+    """:func:`incarnation_of` by host.
 
-    :param held: nobody else becomes its agent until the transaction ends
+    :param held: no other process can register for these hosts until the transaction ends
     """
     found = tx.execute(_HELD_INCARNATIONS if held else _INCARNATIONS, {"hosts": sorted(hosts)}).all() if hosts else ()
     exactly = {row.host: row.incarnation for row in found}
-    # MariaDB finds them whatever their case.
+    # MariaDB compares names without case.
     roughly = {row.host.lower(): row.incarnation for row in found}
     return {host: exactly.get(host, roughly.get(host.lower())) for host in hosts}
 
@@ -254,7 +180,7 @@ def list_all(connection: sa.Connection) -> Sequence[sa.Row]:
 
 
 def lowest_versions(connection: sa.Connection, now: datetime.datetime, down_time_s: float) -> dict[str, str]:
-    """By topic, the lowest version of its API that a live service speaks; topics that nobody serves are not there."""
+    """By topic, the lowest API version of the live services; topics without one are left out."""
     alive = (SERVICES.c.last_seen_up >= now - seconds(down_time_s), sa.not_(SERVICES.c.deleted))
     query = sa.select(SERVICES.c.topic, SERVICES.c.rpc_version).where(*alive).distinct()
     found: dict[str, str] = {}
@@ -278,7 +204,7 @@ def set_disabled(
 
 
 def force_down(tx: Transaction, host: str, binary: str, forced: bool, now: datetime.datetime) -> sa.Row:
-    """Count the service as down whatever is heard of it, or no longer. :raises errors.NotFound: no such service"""
+    """Count the service as down despite its heartbeats, or no longer. :raises errors.NotFound: no such service"""
     service = get(tx, host, binary, lock=True)
     if service is None or service.deleted:
         raise errors.NotFound(kind="Service", name=f"{binary} on {host}")
@@ -287,7 +213,7 @@ def force_down(tx: Transaction, host: str, binary: str, forced: bool, now: datet
 
 
 def alarms_to_change(connection: sa.Connection, alarms: Mapping[str, str]) -> list[str]:
-    """The hosts among ``alarms`` (by host, "" for none) whose agent's record shows something else."""
+    """Hosts of ``alarms`` (by host; "" for none) whose agent's record shows another alarm."""
     if not alarms:
         return []
     agents = connection.execute(_AGENTS, {"hosts": list(alarms)})
@@ -295,9 +221,9 @@ def alarms_to_change(connection: sa.Connection, alarms: Mapping[str, str]) -> li
 
 
 def set_alarm(tx: Transaction, host: str, alarm: str, now: datetime.datetime, incarnation: str | None = None) -> None:
-    """Disable the host for as long as ``alarm`` is not ""; what an operator has disabled stays as it is.
+    """Disable the host, or enable it if ``alarm`` is "". A host that an operator has disabled stays as it is.
 
-    :param incarnation: only if this life serves the host
+    :param incarnation: change nothing unless this life of the agent serves the host
     """
     row = get(tx, host, COMPUTE, lock=True)
     if row is None or incarnation not in (None, row.incarnation):
@@ -308,7 +234,7 @@ def set_alarm(tx: Transaction, host: str, alarm: str, now: datetime.datetime, in
 
 
 def _with_alarm(row: sa.Row, alarm: str) -> dict[str, Any]:
-    """What there is to change; nova marks in the same way what it has disabled by itself."""
+    """Columns to change."""
     ours = (row.disabled_reason or "").startswith(AUTO)
     if row.disabled and not ours:
         return {}
@@ -318,7 +244,7 @@ def _with_alarm(row: sa.Row, alarm: str) -> dict[str, Any]:
 
 
 def is_up(service: Any, now: datetime.datetime, down_time_s: float) -> bool:
-    """Whether the service was heard of within ``down_time_s`` seconds, and is not forced down."""
+    """Whether the service sent a heartbeat within ``down_time_s`` seconds and is not forced down."""
     if service.forced_down or service.last_seen_up is None:
         return False
     return abs((now - service.last_seen_up).total_seconds()) <= down_time_s

@@ -7,7 +7,7 @@ import importlib
 import sys
 from typing import Any
 
-from fleet.db.services import Beat
+from fleet.db.heartbeats import Heartbeat
 from fleet.rpc import versions
 
 SERVICES = {"conductor": "conductor_stub", "scheduler": "scheduler", "compute": "compute_agent"}
@@ -65,7 +65,7 @@ def _forget_versions() -> None:
     from fleet.rpc.endpoint import endpoint
 
     def report_state(self: Any, context: Any, binary: str, hosts: list[str], incarnation: str) -> dict[str, Any]:
-        return {"superseded": list(self._records.report_state(Beat(binary, hosts, incarnation)).superseded)}
+        return {"superseded": list(self._api.report_state(Heartbeat(binary, hosts, incarnation)).superseded)}
 
     ConductorManager.report_state = endpoint(report_state)  # type: ignore[method-assign]
 

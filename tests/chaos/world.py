@@ -153,7 +153,7 @@ class World:
         """Until all have been heard of since now: a row says up for a while after its process has died or lost its way."""
         began = utcnow()
         self.until(lambda: not self._silent_since(began), timeout_s=60)
-        # Heard of is not all: orders must come through, too.
+        # HeartbeatAnswer of is not all: orders must come through, too.
         self.until(lambda: set(self.views()) == set(HOSTS), timeout_s=60)
 
     def _silent_since(self, moment: datetime.datetime) -> set[tuple[str, str]]:

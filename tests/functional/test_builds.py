@@ -11,7 +11,7 @@ from conductor_stub.steps.limits import Limits
 from fleet import errors
 from fleet.db import hosts
 from fleet.db.engine import Database
-from fleet.db.services import Beat
+from fleet.db.heartbeats import Heartbeat
 from fleet.objects import HostLimits, Place
 from tests.functional.conductor import INCARNATION, Conductor, context
 from tests.functional.trio_fakes import no_valid_host
@@ -240,7 +240,7 @@ def test_an_alternate_that_takes_no_builds_is_passed_over(conductor: Conductor, 
     """It may have been lost since the scheduler chose it: the next one is tried, and no attempt is spent on it."""
     uuid = conductor.place("h1", "h2", "h3")
     lose(conductor)
-    conductor.agents.report_state(Beat("fleet-compute", ["h3"], INCARNATION))
+    conductor.agents.report_state(Heartbeat("fleet-compute", ["h3"], INCARNATION))
     fail(conductor, uuid, "h1", 1, "h2", "h3")
 
     assert [(host, build["attempt"]) for host, build in conductor.compute.builds] == [("h1", 1), ("h3", 2)]
@@ -291,7 +291,7 @@ def test_an_earlier_life_of_an_agent_cannot_claim(conductor: Conductor) -> None:
         conductor.claim(uuid, "h1")
 
     assert conductor.state(uuid) == ("building", "placing", 1, None)
-    assert conductor.agents.report_state(Beat("fleet-compute", ["h1", "h2"], INCARNATION)).superseded == ["h1"]
+    assert conductor.agents.report_state(Heartbeat("fleet-compute", ["h1", "h2"], INCARNATION)).superseded == ["h1"]
 
 
 FULL = [
@@ -448,7 +448,7 @@ def test_a_host_that_dies_while_spawning_loses_the_build(conductor: Conductor) -
     conductor.claim(uuid, "h1")
     conductor.scheduler.answers.append([("h2", ())])
     conductor.clock.advance(conductor.limits.service_down_time_s + 1)
-    conductor.agents.report_state(Beat("fleet-compute", ["h2", "h3"], INCARNATION))
+    conductor.agents.report_state(Heartbeat("fleet-compute", ["h2", "h3"], INCARNATION))
     conductor.sweeper.sweep()
     conductor.work()
 
@@ -491,4 +491,4 @@ def test_daemons_that_share_a_record_keep_it_alive_together(database: Database) 
     """A heartbeat that names no incarnation is taken from any process; one for a host without a record is not."""
     conductor = Conductor(database)
     conductor.agents.register_services([{"host": "c1", "binary": "fleet-conductor", "topic": "conductor"}])
-    assert conductor.agents.report_state(Beat("fleet-conductor", ["c1", "c2"], "")).superseded == ["c2"]
+    assert conductor.agents.report_state(Heartbeat("fleet-conductor", ["c1", "c2"], "")).superseded == ["c2"]

@@ -10,7 +10,7 @@ import pytest
 from fleet import errors
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
-from fleet.db.services import Beat
+from fleet.db.heartbeats import Heartbeat
 from fleet.objects import Flavor
 from tests.functional.conductor import INCARNATION, Conductor, context
 from tests.functional.trio_fakes import no_valid_host
@@ -34,7 +34,7 @@ def silent(conductor: Conductor, host: str) -> None:
     """The agent of ``host`` has not been heard of for long; the others have."""
     conductor.clock.advance(DOWN_S)
     others = [each["host"] for each in conductor.operator.list_services() if each["host"] != host]
-    conductor.agents.report_state(Beat("fleet-compute", others, INCARNATION))
+    conductor.agents.report_state(Heartbeat("fleet-compute", others, INCARNATION))
 
 
 # Flavors
@@ -205,7 +205,7 @@ def test_a_host_that_is_gone_goes(conductor: Conductor, database: Database) -> N
     assert {("h1", True)} == {(each.host, each.deleted) for each in (*changes.nodes, *changes.services)}
     assert [[]] == [each.hosts for each in changes.aggregates]
     # Its agent was only cut off: it finds that the host is not its own any more, and registers when it is restarted.
-    assert ["h1"] == conductor.agents.report_state(Beat("fleet-compute", ["h1"], INCARNATION)).superseded
+    assert ["h1"] == conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION)).superseded
     conductor.add_host("h1")
     assert ("up", "enabled") == tuple(
         conductor.operator.show_host("h1")["nodes"][0][key] for key in ("state", "status")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from conductor_stub.operators.diagnosis import Diagnosis
 from fleet.db import schema
 from fleet.db.engine import Database
-from fleet.db.services import Beat
+from fleet.db.heartbeats import Heartbeat
 from tests.functional.conductor import INCARNATION, Conductor
 
 
@@ -24,7 +24,7 @@ def test_the_conductor_looks(database: Database) -> None:
     conductor.create()
     conductor.clock.advance(300)
     assert 1 == examination.run()["overdue"]
-    conductor.agents.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
+    conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
     conductor.clock.advance(-10)
     found = examination.run()
     assert [{"host": "h1", "node": "h1", "memory_mb": 64}] == found["orphans"]

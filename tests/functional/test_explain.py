@@ -104,7 +104,7 @@ def test_a_lost_announcement_is_no_failure(conductor: Conductor, database: Datab
     changed = conductor.operator.create_aggregate("racks", {})
     told = Announcements(database, FakeScheduler(lost=True)).aggregate_changed(context(), changed)  # type: ignore[arg-type]
     assert told == changed.to_wire()
-    assert "they will read it" in caplog.text
+    assert "they will read the change" in caplog.text
 
 
 def test_the_fault_of_refused_claims(database: Database) -> None:

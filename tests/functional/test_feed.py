@@ -11,12 +11,12 @@ from concurrent import futures
 import pytest
 import sqlalchemy as sa
 
-from fleet.db import aggregates, ahead, hosts, ledger, services
+from fleet.db import aggregates, ahead, heartbeats, hosts, ledger, services
 from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed, Changes
+from fleet.db.heartbeats import Heartbeat
 from fleet.db.models import compute_nodes, generations, instances
 from fleet.db.models import services as SERVICES
-from fleet.db.services import Beat
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import HostReport
 from tests.clock import FakeClock
@@ -140,7 +140,7 @@ def test_heartbeats_come_without_a_generation(database: Database) -> None:
     generation = feed.read(0).generation
     clock.advance(10)
 
-    database.write(services.heartbeats, [Beat("fleet-compute", ["h1"], "one")], clock())
+    database.write(heartbeats.write, [Heartbeat("fleet-compute", ["h1"], "one")], clock())
 
     changes = feed.read(generation)
     assert changes.generation == generation

@@ -13,7 +13,7 @@ from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import Limits
 from fleet import errors, move_states, states
 from fleet.db.engine import Database
-from fleet.db.services import Beat
+from fleet.db.heartbeats import Heartbeat
 from fleet.objects import Claimed, Migration
 from tests.functional.conductor import INCARNATION, Conductor, context
 from tests.functional.trio_fakes import no_valid_host
@@ -65,7 +65,7 @@ class Stage:
         """It is not heard of any more, the others are."""
         self.conductor.clock.advance(self.conductor.limits.service_down_time_s + 1)
         for other in {"h1", "h2", "h3"} - {host}:
-            self.conductor.agents.report_state(Beat("fleet-compute", [other], INCARNATION))
+            self.conductor.agents.report_state(Heartbeat("fleet-compute", [other], INCARNATION))
 
     def migration(self) -> dict[str, Any]:
         return self.conductor.operator.list_migrations({"instance_uuid": self.uuid})[0]
@@ -113,9 +113,9 @@ class Stage:
     def overdue(self) -> None:
         """The present step takes too long, while both hosts live."""
         self.conductor.clock.advance(self.conductor.limits.placing_timeout_s + 1)
-        self.conductor.agents.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
-        self.conductor.agents.report_state(Beat("fleet-compute", ["h2"], INCARNATION))
-        self.conductor.agents.report_state(Beat("fleet-compute", ["h3"], INCARNATION))
+        self.conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
+        self.conductor.agents.report_state(Heartbeat("fleet-compute", ["h2"], INCARNATION))
+        self.conductor.agents.report_state(Heartbeat("fleet-compute", ["h3"], INCARNATION))
         self.conductor.move_sweeper.sweep()
 
 
@@ -572,7 +572,7 @@ def test_a_group_whose_destination_dies_too_moves_on_together(stage: Stage) -> N
     group.place("h2")
     group.build(one, "h2")
     stage.conductor.clock.advance(stage.conductor.limits.service_down_time_s + 1)
-    stage.conductor.agents.report_state(Beat("fleet-compute", ["h3"], INCARNATION))
+    stage.conductor.agents.report_state(Heartbeat("fleet-compute", ["h3"], INCARNATION))
     for uuid in (one, two):
         group.accept(uuid)
         group.place("h3")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.db.engine import Database
-from fleet.db.services import Beat
+from fleet.db.heartbeats import Heartbeat
 from tests.functional.conductor import INCARNATION, Conductor
 
 CASES = [
@@ -40,7 +40,7 @@ def test_the_lowest_version_that_lives(
 def test_a_heartbeat_tells_what_a_registration_did_not_keep(conductor: Conductor) -> None:
     """As when an older conductor took it; a heartbeat that does not say leaves what is known."""
     conductor.add_host("h1")
-    conductor.agents.report_state(Beat("fleet-compute", ["h1"], INCARNATION, "1.1", "9"))
-    conductor.agents.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
+    conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION, "1.1", "9"))
+    conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
     (service,) = conductor.operator.list_services()
     assert ("1.1", "9") == (service["rpc_version"], service["release"])

@@ -11,7 +11,7 @@ import pytest
 from fleet import errors
 from fleet.db import ledger
 from fleet.db.engine import Database
-from fleet.db.services import Beat
+from fleet.db.heartbeats import Heartbeat
 from tests.functional.conductor import INCARNATION, Conductor
 
 
@@ -40,12 +40,12 @@ def test_who_may_take_a_host_over(conductor: Conductor, who: str, identity: str,
     second = {**first, "incarnation": "b", "identity": machines[identity], "pid": 8}
     if taken:
         conductor.agents.register_services([{**second, "host": "h8"}, second])
-        assert ["h9"] == conductor.agents.report_state(Beat("fleet-compute", ["h9"], "a")).superseded
+        assert ["h9"] == conductor.agents.report_state(Heartbeat("fleet-compute", ["h9"], "a")).superseded
         return
     with pytest.raises(errors.HostTaken) as refused:
         conductor.agents.register_services([{**second, "host": "h8"}, second])
     assert f"Host h9 is served by another agent: pid 7 on m1, identity {machines['one']}, since" in str(refused.value)
-    assert [] == conductor.agents.report_state(Beat("fleet-compute", ["h9"], "a")).superseded
+    assert [] == conductor.agents.report_state(Heartbeat("fleet-compute", ["h9"], "a")).superseded
     assert "h8" not in {service["host"] for service in conductor.operator.list_services()}
 
 
@@ -144,7 +144,7 @@ def seen(conductor: Conductor, host: str) -> tuple[str, str | None]:
 
 def test_a_heartbeat_is_told_of_an_alarm(conductor: Conductor) -> None:
     """Until it is over: the agent is to say how its host is."""
-    beat = Beat("fleet-compute", ["h1"], INCARNATION)
+    beat = Heartbeat("fleet-compute", ["h1"], INCARNATION)
     assert () == tuple(conductor.agents.report_state(beat).alarmed)
     conductor.agents.report_hosts([{"host": "h1", "node": "h1"}], {})
     assert ["h1"] == list(conductor.agents.report_state(beat).alarmed)

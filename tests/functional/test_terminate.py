@@ -8,7 +8,7 @@ import pytest
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.engine import Database
-from fleet.db.services import Beat
+from fleet.db.heartbeats import Heartbeat
 from tests.functional.conductor import INCARNATION, Conductor, context
 
 
@@ -108,7 +108,7 @@ def test_on_a_host_that_restarts_the_deletion_waits(conductor: Conductor) -> Non
     assert conductor.state(uuid)[1] == "deleting"
 
     conductor.compute.without_queue.clear()
-    conductor.agents.report_state(Beat("fleet-compute", ["h1"], INCARNATION))
+    conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
     conductor.clock.advance(conductor.limits.retry_interval_s)
     conductor.sweeper.sweep()
     assert conductor.compute.terminations == [("h1", uuid)]

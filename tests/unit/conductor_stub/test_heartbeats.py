@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conductor_stub.agents.heartbeats import Heartbeats
-from fleet.db.services import Beat, Heard
+from fleet.db.heartbeats import Heartbeat, HeartbeatAnswer
 from tests import factories
 from tests.clock import FakeClock
 
@@ -27,13 +27,13 @@ class SlowDatabase:
         self.written: list[list[str]] = []
         self.failure: Exception | None = None
 
-    def write(self, work: Callable[..., Any], beats: Sequence[Beat], now: Any) -> list[Heard]:
+    def write(self, work: Callable[..., Any], beats: Sequence[Heartbeat], now: Any) -> list[HeartbeatAnswer]:
         self.written.append(sorted(host for beat in beats for host in beat.hosts))
         self.begun.release()
         assert self.let_go.acquire(timeout=WAIT_S)
         if self.failure is not None:
             raise self.failure
-        return [Heard([host for host in beat.hosts if host == "lost"]) for beat in beats]
+        return [HeartbeatAnswer([host for host in beat.hosts if host == "lost"]) for beat in beats]
 
 
 def waiting(heartbeats: Heartbeats) -> int:
@@ -50,9 +50,9 @@ def noted(database: SlowDatabase, hosts: Sequence[str]) -> list[futures.Future]:
     """The first is being written when the others come."""
     heartbeats = Heartbeats(database, FakeClock(factories.NOW))  # type: ignore[arg-type]
     pool = futures.ThreadPoolExecutor(len(hosts))
-    first = pool.submit(heartbeats.note, Beat("fleet-compute", [hosts[0]]))
+    first = pool.submit(heartbeats.write, Heartbeat("fleet-compute", [hosts[0]]))
     assert database.begun.acquire(timeout=WAIT_S)
-    others = [pool.submit(heartbeats.note, Beat("fleet-compute", [host])) for host in hosts[1:]]
+    others = [pool.submit(heartbeats.write, Heartbeat("fleet-compute", [host])) for host in hosts[1:]]
     while waiting(heartbeats) < len(others):
         pass
     for _ in range(2):
