@@ -33,11 +33,11 @@ myst_heading_anchors = 3
 suppress_warnings = ["misc.highlighting_failure"]
 
 man_pages = [
-    ("man/fleet", "fleet", "boot and watch instances, and run the fleet", author, 1),
-    ("man/fleet-manage", "fleet-manage", "look after fleet's database", author, 8),
-    ("man/fleet-conductor", "fleet-conductor", "accepts build requests and drives each to an end", author, 8),
+    ("man/fleet", "fleet", "boot and show instances, and operate the fleet", author, 1),
+    ("man/fleet-manage", "fleet-manage", "manage the database of fleet", author, 8),
+    ("man/fleet-conductor", "fleet-conductor", "accepts build requests and drives each to its end", author, 8),
     ("man/fleet-scheduler", "fleet-scheduler", "chooses hosts for instances", author, 8),
-    ("man/fleet-compute", "fleet-compute", "serves hosts: claims, spawns and reports", author, 8),
+    ("man/fleet-compute", "fleet-compute", "serves a host: reserves resources, starts guests, reports", author, 8),
 ]
 
 
@@ -46,7 +46,7 @@ def setup(app: Any) -> None:
 
 
 def _add_commands(_app: Any, document: str, source: list[str]) -> None:
-    """Each command's own help, behind what the page says."""
+    """Append each command's own help to the page."""
     if document != "cli":
         return
     for program, commands in (("fleet", main.COMMANDS), ("fleet-manage", manage.COMMANDS)):
