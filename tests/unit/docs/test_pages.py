@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages name files, commands and options that exist."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+
+from fleet.cli import main, manage
+
+ROOT = pathlib.Path(__file__).parents[3]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+#: A folder of the source, and a file in it.
+_PATH = re.compile(r"`((?:fleet|scheduler|conductor_stub|compute_agent|tests|etc|docs)/[\w./-]*\w/?)`")
+#: What is set as code: a block, or a few words in a sentence.
+_CODE = re.compile(r"^```[^\n]*\n.*?^```$|(?<!`)`[^`]+`(?!`)", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"(?:^ *|`|\$ )(fleet(?:-manage)?) ((?:[a-z][a-z-]+ ?)+)", re.MULTILINE)
+#: cliff's own.
+_NO_COMMAND = {"help", "complete"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page: pathlib.Path) -> None:
+    """A reader who follows a path finds the file."""
+    named = set(_PATH.findall(page.read_text()))
+    assert [] == sorted(path for path in named if not (ROOT / path).exists())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_a_page_names_exist(page: pathlib.Path) -> None:
+    """In a block, and in a sentence."""
+    known = {"fleet": {name for name, _ in main.COMMANDS}, "fleet-manage": {name for name, _ in manage.COMMANDS}}
+    wrong = [
+        f"{program} {words.strip()}"
+        for code in _CODE.findall(page.read_text())
+        for program, words in _COMMAND.findall(code if code.startswith("```") else code.replace("\n", " "))
+        if words.split()[0] not in _NO_COMMAND and not _is_command(known[program], words.split())
+    ]
+    assert [] == wrong
+
+
+def _is_command(known: set[str], words: list[str]) -> bool:
+    """A command's name, or its beginning, and arguments behind it."""
+    return any(" ".join(words[:length]) in known for length in range(1, len(words) + 1))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: pathlib.Path) -> None:
+    """Those in Markdown's own form, which a reader of the source follows as well."""
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert [] == [target for target in targets if not (page.parent / target).exists()]
