@@ -7,14 +7,16 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from oslo_utils import importutils
-
 from fleet import errors, plugins
 
 Base = TypeVar("Base")
 #: The built-in classes of a package, by the package's prefix. Below it the class name alone decides, so nova's module
 #: names (``scheduler.filters.ram_filter.RamFilter``) work too.
 BuiltIn = Mapping[str, Sequence[type]]
+_NOVA_HINT = (
+    "; nova is not needed here: import from scheduler.filters, scheduler.weights or scheduler.driver what the "
+    "plugin imports from nova.scheduler, and from fleet.errors what it imports from nova.exception"
+)
 
 
 def matching(base: type[Base], paths: Iterable[str], option: str, built_in: BuiltIn) -> list[type[Base]]:
@@ -54,21 +56,7 @@ def load(path: str, option: str, built_in: BuiltIn | None = None) -> Any:
     if "." not in wanted:
         raise errors.ClassNotFound(option=option, class_name=path, reason="a full dotted path is needed")
     try:
-        return importutils.import_class(wanted)
-    except ImportError as failed:
-        raise errors.ClassNotFound(option=option, class_name=path, reason=_reason(failed)) from failed
-    except (Exception, SystemExit) as failed:
-        # Importing a plugin runs its code, which may raise anything.
-        reason = f"importing it raised {plugins.in_a_line(failed)}"
+        return plugins.import_class(wanted)
+    except plugins.NotImported as failed:
+        reason = f"{failed}{_NOVA_HINT if f'{failed.missing}.'.startswith('nova.') else ''}"
         raise errors.ClassNotFound(option=option, class_name=path, reason=reason) from failed
-
-
-def _reason(failed: ImportError) -> str:
-    reason = plugins.why(failed)
-    missing = getattr(failed.__cause__ or failed, "name", None) or ""
-    if missing == "nova" or missing.startswith("nova."):
-        reason += (
-            "; nova is not needed here: import from scheduler.filters, scheduler.weights or scheduler.driver what the "
-            "plugin imports from nova.scheduler, and from fleet.errors what it imports from nova.exception"
-        )
-    return reason

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of all expected errors, and the errors of any request."""
+
+from fleet.reasons import Reason
+
+
+class FleetError(Exception):
+    """Base of all expected errors.
+
+    Show ``message``: ``str()`` of a remote copy also has text of the transport. ``reason_code`` is the reason in one word,
+    for faults and logs.
+    """
+
+    code = 500
+    reason_code = Reason.INTERNAL
+    #: True if every host would fail in the same way: the build ends, and no other host is tried.
+    final = False
+    template = "An unknown error occurred."
+
+    def __init_subclass__(cls) -> None:
+        """Name the class on the wire by the package: clients of other releases know no other module."""
+        super().__init_subclass__()
+        if cls.__module__.startswith("fleet.errors."):
+            cls.__module__ = "fleet.errors"
+
+    def __init__(self, **kwargs: object) -> None:
+        super().__init__()
+        self.kwargs = kwargs
+        self.__dict__.update(kwargs)
+
+    @property
+    def message(self) -> str:
+        return self.template.format(**self.kwargs)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InvalidInput(FleetError):
+    """A request is malformed. ``field`` is the path of the wrong value. Correct it and send the request again."""
+
+    code = 400
+    reason_code = Reason.MISCONFIGURED
+    final = True
+    template = "Invalid input for {field}: {reason}"
+    field: str
+    reason: str
+
+
+class NotFound(FleetError):
+    """The named object does not exist, or was deleted."""
+
+    code = 404
+    reason_code = Reason.MISCONFIGURED
+    template = "{kind} {name} could not be found."
+    kind: str
+    name: str
+
+
+class Conflict(FleetError):
+    """The object exists already, or its state forbids the operation. ``reason`` begins with a verb: "exists already"."""
+
+    code = 409
+    reason_code = Reason.MISCONFIGURED
+    template = "{kind} {name} {reason}"
+    kind: str
+    name: str
+    reason: str
+
+
+class NotSupported(FleetError):
+    """The configured scheduler driver does not have this operation."""
+
+    code = 501
+    reason_code = Reason.MISCONFIGURED
+    template = "{what} is not supported by {driver}."
