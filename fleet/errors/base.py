@@ -11,6 +11,7 @@ class FleetError(Exception):
     for faults and logs.
     """
 
+    __module__ = "fleet.errors"
     code = 500
     reason_code = Reason.INTERNAL
     #: True if every host would fail in the same way: the build ends, and no other host is tried.
