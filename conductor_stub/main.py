@@ -37,8 +37,7 @@ from fleet import conf as fleet_conf
 from fleet import errors, service
 from fleet.checks import required
 from fleet.clock.skew import ClockSkew
-from fleet.db import ledger as ledger_row
-from fleet.db import schema, signatures
+from fleet.db import identity, schema, signatures
 from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat
@@ -71,7 +70,7 @@ def build_servers(
     clock = LedgerClock(database, skew)
     limits = Limits.from_conf(conf)
     host_transport = transport.get_host_transport(conf, rpc_transport)
-    ledger = LedgerIdentity(TOPIC, database.read(ledger_row.identity))
+    ledger = LedgerIdentity(TOPIC, database.read(identity.read))
     agent_api = AgentAPI(database, limits, conf.enable_new_services, clock, ledger=ledger)
     pins = Pins(conf)
     pins.learn(agent_api.lowest_versions())
@@ -116,7 +115,7 @@ def build_servers(
     for_agents = [agents, AgentTaskManager(placement), moves]
     move_sweeper = MoveSweeper(database, move_placement, limits, clock.fresh)
     sweeper = BuildSweeper(database, placement, termination, limits, clock.fresh)
-    taken = signatures.Taken(database, clock)
+    taken = signatures.TakenSignatures(database, clock)
     keeper_name = f"{conf.host}-{os.getpid()}"
     return [
         server.get_keeper(host_transport, transport.host_exchange(conf), keeper_name),

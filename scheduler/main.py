@@ -15,8 +15,7 @@ from fleet import errors, service
 from fleet.checks import required
 from fleet.clock import Clock, utcnow
 from fleet.clock.skew import ClockSkew
-from fleet.db import ledger as ledger_row
-from fleet.db import schema
+from fleet.db import identity, schema
 from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
@@ -63,7 +62,7 @@ def servers(
     skew = skew or ClockSkew(conf.max_clock_skew)
     # After the first reading the feed brings the time along.
     clock = LedgerClock(database, skew, reads=False)
-    ledger = LedgerIdentity(TOPIC, database.read(ledger_row.identity))
+    ledger = LedgerIdentity(TOPIC, database.read(identity.read))
     # What instances were made from is read only where it weighs.
     images = conf.image_props_weight_multiplier != 0
     feed = functools.partial(ChangeFeed, database, clock, images, False, ledger, clock.note)

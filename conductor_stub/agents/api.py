@@ -17,8 +17,7 @@ from conductor_stub.steps.limits import Limits, StepContext
 from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import hosts, instances, services
-from fleet.db import ledger as ledger_row
+from fleet.db import hosts, identity, instances, services
 from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat, HeartbeatAnswer
 from fleet.ledger_identity import LedgerIdentity
@@ -81,7 +80,7 @@ class AgentAPI:
 
     def learn_ledger(self) -> None:
         """Read the identity of the ledger again: the database may have been replaced."""
-        self._ledger.learn(self._database.read(ledger_row.identity))
+        self._ledger.learn(self._database.read(identity.read))
 
     def leave(self, binary: str, host_names: Sequence[str], incarnation: str, idle: bool = True) -> None:
         """A process is stopping. :param idle: False while it still ends its work; its hosts then take no new builds"""

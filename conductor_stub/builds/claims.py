@@ -152,7 +152,7 @@ def _locked(tx: Transaction, steps: Sequence[BuildStep]) -> tuple[list[Any], Map
     return rows, services.incarnations_of(tx, reporting, held=finishing)
 
 
-def _changes(taken: Iterable[tuple[StepReport, Any]]) -> dict[tuple[str, str], hosts.News]:
+def _changes(taken: Iterable[tuple[StepReport, Any]]) -> dict[tuple[str, str], hosts.UsageChange]:
     """By host and node, what the steps change besides the usage."""
     by_place: dict[tuple[str, str], list[BuildStep]] = {}
     for each, row in taken:
@@ -160,6 +160,6 @@ def _changes(taken: Iterable[tuple[StepReport, Any]]) -> dict[tuple[str, str], h
     return {place: _change(steps) for place, steps in by_place.items()}
 
 
-def _change(steps: Sequence[BuildStep]) -> hosts.News:
+def _change(steps: Sequence[BuildStep]) -> hosts.UsageChange:
     limits = [step.limits for step in steps if isinstance(step, Claim) and step.limits is not None]
-    return hosts.News(True if any(isinstance(step, Finish) for step in steps) else None, limits)
+    return hosts.UsageChange(True if any(isinstance(step, Finish) for step in steps) else None, limits)

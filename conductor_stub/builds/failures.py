@@ -50,7 +50,7 @@ def fail_attempt(
     if row is None:
         return None
     if failure.step in _UNTRIED_STEPS:
-        vain = history.vain(tx, [row.uuid])
+        vain = history.failed_orders(tx, [row.uuid])
         avoided = Avoidance.of(vain, ctx.limits, ctx.now)
         if failure.step == states.CLAIM_STEP and (attempt.host, attempt.node) in avoided.left_alone:
             return None
@@ -64,7 +64,7 @@ def fail_attempt(
         error = _retries_exceeded(row, history.failed_attempts(tx, row.uuid), ctx.limits)
         end_in_error(tx, row, error, attempt.host, _own_request(row, ctx), failure.counts)
         return Next(row, attempt.number, error=error)
-    avoided = Avoidance.of(history.vain(tx, [row.uuid]), ctx.limits, ctx.now)
+    avoided = Avoidance.of(history.failed_orders(tx, [row.uuid]), ctx.limits, ctx.now)
     places = usable(tx, alternates, avoided.places, ctx)
     following = {"attempt": attempt.number + 1, **_step(row, places, ctx)}
     instances.leave_host(tx, row, following, ctx.now, failure.counts)
@@ -134,7 +134,7 @@ def _step(row: Row, places: Sequence[Place], ctx: StepContext) -> dict[str, Any]
 
 
 def _add_event(tx: Transaction, event: str, row: Row, attempt: Attempt, failure: Failure, ctx: StepContext) -> None:
-    """An event that :func:`fleet.db.history.vain` lists."""
+    """An event that :func:`fleet.db.history.failed_orders` lists."""
     history.add_event(
         tx,
         row.uuid,

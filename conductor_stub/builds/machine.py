@@ -110,7 +110,7 @@ def end_in_error(
     details: dict[str, Any] = {}
     if tried := history.failed_attempts(tx, row.uuid):
         details["attempts"] = faults.attempts(tried)
-    if handed_back := [each for each in history.vain(tx, [row.uuid]) if each.event == history.HAND_BACK]:
+    if handed_back := [each for each in history.failed_orders(tx, [row.uuid]) if each.event == history.HAND_BACK]:
         details["untried"] = faults.attempts(handed_back)
     ended = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None}
     instances.leave_host(tx, row, ended, ctx.now, failed)

@@ -118,7 +118,7 @@ class BuildPlacement(Placement[Any]):
     def _batches(self, rows: Sequence[Any], attempt: int) -> list[Batch]:
         """One batch of rows for each set of avoided hosts. At the first attempt that is a single one."""
         vain: dict[str, list[Row]] = collections.defaultdict(list)
-        for event in self._database.read(history.vain, [row.uuid for row in rows]):
+        for event in self._database.read(history.failed_orders, [row.uuid for row in rows]):
             vain[event.instance_uuid].append(event)
         now = self._clock()
         alike: dict[frozenset[AvoidedPlace], tuple[list[Any], Avoidance]] = {}

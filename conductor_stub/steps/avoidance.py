@@ -45,7 +45,7 @@ class Avoidance:
 
     @classmethod
     def of(cls, vain: Iterable[Any], limits: Limits, now: datetime.datetime) -> Avoidance:
-        """:param vain: events of one build, from :func:`fleet.db.history.vain`"""
+        """:param vain: events of one build, from :func:`fleet.db.history.failed_orders`"""
         tried: dict[Place, None] = {}
         ends: dict[Place, datetime.datetime] = {}
         for row in vain:

@@ -9,7 +9,7 @@ import uuid as uuid_module
 from oslo_utils import uuidutils
 
 from fleet.cli.database_command import DatabaseCommand
-from fleet.db import ledger
+from fleet.db import identity
 from fleet.db.engine import Database
 
 
@@ -17,7 +17,7 @@ class Show(DatabaseCommand):
     """Print the uuid of the ledger that the database is."""
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
-        self.say(database.read(ledger.identity) or "none")
+        self.say(database.read(identity.read) or "none")
 
 
 class Adopt(DatabaseCommand):
@@ -32,7 +32,7 @@ class Adopt(DatabaseCommand):
         return parser
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
-        database.write(ledger.adopt, parsed_args.uuid)
+        database.write(identity.adopt, parsed_args.uuid)
         self.say(f"The database is ledger {parsed_args.uuid}. Start its conductors and schedulers again.")
 
 
@@ -41,7 +41,7 @@ class Renew(DatabaseCommand):
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
         new = uuidutils.generate_uuid()
-        database.write(ledger.adopt, new)
+        database.write(identity.adopt, new)
         self.say(f"The database is ledger {new}. Start its conductors and schedulers again.")
 
 

@@ -20,7 +20,7 @@ from oslo_db.sqlalchemy import engines
 
 from fleet import errors, failpoints
 from fleet.db import driver, failures, idle_ping, models, tls
-from fleet.db.ahead import Ahead
+from fleet.db.prefetched_query import PrefetchedQuery
 from fleet.db.reader import Reader
 from fleet.db.transaction import Connection, Row, Transaction
 from fleet.telemetry import metrics
@@ -175,9 +175,9 @@ class Database:
         """
         return Reader(self._snapshot) if in_snapshot else Reader(self._isolated("AUTOCOMMIT"), in_transaction=False)
 
-    def ahead(self) -> Ahead:
-        """For questions that are sent before their answers are wanted, where the database can be asked like that."""
-        return Ahead(self._engine)
+    def prefetched_query(self) -> PrefetchedQuery:
+        """For queries that are sent before their rows are wanted, if the database can do that."""
+        return PrefetchedQuery(self._engine)
 
     def retried(self, read: Callable[P, Result]) -> Callable[P, Result]:
         """``read``, repeated while the database is away, as long as [database] says."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the change feed asks, made once: what is newer than a generation, and which generation is the newest."""
+"""Queries of the change feed, built once: rows newer than a generation, and the newest generation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from fleet.db import models, services
 from fleet.db import now as clock
-from fleet.db.prepared import Prepared
+from fleet.db.prepared_query import PreparedQuery
 
 GENERATIONS = models.generations
 NODES = models.compute_nodes
@@ -18,7 +18,7 @@ SERVICES = models.services
 INSTANCES = models.instances
 AGGREGATES = models.aggregates
 
-#: As text: of most there is nothing in it, or they are like one that the scheduler has parsed before.
+#: Read as text: most are empty, or equal to a text that the scheduler has parsed already.
 _TEXT_COLUMNS = ["numa_topology", "pci_stats", "pci_device_pools", "supported_instances", "metrics", "stats"]
 _NODE_COLUMNS = [
     NODES.c[name]
@@ -64,47 +64,46 @@ _INSTANCE_COLUMNS = [
 
 
 GENERATION = sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)
-#: The same, of the row with that id.
-NEWEST_OF = Prepared("generation", lambda row: sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == row))
-#: More generations than there will ever be. A query that says where its end is looks short also to who does not know where
-#: it begins.
+#: The same, with the id of the row as its parameter.
+NEWEST_OF = PreparedQuery("generation", lambda row: sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == row))
+#: More generations than there will ever be. With an upper bound the planner expects few rows, whatever the lower bound.
 _ALL_THERE_ARE = 10**15
 
 
 @dataclasses.dataclass(frozen=True)
-class Queries:
-    """Of one table. ``newer`` is the generation after which a row must have been stamped; instances never placed carry no
-    stamp.
+class TableQueries:
+    """Queries of one table for rows that were stamped after generation ``newer``. An instance has no stamp before it is
+    placed.
 
-    :param changed: rows stamped since, also the deleted
-    :param there: the same without these: all there is, if ``newer`` is 0
-    :param dated: as ``changed``, each row with the generation that the statement has seen, as ``value``. If there are none,
-        one row with that alone: its ``row_key`` is none
-    :param of_host: what there is of one ``host``
+    :param changed: these rows, also deleted ones
+    :param live: the same without deleted rows; all live rows if ``newer`` is 0
+    :param with_generation: as ``changed``, each row with the newest generation as ``value``. If there are no rows, one row
+        with ``value`` alone, whose ``row_key`` is None
+    :param of_host: live rows of one ``host``
     """
 
     table: sa.Table
     changed: sa.Select
-    there: sa.Select
-    dated: Prepared
+    live: sa.Select
+    with_generation: PreparedQuery
     of_host: sa.Select
 
 
-def _queries(name: str, table: sa.Table, columns: list[Any], *where: Any, dated: tuple[Any, ...] = ()) -> Queries:
-    """:param dated: what else the dated rows carry"""
+def _queries(name: str, table: sa.Table, columns: list[Any], *where: Any, more: tuple[Any, ...] = ()) -> TableQueries:
+    """:param more: further columns of ``with_generation``"""
     stamp, live = table.c.generation, sa.not_(table.c.deleted)
     key = table.primary_key.columns[0].label("row_key")
     changed = sa.select(*columns).where(stamp > sa.bindparam("newer"), *where)
 
-    def with_date(newer: sa.ColumnElement) -> sa.Select:
+    def with_generation(newer: sa.ColumnElement) -> sa.Select:
         later = sa.and_(stamp > newer, stamp <= newer + _ALL_THERE_ARE, *where)
-        return GENERATION.select_from(GENERATIONS.outerjoin(table, later)).add_columns(key, *columns, *dated)
+        return GENERATION.select_from(GENERATIONS.outerjoin(table, later)).add_columns(key, *columns, *more)
 
-    return Queries(
+    return TableQueries(
         table,
         changed,
         changed.where(live),
-        Prepared(name, with_date),
+        PreparedQuery(name, with_generation),
         sa.select(*columns).where(table.c.host == sa.bindparam("of_host"), live, *where),
     )
 
@@ -113,17 +112,17 @@ def _newest_of(table: sa.Table) -> sa.Label:
     return sa.select(sa.func.max(table.c.generation)).scalar_subquery().label(table.name)
 
 
-#: The generation, and which tables have something newer: most changes are to one or two, and a look at each index is quick.
+#: The generation, and the newest one of each table. Most changes concern one or two tables.
 NEWEST = GENERATION.add_columns(
     GENERATIONS.c.ledger, clock.NOW, *map(_newest_of, (NODES, SERVICES, AGGREGATES, INSTANCES))
 )
 
-#: Dated, these are asked first: they tell of the other tables, too.
+#: The feed runs this query first: with its generation it also says which other tables have changed.
 OF_NODES = _queries(
     "nodes",
     NODES,
     _NODE_COLUMNS,
-    dated=(GENERATIONS.c.noted, *(GENERATIONS.c[table.name] for table in (SERVICES, AGGREGATES, INSTANCES))),
+    more=(GENERATIONS.c.noted, *(GENERATIONS.c[table.name] for table in (SERVICES, AGGREGATES, INSTANCES))),
 )
 OF_SERVICES = _queries("services", SERVICES, _SERVICE_COLUMNS, SERVICES.c.binary == services.COMPUTE)
 OF_INSTANCES = _queries("instances", INSTANCES, _INSTANCE_COLUMNS)
@@ -134,8 +133,8 @@ _IMAGE_PROPERTIES = (
     .scalar_subquery()
     .label("image_properties")
 )
-#: The same, with the properties of the images that instances were made from.
-OF_PICTURED_INSTANCES = _queries("pictured_instances", INSTANCES, [*_INSTANCE_COLUMNS, _IMAGE_PROPERTIES])
+#: The same, with the properties of the images of the instances.
+OF_INSTANCES_WITH_IMAGES = _queries("instances_with_images", INSTANCES, [*_INSTANCE_COLUMNS, _IMAGE_PROPERTIES])
 
 _HEARTBEATS = sa.select(SERVICES.c.host, SERVICES.c.last_seen_up).where(SERVICES.c.binary == services.COMPUTE)
 ALL_HEARTBEATS = _HEARTBEATS.where(SERVICES.c.last_seen_up.is_not(None))

@@ -30,7 +30,7 @@ _EVENTS = sa.select(EVENTS).where(_OF_ONE).order_by(EVENTS.c.id)
 _FAILED_ATTEMPT = sa.and_(EVENTS.c.event == ATTEMPT, EVENTS.c.result != SUCCESS)
 _FAILED_ATTEMPTS = _EVENTS.where(_FAILED_ATTEMPT)
 _FIRST = _EVENTS.where(EVENTS.c.event == sa.bindparam("which")).limit(1)
-_VAIN = (
+_FAILED_ORDERS = (
     sa.select(EVENTS)
     .where(
         EVENTS.c.instance_uuid.in_(sa.bindparam("wanted", expanding=True)),
@@ -55,7 +55,7 @@ def add_event(
     duration_s: float | None = None,
     request_id: str | None = None,
 ) -> None:
-    tx.insert_last(
+    tx.defer_insert(
         EVENTS,
         {
             "instance_uuid": uuid,
@@ -108,9 +108,9 @@ def faults(connection: sa.Connection, uuid: str) -> Sequence[sa.Row]:
     return connection.execute(sa.select(FAULTS).where(FAULTS.c.instance_uuid == uuid).order_by(FAULTS.c.id)).all()
 
 
-def vain(connection: Transaction | sa.Connection, uuids: Sequence[str]) -> Sequence[sa.Row]:
+def failed_orders(connection: Transaction | sa.Connection, uuids: Sequence[str]) -> Sequence[sa.Row]:
     """What was in vain for these instances, in order: failed attempts, and orders that came back untried."""
-    return connection.execute(_VAIN, {"wanted": list(uuids)}).all()
+    return connection.execute(_FAILED_ORDERS, {"wanted": list(uuids)}).all()
 
 
 def first(connection: Transaction | sa.Connection, uuid: str, event: str) -> sa.Row | None:

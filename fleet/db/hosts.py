@@ -72,7 +72,7 @@ def remove_nodes_except(tx: Transaction, host: str, nodes: Iterable[str], now: d
 
 
 @dataclasses.dataclass(frozen=True)
-class News:
+class UsageChange:
     """What has happened on a node besides that its usage is another.
 
     :param built: whether a build has just succeeded (which ends the row of failures), or failed
@@ -95,44 +95,46 @@ def refresh_usage(
 
     The node's row is locked first, so that of two claims the later one sees the earlier.
 
-    :param built: see :class:`News`
+    :param built: see :class:`UsageChange`
     :param limits: of one claim
     :raises errors.ComputeResourcesUnavailable: it is more than that
     """
-    _refresh_one(tx, host, node, News(built, () if limits is None else (limits,)), now)
+    _refresh_one(tx, host, node, UsageChange(built, () if limits is None else (limits,)), now)
 
 
-def refresh_all(tx: Transaction, news: Mapping[tuple[str, str], News], now: datetime.datetime) -> None:
+def refresh_all(tx: Transaction, changes: Mapping[tuple[str, str], UsageChange], now: datetime.datetime) -> None:
     """:func:`refresh_usage` of each (host, node), with as many statements as for one of them.
 
     All are locked in an order that no two transactions can contradict, before any is summed.
 
     :raises errors.ComputeResourcesUnavailable: one has more than may be used there
     """
-    if len(news) < 2 or tx.compares_names_roughly:
-        for (host, node), one in sorted(news.items()):
+    if len(changes) < 2 or tx.ignores_case:
+        for (host, node), one in sorted(changes.items()):
             _refresh_one(tx, host, node, one, now)
         return
-    hosts, nodes = (sorted({place[which] for place in news}) for which in (0, 1))
+    hosts, nodes = (sorted({place[which] for place in changes}) for which in (0, 1))
     locked = tx.execute(_ALL_LOCKED, {"hosts": hosts, "nodes": nodes}).all()
-    counted = usage.of_nodes(tx, news.keys())
+    counted = usage.of_nodes(tx, changes.keys())
     for found in locked:
         place = found.host, found.hypervisor_hostname
-        if place in news:
-            _refresh(tx, found, counted[place], news[place], now)
+        if place in changes:
+            _refresh(tx, found, counted[place], changes[place], now)
 
 
-def _refresh_one(tx: Transaction, host: str, node: str, news: News, now: datetime.datetime) -> None:
+def _refresh_one(tx: Transaction, host: str, node: str, changes: UsageChange, now: datetime.datetime) -> None:
     found = _lock(tx, host, node)
     if found is not None:
-        _refresh(tx, found, usage.of_node(tx, host, node), news, now)
+        _refresh(tx, found, usage.of_node(tx, host, node), changes, now)
 
 
-def _refresh(tx: Transaction, found: sa.Row, counted: usage.Usage, news: News, now: datetime.datetime) -> None:
+def _refresh(
+    tx: Transaction, found: sa.Row, counted: usage.Usage, changes: UsageChange, now: datetime.datetime
+) -> None:
     """:param found: the node's row, locked"""
-    host, node, built = found.host, found.hypervisor_hostname, news.built
+    host, node, built = found.host, found.hypervisor_hostname, changes.built
     used = _used(found, counted)
-    for limits in news.limits:
+    for limits in changes.limits:
         _require_room(used, limits)
     failed = found.failed_builds if built is None else 0 if built else found.failed_builds + 1
     changed = {
@@ -142,12 +144,14 @@ def _refresh(tx: Transaction, found: sa.Row, counted: usage.Usage, news: News, n
         "updated_at": now,
         **hardware.columns(tx, host, node, found.numa_topology, found.pci_device_pools),
     }
-    tx.change(NODES, found.id, changed)
+    tx.defer_update(NODES, found.id, changed)
 
 
 def refresh_usages(tx: Transaction, places: Iterable[tuple[str | None, str | None]], now: datetime.datetime) -> None:
     """:func:`refresh_usage` of each (host, node) of these where nothing else has happened."""
-    refresh_all(tx, {(host, node): News() for host, node in places if host is not None and node is not None}, now)
+    refresh_all(
+        tx, {(host, node): UsageChange() for host, node in places if host is not None and node is not None}, now
+    )
 
 
 def miscounted(connection: sa.Connection, row: sa.Row) -> dict[str, tuple[Any, Any]]:

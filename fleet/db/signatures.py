@@ -28,7 +28,7 @@ def prune(tx: Transaction, now: datetime.datetime) -> int:
     return tx.execute(_TAKEN.delete().where(_TAKEN.c.good_until < now)).rowcount
 
 
-class Taken:
+class TakenSignatures:
     """Implements :class:`fleet.rpc.trust.replay_protection.Record`.
 
     :param clock: the database's. By its own, a conductor whose clock is ahead would prune signatures that are still good

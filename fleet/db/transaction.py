@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One writing transaction: what it writes, and how its end stamps what it has changed (see ``engine``).
+"""One writing transaction: what it writes, and how its end stamps the rows that it has changed. See ``engine``.
 
-Statements are made once: to build one costs as much as to run it.
+Statements are built once and cached: building one costs as much as running it.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ Connection = sa.Connection
 Row = sa.Row
 
 _GENERATION = models.generations
-#: Of which the row of generations says when they were last changed.
+#: Tables whose newest generation is noted in the row of generations.
 _NOTED = (models.services, models.aggregates, models.instances)
-_TELL = sa.select(_GENERATION.c.value).where(_GENERATION.c.id == 1)
-#: Rows that are changed, or inserted, with the last statement: there is one for every number of them.
-MOST_AT_THE_END = 8
+_NEWEST = sa.select(_GENERATION.c.value).where(_GENERATION.c.id == 1)
+#: Rows that the last statement updates, and inserts. There is a cached statement for every number of them.
+MAX_DEFERRED = 8
 
 
 @functools.cache
 def _advance(*changed: sa.Table) -> sa.Update:
-    """The next generation, which has changed these of the noted tables."""
+    """Take the next generation, and note it for the noted tables among ``changed``."""
     known = _GENERATION.c
     newest = known.value + 1
-    told = known.noted == known.value
+    is_noted = known.noted == known.value
     noted = [
-        (known[table.name], newest if table in changed else sa.case((told, known[table.name]), else_=newest))
+        (known[table.name], newest if table in changed else sa.case((is_noted, known[table.name]), else_=newest))
         for table in _NOTED
     ]
-    # MariaDB sets one after the other, and each sees what was set before it.
+    # MariaDB assigns from left to right, and each assignment sees those before it.
     return (
         _GENERATION.update().where(known.id == 1).ordered_values(*noted, (known.noted, newest), (known.value, newest))
     )
@@ -67,7 +67,7 @@ def _stamp_of(table: sa.Table) -> sa.Update:
 
 @functools.cache
 def _defaults_of(table: sa.Table) -> dict[str, Any]:
-    """What a row has where nothing is said: within another statement an insert does not look for itself."""
+    """Column defaults, applied here because the INSERT of a CTE does not see SQLAlchemy's defaults."""
     return {column.name: column.default.arg for column in table.columns if column.default is not None}
 
 
@@ -77,11 +77,11 @@ def _end_of(
     touched: tuple[tuple[sa.Table, bool], ...],
     inserted: tuple[tuple[sa.Table, tuple[str, ...], int], ...],
 ) -> sa.Select:
-    """All that waits for the end of a transaction, and the counter, in one statement.
+    """Deferred updates and inserts, stamps and the generation, in one statement.
 
-    :param changed: tables and the columns that are set in one row of each
-    :param touched: tables, and whether one row of each is stamped or several
-    :param inserted: tables and columns, and how many rows
+    :param changed: tables, and the columns that are set in one row of each
+    :param touched: tables, and whether one row is stamped or several
+    :param inserted: tables, columns and the number of rows
     """
     tables = [table for table, _of in (*changed, *touched)]
     newest = _advance_by(tables).returning(_GENERATION.c.value).cte("newest")
@@ -107,33 +107,33 @@ def _end_of(
 class Transaction:
     """One writing transaction. ``touch`` names the tracked rows that it changes.
 
-    What waits (``change``, ``insert_last``) is written before any other statement, or else with the stamp: so every
-    statement sees it, and where nothing follows the end is one statement, if the database can do that.
+    Deferred writes (``defer_update``, ``defer_insert``) are sent before the next statement, which therefore sees them. If
+    none follows, they are sent with the stamps: on PostgreSQL the end is then a single statement.
     """
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
         self._touched: dict[sa.Table, set[Any]] = collections.defaultdict(set)
-        #: Changes, by table and key, that wait for what comes next: for the rows' stamps, it is to be hoped.
-        self._waiting: dict[tuple[sa.Table, Any], dict[str, Any]] = {}
-        self._last: list[tuple[sa.Table, dict[str, Any]]] = []
+        #: By table and key.
+        self._updates: dict[tuple[sa.Table, Any], dict[str, Any]] = {}
+        self._inserts: list[tuple[sa.Table, dict[str, Any]]] = []
 
     @property
-    def compares_names_roughly(self) -> bool:
-        """Whether names that differ by case are one name to the database, as they are not to us."""
+    def ignores_case(self) -> bool:
+        """Whether the database compares names without case. This program does not."""
         return self._connection.dialect.name == "mysql"
 
     def execute(self, statement: sa.Executable, parameters: Any = None) -> sa.CursorResult:
-        self._write_what_waits()
+        self._flush()
         return self._connection.execute(statement, parameters)
 
     def insert(self, table: sa.Table, values: Mapping[str, Any]) -> Any:
         """Insert one row; returns its primary key (a scalar)."""
         return self.execute(_insert_of(table), dict(values)).inserted_primary_key[0]
 
-    def insert_last(self, table: sa.Table, values: Mapping[str, Any]) -> None:
-        """Insert one row whose key nobody asks for, with the last statement if no other follows."""
-        self._last.append((table, {**_defaults_of(table), **values}))
+    def defer_insert(self, table: sa.Table, values: Mapping[str, Any]) -> None:
+        """Insert one row later, at the latest with the last statement. Its key is not returned."""
+        self._inserts.append((table, {**_defaults_of(table), **values}))
 
     def insert_all(self, table: sa.Table, rows: Iterable[Mapping[str, Any]]) -> None:
         """Insert one row or more, all with the same columns."""
@@ -143,25 +143,26 @@ class Transaction:
         """Set ``values`` (not SQL expressions) on the row with this primary key."""
         self.execute(_update_of(table), {**values, "of_key": key})
 
-    def change(self, table: sa.Table, key: Any, values: Mapping[str, Any]) -> None:
-        """:meth:`update` and :meth:`touch` of a tracked row that this transaction has locked, with one statement if no
-        other follows. (Unlocked, its lock would be taken after the counter's.)
+    def defer_update(self, table: sa.Table, key: Any, values: Mapping[str, Any]) -> None:
+        """:meth:`update` and :meth:`touch` a tracked row later, at the latest with the last statement.
+
+        The transaction must have locked the row. Otherwise its lock would be taken after that of the generations.
         """
-        self._waiting[table, key] = {**self._waiting.get((table, key), {}), **values}
+        self._updates[table, key] = {**self._updates.get((table, key), {}), **values}
         self.touch(table, key)
 
-    def _write_what_waits(self) -> None:
-        self._write_changes(self._waiting)
-        self._write_inserts()
+    def _flush(self) -> None:
+        self._send_updates(self._updates)
+        self._send_inserts()
 
-    def _write_changes(self, changes: Iterable[tuple[sa.Table, Any]]) -> None:
-        due = {row: self._waiting.pop(row) for row in list(changes)}
+    def _send_updates(self, rows: Iterable[tuple[sa.Table, Any]]) -> None:
+        due = {row: self._updates.pop(row) for row in list(rows)}
         for (table, key), values in due.items():
             self._connection.execute(_update_of(table), {**values, "of_key": key})
 
-    def _write_inserts(self) -> None:
-        last, self._last = self._last, []
-        for (table, _columns), rows in _alike(last).items():
+    def _send_inserts(self) -> None:
+        inserts, self._inserts = self._inserts, []
+        for (table, _columns), rows in _alike(inserts).items():
             self._connection.execute(_insert_of(table), rows)
 
     def touch(self, table: sa.Table, *keys: Any) -> None:
@@ -170,22 +171,22 @@ class Transaction:
             self._touched[table].update(keys)
 
     def finish(self) -> None:
-        """Write what waits, and stamp what was touched."""
+        """Send what is deferred, and stamp the rows that were touched."""
         if not self._touched:
-            self._write_what_waits()
+            self._flush()
         elif self._connection.dialect.name == "postgresql":
             self._stamp_at_once()
         else:
             self._stamp()
 
     def _stamp_at_once(self) -> None:
-        self._write_changes(list(self._waiting)[MOST_AT_THE_END:])
-        alike = _alike(self._last)
-        if len({table for table, _columns in alike}) < len(alike) or len(self._last) > MOST_AT_THE_END:
-            # Parts of one statement are done in no order, and rows of one table are to be in theirs.
-            self._write_inserts()
+        self._send_updates(list(self._updates)[MAX_DEFERRED:])
+        alike = _alike(self._inserts)
+        if len({table for table, _columns in alike}) < len(alike) or len(self._inserts) > MAX_DEFERRED:
+            # The parts of one statement run in any order, but rows of one table must keep theirs.
+            self._send_inserts()
             alike = {}
-        changes, self._waiting, self._last = self._waiting, {}, []
+        changes, self._updates, self._inserts = self._updates, {}, []
         given: dict[str, Any] = {}
         for number, ((table, key), values) in enumerate(changes.items()):
             self._touched[table].discard(key)
@@ -205,9 +206,9 @@ class Transaction:
         self._connection.execute(_end_of(*shape), given)
 
     def _stamp(self) -> None:
-        waiting, self._waiting = self._waiting, {}
+        updates, self._updates = self._updates, {}
         generation = self._next_generation()
-        for (table, key), values in waiting.items():
+        for (table, key), values in updates.items():
             self.update(table, key, {**values, "generation": generation})
             self._touched[table].discard(key)
         for table, keys in self._touched.items():
@@ -221,11 +222,11 @@ class Transaction:
         if self._connection.dialect.update_returning:
             return self.execute(advance.returning(_GENERATION.c.value)).scalar_one()
         self.execute(advance)
-        return self.execute(_TELL).scalar_one()
+        return self.execute(_NEWEST).scalar_one()
 
 
 def _alike(rows: Iterable[tuple[sa.Table, dict[str, Any]]]) -> dict[tuple[sa.Table, Any], list[dict[str, Any]]]:
-    """By table and columns, in the order of the rows."""
+    """Rows by table and columns, in their order."""
     found: dict[tuple[sa.Table, Any], list[dict[str, Any]]] = {}
     for table, values in rows:
         found.setdefault((table, tuple(values)), []).append(values)

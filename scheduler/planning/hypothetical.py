@@ -93,10 +93,10 @@ class FixedFeed:
     def __init__(self, state: Changes) -> None:
         self._state = dataclasses.replace(state, full=True, generation=max(state.generation, 1))
 
-    def ask(self, since: int) -> None:
+    def prefetch(self, since: int) -> None:
         """Nothing to prefetch."""
 
-    def forget(self) -> None:
+    def discard_prefetched(self) -> None:
         """Nothing to forget."""
 
     def read(self, since: int) -> Changes:

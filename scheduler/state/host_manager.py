@@ -49,9 +49,9 @@ class Decide(Protocol):
 class Feed(Protocol):
     """The source of changes: :mod:`fleet.db.feed`."""
 
-    def ask(self, since: int) -> None: ...
+    def prefetch(self, since: int) -> None: ...
 
-    def forget(self) -> None: ...
+    def discard_prefetched(self) -> None: ...
 
     def read(self, since: int) -> Any: ...
 
@@ -86,7 +86,7 @@ class HostManager:
         self._lock = threading.Lock()
         self._cache = HostCache(self.domain)
         self._turnstile = threading.Lock()
-        #: The thread that has asked the feed ahead, and so is in the turnstile.
+        #: The thread that has prefetched from the feed, and so is in the turnstile.
         self._asking: int | None = None
         self._reads_begun = 0
         self._newest_applied = 0
@@ -116,14 +116,14 @@ class HostManager:
         self._reads_begun += 1
         self._asking = threading.get_ident()
         try:
-            self._feed.ask(self._cache.generation)
+            self._feed.prefetch(self._cache.generation)
             yield
         finally:
             if self._asking == threading.get_ident():
                 self._leave()
 
     def _leave(self) -> None:
-        self._feed.forget()
+        self._feed.discard_prefetched()
         self._asking = None
         self._turnstile.release()
 

@@ -59,10 +59,10 @@ class ChangingFeed:
         self._pending = Changes(self._generation, nodes=changed, instances=placed)
         return count
 
-    def ask(self, since: int) -> None:
+    def prefetch(self, since: int) -> None:
         """There is nothing to wait for."""
 
-    def forget(self) -> None:
+    def discard_prefetched(self) -> None:
         """Nothing was asked."""
 
     def read(self, since: int) -> Changes:

@@ -11,7 +11,7 @@ from concurrent import futures
 import pytest
 import sqlalchemy as sa
 
-from fleet.db import aggregates, ahead, heartbeats, hosts, ledger, services
+from fleet.db import aggregates, heartbeats, hosts, identity, prefetched_query, services
 from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed, Changes
 from fleet.db.heartbeats import Heartbeat
@@ -288,14 +288,14 @@ def test_commits_of_older_programs_are_followed(database: Database, newer_before
 
 def test_a_database_that_was_replaced_is_read_whole(database: Database) -> None:
     """Its generations have nothing to do with those that the reader knows, even where they are higher."""
-    database.write(ledger.adopt, "one")
+    database.write(identity.adopt, "one")
     clock, mine = FakeClock(), LedgerIdentity("scheduler", "one")
     feed = ChangeFeed(database, clock, ledger=mine)
     register(database, "h1")
     generation = feed.read(0).generation
     clock.advance(2)
     assert not feed.read(generation).full
-    database.write(ledger.adopt, "another")
+    database.write(identity.adopt, "another")
     register(database, "h2")
     clock.advance(2)
     changes = feed.read(generation)
@@ -390,7 +390,7 @@ def _changed(changes: Changes) -> tuple[int, list[tuple]]:
     return changes.generation, [tuple(row) for row in changes.nodes]
 
 
-def test_what_is_asked_ahead_is_read_as_if_it_were_not(database: Database) -> None:
+def test_a_prefetched_query_reads_what_any_other_does(database: Database) -> None:
     """Whether there is something new or not, and again after an answer that nobody wanted."""
     conductor = Conductor(database)
     conductor.add_host("h1")
@@ -400,9 +400,9 @@ def test_what_is_asked_ahead_is_read_as_if_it_were_not(database: Database) -> No
     for memory_mb in (9000, None, 10_000, 11_000, None, None):
         if memory_mb:
             report(database, "h1", memory_mb)
-        early.ask(since)
+        early.prefetch(since)
         if memory_mb == 11_000:
-            early.forget()
+            early.discard_prefetched()
             report(database, "h1", 12_000)
         told = early.read(since)
         assert _changed(told) == _changed(plain.read(since))
@@ -410,13 +410,13 @@ def test_what_is_asked_ahead_is_read_as_if_it_were_not(database: Database) -> No
         since = told.generation
 
 
-def test_what_is_asked_ahead_tells_of_then(database: Database) -> None:
+def test_a_prefetched_query_reads_what_was_committed_then(database: Database) -> None:
     """What is committed after it is told by the next reading, and nothing is missed."""
     register(database, "h1")
     report(database, "h1")
     feed = ChangeFeed(database, retry=False)
     before = feed.read(0).generation
-    feed.ask(before)
+    feed.prefetch(before)
     report(database, "h1", memory_mb=9000)
     first = feed.read(before)
     second = feed.read(first.generation)
@@ -425,12 +425,12 @@ def test_what_is_asked_ahead_tells_of_then(database: Database) -> None:
 
 
 def _with_news(database: Database) -> tuple[ChangeFeed, int]:
-    """A feed that has asked ahead before, and a generation after which a host has changed."""
+    """A feed that has prefetched before, and a generation after which a host has changed."""
     register(database, "h1")
     report(database, "h1")
     feed = ChangeFeed(database, retry=False)
     before = feed.read(0).generation
-    feed.ask(before)
+    feed.prefetch(before)
     feed.read(before)
     report(database, "h1", memory_mb=9000)
     return feed, before
@@ -438,33 +438,33 @@ def _with_news(database: Database) -> tuple[ChangeFeed, int]:
 
 @pytest.mark.parametrize("lost", ["asking", "answering"])
 def test_an_answer_that_is_lost_is_asked_for_as_usual(database: Database, lost: str) -> None:
-    """And for a while nothing is asked ahead, until it is tried again."""
+    """And for a while nothing is prefetched, until it is tried again."""
     feed, before = _with_news(database)
     if lost == "answering":
-        feed.ask(before)
-    if feed._ahead._connection is not None:
-        feed._ahead._connection.close()
+        feed.prefetch(before)
+    if feed._prefetched._connection is not None:
+        feed._prefetched._connection.close()
     if lost == "asking":
-        feed.ask(before)
+        feed.prefetch(before)
     assert [9000] == [row.memory_mb for row in feed.read(before).nodes]
-    feed.ask(before)
-    assert feed._ahead._connection is None
-    feed._ahead._clock = lambda: time.monotonic() + ahead.REST_S
-    feed.ask(before)
-    assert (database.engine.dialect.name == "postgresql") == (feed._ahead._connection is not None)
+    feed.prefetch(before)
+    assert feed._prefetched._connection is None
+    feed._prefetched._clock = lambda: time.monotonic() + prefetched_query.REST_S
+    feed.prefetch(before)
+    assert (database.engine.dialect.name == "postgresql") == (feed._prefetched._connection is not None)
     assert [9000] == [row.memory_mb for row in feed.read(before).nodes]
 
 
 def test_a_database_that_is_silent_is_not_waited_for(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """All others would wait, too; who asks in the usual way may have an answer."""
-    monkeypatch.setattr(ahead, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(prefetched_query, "TIMEOUT_S", 0.2)
     feed, before = _with_news(database)
-    feed.ask(before)
-    if feed._ahead._connection is not None:  # on PostgreSQL
-        feed._ahead._wait()
-        feed._ahead._cursor.execute("SELECT pg_sleep(30)")
+    feed.prefetch(before)
+    if feed._prefetched._connection is not None:  # on PostgreSQL
+        feed._prefetched._wait()
+        feed._prefetched._cursor.execute("SELECT pg_sleep(30)")
     assert [9000] == [row.memory_mb for row in feed.read(before).nodes]
-    assert feed._ahead._connection is None
+    assert feed._prefetched._connection is None
 
 
 def test_heartbeats_of_many_hosts_are_read_less_often(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,7 @@ def test_the_feed_brings_the_time_along(database: Database) -> None:
     machine = Machine(HOUR)
     unused = Scripted(None)
     clock = a_clock(machine, unused, reads=False)
-    ChangeFeed(database, tell_time=clock.note).read(0)
+    ChangeFeed(database, note_time=clock.note).read(0)
     assert abs(clock() - utcnow()) < NEAR
     assert "3600.0 s ahead of" in clock.skew.problem
     machine.passed_s = 100.0

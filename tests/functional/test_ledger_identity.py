@@ -6,7 +6,7 @@ from __future__ import annotations
 import pathlib
 import uuid as uuid_module
 
-from fleet.db import ledger
+from fleet.db import identity
 from fleet.db.engine import Database
 from tests.functional.databases import open_database
 from tests.functional.manage import Manage
@@ -17,10 +17,10 @@ ADOPTED = "5c1d3a34-5f0e-4a5b-9d06-0a3a3c0b8d11"
 def test_every_new_database_is_a_ledger_of_its_own(tmp_path: pathlib.Path) -> None:
     """The migration names it, and its second run does not name it again."""
     databases = [open_database(f"sqlite:///{tmp_path / name}") for name in ("one.db", "two.db")]
-    names = [each.read(ledger.identity) for each in databases]
+    names = [each.read(identity.read) for each in databases]
     assert 2 == len({str(uuid_module.UUID(name)) for name in names})
     again = open_database(f"sqlite:///{tmp_path / 'one.db'}")
-    assert names[0] == again.read(ledger.identity)
+    assert names[0] == again.read(identity.read)
 
 
 def test_a_database_adopts_an_identity(database: Database, tmp_path: pathlib.Path) -> None:

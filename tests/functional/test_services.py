@@ -9,7 +9,7 @@ import uuid as uuid_module
 import pytest
 
 from fleet import errors
-from fleet.db import ledger
+from fleet.db import identity
 from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat
 from tests.functional.conductor import INCARNATION, Conductor
@@ -63,10 +63,10 @@ def test_a_registration_is_answered_with_the_ledgers_identity(database: Database
     """The agent keeps it. It is read anew with every heartbeat of the conductor: the database may be replaced."""
     conductor = Conductor(database)
     new = {"binary": "fleet-compute", "topic": "compute", "incarnation": "b", "host": "h9"}
-    database.write(ledger.adopt, "one ledger")
+    database.write(identity.adopt, "one ledger")
     conductor.agents.learn_ledger()
     assert "one ledger" == conductor.agents.register_services([new])[0]["ledger"]
-    database.write(ledger.adopt, "another")
+    database.write(identity.adopt, "another")
     conductor.agents.learn_ledger()
     assert "another" == conductor.agents.register_services([new])[0]["ledger"]
 

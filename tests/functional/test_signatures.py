@@ -9,14 +9,14 @@ from fleet.clock import seconds, utcnow
 from fleet.clock.skew import ClockSkew
 from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
-from fleet.db.signatures import Taken
+from fleet.db.signatures import TakenSignatures
 from tests.clock import FakeClock
 
 
 def test_it_is_taken_once(database: Database) -> None:
     """Also by two conductors at the same time."""
     clock = FakeClock()
-    first, second = Taken(database, clock), Taken(database, clock)
+    first, second = TakenSignatures(database, clock), TakenSignatures(database, clock)
     assert (True, False, True) == (first.take("a" * 64, 600), second.take("a" * 64, 600), second.take("b" * 64, 600))
     with futures.ThreadPoolExecutor(8) as together:
         found = list(together.map(lambda number: (first, second)[number % 2].take("c" * 64, 600), range(8)))
@@ -26,7 +26,7 @@ def test_it_is_taken_once(database: Database) -> None:
 def test_it_is_forgotten_when_it_is_good_no_more(database: Database) -> None:
     """The table stays as small as the traffic of that time."""
     clock = FakeClock()
-    taken = Taken(database, clock)
+    taken = TakenSignatures(database, clock)
     taken.take("a" * 64, 600)
     clock.advance(599)
     taken.take("b" * 64, 600)
@@ -37,7 +37,7 @@ def test_it_is_forgotten_when_it_is_good_no_more(database: Database) -> None:
 
 def test_a_conductor_whose_clock_is_ahead_forgets_nothing_early(database: Database) -> None:
     """It would let a message that another conductor took be repeated."""
-    right = Taken(database, LedgerClock(database, ClockSkew(0)))
-    ahead = Taken(database, LedgerClock(database, ClockSkew(0), wall=lambda: utcnow() + seconds(3600)))
+    right = TakenSignatures(database, LedgerClock(database, ClockSkew(0)))
+    ahead = TakenSignatures(database, LedgerClock(database, ClockSkew(0), wall=lambda: utcnow() + seconds(3600)))
     right.take("a" * 64, 600)
     assert (0, False) == (ahead.prune(), ahead.take("a" * 64, 600))

@@ -34,7 +34,7 @@ def _generation(database: Database) -> int:
 
 def _change(tx: Transaction, key: int, topic: str) -> None:
     tx.execute(sa.select(SERVICES.c.id).where(SERVICES.c.id == key).with_for_update()).one()
-    tx.change(SERVICES, key, {"topic": topic})
+    tx.defer_update(SERVICES, key, {"topic": topic})
 
 
 def test_a_change_carries_its_stamp(database: Database, key: int) -> None:
@@ -50,7 +50,7 @@ def test_a_change_is_seen_by_what_follows_in_the_transaction(database: Database,
 
     def work(tx: Transaction) -> str:
         _change(tx, key, "first")
-        tx.change(SERVICES, key, {"topic": "second"})
+        tx.defer_update(SERVICES, key, {"topic": "second"})
         return tx.execute(sa.select(SERVICES.c.topic)).scalar_one()
 
     assert "second" == database.write(work)
@@ -69,9 +69,9 @@ def test_changes_of_many_rows_are_one_generation(database: Database, rows: int) 
     def work(tx: Transaction) -> None:
         found = tx.execute(sa.select(SERVICES.c.id, SERVICES.c.host).order_by(SERVICES.c.id).with_for_update()).all()
         for row in found:
-            tx.change(SERVICES, row.id, {"topic": f"of {row.host}"})
-            tx.change(SERVICES, row.id, {"hostname": row.host})
-            tx.insert_last(FLAVORS, _flavor(row.host))
+            tx.defer_update(SERVICES, row.id, {"topic": f"of {row.host}"})
+            tx.defer_update(SERVICES, row.id, {"hostname": row.host})
+            tx.defer_insert(FLAVORS, _flavor(row.host))
 
     database.write(work)
     changed = database.read(lambda connection: connection.execute(sa.select(SERVICES).order_by(SERVICES.c.id)).all())
@@ -104,8 +104,8 @@ def test_what_is_inserted_last_is_there(database: Database, key: int, touching: 
             nodes = tx.execute(sa.select(models.compute_nodes.c.id)).scalars().all()
             tx.touch(models.compute_nodes, *nodes)
             tx.touch(SERVICES, key)
-        tx.insert_last(FLAVORS, _flavor("one"))
-        tx.insert_last(FLAVORS, _flavor("two"))
+        tx.defer_insert(FLAVORS, _flavor("one"))
+        tx.defer_insert(FLAVORS, _flavor("two"))
 
     database.write(work)
     assert [("one", {"of": "one"}), ("two", {"of": "two"})] == database.read(_flavors)
@@ -120,7 +120,7 @@ def test_what_is_inserted_last_is_seen_by_what_follows(database: Database) -> No
     """Nobody has to know that it waited."""
 
     def work(tx: Transaction) -> list[tuple[str, dict[str, str]]]:
-        tx.insert_last(FLAVORS, _flavor("one"))
+        tx.defer_insert(FLAVORS, _flavor("one"))
         return _flavors(tx)
 
     assert [("one", {"of": "one"})] == database.write(work)

@@ -31,10 +31,10 @@ class FakeFeed:
         self.asked = []
         self.busy = threading.Lock()
 
-    def ask(self, since):
+    def prefetch(self, since):
         self.asked.append(since)
 
-    def forget(self):
+    def discard_prefetched(self):
         self.asked.append("forget")
 
     def read(self, since):
@@ -154,7 +154,7 @@ def test_who_comes_later_does_not_share_what_was_asked_before():
     came, done = threading.Event(), threading.Event()
 
     def other():
-        with host_manager.expecting():  # somebody is at the feed: nothing is asked ahead
+        with host_manager.expecting():  # somebody is at the feed: nothing is prefetched
             came.set()
             host_manager.refresh()
         done.set()

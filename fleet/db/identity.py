@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The identity of the ledger: a uuid in the row that every reader of changes looks at."""
+"""The identity of the ledger: a uuid in the row of generations, which every reader of changes reads."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _ROW = models.generations
 _UUID = sa.select(_ROW.c.ledger).where(_ROW.c.id == 1)
 
 
-def identity(connection: Transaction | sa.Connection) -> str | None:
-    """None: the row has none, which the next migration or :func:`adopt` mends."""
+def read(connection: Transaction | sa.Connection) -> str | None:
+    """The uuid; None until the next migration, or :func:`adopt`, writes one."""
     found: str | None = connection.execute(_UUID).scalar_one_or_none()
     return found
 
 
 def adopt(tx: Transaction, uuid: str) -> None:
-    """From now on the database is the ledger ``uuid``."""
+    """Make the database the ledger ``uuid``."""
     tx.execute(_ROW.update().where(_ROW.c.id == 1).values(ledger=uuid))

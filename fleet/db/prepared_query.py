@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries that PostgreSQL plans once a connection: to plan a short one takes longer than to answer it.
+"""Queries that PostgreSQL plans once per connection. Planning a short query takes longer than running it.
 
-They go past SQLAlchemy, too, which would take as long again. Other databases are asked as usual; so is PostgreSQL where what
-was prepared is not there when it is wanted, as behind a pooler that lends each session to many.
+They bypass SQLAlchemy, which would take as long again. On other databases the query runs as usual. So it does on PostgreSQL
+if the prepared statement is missing, as behind a pooler that shares one session among many clients.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 import sqlalchemy as sa
 
 _NUMBER = "number"
-#: Left on a connection that lets nothing be prepared.
+#: Marks a connection on which prepared statements fail.
 _REFUSES = "fleet_refuses"
-#: By itself PostgreSQL would go on planning anew where a plan for any number looks dearer than one for this number.
+#: Otherwise PostgreSQL plans again whenever a plan for the given number looks cheaper than the generic one.
 _ALWAYS = "SET plan_cache_mode = force_generic_plan"
 
 
-class Prepared:
-    """One query with one whole number in it, for connections without a transaction around their statements.
+class PreparedQuery:
+    """A query with one integer parameter, for connections in autocommit mode.
 
     :param name: of the prepared statement
-    :param make: gives the query, with the number as it is to stand in it
+    :param make: returns the query for the expression of its parameter
     """
 
     def __init__(self, name: str, make: Callable[[sa.ColumnElement], sa.Select]) -> None:
@@ -34,12 +34,12 @@ class Prepared:
         self._row: Callable[..., Any] | None = None
 
     def rows(self, connection: sa.Connection, number: int) -> Sequence[Any]:
-        """With the query's columns as attributes."""
+        """Rows with the columns of the query as attributes."""
         if connection.dialect.name == "postgresql" and _REFUSES not in connection.info:
             try:
                 return self._ask(connection, number)
             except connection.dialect.loaded_dbapi.Error:
-                # SQLAlchemy finds out whether it is the connection that is lost.
+                # The query below shows whether the connection is lost.
                 connection.info[_REFUSES] = True
         return connection.execute(self._query, {_NUMBER: number}).all()
 
@@ -51,10 +51,10 @@ class Prepared:
             cursor.execute(self.execution(number))
             return self.fetched(cursor)
 
-    # for who has a connection of the driver's
+    # For callers that use a connection of the driver
 
     def preparation(self, dialect: sa.Dialect) -> str:
-        """What is to be said once, of PostgreSQL's."""
+        """SQL that prepares the statement, once per connection."""
         text = self._numbered.compile(dialect=dialect, compile_kwargs={"literal_binds": True})
         return f"{_ALWAYS}; PREPARE {self._name}(bigint) AS {text}"
 
@@ -62,7 +62,7 @@ class Prepared:
         return f"EXECUTE {self._name}({number:d})"
 
     def fetched(self, cursor: Any) -> list[Any]:
-        """What the execution has found, with the query's columns as attributes."""
+        """Rows of the execution, with the columns of the query as attributes."""
         if self._row is None:
             self._row = collections.namedtuple("Row", [column.name for column in cursor.description])._make
         return list(map(self._row, cursor.fetchall()))
