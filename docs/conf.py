@@ -31,6 +31,8 @@ exclude_patterns = ["_build", "_ext", "drawings"]
 myst_heading_anchors = 3
 # Transcripts of a shell mix commands and output.
 suppress_warnings = ["misc.highlighting_failure"]
+# A block without a language is a transcript or a message, not Python.
+highlight_language = "text"
 
 man_pages = [
     ("man/fleet", "fleet", "boot and show instances, and operate the fleet", author, 1),

@@ -187,7 +187,7 @@ def _edge(source: Box, target: Box, arrow: Arrow, aside: float) -> tuple[str, st
     # Beside an arrow of a pair, so that neither covers the other.
     x += across[0] * (wide + 6) * bool(aside)
     y += across[1] * 10 * bool(aside) + 4 - 7.5 * (len(_lines(arrow.label)) - 1)
-    return line, _text(x, y, arrow.label, "label"), [(x - wide, y - 12), (x + wide, y + 15 * len(_lines(arrow.label)))]
+    return line, _label(x, y, arrow.label), [(x - wide, y - 12), (x + wide, y + 15 * len(_lines(arrow.label)))]
 
 
 def _border(box: Box, towards: tuple[float, float], aside: float, across: tuple[float, float]) -> tuple[float, float]:
@@ -220,7 +220,7 @@ def _message(start: float, end: float, y: float, arrow: Arrow) -> tuple[str, flo
     lines = _lines(arrow.label)
     y += _STEP - 16 + 15 * (len(lines) - 1)
     dashed = " dashed" if arrow.dashed else ""
-    text = _text((start + end) / 2, y - 8 - 15 * (len(lines) - 1), arrow.label, "label")
+    text = _label((start + end) / 2, y - 8 - 15 * (len(lines) - 1), arrow.label)
     return f'<path class="line{dashed}" d="M{start:.0f} {y:.0f}H{end:.0f}" marker-end="url(#head)"/>{text}', y + 14
 
 
@@ -231,6 +231,14 @@ def _note(x: float, y: float, text: str, right: float) -> tuple[str, float]:
     left = max(-_LANE / 2 + 4, min(x - wide / 2, right - wide - 4))
     shape = f'<rect class="note" x="{left:.1f}" y="{y + 6:.1f}" width="{wide:.1f}" height="{high}" rx="3"/>'
     return shape + _text(left + wide / 2, y + 22, text, "small"), y + high + 12
+
+
+def _label(x: float, y: float, text: str) -> str:
+    """Text on a line, which a rectangle in the page's colour interrupts."""
+    lines = _lines(text)
+    wide = max(len(line) for line in lines) * _CHARACTER * 0.88 + 4
+    where = f'x="{x - wide / 2:.1f}" y="{y - 12:.1f}" width="{wide:.1f}" height="{15 * len(lines) + 1}"'
+    return f'<rect class="behind" {where}/>' + _text(x, y, text, "label")
 
 
 def _text(x: float, y: float, text: str, kind: str) -> str:
@@ -254,7 +262,8 @@ def setup(app: Any) -> dict[str, bool]:
         required_arguments = 1
 
         def run(self) -> list[nodes.Node]:
-            self.state.document.settings.env.note_dependency(str(DIRECTORY / f"{self.arguments[0]}.txt"))
+            for source in (DIRECTORY / f"{self.arguments[0]}.txt", __file__):
+                self.state.document.settings.env.note_dependency(str(source))
             drawing = read(self.arguments[0])
             return [nodes.raw("", svg(drawing), format="html")]
 
