@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ledger: tables, transactions, the change feed, and one query module per family of tables.
+"""The ledger: tables, transactions, the change feed, and the queries. Only this package imports SQLAlchemy.
 
-``models`` are the tables; ``engine`` runs a function in a ``transaction``, which stamps what it changed with the next
-*generation*; ``feed`` answers "what changed after G?"; ``migration`` brings a database to the schema that this program
-knows. Query modules (``services``, ``hosts``, ``instances``, ``moves``, ``history``, ``groups``, ``aggregates``,
-``flavors``; for operators ``retention`` and ``audit``) hold functions that take a transaction first, and no others touch
-SQL.
+Start with ``models`` (the tables) and ``engine`` (``Database``: runs a function in a ``transaction``, which stamps what it
+changed with the next *generation*). Then:
+
+- Changes for schedulers: ``feed``, ``feed_queries``, ``prepared_query``, ``prefetched_query``, ``reader``.
+- Time and identity: ``now`` and ``clock`` (the database's time), ``identity`` (the uuid of the ledger).
+- Queries, one module for each family of tables: ``instances`` (find, list, lock), ``builds``, ``moves``, ``history``;
+  ``hosts`` with ``usage`` and ``hardware``, ``services``, ``heartbeats``; ``flavors``, ``aggregates``, ``groups``,
+  ``removal``; ``signatures``. Their functions take a transaction or a connection first.
+- For operators: ``audit``, ``diagnosis``, ``retention``, ``uuid_prefix``.
+- Schema: ``schema`` (checks it), ``migration`` (changes it), ``grants`` (privileges of each service).
+- Connections: ``options``, ``driver``, ``tls``, ``idle_ping``, ``failures`` (errors), ``statements`` (no pool).
 """

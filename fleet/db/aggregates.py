@@ -19,7 +19,7 @@ AGGREGATES = models.aggregates
 HOSTS = models.aggregate_hosts
 METADATA = models.aggregate_metadata
 
-#: The metadata key that makes an aggregate an availability zone.
+#: Metadata key that makes an aggregate an availability zone.
 ZONE = "availability_zone"
 _LIVE = sa.select(AGGREGATES).where(sa.not_(AGGREGATES.c.deleted)).order_by(AGGREGATES.c.id)
 _CHANGED = _LIVE.where(AGGREGATES.c.generation > sa.bindparam("newer"))
@@ -27,7 +27,7 @@ _DELETED = sa.select(AGGREGATES.c.id).where(AGGREGATES.c.deleted, AGGREGATES.c.g
 
 
 def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], now: datetime.datetime) -> int:
-    """The caller names the uuid, so that a commit that is repeated finds its own row. Returns the id.
+    """Return the id. The caller chooses the uuid, so that a repeated commit finds its own row.
 
     :raises errors.Conflict: the name is taken
     """
@@ -44,7 +44,7 @@ def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], n
 
 
 def find(connection: Transaction | sa.Connection, name: str) -> Aggregate:
-    """By name, uuid, id or the beginning of a uuid. :raises errors.NotFound: errors.Conflict: it fits several"""
+    """By name, uuid, id or the beginning of a uuid. :raises errors.NotFound: errors.Conflict: several match"""
     there = list_all(connection)
     found = [each for each in there if name in (each.name, each.uuid, str(each.id))]
     if found:
@@ -55,7 +55,7 @@ def find(connection: Transaction | sa.Connection, name: str) -> Aggregate:
 
 
 def add_host(tx: Transaction, name: str, host: str) -> Aggregate:
-    """Adding twice is the same as once.
+    """Add the host; adding it twice changes nothing.
 
     :raises errors.NotFound: no such aggregate, or no such host; errors.Conflict: the host is in another zone
     """
@@ -79,7 +79,7 @@ def rename(tx: Transaction, key: int, name: str) -> Aggregate:
 
 
 def _lock_all(tx: Transaction) -> None:
-    """Two changes at a time might each see a host in no zone yet."""
+    """Lock the aggregates: two concurrent changes might each see a host without a zone."""
     tx.execute(_LIVE.with_for_update())
 
 
@@ -91,7 +91,7 @@ def _require_known(tx: Transaction, host: str) -> None:
 
 
 def _require_one_zone(tx: Transaction, aggregate: Aggregate, hosts: Sequence[str], zone: str | None) -> None:
-    """:raises errors.Conflict: one of ``hosts``, which are to be in ``zone``, is in another zone"""
+    """Check that ``hosts`` may be in ``zone``. :raises errors.Conflict: one of them is in another zone"""
     if not zone:
         return
     for other in list_all(tx):
@@ -116,7 +116,7 @@ def remove_host(tx: Transaction, name: str, host: str) -> Aggregate:
 
 
 def set_metadata(tx: Transaction, name: str, metadata: Mapping[str, str | None]) -> Aggregate:
-    """Set keys; a None value removes its key, others stay.
+    """Set these keys, and remove those whose value is None.
 
     :raises errors.NotFound: errors.Conflict: hosts of the aggregate are in another zone
     """
@@ -136,7 +136,7 @@ def _set_metadata(tx: Transaction, key: int, metadata: Mapping[str, str | None])
 
 
 def list_all(connection: Transaction | sa.Connection, newer_than: int | None = None) -> list[Aggregate]:
-    """Live aggregates; with ``newer_than`` only those changed after that generation."""
+    """Live aggregates. :param newer_than: only those that changed after this generation"""
     if newer_than is None:
         rows = connection.execute(_LIVE).all()
     else:

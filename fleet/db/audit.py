@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the ledger agrees with itself, and how to put right what follows from something else in it.
+"""Finds contradictions in the ledger, and heals those that follow from other rows.
 
-What is healed is counted or written anew under the lock that its writers take, so an audit may run beside them. What
-needs a decision (an instance whose host is gone) is only named.
+A healed value is computed again under the lock that its writers take, so an audit may run beside the daemons. What needs
+a decision of an operator (an instance whose host is gone) is only reported.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ FAULTS = models.instance_faults
 SERVICES = models.services
 MIGRATIONS = models.migrations
 
-#: Seconds that a step may be overdue before somebody should have acted on it: several rounds of a sweeper.
+#: Seconds after which an overdue step is an error: several rounds of a sweeper.
 GRACE_S = 120
 NO_FAULT = "FaultNotRecorded"
 
-#: (transaction, now): puts it right.
+#: Called with the transaction and the time.
 Heal = Callable[[Transaction, datetime.datetime], object]
 
 
 @dataclasses.dataclass(frozen=True)
 class Inconsistency:
-    """``name`` is a node's or an instance's. ``heal`` is None where an operator must decide, as ``fix`` says."""
+    """``name`` is that of a node or an instance. If ``heal`` is None, the operator must decide, as ``fix`` says."""
 
     kind: str
     name: str
@@ -44,7 +44,7 @@ class Inconsistency:
 
 
 def find(connection: sa.Connection, now: datetime.datetime) -> list[Inconsistency]:
-    """Everything that is wrong in one snapshot."""
+    """All contradictions in one snapshot."""
     checks = (
         _usage(connection),
         _faults(connection),
@@ -70,7 +70,7 @@ def _usage(connection: sa.Connection) -> Iterator[Inconsistency]:
 
 
 def _difference(name: str, said: Any, held: Any) -> str:
-    """Numbers are shown; cells and devices would fill the screen."""
+    """Text of a value. Cells and devices are left out, as they would fill the screen."""
     return f"{name} says {said}, held are {held}" if isinstance(held, int) else f"{name} is not what is held"
 
 
@@ -97,7 +97,7 @@ def _add_fault(uuid: str) -> Heal:
 
 
 def _claims(connection: sa.Connection) -> Iterator[Inconsistency]:
-    """What is held nowhere is in nobody's sum, and would come back with the next host."""
+    """Claims without a host: no node counts them, and they would return with the next host."""
     for row in connection.execute(_columns(_NO_HOST, _HOLDING)):
         yield Inconsistency(
             "claim", _named(row), "it holds something, and is on no host", "it holds nothing", _drop_claim(row.uuid)
@@ -146,7 +146,7 @@ def _late(connection: sa.Connection, now: datetime.datetime) -> Iterator[Inconsi
 
 
 def _late_moves(connection: sa.Connection, now: datetime.datetime) -> Iterator[Inconsistency]:
-    """A move's step is overdue in its own record, not in the instance's."""
+    """Overdue steps. The step deadline of a move is in its record, not in the row of the instance."""
     late = (MIGRATIONS.c.status.in_(move_states.UNDER_WAY), MIGRATIONS.c.step_deadline < now - seconds(GRACE_S))
     for row in moves.list_all(connection, *late):
         found = f"{row.migration_type} is overdue in {row.status} by {(now - row.step_deadline).total_seconds():.0f} s"
@@ -176,7 +176,7 @@ _HOLDING = sa.or_(
 
 
 def _columns(*where: Any) -> sa.Select[Any]:
-    """Live instances, in the order of their uuids."""
+    """Live instances by uuid."""
     names = ("uuid", "name", "host", "node", "vm_state", "task_state", "deadline", "step_deadline")
     columns = [INSTANCES.c[name] for name in names]
     return sa.select(*columns).where(_LIVE, *where).order_by(INSTANCES.c.uuid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database's clock. Deadlines, leases and liveness of all daemons go by it, whatever their machines' clocks show."""
+"""The database's clock. All daemons use it for deadlines, leases and liveness, so that their own clocks do not matter."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ from fleet.clock.skew import ClockSkew
 from fleet.db import now as db_now
 from fleet.db.engine import Database
 
-#: A reading may be so old; the monotonic clock adds what has passed since. Also the pause after one that failed.
+#: Seconds after which the database is read again; until then the monotonic clock goes on from the last reading. Also the
+#: pause after a failed reading.
 MOST_AGE_S = 1.0
-#: Wall clock and monotonic clock have parted by so much since the reading: one of them was stepped, or the machine slept.
+#: Seconds by which wall clock and monotonic clock may differ since the last reading. Beyond that one of them was stepped, or
+#: the machine was suspended.
 STEP_S = 0.25
 
 
 def of(database: Database) -> Clock:
-    """Reads the database's time at each call, for tools that ask seldom."""
+    """A clock that reads the database at each call, for tools."""
     return lambda: database.read(db_now.read)
 
 
 class LedgerClock:
     """A ``Clock`` that shows the database's time. Safe for any number of threads.
 
-    Calling it costs nothing: it goes on from a reading that is at most :data:`MOST_AGE_S` old, by the monotonic clock.
-    So a step of the wall clock changes nothing, and a machine that slept reads anew. :meth:`fresh` reads now, for what
-    must not go by a second ago: sweeps and evacuations.
+    A call adds the monotonic time since the last reading, which is at most :data:`MOST_AGE_S` old. A step of the wall
+    clock therefore changes nothing, and a machine that was suspended reads again. :meth:`fresh` always reads, for sweeps
+    and evacuations.
 
-    :param reads: False for a process whose statements bring the time along (:meth:`note`), such as the feed's
-    :param wall: this machine's own clock, which is only compared
+    :param reads: False for a process whose other statements return the time (:meth:`note`), such as those of the feed
+    :param wall: this machine's own clock, to measure the skew
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class LedgerClock:
         self._wall = wall
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        #: The database's time, with the monotonic and the wall clock's at that moment.
+        #: Time of the database, the monotonic clock and the wall clock, at the last reading.
         self._known: tuple[datetime.datetime, float, datetime.datetime] | None = None
         self._tried_at = float("-inf")
         self._readings_begun = 0
@@ -65,16 +67,16 @@ class LedgerClock:
         return self._estimate()
 
     def fresh(self) -> datetime.datetime:
-        """As the database shows it now; as :meth:`__call__` if it does not answer."""
+        """Read the database now; as :meth:`__call__` if it does not answer."""
         begun = self._readings_begun
         with self._lock:
-            # Callers that waited together for a silent database take one answer.
+            # Callers that waited for the same reading share its answer.
             if self._readings_begun == begun:
                 self._read()
         return self._estimate()
 
     def note(self, now: datetime.datetime, took_s: float = 0.0) -> None:
-        """A statement that took ``took_s`` and has just ended brought the database's time along."""
+        """Use the time ``now`` that a statement has returned, which took ``took_s`` and has just ended."""
         moment = self._monotonic() - took_s / 2
         wall = self._wall() - seconds(took_s / 2)
         self._known = now, moment, wall
@@ -97,6 +99,6 @@ class LedgerClock:
             self.note(now, self._monotonic() - began)
 
     def _estimate(self) -> datetime.datetime:
-        """Before the first reading, and only then, the machine's own clock."""
+        """The machine's own clock is used only before the first reading."""
         known = self._known
         return self._wall() if known is None else known[0] + seconds(self._monotonic() - known[1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database drivers are extras of the package; one that is missing is named with its extra."""
+"""Checks that the database driver is installed. Drivers are extras of the package, and the error names the extra."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _EXTRAS = {"postgresql": "postgresql", "mysql": "mariadb", "mariadb": "mariadb"}
 
 
 def require(connection: str) -> None:
-    """:raises errors.ConfigError: the driver that the URL names is not there"""
+    """:raises errors.ConfigError: the driver of the URL is not installed"""
     try:
         url = sa.make_url(connection)
     except sa.exc.ArgumentError:
-        # The check that follows says so.
+        # ``tls.require_trusted`` reports an invalid URL.
         return
     try:
         url.get_dialect().import_dbapi()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions: run a function in one, retry what the database asks to retry, stamp what it changed.
+"""Runs functions in transactions: retries them if the database asks for it, and stamps the rows that they change.
 
-Commit order equals generation order: the last thing a writing transaction does is to advance the single row of
-``generations``, whose lock it then holds until it has committed. So whoever reads generation G has, in the same
-snapshot, every change up to G, and a reader that asks for ``generation > G`` never misses one. The counter is always the
-last lock taken, so it takes part in no deadlock. What a transaction writes with it: ``transaction``.
+Commit order equals generation order. The last statement of a writing transaction advances the single row of
+``generations`` and holds its lock until the commit. A snapshot with generation G therefore has every change up to G, and a
+reader of ``generation > G`` misses none. The row is always locked last, so it takes part in no deadlock. ``transaction``
+shows what is written with it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _TAKE_THE_WRITE_LOCK = _GENERATION.update().where(_GENERATION.c.id == 1).values(
 class Database:
     """One engine per process. ``connection`` is ``[database] connection``.
 
-    Whatever the database or its driver raises leaves here as ``errors.DatabaseError``, see :mod:`fleet.db.failures`.
+    Errors of the database and its driver are raised as ``errors.DatabaseError``; see :mod:`fleet.db.failures`.
 
-    :raises errors.ConfigError: the URL is none, or the database, or we, cannot be trusted (TLS)
+    :raises errors.ConfigError: the URL is invalid, the driver is missing, or TLS fails
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -52,7 +52,7 @@ class Database:
         tls.require_trusted(options.connection or "sqlite://")
         self._engine = self._open(options)
         self._caught = failures.caught(self._engine)
-        # Explicit row locks decide between writers; a plain SELECT after one must see what the lock waited for.
+        # Row locks decide between writers. A plain SELECT after a lock must see what the lock waited for.
         self._writer = self._isolated(_FOR_WRITERS)
         self._snapshot = self._isolated("REPEATABLE READ")
         self._retry = db_api.wrap_db_retry(
@@ -74,16 +74,16 @@ class Database:
             max_pool_size=options.max_pool_size,
             max_overflow=options.max_overflow,
             pool_timeout=options.pool_timeout,
-            # A database that is away is no reason not to start: whoever needs it first waits for it.
+            # A daemon starts without the database; the first transaction waits for it.
             max_retries=0,
             thread_checkin=False,
         )
-        # oslo.db has no argument for it. What is logged at DEBUG must not carry users' values either.
+        # oslo.db has no option for it. Values of users must not be logged, not even at DEBUG.
         engine.hide_parameters = True
         if engine.dialect.name == "sqlite":
             sa.event.listen(engine, "connect", _tune_sqlite)
         if engine.dialect.name == "postgresql":
-            # MariaDB is told the isolation level at every use, where a lost connection would not be recognised as one.
+            # Not on MariaDB: setting the isolation level at every use would not recognise a lost connection.
             idle_ping.instead_of_every_time(engine)
         return engine
 
@@ -97,7 +97,7 @@ class Database:
         return self._engine.dialect.name
 
     def _isolated(self, level: str) -> sa.Engine:
-        """SQLite has one writer and a snapshot per transaction whatever it is asked for."""
+        """The engine with this isolation level. SQLite has one writer and a snapshot per transaction in any case."""
         if self._engine.dialect.name == "sqlite":
             return self._engine
         return self._engine.execution_options(isolation_level=level)
@@ -114,7 +114,7 @@ class Database:
         except errors.DatabaseError as failure:
             if not failures.is_duplicate(failure):
                 raise
-        # Another transaction inserted the row between our look and our insert: now we find it there.
+        # Another transaction inserted the row between our SELECT and our INSERT. This time we find it.
         return self._write_again(work, *args, **kwargs)
 
     def _write_once(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
@@ -123,7 +123,7 @@ class Database:
         except self._caught as failure:
             typed = failures.typed(failure, self._engine.url)
         metrics.DATABASE_RETRIES.labels(typed.kind).inc()
-        # Not while the failure is handled: it would hang on the error, with all of its text.
+        # Outside of the except clause: otherwise the original error, with its text, would be the context of this one.
         raise typed
 
     def _commit(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
@@ -137,26 +137,26 @@ class Database:
         return result
 
     def _for_writing(self) -> sa.Engine:
-        """To set a level that the server sets by itself, at every use and back again, would be work for nothing."""
-        # Not known before the first connection is there.
+        """Do not set the isolation level at every use if it is the server's default."""
+        # It is not known before the first connection.
         is_default = getattr(self._engine.dialect, "default_isolation_level", None) == _FOR_WRITERS
         return self._engine if is_default else self._writer
 
     def _take_the_write_lock(self, connection: sa.Connection) -> None:
-        """Before anything is read: SQLite cannot upgrade a stale snapshot. Others lock rows."""
+        """On SQLite, before anything is read: it cannot upgrade a stale snapshot. The other databases lock rows."""
         if connection.dialect.name == "sqlite":
             connection.execute(_TAKE_THE_WRITE_LOCK)
 
     def read(
         self, work: Callable[Concatenate[sa.Connection, P], Result], /, *args: P.args, **kwargs: P.kwargs
     ) -> Result:
-        """Run ``work(connection, …)`` in one snapshot; nothing is written."""
+        """Run ``work(connection, …)`` in one snapshot. It must not write."""
         return self._read_again(work, *args, **kwargs)
 
     def read_once(
         self, work: Callable[Concatenate[sa.Connection, P], Result], /, *args: P.args, **kwargs: P.kwargs
     ) -> Result:
-        """As :meth:`read`, but a database that does not answer is an error at once."""
+        """As :meth:`read`, without retries."""
         try:
             with self._snapshot.connect() as connection:
                 return work(connection, *args, **kwargs)
@@ -169,9 +169,9 @@ class Database:
         self.read_once(lambda connection: connection.execute(_PING).scalar_one())
 
     def reader(self, *, in_snapshot: bool) -> Reader:
-        """A reader with a connection of its own; a database that does not answer is an error at once.
+        """A reader with a connection of its own, without retries.
 
-        :param in_snapshot: whether all of its statements see the same, or (cheaper) each the newest
+        :param in_snapshot: whether all statements of a read see one snapshot, or (cheaper) each sees the newest commit
         """
         return Reader(self._snapshot) if in_snapshot else Reader(self._isolated("AUTOCOMMIT"), in_transaction=False)
 
@@ -180,7 +180,7 @@ class Database:
         return PrefetchedQuery(self._engine)
 
     def retried(self, read: Callable[P, Result]) -> Callable[P, Result]:
-        """``read``, repeated while the database is away, as long as [database] says."""
+        """``read`` with retries while the database is away, as [database] configures them."""
         return self._retry(read)
 
     @contextmanager
@@ -193,7 +193,7 @@ class Database:
 
 
 def _tune_sqlite(connection: Any, _record: Any) -> None:
-    """Several threads and processes share the file: readers beside one writer, and waiting instead of failing."""
+    """Let several threads and processes share the file: readers beside one writer, and waiting instead of failing."""
     connection.execute(f"PRAGMA busy_timeout = {SQLITE_BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns an error of the database or its driver into one of ours: without statement, values or address.
+"""Turns an error of the database or its driver into ``errors.DatabaseError``, without statement, values or address.
 
-SQLAlchemy's text has the statement and its parameters, the server's own quotes values (PostgreSQL: "Failing row contains
-…"), and a driver's text may have the URL. Users' metadata and tokens are among those values. So of an error with a
-statement only names are kept: the class, the server's code, and the constraint, table or column. A connection that cannot
-be opened carries no value; its first line is kept, since it says which server was tried and why it failed.
+The text of SQLAlchemy has the statement and its parameters, that of the server quotes values (PostgreSQL: "Failing row
+contains …"), and that of a driver may have the URL. Metadata and tokens of users are among these values. Of an error with
+a statement only names are kept: the class, the code of the server, and the constraint, table or column. An error of
+connecting has no values; its first line is kept, since it names the server and the reason.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fleet.telemetry import rate_limited_log
 
 LOG = logging.getLogger(__name__)
 
-#: What the libraries below this package raise. ``Database`` raises ``errors.DatabaseError`` in place of these; a migration,
-#: which uses the engine itself, does not.
+#: Errors of the libraries below this package. ``Database`` raises ``errors.DatabaseError`` in their place; a migration,
+#: which uses the engine itself, raises these.
 RAISED = (db_exception.DBError, sa.exc.SQLAlchemyError)
 
-#: A transaction that ended so is run again from its start.
+#: A transaction with one of these errors is run again from its start.
 _AGAIN = (db_exception.DBConnectionError, db_exception.DBDeadlock)
 #: SQLSTATE classes: connection, rollback, resources, operator intervention, system; and 25006, read only.
 _PASSING_STATES = ("08", "40", "53", "57", "58", "25006", "55P03")
@@ -37,35 +37,35 @@ _said = rate_limited_log.RateLimit()
 
 
 def caught(engine: sa.Engine) -> tuple[type[Exception], ...]:
-    """What a use of ``engine`` raises when the database is at fault."""
+    """Errors of the database that a use of ``engine`` may raise."""
     driver = engine.dialect.loaded_dbapi.Error
     return (db_exception.DBError, db_exception.DBInvalidUnicodeParameter, sa.exc.SQLAlchemyError, driver)
 
 
 def typed(failure: Exception, url: sa.URL | None = None) -> errors.DatabaseError:
-    """An error to be raised in place of ``failure``, outside of the ``except`` clause: nothing may hang on it.
+    """The error to raise in place of ``failure``, outside of the ``except`` clause, so that it has no context.
 
-    :param url: of the database; its password is taken out of the driver's text
+    :param url: of the database; its password is removed from the text of the driver
     """
     orig, statement = _original(failure)
     kind = type(failure).__name__
     if statement is None and _is_of_connecting(failure, orig):
         return errors.DatabaseUnavailable(kind=kind, problem=_first_line(orig, url))
-    # oslo.db has no class for most failures; the driver has.
+    # oslo.db has no class for most errors; the driver has.
     name = type(orig).__name__ if kind == db_exception.DBError.__name__ else kind
     problem = ", ".join([name, *_names(failure, orig)])
     if isinstance(failure, _AGAIN):
         return errors.DatabaseUnavailable(kind=kind, problem=problem)
     made = errors.DatabaseUnavailable if _is_passing(orig) else errors.DatabaseFailed
     refused = made(kind=kind, problem=problem)
-    # Of a row that another transaction has inserted first the second run makes sense.
+    # A duplicate row is no error yet: the second run finds the row that another transaction has inserted.
     if not is_duplicate(refused):
         _log(refused, failure)
     return refused
 
 
 def runs_again(failure: Exception) -> bool:
-    """Whether a transaction that failed with this error of ours is run again by itself."""
+    """Whether a transaction with this error is run again."""
     kinds = {each.__name__ for each in (*_AGAIN, db_exception.DBConsistencyError)}
     return isinstance(failure, errors.DatabaseUnavailable) and failure.kind in kinds
 
@@ -85,7 +85,7 @@ def disconnection() -> Exception:
 
 
 def keep_libraries_quiet() -> None:
-    """oslo.db logs each error that it does not recognise, and each that was retried in vain, with all of its text."""
+    """Drop the log lines of oslo.db about unknown errors and exhausted retries: they have the full text."""
     for name in ("oslo_db.sqlalchemy.exc_filters", "oslo_db.api"):
         logger = standard_logging.getLogger(name)
         if _without_text not in logger.filters:
@@ -97,7 +97,7 @@ def _without_text(record: standard_logging.LogRecord) -> bool:
 
 
 def _original(failure: Exception) -> tuple[BaseException, str | None]:
-    """The driver's own error, and the statement that it is about."""
+    """The error of the driver, and its statement."""
     inner = getattr(failure, "inner_exception", None) or failure
     statement = getattr(inner, "statement", None)
     return getattr(inner, "orig", None) or inner, statement
@@ -116,7 +116,7 @@ def _first_line(orig: BaseException, url: sa.URL | None) -> str:
 
 
 def _names(failure: Exception, orig: BaseException) -> list[str]:
-    """The server's code, and what of the schema it is about."""
+    """The code of the server, and the names of constraint, table and column."""
     code = getattr(orig, "pgcode", None) or getattr(orig, "sqlite_errorname", None) or _number(orig)
     names = [f"code {code}"] if code else []
     diagnosis = getattr(orig, "diag", None)
@@ -127,7 +127,7 @@ def _names(failure: Exception, orig: BaseException) -> list[str]:
 
 
 def _number(orig: BaseException) -> int | None:
-    """MariaDB's, which PyMySQL gives as the first argument."""
+    """The error number of MariaDB, which is PyMySQL's first argument."""
     number = orig.args[0] if orig.args else None
     return number if isinstance(number, int) else None
 
@@ -138,7 +138,7 @@ def _is_passing(orig: BaseException) -> bool:
 
 
 def _log(refused: errors.DatabaseError, failure: Exception) -> None:
-    """One line a minute for each kind, with the place in our code: the error itself is not shown."""
+    """Log one line a minute for each kind, with the place in our code and without the original text."""
     left_out = _said.due(str(refused.problem))
     if left_out is None:
         return

@@ -19,7 +19,7 @@ _COLUMNS = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_spec
 
 
 def create(tx: Transaction, flavor: Flavor, now: datetime.datetime) -> Flavor:
-    """A flavor that is there already, the same in all, is what was asked for: the commit was repeated.
+    """Create a flavor. An equal one that exists already is returned: the commit was repeated.
 
     :param flavor: with its ``flavorid``
     :raises errors.Conflict: the name or the flavorid is taken
@@ -36,7 +36,7 @@ def create(tx: Transaction, flavor: Flavor, now: datetime.datetime) -> Flavor:
 
 
 def change(tx: Transaction, key: int, flavor: Flavor) -> Flavor:
-    """Instances keep the sizes that they were built with.
+    """Change a flavor. Instances keep the sizes that they were built with.
 
     :raises errors.NotFound: it is gone; errors.Conflict: the name is taken
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each service may do with the database: the scheduler reads what it decides by, the conductor changes rows.
+"""Database privileges of each service: the scheduler reads some tables, the conductor reads and writes rows.
 
-Nobody but the owner, as whom ``fleet-manage`` runs, changes tables. Agents have no database.
+Only the owner, as which ``fleet-manage`` runs, changes tables. Agents have no access to the database.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 from fleet.db import models
 
-#: Which revision the tables are at; not of our models.
+#: Revision of the schema. Alembic creates this table.
 _SCHEMA = "alembic_version"
-#: What the change feed reads, and the schema's version.
+#: Tables that the change feed reads, and the schema's version.
 SCHEDULER_READS = (
     "aggregate_hosts",
     "aggregate_metadata",
@@ -28,7 +28,7 @@ CONDUCTOR_CHANGES = tuple(sorted(models.METADATA.tables))
 
 
 def postgresql(database: str, conductor: str, scheduler: str) -> list[str]:
-    """Statements for the owner, connected to ``database``; the roles are there already."""
+    """Statements for the owner, connected to ``database``. The roles exist already."""
     return [
         "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
         f'GRANT CONNECT ON DATABASE "{database}" TO "{conductor}", "{scheduler}"',
@@ -42,7 +42,7 @@ def postgresql(database: str, conductor: str, scheduler: str) -> list[str]:
 
 
 def mariadb(database: str, conductor: str, scheduler: str) -> list[str]:
-    """Statements for an administrator; the users are there already, for the hosts that they come from."""
+    """Statements for an administrator. The users exist already, with the hosts that they connect from."""
     return [
         *(f"GRANT SELECT ON `{database}`.`{table}` TO {_account(scheduler)}" for table in SCHEDULER_READS),
         *(
@@ -54,10 +54,10 @@ def mariadb(database: str, conductor: str, scheduler: str) -> list[str]:
 
 
 def _account(name: str) -> str:
-    """``user@host``; any host if none is named."""
+    """``user@host``. The default is any host."""
     user, _, host = name.partition("@")
     return f"'{user}'@'{host or '%'}'"
 
 
-#: (database, conductor's role, scheduler's role) -> statements.
+#: (database, role of the conductor, role of the scheduler) -> statements.
 BY_ENGINE: dict[str, Callable[[str, str, str], Sequence[str]]] = {"postgresql": postgresql, "mariadb": mariadb}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server groups, and the check that a claim does not break one."""
+"""Server groups, and the check that a claim keeps their policy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def create(
     project_id: str | None,
     now: datetime.datetime,
 ) -> None:
-    """The caller names the uuid, so that a commit that is repeated finds its own row.
+    """Create a group. The caller chooses the uuid, so that a repeated commit finds its own row.
 
     :raises errors.Conflict: the name is taken
     """
@@ -60,7 +60,7 @@ def create(
 
 
 def find(connection: Transaction | sa.Connection, name: str) -> sa.Row:
-    """By name, uuid, or the beginning of one. :raises errors.NotFound: errors.Conflict: it fits several"""
+    """By name, uuid, or the beginning of a uuid. :raises errors.NotFound: errors.Conflict: several match"""
     row = connection.execute(_FOUND, {"wanted": name}).first()
     if row is None:
         uuid = uuid_prefix.find(connection, "Server group", GROUPS.c.uuid, GROUPS.c.name, name)
@@ -71,7 +71,7 @@ def find(connection: Transaction | sa.Connection, name: str) -> sa.Row:
 def change(tx: Transaction, uuid: str, name: str | None, policy: str | None, most: int | None) -> sa.Row:
     """:param most: ``max_server_per_host``
 
-    :raises errors.NotFound: errors.Conflict: the name is taken, or members that live contradict the new rule
+    :raises errors.NotFound: errors.Conflict: the name is taken, or live members contradict the new rule
     """
     row = tx.execute(_LOCKED, {"wanted": uuid}).one_or_none()
     if row is None:
@@ -103,23 +103,24 @@ def add_members(tx: Transaction, group_uuid: str, instance_uuids: Sequence[str])
 
 
 def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequence[sa.Row]:
-    """Live members: uuid and host (None while not claimed). One that is being moved counts on both hosts, so that
-    neither is sold before the move has ended."""
+    """Live members: uuid and host (None before the claim). A member that is being moved counts on both hosts, so that the
+    policy holds however the move ends.
+    """
     return connection.execute(_MEMBERS, {"wanted": group_uuid}).all()
 
 
 def lock(tx: Transaction, group_uuid: str) -> sa.Row | None:
-    """The group's row; whoever decides about its members waits for it."""
+    """The row of the group, locked: decisions about its members are made one at a time."""
     return tx.execute(_LOCKED, {"wanted": group_uuid}).one_or_none()
 
 
 def check_policy(
     tx: Transaction, group_uuid: str, arrivals: Mapping[str, str], dead_hosts: Collection[str] = ()
 ) -> None:
-    """Whether hosts may take instances, decided under the group's lock: the last word of several schedulers.
+    """Check that hosts may take instances, under the lock of the group. Schedulers may have decided at the same time.
 
-    :param arrivals: by the instance's uuid, its host; each is judged as if those before it were there, those after it not
-    :param dead_hosts: members that wait there to be evacuated do not bind an affinity group
+    :param arrivals: host by the uuid of the instance; each is checked with those before it counted as members
+    :param dead_hosts: members that wait there for their evacuation do not bind an affinity group
     :raises errors.GroupAffinityViolation:
     """
     group = lock(tx, group_uuid)
@@ -129,7 +130,7 @@ def check_policy(
     if group.policy == instance_group.AFFINITY:
         placed = [row for row in placed if row.host not in dead_hosts]
     others = [row.host for row in placed]
-    # Nobody knows yet where one that is being moved will end: nobody can join it there.
+    # It is not known yet where a member that is being moved will end, so no instance can join it.
     moving = len(placed) > len({row.uuid for row in placed})
     for instance_uuid, host in arrivals.items():
         crowded = group.policy == instance_group.ANTI_AFFINITY and others.count(host) >= group.max_server_per_host

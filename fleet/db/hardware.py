@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What instances, and moves to and from it, hold of a node's NUMA cells and PCI devices, as its row shows it."""
+"""NUMA cells and PCI devices of a node, with what instances and moves hold of them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MIGRATIONS = models.migrations
 def columns(
     tx: Transaction | sa.Connection, host: str, node: str, numa_topology: Any, pci_device_pools: Any
 ) -> dict[str, Any]:
-    """The node's columns: its cells with what is used of them, all its pools, and (``pci_stats``) what is left of them.
+    """Columns of the node: its cells with their usage, all its device pools, and (``pci_stats``) the free devices.
 
-    :param numa_topology: its cells; what they show as used does not matter
+    :param numa_topology: its cells; their usage is ignored
     """
     topology = numa.HostTopology.from_wire(numa_topology)
     free = pools.ordered(pci.pools_from_wire(pci_device_pools, "pci_device_pools"))
     all_pools = [pool.to_wire() for pool in free]
-    # Most nodes have neither: they cost no query.
+    # Most nodes have neither, and need no query.
     held = _held(tx, host, node) if topology or free else []
     if topology is not None:
         instances = [numa.InstanceTopology.from_wire(row.claimed_numa_topology) for row in held]

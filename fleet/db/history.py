@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened to an instance: events (one per finished step) and faults (why it ended in ERROR)."""
+"""The history of an instance: events (one for each step that ended) and faults (why it is in ERROR)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fleet.db.engine import Transaction
 EVENTS = models.instance_events
 FAULTS = models.instance_faults
 
-#: One host tried, whatever became of it.
+#: A host has built the instance, or failed to.
 ATTEMPT = "attempt"
-#: An order came back, and the host has not tried the build: no attempt is spent.
+#: A host returned the order without trying the build; no attempt is spent.
 HAND_BACK = "hand-back"
 #: The scheduler found no host.
 SCHEDULE = "schedule"
-#: A host has claimed what the instance needs.
+#: A host has claimed the resources of the instance.
 CLAIM = "claim"
 SUCCESS = "success"
 
@@ -109,7 +109,7 @@ def faults(connection: sa.Connection, uuid: str) -> Sequence[sa.Row]:
 
 
 def failed_orders(connection: Transaction | sa.Connection, uuids: Sequence[str]) -> Sequence[sa.Row]:
-    """What was in vain for these instances, in order: failed attempts, and orders that came back untried."""
+    """Orders for these instances that failed, in order: failed attempts and hand-backs."""
     return connection.execute(_FAILED_ORDERS, {"wanted": list(uuids)}).all()
 
 
@@ -118,16 +118,16 @@ def first(connection: Transaction | sa.Connection, uuid: str, event: str) -> sa.
 
 
 def failed_attempts(connection: Transaction | sa.Connection, uuid: str) -> Sequence[sa.Row]:
-    """Every host tried in vain, in order: attempt, host, node, step, result (the error's name), message, duration_s."""
+    """Failed attempts, in order: attempt, host, node, step, result (the name of the error), message, duration_s."""
     return connection.execute(_FAILED_ATTEMPTS, {"wanted": uuid}).all()
 
 
 def timeline(connection: sa.Connection, *, limit: int, **of: str) -> list[dict[str, Any]]:
-    """Events and faults of several instances, oldest first, each with ``instance_uuid``; a fault is the event ``fault``.
+    """Events and faults of several instances, oldest first, each with ``instance_uuid``. A fault is the event ``fault``.
 
-    :param limit: how many at most
-    :param of: one of ``uuid``, ``reservation_id`` (all that became of the instances) and ``request_id`` (what was done
-        under this request, which for a deletion is not the one that asked for the build)
+    :param limit: most lines
+    :param of: one of ``uuid``, ``reservation_id`` (the whole history of its instances) and ``request_id`` (what was done
+        under this request; a deletion has another one than the build)
     """
     ((column, value),) = of.items()
     found = [

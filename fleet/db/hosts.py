@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute node records: inventory as the agents report it, usage as the claims in the ledger add up."""
+"""Compute node records: the inventory that agents report, and the usage as the sum of the claims in the ledger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fleet.objects import HostLimits, HostReport, Inventory
 
 NODES = models.compute_nodes
 
-#: HostReport fields that are columns under another name, or not columns.
+#: Fields of HostReport whose column has another name.
 _RENAMED = {"node": "hypervisor_hostname"}
 _LOCKED = (
     sa.select(NODES)
@@ -43,7 +43,7 @@ _OTHERS = sa.select(NODES.c.id, NODES.c.hypervisor_hostname).where(
 
 
 def report(tx: Transaction, inventory: HostReport, now: datetime.datetime) -> None:
-    """Record a node's inventory; a node seen for the first time (or again) appears. Usage is summed afresh."""
+    """Store the inventory of a node, and sum its usage again. A new or deleted node appears."""
     host, node = inventory.host, inventory.node
     values = {_RENAMED.get(name, name): value for name, value in vars(inventory).items()}
     failed = int(inventory.stats.get("failed_builds") or 0)
@@ -63,7 +63,7 @@ def report(tx: Transaction, inventory: HostReport, now: datetime.datetime) -> No
 
 
 def remove_nodes_except(tx: Transaction, host: str, nodes: Iterable[str], now: datetime.datetime) -> list[str]:
-    """Mark the nodes that ``host`` no longer has as deleted; returns their names."""
+    """Mark the nodes that ``host`` no longer reports as deleted; return their names."""
     gone = tx.execute(_OTHERS, {"on_host": host, "nodes": list(nodes)}).all()
     for node in gone:
         tx.update(NODES, node.id, {"deleted": True, "deleted_at": now})
@@ -73,10 +73,10 @@ def remove_nodes_except(tx: Transaction, host: str, nodes: Iterable[str], now: d
 
 @dataclasses.dataclass(frozen=True)
 class UsageChange:
-    """What has happened on a node besides that its usage is another.
+    """What changes on a node together with its usage.
 
-    :param built: whether a build has just succeeded (which ends the row of failures), or failed
-    :param limits: of claims that are among what is summed: up to where the host could be used when they were made
+    :param built: True after a successful build, which resets the number of failed ones; False after a failed build
+    :param limits: of the new claims: ceilings that the usage must keep, these claims included
     """
 
     built: bool | None = None
@@ -91,23 +91,23 @@ def refresh_usage(
     built: bool | None = None,
     limits: HostLimits | None = None,
 ) -> None:
-    """Set the node's usage to what it reserves plus what instances, and moves, hold of it.
+    """Set the usage of a node: what it reserves, plus what instances and moves hold of it.
 
-    The node's row is locked first, so that of two claims the later one sees the earlier.
+    The row of the node is locked first, so that the later of two claims sees the earlier one.
 
     :param built: see :class:`UsageChange`
     :param limits: of one claim
-    :raises errors.ComputeResourcesUnavailable: it is more than that
+    :raises errors.ComputeResourcesUnavailable: the usage exceeds them
     """
     _refresh_one(tx, host, node, UsageChange(built, () if limits is None else (limits,)), now)
 
 
 def refresh_all(tx: Transaction, changes: Mapping[tuple[str, str], UsageChange], now: datetime.datetime) -> None:
-    """:func:`refresh_usage` of each (host, node), with as many statements as for one of them.
+    """:func:`refresh_usage` of each (host, node), with as many statements as for one.
 
-    All are locked in an order that no two transactions can contradict, before any is summed.
+    All rows are locked in one order for all transactions, before any usage is summed.
 
-    :raises errors.ComputeResourcesUnavailable: one has more than may be used there
+    :raises errors.ComputeResourcesUnavailable: the usage of a node exceeds its limits
     """
     if len(changes) < 2 or tx.ignores_case:
         for (host, node), one in sorted(changes.items()):
@@ -148,20 +148,20 @@ def _refresh(
 
 
 def refresh_usages(tx: Transaction, places: Iterable[tuple[str | None, str | None]], now: datetime.datetime) -> None:
-    """:func:`refresh_usage` of each (host, node) of these where nothing else has happened."""
+    """:func:`refresh_usage` of each (host, node) that is not None."""
     refresh_all(
         tx, {(host, node): UsageChange() for host, node in places if host is not None and node is not None}, now
     )
 
 
 def miscounted(connection: sa.Connection, row: sa.Row) -> dict[str, tuple[Any, Any]]:
-    """The columns of a node's ``row`` that do not say what instances hold: (what it says, what they hold)."""
+    """Columns of a node's ``row`` that differ from what instances hold: (value in the row, sum)."""
     host, node = row.host, row.hypervisor_hostname
     due = _used(row, usage.of_node(connection, host, node))
     due.update(hardware.columns(connection, host, node, row.numa_topology, row.pci_device_pools))
-    # As the database gives it back: without tuples, and keys are text.
+    # In the form in which the database returns it: without tuples, and with text as keys.
     due = json.loads(json.dumps(due))
-    # An older release may have left out what a newer one writes as nothing.
+    # An older release left out what a newer one writes as empty.
     return {
         name: (said, amount)
         for name, amount in due.items()
@@ -170,7 +170,7 @@ def miscounted(connection: sa.Connection, row: sa.Row) -> dict[str, tuple[Any, A
 
 
 def _used(node: sa.Row | HostReport, counted: usage.Usage) -> dict[str, Any]:
-    """The columns that follow from the inventory of ``node`` and what instances hold of it."""
+    """Columns that follow from the inventory of ``node`` and from what instances hold of it."""
     memory_mb_used = node.reserved_memory_mb + node.orphaned_memory_mb + counted.memory_mb
     local_gb_used = node.reserved_disk_gb + counted.disk_gb
     return {
@@ -186,7 +186,7 @@ def _used(node: sa.Row | HostReport, counted: usage.Usage) -> dict[str, Any]:
 
 
 def _require_room(used: Mapping[str, Any], limits: HostLimits) -> None:
-    """A host may have sold room that the ledger still counts: a message was lost, or is late."""
+    """The host may have accepted a claim for room that the ledger still counts, because a message was lost or is late."""
     reasons = [
         f"{most:g} {unit} of {kind} may be used, {used[column]:g} would be"
         for kind, unit, column, most in (
@@ -205,7 +205,7 @@ def _lock(tx: Transaction, host: str, node: str) -> sa.Row | None:
 
 
 def totals(connection: sa.Connection, hosts: Iterable[str]) -> dict[str, list[Inventory]]:
-    """By host, what its nodes have in all, as last accepted."""
+    """By host, the capacity of its nodes, as last accepted."""
     columns = NODES.c["host", "hypervisor_hostname", "vcpus", "memory_mb", "local_gb"]
     query = sa.select(*columns).where(NODES.c.host.in_(list(hosts)), sa.not_(NODES.c.deleted))
     found: dict[str, list[Inventory]] = {}
@@ -216,7 +216,7 @@ def totals(connection: sa.Connection, hosts: Iterable[str]) -> dict[str, list[In
 
 
 def hypervisor_types(connection: sa.Connection) -> dict[str, str]:
-    """By host, what its nodes report as ``hypervisor_type``; several are separated by commas."""
+    """By host, the hypervisor types of its nodes, separated by commas."""
     query = sa.select(NODES.c.host, NODES.c.hypervisor_type).where(sa.not_(NODES.c.deleted)).distinct()
     found: dict[str, list[str]] = {}
     for row in connection.execute(query.order_by(NODES.c.host, NODES.c.hypervisor_type)):

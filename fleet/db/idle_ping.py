@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tries a pooled connection only when it has rested for a while.
+"""Pings a pooled connection only if it was idle for a while.
 
-SQLAlchemy's own try before every use (``pool_pre_ping``) costs two questions to the database a transaction. One that was
-used a moment ago lives, as good as always; where it does not, the transaction fails and is run again, as any that loses its
-connection in the middle.
+SQLAlchemy's ping before every use (``pool_pre_ping``) costs two round trips per transaction. A connection that was used a
+moment ago is nearly always alive. If it is not, the transaction fails and is run again, like any that loses its
+connection.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-#: Seconds. Under load none rests so long; after a while without any, the database may have been restarted.
+#: Seconds. Under load no connection is idle for so long.
 RESTED_S = 1.0
 _GIVEN_BACK = "given_back_at"
 
 
 def instead_of_every_time(engine: sa.Engine) -> None:
-    # oslo.db offers no way to leave it out.
+    # oslo.db has no option to turn it off.
     engine.pool._pre_ping = False
 
     def given_back(_connection: Any, record: Any) -> None:
@@ -32,7 +32,7 @@ def instead_of_every_time(engine: sa.Engine) -> None:
         try:
             engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as lost:
-            # The others, which are as old, are not tried one by one.
+            # Drop the other connections too, which are as old, instead of pinging them one by one.
             raise sa.exc.InvalidatePoolError from lost
 
     sa.event.listen(engine, "checkin", given_back)

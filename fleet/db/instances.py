@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instance rows: find, list, compare and lock them. What moves a build on is in ``builds``, a resize in ``moves``."""
+"""Instance rows: find, list, compare and lock them. ``builds`` has the steps of builds, ``moves`` those of moves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INSTANCES = models.instances
 MIGRATIONS = models.migrations
 REQUESTS = models.build_requests
 
-#: Instances with what was asked for.
+#: Instances with the spec of their request.
 JOINED = sa.select(INSTANCES, REQUESTS.c.spec, REQUESTS.c.group_uuid).join_from(INSTANCES, REQUESTS)
 _ONE = INSTANCES.c.uuid == sa.bindparam("wanted")
 _THESE = INSTANCES.c.uuid.in_(sa.bindparam("wanted", expanding=True))
@@ -48,7 +48,7 @@ NOTHING_CLAIMED = {
 
 
 def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
-    """The row, deleted or not. :raises errors.NotFound:"""
+    """The row, also of a deleted instance. :raises errors.NotFound:"""
     row = connection.execute(_FOUND, {"wanted": uuid}).one_or_none()
     if row is None:
         raise errors.NotFound(kind="Instance", name=uuid)
@@ -56,17 +56,17 @@ def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
 
 
 def find(connection: sa.Connection, name: str) -> sa.Row:
-    """By uuid, by name while only one live instance has it, or by the beginning of one's uuid.
+    """By uuid, by name if one live instance has it, or by the beginning of a uuid.
 
-    The name of a deleted instance is not taken for the beginning of another one's uuid.
+    The name of a deleted instance never matches as the beginning of another one's uuid.
 
-    :raises errors.NotFound: errors.Conflict: it fits several, which are named
+    :raises errors.NotFound: errors.Conflict: several match; the message lists them
     """
     rows = connection.execute(JOINED.where(sa.or_(INSTANCES.c.uuid == name, sa.and_(INSTANCES.c.name == name, _LIVE))))
     found = rows.all()
     if not found:
         if connection.execute(_DELETED, {"named": name}).first() is not None:
-            # A command that is repeated, such as a deletion, must not go to the instance whose uuid begins so.
+            # A repeated command, such as a deletion, must not reach another instance whose uuid begins like this name.
             raise errors.NotFound(kind="Instance", name=name)
         return get(
             connection, uuid_prefix.find(connection, "Instance", INSTANCES.c.uuid, INSTANCES.c.name, name, _LIVE)
@@ -77,7 +77,7 @@ def find(connection: sa.Connection, name: str) -> sa.Row:
 
 
 def live(*conditions: Any) -> sa.Select[Any]:
-    """The query for live instances, oldest first."""
+    """Query for live instances, oldest first."""
     return JOINED.where(_LIVE, *conditions).order_by(INSTANCES.c.created_at, INSTANCES.c.launch_index)
 
 
@@ -97,21 +97,21 @@ def list_all(connection: sa.Connection, limit: int | None = None, **filters: Any
 
 
 def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
-    """Where these instances stand, deleted or not: names, states, attempt, host and deadlines."""
+    """Name, states, attempt, host and deadlines of these instances, also of deleted ones."""
     columns = ("uuid", "name", "vm_state", "task_state", "attempt", "host", "updated_at", "step_deadline", "deadline")
     query = sa.select(*(INSTANCES.c[name] for name in columns)).where(INSTANCES.c.uuid.in_(uuids))
     return connection.execute(query.order_by(INSTANCES.c.created_at, INSTANCES.c.name)).all()
 
 
 def on_host(connection: sa.Connection, host: str, uuids: Sequence[str] | None = None) -> Sequence[sa.Row]:
-    """Oldest first. :param uuids: only these of them"""
+    """Live instances on ``host``, oldest first. :param uuids: only these of them"""
     if uuids is None:
         return connection.execute(_ON_HOST, {"on_host": host}).all()
     return connection.execute(_THESE_ON_HOST, {"on_host": host, "wanted": list(uuids)}).all()
 
 
 def of_uuids(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
-    """The live ones of these, oldest first."""
+    """Live instances among these, oldest first."""
     return connection.execute(_LIVE_OF_THESE, {"wanted": list(uuids)}).all() if uuids else []
 
 
@@ -120,11 +120,14 @@ def compare(
     held: Mapping[str, Collection[str]],
     power: Mapping[str, Mapping[str, int]] = types.MappingProxyType({}),
 ) -> dict[str, list[str]]:
-    """By host, the instances about which an agent may be mistaken: those that only one of the two, the ledger or the
-    agent (``held``), has there, be it for a move; and those that are being spawned, of which only the agent knows
-    whether it is at them. And those that nothing is done with, and whose guest is not in the state that the row says.
+    """By host, the instances that its agent must read again.
 
-    :param power: by host and uuid, what the driver shows
+    They are: instances (also of moves) that only the ledger, or only the agent, has on the host; instances that are being
+    spawned, since only the agent knows whether it still works on them; and settled instances whose guest has another power
+    state than the row.
+
+    :param held: by host, the instances that its agent has
+    :param power: by host and uuid, the power state that the driver reports
     """
     found: dict[str, dict[str, str | None]] = {host: {} for host in held}
     other_power: dict[str, set[str]] = {host: set() for host in held}
@@ -147,7 +150,7 @@ def compare(
 def lock(tx: Transaction, uuid: str, for_host: str | None = None) -> sa.Row:
     """The row, locked until the transaction ends.
 
-    :param for_host: the row says, too, as ``incarnation``, which life of an agent serves this host; that locks nothing
+    :param for_host: add the incarnation of the agent that serves this host, as ``incarnation``, without a lock
     :raises errors.NotFound:
     """
     if for_host is None:
@@ -160,19 +163,19 @@ def lock(tx: Transaction, uuid: str, for_host: str | None = None) -> sa.Row:
 
 
 def lock_all(tx: Transaction, uuids: Collection[str]) -> dict[str, sa.Row]:
-    """By uuid, those that there are, locked until the transaction ends, in an order that no two can contradict."""
+    """The rows that exist, by uuid, locked in one order for all transactions until this one ends."""
     return {row.uuid: row for row in tx.execute(_LOCKED_IN_ORDER, {"wanted": sorted(uuids)})}
 
 
 def moved(row: sa.Row, values: Mapping[str, Any]) -> Any:
-    """The locked ``row`` as it is after ``values`` were set, without another look."""
+    """The locked ``row`` with ``values``, which were written, without another query."""
     return types.SimpleNamespace(**{**row._mapping, **values})
 
 
 def leave_host(
     tx: Transaction, row: sa.Row, values: Mapping[str, Any], now: datetime.datetime, failed: bool = False
 ) -> None:
-    """Set ``values`` on a locked row and give back what its host held for it, in one step.
+    """Set ``values`` on a locked row, and release what its host holds for it.
 
     :param failed: whether the host has failed to build it
     """
@@ -183,18 +186,18 @@ def leave_host(
 
 
 def stale(row: sa.Row, attempt: int) -> errors.StaleBuild:
-    """Why a message about ``attempt`` comes too late."""
+    """The error for a late message about ``attempt``."""
     state = f"it is {row.vm_state}/{row.task_state or '-'} at attempt {row.attempt} on {row.host or 'no host'}"
     return errors.StaleBuild(instance_uuid=row.uuid, attempt=attempt, reason=state)
 
 
 def spec_of(row: Any) -> dict[str, Any]:
-    """What was asked for, as a resize has changed it since."""
+    """The spec of the request, with the changes of a resize."""
     return {**row.spec, **(row.resized_spec or {})}
 
 
 def to_instance(row: Any) -> Instance:
-    """The value that travels. ``row`` is of this module's queries, or :func:`moved` from one."""
+    """The value that is sent. ``row`` is from a query of this module, or from :func:`moved`."""
     spec = spec_of(row)
     return Instance(
         uuid=row.uuid,
@@ -211,7 +214,7 @@ def to_instance(row: Any) -> Instance:
         host=row.host,
         node=row.node,
         availability_zone=row.availability_zone,
-        # Requests that were stored by an earlier release have neither.
+        # Requests that an earlier release has stored have neither.
         numa_topology=spec.get("numa_topology"),
         pci_requests=spec.get("pci_requests"),
         metadata=spec["metadata"],

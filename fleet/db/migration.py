@@ -18,7 +18,7 @@ def _config() -> alembic_config.Config:
 
 
 def sync(database: Database, revision: str = "head") -> str:
-    """Apply the migrations that are missing; returns the revision reached.
+    """Apply the missing migrations; return the revision reached.
 
     :raises errors.SchemaMismatch: the schema is newer than this program
     """
@@ -32,12 +32,12 @@ def sync(database: Database, revision: str = "head") -> str:
 
 
 def head() -> str:
-    """The newest revision by what the migrations say of each other (for tests: see :func:`fleet.db.schema.latest`)."""
+    """The newest revision, by the references among the migrations (for tests; see :func:`fleet.db.schema.latest`)."""
     return script.ScriptDirectory.from_config(_config()).get_current_head() or ""
 
 
 def differences(database: Database) -> list[object]:
-    """How the tables differ from the models; empty when the migrations tell the whole truth (for tests)."""
+    """Differences between the tables and the models; empty if the migrations are complete (for tests)."""
     with database.engine.connect() as connection:
         context = migration.MigrationContext.configure(connection)
         return autogenerate.compare_metadata(context, models.METADATA)

@@ -2,8 +2,8 @@
 """The tables. Names and units are nova's where nova has them: memory in MB, disk in GB, times in naive UTC.
 
 A *tracked* table has a ``generation`` column: the engine stamps a changed row with the generation of its transaction,
-and the schedulers ask for what is newer than theirs. Tracked rows are marked ``deleted`` rather than removed, so that
-the removal, too, is a change that can be seen.
+and the schedulers read what is newer than theirs. A tracked row is marked ``deleted`` and not removed, so that schedulers
+can read its removal as well.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ METADATA = sa.MetaData(
     }
 )
 
-#: Microseconds on every engine: MariaDB drops them unless told otherwise.
+#: Microseconds on every database: MariaDB drops them by default.
 Timestamp = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
-#: SQLite numbers rows only for plain INTEGER keys.
+#: SQLite generates keys only for plain INTEGER columns.
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-#: None is NULL: most rows hold nothing, and queries pass them over.
+#: None is stored as NULL: most rows hold nothing, and queries skip them.
 HeldJSON = sa.JSON(none_as_null=True)
 UUID = sa.String(36)
 NAME = sa.String(255)
@@ -48,9 +48,9 @@ def _generation(name: str) -> sa.Column:
     return sa.Column(name, sa.BigInteger, nullable=False, default=0, server_default="0")
 
 
-#: One row: the generation of the newest commit. Its row lock makes commit order equal generation order. The columns named
-#: after tables hold the newest generation that changed each, if ``noted`` is the ``value``: a program older than these
-#: columns has advanced that alone. ``ledger`` is the database's identity (see ``fleet.ledger_identity``).
+#: One row: the generation of the newest commit. Its row lock makes commit order equal generation order. The columns with
+#: names of tables hold the newest generation that changed each. They are valid if ``noted`` equals ``value``: a program
+#: older than these columns advances only ``value``. ``ledger`` is the identity of the database (``fleet.ledger_identity``).
 generations = sa.Table(
     "generations",
     METADATA,
@@ -77,12 +77,12 @@ services = sa.Table(
     sa.Column("clock_skew_s", sa.Float, nullable=False, default=0.0, server_default="0"),
     sa.Column("last_seen_up", Timestamp, index=True),
     sa.Column("incarnation", sa.String(64)),
-    #: Where its state lives: processes with one identity follow each other, others must not share a host.
+    #: Of the state directory: processes with the same identity replace each other, others must not share a host.
     sa.Column("identity", UUID),
     sa.Column("pid", sa.Integer),
     sa.Column("hostname", NAME),
     sa.Column("started_at", Timestamp),
-    #: Of the API that it serves, and of the program; NULL where it did not say.
+    #: API version and release of the process; NULL if it did not send them.
     sa.Column("rpc_version", sa.String(64)),
     sa.Column("release", sa.String(64)),
     *_tracked(),
@@ -122,7 +122,7 @@ compute_nodes = sa.Table(
     sa.Column("cpu_info", sa.Text),
     sa.Column("supported_instances", sa.JSON),
     sa.Column("numa_topology", sa.JSON),
-    #: All pools of the node, and (pci_stats) what is left of them; numa_topology carries its usage itself.
+    #: All device pools of the node, and (pci_stats) the free devices; numa_topology includes its usage.
     sa.Column("pci_device_pools", HeldJSON),
     sa.Column("pci_stats", sa.JSON),
     sa.Column("metrics", sa.JSON),
@@ -131,7 +131,7 @@ compute_nodes = sa.Table(
     sa.UniqueConstraint("host", "hypervisor_hostname"),
 )
 
-#: What a client asked for, once per request; its instances point here. ``spec`` is a BuildRequest with the flavor inline.
+#: One row for each request of a client; its instances refer to it. ``spec`` is a BuildRequest with the flavor inline.
 build_requests = sa.Table(
     "build_requests",
     METADATA,
@@ -140,7 +140,7 @@ build_requests = sa.Table(
     sa.Column("group_uuid", UUID),
     sa.Column("request_id", NAME),
     sa.Column("created_at", Timestamp, nullable=False),
-    #: Of a client that may repeat its request: ``fingerprint`` tells whether it says the same.
+    #: The client's token for the request; ``fingerprint`` is a hash of the request, to recognise a different one.
     sa.Column("project_id", NAME, nullable=False, server_default=""),
     sa.Column("client_token", sa.String(64)),
     sa.Column("fingerprint", sa.String(64)),
@@ -178,7 +178,7 @@ instances = sa.Table(
     _number("claimed_disk_gb"),
     sa.Column("claimed_numa_topology", HeldJSON),
     sa.Column("claimed_pci_devices", HeldJSON),
-    #: What a resize has changed of the request's spec: flavor, numa_topology, pci_requests.
+    #: Changes of a resize to the spec of the request: flavor, numa_topology, pci_requests.
     sa.Column("resized_spec", HeldJSON),
     sa.Column("request_id", NAME),
     sa.Column("launched_at", Timestamp),
@@ -188,7 +188,7 @@ instances = sa.Table(
     sa.Index(None, "vm_state", "task_state"),
 )
 
-#: Moves of instances: ``fleet.move_states``. Held is what the record claims, on ``held_host``, beside the instance.
+#: Moves of instances (``fleet.move_states``). A record may hold a claim on ``held_host``, besides that of its instance.
 migrations = sa.Table(
     "migrations",
     METADATA,
@@ -201,10 +201,10 @@ migrations = sa.Table(
     sa.Column("source_node", NAME, nullable=False),
     sa.Column("dest_compute", NAME),
     sa.Column("dest_node", NAME),
-    #: What the spec says of the flavor, before and after: flavor, numa_topology, pci_requests.
+    #: Spec of the flavor before and after: flavor, numa_topology, pci_requests.
     sa.Column("old_spec", sa.JSON, nullable=False),
     sa.Column("new_spec", sa.JSON, nullable=False),
-    #: The scheduler's answer: limits of the destination, and alternates; and (tried) hosts and nodes that said no.
+    #: The scheduler's answer: limits of the destination, and alternates; and (tried) hosts and nodes that failed.
     sa.Column("plan", sa.JSON, nullable=False),
     sa.Column("held_host", NAME),
     sa.Column("held_node", NAME),
@@ -213,7 +213,7 @@ migrations = sa.Table(
     _number("claimed_disk_gb"),
     sa.Column("claimed_numa_topology", HeldJSON),
     sa.Column("claimed_pci_devices", HeldJSON),
-    #: Why it ended, or is being undone, without having been asked to: error, message, details.
+    #: Why the move failed or is being undone: error, message, details.
     sa.Column("failure", HeldJSON),
     sa.Column("deadline", Timestamp),
     sa.Column("step_deadline", Timestamp),
@@ -246,7 +246,7 @@ instance_events = sa.Table(
     _number("attempt"),
     sa.Column("host", NAME),
     sa.Column("node", NAME),
-    #: Of a failed attempt: the step that it was in.
+    #: Step in which an attempt failed.
     sa.Column("step", sa.String(32)),
     sa.Column("result", sa.String(64), nullable=False),
     sa.Column("message", sa.Text),
@@ -312,7 +312,7 @@ instance_group_members = sa.Table(
     sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), primary_key=True),
 )
 
-#: Of signed messages, while they could be repeated (see ``fleet.rpc.trust.replay_protection``).
+#: Signatures of messages until they expire (see ``fleet.rpc.trust.replay_protection``).
 taken_signatures = sa.Table(
     "taken_signatures",
     METADATA,

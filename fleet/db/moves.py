@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Migration records: moves of instances from host to host, or from flavor to flavor (see ``fleet.move_states``)."""
+"""Migration records: moves of instances to another host or flavor. ``fleet.move_states`` draws their life."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _UNCONFIRMED = (
     .where(
         MIGRATIONS.c.migration_type == move_states.RESIZE,
         MIGRATIONS.c.status == move_states.FINISHED,
-        # Nothing is written to a record while it waits.
+        # A record is not written while it waits.
         MIGRATIONS.c.updated_at <= sa.bindparam("since"),
     )
     .order_by(MIGRATIONS.c.updated_at)
@@ -74,14 +74,14 @@ def lock(tx: Transaction, uuid: str) -> tuple[sa.Row, sa.Row]:
 
 
 def of_instance(connection: Transaction | sa.Connection, instance_uuid: str, *where: Any) -> sa.Row | None:
-    """The record that is in progress, or holds something, for the instance: there is one at most."""
+    """The record of the instance that is in progress or holds something. There is at most one."""
     return connection.execute(_OF_INSTANCE.where(*where), {"wanted": instance_uuid}).one_or_none()
 
 
 def of_host(
     connection: sa.Connection, host: str, instance_uuids: Sequence[str] | None = None
 ) -> list[tuple[sa.Row, sa.Row]]:
-    """Records that are in progress, or hold something, to and from ``host``, each with its instance's row."""
+    """Moves to and from ``host`` that are in progress or hold something: the instance's row and the record."""
     if instance_uuids is None:
         records = connection.execute(_OF_HOST, {"on_host": host}).all()
     else:
@@ -145,7 +145,7 @@ def list_all(connection: sa.Connection, *where: Any, **filters: Any) -> Sequence
 
 
 def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: Any) -> None:
-    """Of a record that is locked."""
+    """Set ``values`` on a locked record."""
     tx.update(MIGRATIONS, uuid, {"updated_at": now, **values})
 
 
@@ -161,30 +161,30 @@ def abandon(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> str 
 
 
 def complete_evacuations(tx: Transaction, instance_uuid: str, host: str, now: datetime.datetime) -> None:
-    """The stale guest that an evacuated instance had left on ``host`` is gone: ``done → completed``."""
+    """``done → completed``: the guest that an evacuated instance left on ``host`` is destroyed."""
     left = (MIGRATIONS.c.instance_uuid == instance_uuid, MIGRATIONS.c.source_compute == host)
     done = (MIGRATIONS.c.migration_type == move_states.EVACUATION, MIGRATIONS.c.status == move_states.DONE)
     tx.execute(MIGRATIONS.update().where(*left, *done).values(status=move_states.COMPLETED, updated_at=now))
 
 
 def not_cleaned(connection: sa.Connection, instance_uuid: str) -> list[str]:
-    """Hosts from which the instance was evacuated, and which have not come back and destroyed the guest that it left."""
+    """Hosts that the instance was evacuated from and that have not destroyed its old guest yet."""
     return list(connection.execute(_NOT_CLEANED, {"of_instance": instance_uuid}).scalars())
 
 
 def claimed_by(row: sa.Row) -> dict[str, Any]:
-    """The columns of what an instance's row, or a record, claims."""
+    """Columns of the claim of an instance's row, or of a record."""
     return {f"claimed_{name}": getattr(row, f"claimed_{name}") for name in _CLAIMED}
 
 
 def held(claim: Claimed, host: str, node: str) -> dict[str, Any]:
-    """The columns of a record that holds ``claim``."""
+    """Columns of a record that holds ``claim``."""
     claimed = {f"claimed_{name}": getattr(claim, name) for name in _CLAIMED}
     return {"held_host": host, "held_node": node, **claimed}
 
 
 def to_migration(instance: Any, record: Any, step_within_s: float | None = None) -> Migration:
-    """The value that travels."""
+    """The value that is sent."""
     return Migration(
         uuid=record.uuid,
         instance=instances.to_instance(instance),

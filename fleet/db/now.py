@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The moment at which the database runs a statement, as a column for any statement, on every engine."""
+"""The time at which the database runs a statement, as a column for any statement, on every database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fleet.db import models
 
 
 class Now(expression.FunctionElement[datetime.datetime]):
-    """The moment at which the database runs the statement, not that of its transaction's begin."""
+    """The time at which the database runs the statement, not the start of its transaction."""
 
     type = models.Timestamp
     inherit_cache = True
@@ -37,12 +37,12 @@ def _sqlite(_element: Now, _compiler: Any, **_options: Any) -> str:
     return "strftime('%Y-%m-%d %H:%M:%f', 'now') || '000'"
 
 
-#: A column for other statements.
+#: For use in other statements.
 NOW = sa.type_coerce(Now(), models.Timestamp).label("now")
 _READ = sa.select(NOW)
 
 
 def read(connection: sa.Connection) -> datetime.datetime:
-    """Now, by the database."""
+    """The time of the database."""
     found: datetime.datetime = connection.execute(_READ).scalar_one()
     return found

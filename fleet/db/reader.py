@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection kept for one reader, which asks before every decision: to take one out of the pool, have it tried and put
-it back costs more than the question.
+"""A connection that one reader keeps. The feed reads before every decision, and taking a connection from the pool, pinging
+it and returning it would cost more than the query.
 
-A connection that was lost meanwhile is noticed by the question itself, which is then asked once more through a new one.
+If the connection was lost, the query fails and runs once more on a new one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Result = TypeVar("Result")
 class Reader:
     """Not for use by several threads at once.
 
-    :param in_transaction: whether the statements of a reading are one transaction (what that is, the engine says), or each
-        is one of its own
+    :param in_transaction: whether the statements of a read are one transaction, at the isolation level of the engine, or
+        each is one of its own
     """
 
     def __init__(self, engine: sa.Engine, in_transaction: bool = True) -> None:
@@ -54,11 +54,11 @@ class Reader:
                 with connection.begin():
                     return work(connection, *args)
             result = work(connection, *args)
-            if connection.in_transaction():  # SQLAlchemy's idea of one, which begins by itself
+            if connection.in_transaction():  # SQLAlchemy begins one by itself
                 connection.commit()
             return result
         except BaseException:
-            # Whatever state it is in: the next read begins anew.
+            # Its state is unknown: the next read opens a new connection.
             self._connection = None
             connection.close()
             raise

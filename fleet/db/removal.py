@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Removes what is no longer used: flavors, aggregates, groups, services and hosts.
 
-Each is refused, with the reason, while something uses it. The row's lock is taken before the look: what begins to use it
-afterwards waits, and then does not find it. A removal that is run again finds nothing left to do.
+A removal is refused, with the reason, while something uses the row. The row is locked first: a transaction that starts to
+use it waits, and then does not find it. A repeated removal finds nothing left to do.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ NODES = models.compute_nodes
 SERVICES = models.services
 AGGREGATES = models.aggregates
 FLAVORS = models.flavors
-#: Names in a refusal.
+#: Names that a refusal lists.
 _NAMED = 3
 
 
 def flavor(tx: Transaction, key: int) -> None:
-    """:raises errors.Conflict: live instances, or a resize under way, have it"""
+    """:raises errors.Conflict: live instances have it, or a resize under way leads to it"""
     row = tx.execute(sa.select(FLAVORS).where(FLAVORS.c.id == key).with_for_update()).one_or_none()
     if row is None:
         return
@@ -43,7 +43,7 @@ def flavor(tx: Transaction, key: int) -> None:
 
 
 def aggregate(tx: Transaction, key: int, now: datetime.datetime) -> None:
-    """The row stays, marked as deleted: the change feed carries that. :raises errors.Conflict: it has hosts"""
+    """Mark the row as deleted, which the change feed reads. :raises errors.Conflict: it has hosts"""
     live = sa.and_(AGGREGATES.c.id == key, sa.not_(AGGREGATES.c.deleted))
     row = tx.execute(sa.select(AGGREGATES).where(live).with_for_update()).one_or_none()
     if row is None:
@@ -53,7 +53,7 @@ def aggregate(tx: Transaction, key: int, now: datetime.datetime) -> None:
     if hosts:
         raise errors.Conflict(kind="Aggregate", name=row.name, reason=f"has {_few(hosts, 'host')}; remove them first")
     tx.execute(models.aggregate_metadata.delete().where(models.aggregate_metadata.c.aggregate_id == key))
-    # Its name is free for another one.
+    # Another aggregate may have its name.
     tx.update(AGGREGATES, key, {"deleted": True, "deleted_at": now, "name": row.uuid})
     tx.touch(AGGREGATES, key)
 
@@ -73,9 +73,9 @@ def group(tx: Transaction, uuid: str) -> None:
 
 
 def service(tx: Transaction, host: str, binary: str, now: datetime.datetime, down_time_s: float) -> None:
-    """The record of a daemon that is gone. That of an agent goes with its host.
+    """Remove the record of a daemon that is gone; of an agent with its host.
 
-    :raises errors.Conflict: it is up; of an agent: something is on its host
+    :raises errors.Conflict: the daemon is up; of an agent: something is on its host
     """
     if binary == services.COMPUTE:
         host_of_agent(tx, host, now, down_time_s)
@@ -87,7 +87,7 @@ def service(tx: Transaction, host: str, binary: str, now: datetime.datetime, dow
 
 
 def host_of_agent(tx: Transaction, host: str, now: datetime.datetime, down_time_s: float) -> None:
-    """The agent's record and the host's nodes; the host leaves its aggregates.
+    """Remove the record of the agent, the nodes of the host, and the host from its aggregates.
 
     :raises errors.Conflict: its agent is up, or an instance or a move is on the host
     """
@@ -103,7 +103,7 @@ def host_of_agent(tx: Transaction, host: str, now: datetime.datetime, down_time_
     tx.touch(AGGREGATES, *joined)
     _mark_deleted(tx, NODES, keys, now)
     if row is not None:
-        # An agent of an earlier life that is heard of again finds that the host is not its own any more.
+        # If the agent comes back, its heartbeat shows it that the host is not registered any more.
         _mark_deleted(tx, SERVICES, [row.id], now, incarnation=None, last_seen_up=None, forced_down=False)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleted instances and all that is kept about them: found by age, read, and removed for good."""
+"""Deleted instances and all rows about them: found by age, exported, and removed."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from fleet.db.engine import Transaction
 INSTANCES = models.instances
 REQUESTS = models.build_requests
 
-#: A row that was deleted lately stays, however little it is asked for: schedulers learn of a deletion from the row.
+#: A row that was deleted a short time ago stays, whatever age is asked for: schedulers read the deletion from the row.
 YOUNGEST = seconds(3600)
-#: Tables of what is kept about one instance.
+#: Tables with rows about one instance.
 ABOUT_ONE = tuple(table for table in models.METADATA.sorted_tables if "instance_uuid" in table.c)
 
 
 def cutoff(now: datetime.datetime, before: datetime.datetime | None = None) -> datetime.datetime:
-    """Instances deleted earlier may go. :param before: what an operator asked for; None: all that may"""
+    """Instances deleted before this time may be removed. :param before: what an operator asked for; None: as many as may"""
     return now - YOUNGEST if before is None else min(before, now - YOUNGEST)
 
 
 def count(connection: sa.Connection, before: datetime.datetime) -> int:
-    """How many instances were deleted before ``before``."""
+    """Number of instances that were deleted before ``before``."""
     return connection.execute(sa.select(sa.func.count()).select_from(INSTANCES).where(*_old(before))).scalar_one()
 
 
 def find(connection: sa.Connection, before: datetime.datetime, limit: int) -> list[str]:
-    """The uuids of instances that were deleted before ``before``, the oldest first."""
+    """Uuids of instances that were deleted before ``before``, the oldest first."""
     query = sa.select(INSTANCES.c.uuid).where(*_old(before))
     return list(connection.execute(query.order_by(INSTANCES.c.deleted_at, INSTANCES.c.uuid).limit(limit)).scalars())
 
 
 def read(connection: sa.Connection, uuids: Sequence[str]) -> list[dict[str, Any]]:
-    """One record for each instance: its row, its ``build_request``, and a list for each table about it. Plain data."""
+    """One plain record for each instance: its row, its ``build_request``, and a list for each table about it."""
     rows = connection.execute(sa.select(INSTANCES).where(INSTANCES.c.uuid.in_(uuids)).order_by(INSTANCES.c.deleted_at))
     records = {row.uuid: {"instance": _plain(row), **{table.name: [] for table in ABOUT_ONE}} for row in rows}
     for table in ABOUT_ONE:
@@ -55,7 +55,7 @@ def read(connection: sa.Connection, uuids: Sequence[str]) -> list[dict[str, Any]
 
 
 def remove(tx: Transaction, uuids: Sequence[str]) -> int:
-    """Delete these rows of deleted instances, all about them, and requests of which none is left; how many there were."""
+    """Delete these instances, all rows about them, and requests without instances; return the number of rows."""
     query = sa.select(INSTANCES.c.uuid, INSTANCES.c.reservation_id).where(
         INSTANCES.c.uuid.in_(uuids), INSTANCES.c.deleted
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which schema a database has, and whether it is the one that this program knows.
+"""Checks that a database has the schema that this program needs.
 
-Apart from :mod:`fleet.db.migration`, which changes it: a daemon asks this at its start, and need not load alembic for it.
+:mod:`fleet.db.migration` changes the schema. It is a module of its own, so that daemons do not load alembic.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fleet.db.engine import Database
 
 LOG = logging.getLogger(__name__)
 
-#: A file for each revision, named as ``0001_what_it_does.py``.
+#: One file for each revision, with names like ``0001_what_it_does.py``.
 MIGRATIONS = pathlib.Path(__file__).parent / "migrations"
 _VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 _SYNC = "Run 'fleet-manage db sync'."
@@ -24,7 +24,7 @@ _UPGRADE = "The schema is newer: upgrade this program."
 
 
 def revisions() -> list[str]:
-    """All that this program knows, in their order."""
+    """All revisions that this program knows, in order."""
     return sorted(path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*_*.py"))
 
 
@@ -34,7 +34,7 @@ def latest() -> str:
 
 
 def version(database: Database) -> str | None:
-    """The revision that the database is at; None before the first sync."""
+    """Revision of the database; None before the first sync."""
     return database.read_once(_version)
 
 
@@ -46,7 +46,7 @@ def _version(connection: sa.Connection) -> str | None:
 
 
 def check(database: Database) -> None:
-    """:raises errors.SchemaMismatch: saying what to do"""
+    """:raises errors.SchemaMismatch: with advice"""
     found, expected = version(database), latest()
     if found == expected:
         return
@@ -55,7 +55,7 @@ def check(database: Database) -> None:
 
 
 def check_if_there(database: Database) -> None:
-    """As :func:`check`; a database that is away is one line in the log: it is checked again before it is used.
+    """As :func:`check`. If the database is away, one line is logged; the schema is checked again before it is used.
 
     :raises errors.SchemaMismatch:
     """
@@ -68,5 +68,5 @@ def check_if_there(database: Database) -> None:
 
 
 def is_unknown(revision: str | None) -> bool:
-    """Whether ``revision`` was made by a later release."""
+    """Whether ``revision`` is from a later release."""
     return revision is not None and revision not in revisions()

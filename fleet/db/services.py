@@ -28,7 +28,7 @@ _FOUND = sa.select(SERVICES).where(
 _LOCKED = _FOUND.with_for_update()
 _HOSTS = sa.bindparam("hosts", expanding=True)
 _AGENTS = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.host.in_(_HOSTS))
-#: A column for other queries.
+#: For use in other queries.
 INCARNATION = (
     sa.select(SERVICES.c.incarnation)
     .where(SERVICES.c.host == sa.bindparam("served_host"), SERVICES.c.binary == COMPUTE)
@@ -143,7 +143,7 @@ def incarnations_of(tx: Transaction, hosts: Collection[str], held: bool = False)
 
 
 def check_incarnation(tx: Transaction, host: str, found: str | None, incarnation: str) -> None:
-    """:param found: :func:`incarnation_of`. :raises errors.StaleIncarnation: another process serves this host now"""
+    """:param found: from :func:`incarnation_of`. :raises errors.StaleIncarnation: another process serves this host now"""
     if found != incarnation:
         service = get(tx, host, COMPUTE)
         raise errors.StaleIncarnation(
@@ -157,7 +157,7 @@ def check_incarnation(tx: Transaction, host: str, found: str | None, incarnation
 def taking_builds(
     tx: Transaction, hosts: Collection[str], now: datetime.datetime, down_time_s: float
 ) -> frozenset[str]:
-    """Those of ``hosts`` whose agent is up and enabled."""
+    """The hosts whose agent is up and enabled."""
     if not hosts:
         return frozenset()
     found = tx.execute(_AGENTS, {"hosts": list(hosts)}).all()
@@ -167,7 +167,7 @@ def taking_builds(
 def silent(
     connection: Transaction | sa.Connection, hosts: Collection[str], now: datetime.datetime, down_time_s: float
 ) -> frozenset[str]:
-    """Those of ``hosts`` whose agent is down, or was never there."""
+    """The hosts whose agent is down or has never registered."""
     if not hosts:
         return frozenset()
     found = connection.execute(_AGENTS, {"hosts": sorted(hosts)})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures of messages that were taken, for all conductors: a row each, until it is too old to be accepted anyway."""
+"""Signatures of messages that any conductor has accepted. A row is kept until the signature has expired."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KNOWN = sa.select(_TAKEN.c.signature).where(_TAKEN.c.signature == sa.bindparam(
 
 
 def take(tx: Transaction, signature: str, until: datetime.datetime) -> bool:
-    """False: it is there already. Two conductors that insert the same one are told apart by the primary key."""
+    """Return False if the signature was taken already. The primary key decides between two conductors."""
     if tx.execute(_KNOWN, {"wanted": signature}).first() is not None:
         return False
     tx.insert(_TAKEN, {"signature": signature, "good_until": until})
@@ -24,14 +24,14 @@ def take(tx: Transaction, signature: str, until: datetime.datetime) -> bool:
 
 
 def prune(tx: Transaction, now: datetime.datetime) -> int:
-    """Delete those that are good no more; returns how many."""
+    """Delete expired signatures; return their number."""
     return tx.execute(_TAKEN.delete().where(_TAKEN.c.good_until < now)).rowcount
 
 
 class TakenSignatures:
     """Implements :class:`fleet.rpc.trust.replay_protection.Record`.
 
-    :param clock: the database's. By its own, a conductor whose clock is ahead would prune signatures that are still good
+    :param clock: the database's: a conductor whose own clock is ahead would delete signatures that are still valid
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:

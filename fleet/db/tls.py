@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS to the database: whether a connection has it, checks whom it talks to, and why one was refused."""
+"""TLS to the database: whether a connection uses it and verifies the server, and why a connection was refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from fleet import errors
 
-#: What drivers and OpenSSL say when it is the certificate, or TLS itself, that is in the way.
+#: Texts of drivers and OpenSSL if the certificate, or TLS itself, is the problem.
 _REFUSALS = (
     "certificate",
     "ssl error",
@@ -26,7 +26,7 @@ _MARIADB = "add ?ssl_ca=FILE with the authority that signed its certificate"
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether what is said to ``host`` stays on this machine; no host is a socket in a directory."""
+    """Whether traffic to ``host`` stays on this machine. No host means a Unix socket."""
     if not host or host == "localhost" or host.startswith("/"):
         return True
     try:
@@ -36,7 +36,7 @@ def is_loopback(host: str | None) -> bool:
 
 
 def weakness(connection: str) -> tuple[str, str] | None:
-    """What is wrong with the protection of ``[database] connection``, and what to do; None if nothing is."""
+    """Why ``[database] connection`` is not protected, and what to do; None if it is."""
     try:
         url = sa.make_url(connection)
     except sa.exc.ArgumentError:
@@ -66,7 +66,7 @@ def _postgresql_lacks(mode: str) -> str:
 
 def _mariadb_lacks(url: sa.URL) -> str:
     if {"ssl_verify_identity", "ssl_verify_cert"} & set(url.query):
-        # SQLAlchemy hands ssl_ca to PyMySQL in another form, which these make it forget.
+        # SQLAlchemy passes ssl_ca to PyMySQL in another form, which these options would override.
         return "with ssl_verify_identity or ssl_verify_cert, which make its driver forget ssl_ca: leave them out"
     if not {"ssl_ca", "ssl_capath"} & set(url.query):
         return "without TLS"
@@ -76,9 +76,10 @@ def _mariadb_lacks(url: sa.URL) -> str:
 
 
 def require_trusted(connection: str) -> None:
-    """Try once where TLS is asked for: a certificate that is refused now will be refused again, however often one tries.
+    """Connect once if TLS is configured: a certificate that is refused now is refused at every attempt.
 
-    :raises errors.ConfigError: it is no URL, or with the driver's reason; a database that is away is no matter of this
+    :raises errors.ConfigError: the URL is invalid, or TLS fails, with the reason of the driver. A database that is away
+        raises nothing here
     """
     url = _parsed(connection)
     if not any(name.startswith("ssl") for name in url.query):
@@ -103,9 +104,9 @@ def _parsed(connection: str) -> sa.URL:
 
 
 def refusal(error: BaseException) -> str:
-    """What the driver says, if it is about TLS; else empty. The names of files that TLS needs are in it, no password is."""
+    """The driver's text if it is about TLS, else "". It contains file names, and no password."""
     said = str(getattr(error, "orig", None) or error)
-    # PostgreSQL's driver tries each address, and says it of each.
+    # The driver of PostgreSQL tries each address, and repeats the text for each.
     line = next((line.strip() for line in said.splitlines() if any(each in line.lower() for each in _REFUSALS)), "")
     if not line and isinstance(error, OSError):
         return f"{error.strerror}: {error.filename}" if error.filename else ""

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is held of a node, by the instances on it and by moves to and from it, and how many instances of each sort there
-are."""
+"""What instances and moves hold of a node, and statistics of its instances."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from fleet.db.engine import Transaction
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
 
-#: Tasks besides building that keep a host's disks busy.
+#: Tasks, besides a build, that use the disks of a host a lot.
 _IO_TASKS = frozenset(
     {"resize_migrating", "rebuilding", "resize_prep", "image_snapshot", "image_backup", "rescuing", "unshelving"}
 )
@@ -35,7 +34,7 @@ def _sums(table: sa.Table) -> list[sa.Label]:
     return [sa.func.sum(table.c[f"claimed_{name}"]).label(name) for name in ("vcpus", "memory_mb", "disk_gb")]
 
 
-#: One row a sort of instances; and one, of no instance, for what moves hold besides.
+#: One row for each sort of instances, and one without instances for what moves hold.
 _BY_SORT = (
     sa.select(*_SORT, *_sums(INSTANCES), sa.func.count().label("number"))
     .where(INSTANCES.c.host == _HOST, INSTANCES.c.node == _NODE, sa.not_(INSTANCES.c.deleted))
@@ -53,7 +52,7 @@ _BY_SORT = (
 
 
 _HOSTS, _NODES = sa.bindparam("hosts", expanding=True), sa.bindparam("nodes", expanding=True)
-#: The same of several nodes, and of what has both a host and a node of theirs.
+#: The same for several nodes. It also returns rows of pairs of host and node that were not asked for.
 _BY_PLACE_AND_SORT = (
     sa.select(INSTANCES.c.host, INSTANCES.c.node, *_SORT, *_sums(INSTANCES), sa.func.count().label("number"))
     .where(INSTANCES.c.host.in_(_HOSTS), INSTANCES.c.node.in_(_NODES), sa.not_(INSTANCES.c.deleted))
@@ -75,7 +74,8 @@ _BY_PLACE_AND_SORT = (
 @dataclasses.dataclass(frozen=True)
 class Usage:
     """``stats`` has nova's keys: ``num_instances``, ``num_vm_<vm_state>``, ``num_task_<task_state>``,
-    ``num_os_type_<os_type>`` (of the image's property), ``num_proj_<project>``, ``io_workload``, ``workload``."""
+    ``num_os_type_<os_type>`` (from the property of the image), ``num_proj_<project>``, ``io_workload``, ``workload``.
+    """
 
     vcpus: int
     memory_mb: int
@@ -132,5 +132,5 @@ def _stats(sorts: Sequence[sa.Row]) -> dict[str, int]:
 
 
 def uncounted(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a node's ``stats`` its driver has told, and is not counted here."""
+    """The entries of a node's ``stats`` that its driver reported and this module does not count."""
     return {key: value for key, value in stats.items() if not key.startswith(_COUNTED)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds a thing by the beginning of its uuid, as lists show it."""
+"""Finds a row by the beginning of its uuid, as the lists of the ``fleet`` command show it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleet import errors
 from fleet.db.transaction import Transaction
 
 _BEGINNING = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{0,35}")
-#: In an error that lists what a beginning fits.
+#: Matches that an error lists.
 _LISTED = 5
 
 
@@ -21,8 +21,8 @@ def find(
 ) -> str:
     """The one uuid that begins with ``wanted``.
 
-    :param live: conditions of what is preferred to what is not: an instance that exists to one that was deleted
-    :raises errors.NotFound: there is none; errors.Conflict: there are several, which are listed
+    :param live: conditions of rows that are preferred, such as those that are not deleted
+    :raises errors.NotFound: none matches; errors.Conflict: several match; the message lists them
     """
     if not _BEGINNING.fullmatch(wanted):
         raise errors.NotFound(kind=kind, name=wanted)
