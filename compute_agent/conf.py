@@ -10,8 +10,9 @@ CLI_OPTS = [
         "hosts",
         default=[],
         help="Names of the hosts that this process serves, each with its own queue, rows and capacity. An element is a "
-        "name, a range such as host[001-050], or @FILE with one element a line. Empty: only the option host. Several "
-        "hosts in one process are for simulated fleets (compute_driver fake) and controllers of remote hypervisors.",
+        "name, a range such as host[001-050], or @FILE with one element a line. Empty: only the host of the option "
+        "host. Use several hosts in one process for simulated fleets (compute_driver fake) and for controllers of "
+        "remote hypervisors.",
     ),
 ]
 
@@ -19,61 +20,61 @@ AGENT_OPTS = [
     cfg.StrOpt(
         "compute_driver",
         default="local",
-        help="What runs the guests. local: this machine's own inventory and a supervised process for each instance. "
-        "fake: invented hosts with an inventory from group [fake], whose guests exist in memory only; for trials and "
-        "tests. The agent's log, 'fleet doctor', 'fleet host list' and 'fleet service list' name it. Anything else is an "
-        "entry point in fleet.compute.drivers, or the dotted path of a subclass of "
-        "compute_agent.drivers.base.ComputeDriver.",
+        help="Driver that runs the guests. local: a supervised process for each instance, with this machine's inventory. "
+        "fake: simulated hosts with the inventory of group [fake], whose guests are records only; for trials and "
+        "tests. Otherwise an entry point in fleet.compute.drivers, or the dotted path of a subclass of "
+        "compute_agent.drivers.base.ComputeDriver. 'fleet host list' shows the driver of each host.",
     ),
     cfg.IntOpt(
         "max_concurrent_builds",
         default=10,
         min=0,
-        help="Builds that run at a time on one host; the others wait their turn. 0: no limit. Related: agent_threads.",
+        help="Number of builds that run at the same time on one host; others wait. 0: no limit. Related: agent_threads.",
     ),
     cfg.IntOpt(
         "agent_threads",
         default=64,
         min=1,
-        help="Threads that the builds and terminations of all hosts of this process share. With many hosts in one "
-        "process this bounds the builds that run at a time before max_concurrent_builds does.",
+        help="Number of threads for the builds and terminations of all hosts of this process. With many hosts in one "
+        "process this limits concurrent builds before max_concurrent_builds does.",
     ),
     cfg.IntOpt(
         "claim_timeout",
         default=60,
         min=1,
-        help="Seconds during which a conductor that does not answer is asked again about a claim, a failure or a "
-        "termination. After that the agent lets go and the conductor's sweeper ends the step. Keep it below the "
-        "conductor's placing_timeout.",
+        help="Seconds for which the agent repeats a claim, a failure report or a termination report that no conductor "
+        "answers. After that it gives up, and the conductor's sweeper ends the step. Keep it below [conductor] "
+        "placing_timeout.",
     ),
     cfg.IntOpt(
         "update_resources_interval",
         default=60,
         min=1,
-        help="Seconds between audits: the inventory is read from the driver, orphans are looked for, and the result is "
-        "reported if it has changed. Usage needs no audit: claims change it at once.",
+        help="Seconds between two audits. An audit reads the inventory from the driver, compares guests with the ledger, "
+        "searches for orphans, and reports what has changed. Usage does not depend on audits: claims change it at "
+        "once.",
     ),
     cfg.IntOpt(
         "inventory_resend_interval",
         default=300,
         min=0,
-        help="Seconds after which an inventory that has not changed is reported again, in case that the database has lost "
-        "it; 0 reports every audit's. Heartbeats do not wait for it.",
+        help="Seconds after which an unchanged inventory is reported again, in case the database has lost it. 0 reports it "
+        "with each audit. Heartbeats are independent of it.",
     ),
     cfg.IntOpt(
         "scheduler_instance_sync_interval",
         default=120,
         deprecated_opts=[cfg.DeprecatedOpt("scheduler_instance_sync_interval", group="filter_scheduler")],
-        help="Seconds between messages that tell the schedulers which instances are on this host. A scheduler that knows "
-        "others compares the host with the database. 0 or less: only at start. Related: "
+        help="Seconds between two messages that list the instances of this host to the schedulers. A scheduler with "
+        "another list compares the host with the database. 0 or less: only at start. Related: "
         "scheduler_tracks_instance_changes.",
     ),
     cfg.ListOpt(
         "compute_monitors",
         default=[],
-        help="What is measured with each audit and reported as the metrics of every host of this process, for "
+        help="Monitors that measure with each audit. Their values are the metrics of every host of this process, for "
         "MetricsFilter and MetricsWeigher. cpu: cpu.percent, cpu.user.percent, cpu.kernel.percent, cpu.idle.percent, "
-        "cpu.iowait.percent (shares, 0.0 to 1.0) and cpu.frequency (MHz). Anything else is an entry point in "
+        "cpu.iowait.percent (shares, 0.0 to 1.0) and cpu.frequency (MHz). Otherwise an entry point in "
         "fleet.compute.monitors, or the dotted path of a subclass of compute_agent.monitors.base.Monitor. Related: "
         "[metrics] weight_setting.",
     ),
@@ -81,35 +82,37 @@ AGENT_OPTS = [
         "driver_timeout",
         default=60,
         min=1,
-        help="Seconds that the driver may take to destroy a guest. After that what the guest holds stays counted on this "
-        "host as an orphan's, and the agent tries again with each audit. (How long a spawn may take the conductor says: "
-        "[conductor] spawn_timeout.)",
+        help="Seconds that the driver may take to destroy a guest. After that the guest's resources stay counted on this "
+        "host as an orphan's, and each audit tries again. Related: [conductor] spawn_timeout, which limits a spawn.",
     ),
     cfg.StrOpt(
         "lost_guest_action",
         default="nothing",
         choices=[
-            ("nothing", "It is reported, and nothing else."),
-            ("restart", "The guest is started again, at each audit until it runs. One that is gone cannot be."),
-            ("error", "The instance is set to ERROR with a fault. It stays on its host with all that it holds."),
+            ("nothing", "The agent reports it and does nothing else."),
+            (
+                "restart",
+                "The agent starts the guest at each audit until it runs. A guest that is gone cannot be started.",
+            ),
+            ("error", "The instance ends in ERROR with a fault. It stays on its host and keeps its resources."),
         ],
-        help="What is done about a guest that does not run while its instance is ACTIVE: its process has ended, its machine "
-        "was rebooted, its disk is lost. The audit that finds it reports it: power state, event, log, metric, notification. "
-        "What this option says is done by the next audit that still finds it so.",
+        help="What the agent does about a guest that does not run while its instance is ACTIVE: its process has ended, its "
+        "machine was rebooted, or its disk is lost. The first audit that finds it reports it in the power state, an "
+        "event, the log, a metric and a notification. The next audit that still finds it takes this action.",
     ),
     cfg.IntOpt(
         "failed_builds_expiry",
         default=600,
         min=1,
-        help="Seconds after a failed build until the failures of a host are forgotten, unless a build succeeds there "
-        "before. Until then the host is weighed down: see build_failure_weight_multiplier.",
+        help="Seconds after the last failed build until the failures of a host are forgotten. A successful build on the "
+        "host forgets them at once. Until then the host is weighed down. Related: build_failure_weight_multiplier.",
     ),
     cfg.StrOpt(
         "instances_path",
         default="/var/lib/fleet/instances",
-        help="Directory where drivers keep their guests' records (and, for the driver local, their logs), and the agent "
-        "the identity of each host that it serves. Its file system is the disk that the driver local reports. It must "
-        "survive a restart of the agent, and never be copied to another machine.",
+        help="Directory for the records and logs of guests, and for the identity of each host that the agent serves. The "
+        "driver local reports the size of its file system as the host's disk. It must survive a restart of the agent. "
+        "Never copy it to another machine.",
     ),
 ]
 
@@ -118,32 +121,35 @@ CAPACITY_OPTS = [
         "reserved_host_memory_mb",
         default=512,
         min=0,
-        help="Memory in MB kept for the host itself, on every node: no instance gets it and no ratio stretches it.",
+        help="Memory in MB that is reserved for the host itself, on every node. Instances do not get it, and no ratio "
+        "applies to it.",
     ),
     cfg.IntOpt(
         "reserved_host_disk_mb",
         default=0,
         min=0,
-        help="Disk in MB kept for the host itself, on every node, rounded up to whole GB.",
+        help="Disk in MB that is reserved for the host itself, on every node, rounded up to whole GB.",
     ),
-    cfg.IntOpt("reserved_host_cpus", default=0, min=0, help="CPUs kept for the host itself, on every node."),
+    cfg.IntOpt(
+        "reserved_host_cpus", default=0, min=0, help="CPUs that are reserved for the host itself, on every node."
+    ),
     cfg.FloatOpt(
         "cpu_allocation_ratio",
         default=0.0,
         min=0.0,
-        help="Virtual CPUs to sell for each CPU that is not reserved, on this host. 0.0 means 16.0.",
+        help="Virtual CPUs that instances may have on this host for each CPU that is not reserved. 0.0 means 16.0.",
     ),
     cfg.FloatOpt(
         "ram_allocation_ratio",
         default=0.0,
         min=0.0,
-        help="MB of memory to sell for each MB that is not reserved, on this host. 0.0 means 1.5.",
+        help="MB of memory that instances may have on this host for each MB that is not reserved. 0.0 means 1.5.",
     ),
     cfg.FloatOpt(
         "disk_allocation_ratio",
         default=0.0,
         min=0.0,
-        help="GB of disk to sell for each GB that is not reserved, on this host. 0.0 means 1.0.",
+        help="GB of disk that instances may have on this host for each GB that is not reserved. 0.0 means 1.0.",
     ),
 ]
 
@@ -152,7 +158,8 @@ FAKE_OPTS = [
         "fake_nodes",
         default=1,
         min=1,
-        help="Nodes of each host. With 1 the node has the host's name; with more they are HOST-1, HOST-2 and so on.",
+        help="Number of nodes of each host. With 1 the node has the host's name. With more the nodes are HOST-1, HOST-2 "
+        "and so on.",
     ),
     cfg.IntOpt("vcpus", default=64, min=1, help="CPUs of each node."),
     cfg.IntOpt("memory_mb", default=262144, min=1, help="Memory of each node in MB."),
@@ -161,53 +168,59 @@ FAKE_OPTS = [
         "numa_cells",
         default=0,
         min=0,
-        help="NUMA cells that each node's CPUs and memory are divided into; 0 reports no topology.",
+        help="Number of NUMA cells among which each node's CPUs and memory are divided. 0 reports no topology.",
     ),
     cfg.IntOpt(
         "numa_threads_per_core",
         default=1,
         min=1,
-        help="Threads of each core; more than 1 are reported as siblings. Related: numa_cells.",
+        help="Threads of each core. If there are several, they are reported as siblings. Related: numa_cells.",
     ),
     cfg.IntOpt(
         "numa_dedicated_cpus",
         default=0,
         min=0,
-        help="CPUs of each NUMA cell that are set aside for vcpus with a CPU of their own; 0 sets none aside, then all "
-        "CPUs serve both kinds. Related: numa_cells.",
+        help="CPUs of each NUMA cell that are reserved for dedicated vcpus. 0 reserves none; all CPUs then serve both "
+        "kinds. Related: numa_cells.",
     ),
     cfg.IntOpt(
         "numa_huge_pages",
         default=0,
         min=0,
-        help="Huge pages of 2 MiB in each NUMA cell; 0 reports no page sizes. Related: numa_cells.",
+        help="Huge pages of 2 MiB in each NUMA cell. 0 reports no page sizes. Related: numa_cells.",
     ),
     cfg.MultiStrOpt(
         "pci_devices",
         default=[],
-        help="PCI devices of each node that are alike, as JSON with count, and of vendor_id, product_id, dev_type, "
-        'numa_node and others what applies. May be given several times. Example: {"count": 4, "vendor_id": "8086", '
-        '"product_id": "1520", "dev_type": "type-VF", "numa_node": 0}.',
+        help="PCI devices of each node, as JSON for one kind of device: count, and any of vendor_id, product_id, dev_type, "
+        'numa_node and others. May be given several times. Example: {"count": 4, "vendor_id": "8086", "product_id": '
+        '"1520", "dev_type": "type-VF", "numa_node": 0}.',
     ),
-    cfg.StrOpt("architecture", default="x86_64", help="Architecture that the nodes say their instances can have."),
+    cfg.StrOpt("architecture", default="x86_64", help="Architecture that the nodes report for instances."),
     cfg.FloatOpt("spawn_delay", default=0.0, min=0.0, help="Seconds that each spawn takes."),
     cfg.FloatOpt(
         "spawn_failure_rate",
         default=0.0,
         min=0.0,
         max=1.0,
-        help="Share of spawns that fail. Which ones is decided by seed, host, instance and attempt, not by order.",
+        help="Share of spawns that fail, from 0.0 to 1.0. Seed, host, instance and attempt decide which ones, independent "
+        "of the order.",
     ),
     cfg.ListOpt(
         "failing_hosts",
         default=[],
-        help="Hosts, as shell patterns such as host1*, on which every spawn fails.",
+        help="Hosts on which every spawn fails, as shell patterns such as host1*.",
     ),
-    cfg.IntOpt("seed", default=0, help="Another value makes other spawns fail. Related: spawn_failure_rate."),
+    cfg.IntOpt(
+        "seed",
+        default=0,
+        help="Seed of the random failures. Another value makes other spawns fail. Related: spawn_failure_rate.",
+    ),
     cfg.BoolOpt(
         "persist",
         default=False,
-        help="Keep the guests' records under instances_path, so that guests survive their agent as real ones do.",
+        help="Whether the records of guests are kept in instances_path. The guests then survive a restart of their agent, "
+        "as real ones do.",
     ),
 ]
 
@@ -215,32 +228,33 @@ LOCAL_OPTS = [
     cfg.ListOpt(
         "guest_command",
         default=["sleep", "infinity"],
-        help="Command, one argument an element, that the supervisor of each instance runs and starts again when it "
-        "ends. It runs in the instance's directory with FLEET_INSTANCE_UUID, FLEET_VCPUS and FLEET_MEMORY_MB set, PATH, "
-        "LANG and HOME, and nothing else of the agent's environment.",
+        help="Command of each instance, one argument an element. A supervisor runs it, and starts it again when it ends. "
+        "It runs in the instance's directory with FLEET_INSTANCE_UUID, FLEET_VCPUS, FLEET_MEMORY_MB, PATH, LANG and "
+        "HOME, and nothing else of the agent's environment.",
     ),
     cfg.StrOpt(
         "guest_user",
         default="",
-        help="User that guests run as, with that user's groups. Empty: the agent's. Another user than the agent's needs an "
-        "agent that runs as root. A guest then has a directory 'home' of its own, and cannot change what the agent keeps.",
+        help="User that guests run as, with the groups of this user. Empty: the agent's own user. For another user the "
+        "agent must run as root. Each guest then has a directory 'home' of its own, and cannot change the agent's "
+        "files.",
     ),
     cfg.BoolOpt(
         "limit_memory",
         default=True,
-        help="Limit the guest's address space (RLIMIT_AS) to the flavor's memory.",
+        help="Whether the guest's address space (RLIMIT_AS) is limited to the memory of the flavor.",
     ),
     cfg.IntOpt(
         "start_timeout",
         default=30,
         min=1,
-        help="Seconds within which a guest's supervisor must be up; otherwise the spawn has failed.",
+        help="Seconds within which the supervisor of a guest must be up. Otherwise the spawn has failed.",
     ),
     cfg.IntOpt(
         "destroy_timeout",
         default=10,
         min=1,
-        help="Seconds that a guest is given to end by itself when it is destroyed, before it is killed.",
+        help="Seconds that a guest has to end by itself when it is destroyed. After that it is killed.",
     ),
 ]
 

@@ -10,32 +10,31 @@ OPTS = [
         "instance_build_timeout",
         default=600,
         min=1,
-        help="Seconds from acceptance within which every build must end. A build that has not ended by then becomes "
-        "ERROR with a fault that names the step it was in.",
+        help="Seconds within which every build ends, counted from its acceptance. A build that is not finished then ends "
+        "in ERROR, with a fault that names its step.",
     ),
     cfg.StrOpt(
         "default_schedule_zone",
-        help="Availability zone of requests that name none. Unset: any zone.",
+        help="Availability zone of requests that name none. Not set: any zone.",
     ),
     cfg.BoolOpt(
         "allow_resize_to_same_host",
         default=False,
-        help="Whether a resize may leave the instance on its host, with the new flavor. The host then holds both sizes "
-        "until the resize is confirmed or reverted. If not, the host is left out when a place is looked for.",
+        help="Whether a resize may choose the instance's own host. The host then holds both flavors until the resize is "
+        "confirmed or reverted. False excludes the host.",
     ),
     cfg.IntOpt(
         "resize_confirm_window",
         default=0,
         min=0,
-        help="Seconds after which a resize that waits for its confirmation is confirmed by itself, so that its former "
-        "host does not keep room for a revert without end. 0: never; it waits for 'fleet server resize confirm' or "
-        "'revert'.",
+        help="Seconds after which a finished resize is confirmed automatically. The former host then no longer keeps "
+        "resources for a revert. 0 never confirms: use 'fleet server resize confirm' or 'revert'.",
     ),
     cfg.BoolOpt(
         "enable_new_services",
         default=True,
-        help="Whether the host of an agent that registers for the first time takes builds at once. If not, enable it "
-        "with 'fleet service enable'.",
+        help="Whether a host takes builds as soon as its agent has registered for the first time. If false, enable the "
+        "host with 'fleet service enable'.",
     ),
 ]
 
@@ -44,60 +43,61 @@ CONDUCTOR_OPTS = [
         "workers",
         default=1,
         min=1,
-        help="Worker processes. Any number of conductors, on any machines, share the work of one database.",
+        help="Number of worker processes. Conductors on any number of machines can share one database.",
     ),
     cfg.IntOpt(
         "sweep_interval",
         default=5,
         min=1,
-        help="Seconds between looks for builds whose step is overdue.",
+        help="Seconds between two searches for builds whose step is overdue.",
     ),
     cfg.IntOpt(
         "placing_timeout",
         default=30,
         min=1,
-        help="Seconds that a build may take from a conductor's taking it up until a host has claimed it. After that "
-        "it is handed to another worker. Set it above the longest time that select_destinations and the agents' "
-        "queues are expected to take: a build handed on too early costs work, never correctness.",
+        help="Seconds from the moment a conductor takes a build until a host has claimed it. After that the sweeper gives "
+        "the build to another worker. Set it above the longest time that select_destinations and the agents' queues "
+        "take. A value that is too low causes extra work, but no errors.",
     ),
     cfg.IntOpt(
         "spawn_timeout",
         default=300,
         min=1,
-        help="Seconds that a host may take to spawn an instance after its claim, while its agent lives. After that "
-        "the attempt counts as failed and the next host is tried.",
+        help="Seconds that a host may take to start an instance after the claim. After that the attempt has failed, and "
+        "the next host is tried.",
     ),
     cfg.IntOpt(
         "move_timeout",
         default=600,
         min=1,
-        help="Seconds from acceptance within which a resize (until it waits for its confirmation) or an evacuation must "
-        "have succeeded. One that has not is undone: the instance stays where it was, with the flavor that it had.",
+        help="Seconds within which a resize or an evacuation must succeed, counted from its acceptance. The time in which "
+        "a resize waits for its confirmation does not count. A move that takes longer is undone: the instance stays "
+        "on its host with its flavor.",
     ),
     cfg.IntOpt(
         "retry_interval",
         default=3,
         min=1,
-        help="Seconds until a build is handed out again after its scheduler did not answer or its message was lost. Also "
-        "how long a host is left alone that has refused a build's claim, and a quarter of how long one whose agent had no "
-        "queue.",
+        help="Seconds until a build is placed again after the scheduler did not answer or the message was lost. A host "
+        "that refused the claim of a build is excluded for the same time, and a host whose agent had no queue for "
+        "four times as long.",
     ),
     cfg.IntOpt(
         "hosts_down_retry_time",
         default=120,
         min=0,
-        help="Seconds that a build waits for hosts that might take it and have fallen silent, before it ends in ERROR "
-        "with HOSTS_DOWN. After an outage of the broker or of the conductors all hosts look down until their agents are "
-        "heard of again. Set it to twice service_down_time or more. Hosts that are disabled or forced down are not waited "
-        "for; 0 waits for none.",
+        help="Seconds that a build waits for silent hosts that might take it, before it ends in ERROR with HOSTS_DOWN. "
+        "After an outage of the broker or of the conductors all hosts look down until their agents report again. Set "
+        "it to at least twice service_down_time. Builds do not wait for hosts that are disabled or forced down. 0 "
+        "never waits.",
     ),
     cfg.IntOpt(
         "claim_refusals",
         default=10,
         min=0,
-        help="How many refused claims of one build spend no attempt of scheduler_max_attempts: another build was faster, "
-        "and the next host is tried. Every further one spends an attempt, as the first does with 0. Raise it with the "
-        "number of schedulers that work at once on a nearly full fleet.",
+        help="How many refused claims of one build do not count as attempts. A claim is refused if another build was "
+        "faster; the next host is then tried. Further refusals count towards scheduler_max_attempts. Raise it if many "
+        "schedulers work on a nearly full fleet.",
     ),
 ]
 

@@ -26,66 +26,68 @@ COMMON_OPTS = [
     cfg.HostAddressOpt(
         "my_ip",
         default="127.0.0.1",
-        help="Address of this machine as other hosts see it; reported as the host's address (host_ip).",
+        help="Address of this machine, as other hosts reach it. The agent reports it as the host's address (host_ip), "
+        "which SimpleCIDRAffinityFilter reads.",
     ),
     cfg.StrOpt(
         "host",
         default=socket.gethostname(),
         sample_default="<hostname>",
-        help="Name of this host. It names the agent's queue and its rows: two agents must never share one. "
-        "An agent that serves several hosts is given their names with --hosts instead.",
+        help="Name of this host. It is part of the agent's queue and of its rows, so no two agents may have the same. An "
+        "agent that serves several hosts gets their names from hosts.",
     ),
     cfg.IntOpt(
         "report_interval",
         default=10,
         min=1,
-        help="Seconds between heartbeats of a daemon. Related: service_down_time.",
+        help="Seconds between two heartbeats of a daemon. Shorter intervals detect dead hosts sooner and cost more "
+        "messages. Related: service_down_time.",
     ),
     cfg.IntOpt(
         "service_down_time",
         default=60,
         min=1,
-        help="A service that has sent no heartbeat for this many seconds is down: nothing is placed on its host. "
-        "Must be larger than report_interval; otherwise 2.5 times report_interval is used.",
+        help="Seconds without a heartbeat after which a service counts as down. The scheduler places nothing on a host "
+        "that is down. Must be larger than report_interval; otherwise 2.5 times report_interval is used.",
     ),
     cfg.FloatOpt(
         "max_clock_skew",
         default=5.0,
         min=0.0,
-        help="Seconds that the clock of a daemon's machine may be off the database's. Deadlines, leases and liveness go by "
-        "the database's clock alone. A daemon that is off by more says so in one line, is not ready in /healthz, and takes "
-        "no sweeps and no evacuations. 0 turns the check off.",
+        help="Seconds by which the clock of a daemon's machine may differ from the database's. Deadlines, leases and "
+        "liveness use the database's clock only. A daemon whose clock differs by more logs one ERROR, is not ready in "
+        "/healthz, and does not sweep or evacuate. 0 turns the check off.",
     ),
     cfg.IntOpt(
         "stop_timeout",
         default=30,
         min=1,
-        help="Seconds that a daemon may take to end after SIGTERM. It takes nothing new from then on, and hands back at "
-        "once what it has not begun. What it has begun and not ended by then is cut off; another process, or the same "
-        "host's next agent, takes it up.",
+        help="Seconds that a daemon may take to end after SIGTERM. It accepts no new work, gives back work that it has not "
+        "begun, and finishes the rest. Work that is unfinished after this time is interrupted; another process, or "
+        "the next agent of the host, takes it up.",
     ),
     cfg.IntOpt(
         "long_rpc_timeout",
         default=180,
         min=1,
-        help="Seconds that a call which may take long (select_destinations) may run in all; while it runs, the "
-        "server must show signs of life every rpc_response_timeout seconds.",
+        help="Seconds that a long call (select_destinations) may take in total. Meanwhile the server must send a sign of "
+        "life every rpc_response_timeout seconds.",
     ),
     cfg.IntOpt(
         "scheduler_max_attempts",
         default=3,
         min=1,
         deprecated_opts=[cfg.DeprecatedOpt("max_attempts", group="scheduler")],
-        help="How many hosts are tried for one instance before it ends in ERROR. 1 turns rescheduling off. "
-        "A host that has not tried it does not count: its agent had no queue or was stopping, or refused the claim "
-        "(related: [conductor] claim_refusals). "
-        "Every attempt, with its host and the reason of its failure, is listed by 'fleet server show'.",
+        help="How many hosts are tried for one instance before it ends in ERROR. 1 turns retries off. A host that did not "
+        "begin the build does not count: its agent had no queue, was stopping, or refused the claim (related: "
+        "[conductor] claim_refusals). 'fleet server show' lists every attempt.",
     ),
     cfg.BoolOpt(
         "scheduler_tracks_instance_changes",
         default=True,
-        help="Whether agents tell the schedulers which instances come and go, as hints. The change feed says the same, a "
-        "moment later at most: turn it off to save messages. Read by the agents.",
+        help="Whether agents send the schedulers hints about instances that start and end. The change feed has the same "
+        "information, at most a moment later. Set it to false to save messages, unless you use caching_scheduler. "
+        "Read by the agents.",
     ),
 ]
 

@@ -19,47 +19,50 @@ DRIVER_OPTS = [
         "scheduler_driver",
         default="scheduler.filter_scheduler.FilterScheduler",
         deprecated_opts=_later("driver", "scheduler"),
-        help="How hosts are chosen: a dotted path of a class, or filter_scheduler (filters and weighers over fresh "
-        "host states), caching_scheduler (the same over host states that are refreshed every "
-        "scheduler_driver_task_period only), chance_scheduler (any host that is up, at random).",
+        help="How hosts are chosen. filter_scheduler: filters and weighers, with host states that are current for each "
+        "request. caching_scheduler: the same, with host states that are refreshed only every "
+        "scheduler_driver_task_period. chance_scheduler: a random host that is up. Or the dotted path of your own "
+        "class.",
     ),
     cfg.StrOpt(
         "scheduler_host_manager",
         default="host_manager",
         deprecated_opts=_later("host_manager", "scheduler"),
-        help="The class that keeps the host states: host_manager, or a dotted path of a subclass of "
-        "scheduler.host_manager.HostManager with the same constructor. Change it only for a driver of your own that "
-        "needs other host states.",
+        help="Class that keeps the host states: host_manager, or the dotted path of a subclass of "
+        "scheduler.host_manager.HostManager with the same constructor. Change it only for a scheduler driver of your "
+        "own that needs other host states.",
     ),
     cfg.IntOpt(
         "scheduler_driver_task_period",
         default=60,
         min=1,
         deprecated_opts=_later("periodic_task_interval", "scheduler"),
-        help="Seconds between runs of the driver's periodic task. caching_scheduler refreshes its host states then.",
+        help="Seconds between two runs of the driver's periodic task, in which caching_scheduler refreshes its host "
+        "states.",
     ),
     cfg.IntOpt(
         "scheduler_compare_period",
         default=300,
         min=1,
-        help="Seconds between full comparisons of the cached host states with the database. They run in the "
-        "background, and repair what the change feed should ever miss.",
+        help="Seconds between two full comparisons of the cached host states with the database. They run in the background "
+        "and repair whatever the change feed has missed.",
     ),
     cfg.IntOpt(
         "scheduler_booking_timeout",
         default=300,
         min=1,
-        help="Seconds for which the room of a chosen host stays booked when the database shows nothing of the "
-        "instance. Set it above the time that a build may wait in a host's queue; too low, and busy hosts are chosen "
-        "that refuse the claim.",
+        help="Seconds after which a booking expires if the database does not show the instance. Set it above the time that "
+        "a build may wait in a host's queue. If it is too low, the scheduler chooses hosts that then refuse the "
+        "claim.",
     ),
     cfg.IntOpt(
         "scheduler_workers",
         default=1,
         min=1,
         deprecated_opts=_later("workers", "scheduler"),
-        help="Worker processes. Each has a cache of its own; any number on any machines share the work. Two may choose "
-        "the same room: the claim on the host decides, and the next alternate is taken.",
+        help="Number of worker processes, each with its own cache. Schedulers on any number of machines share the work. "
+        "Two of them may choose the same resources; the host's claim decides, and the other build goes to its next "
+        "alternate. Related: scheduler_host_subset_size.",
     ),
 ]
 
@@ -72,41 +75,40 @@ FAILURE_OPTS = [
             ("fail", "The request is refused with an error that names the filter or weigher and what it did."),
             ("skip", "The request is decided without the filter or weigher; the answer and the log name it."),
         ],
-        help="What becomes of a request when a filter or weigher raises, answers with what it must not (a wrong type, "
-        "not a number), or does not answer within scheduler_plugin_timeout. Other requests are not affected either way. "
-        "'skip' may place an instance where a filter that works would not have let it go.",
+        help="What happens to a request when a filter or weigher raises an exception, returns a wrong value (a wrong type, "
+        "NaN), or does not return within scheduler_plugin_timeout. Other requests are not affected. With 'skip' an "
+        "instance may be placed where a working filter would not allow it.",
     ),
     cfg.FloatOpt(
         "scheduler_slow_filter_threshold",
         mutable=True,
         default=250.0,
         min=0,
-        help="Milliseconds that a filter or weigher may take over all hosts of a request before a WARNING names it. "
-        "While one is asked, no other request is decided. 0 never warns.",
+        help="Milliseconds that a filter or weigher may take for all hosts of a request. If it takes longer, a WARNING "
+        "names it. No other request is decided meanwhile. 0 never warns.",
     ),
     cfg.FloatOpt(
         "scheduler_plugin_timeout",
         mutable=True,
         default=10.0,
         min=0,
-        help="Seconds that a filter or weigher of your own may take over all hosts of a request. The log names one that "
-        "takes longer, and where it is; its request ends as scheduler_filter_error_policy says, and so do later ones, at "
-        "once, until it has answered or the service is restarted. What comes with the scheduler is not timed. 0 waits "
-        "for ever, and asks in the request's own thread: a little quicker.",
+        help="Seconds that a filter or weigher of your own may take for all hosts of a request. After that the log names "
+        "it and its place in the code, and its request ends as scheduler_filter_error_policy says. Later requests end the "
+        "same way at once, until it returns or the service is restarted. Built-in filters and weighers have no time limit. "
+        "0 waits without limit, and calls it in the request's own thread, which is a little faster.",
     ),
     cfg.IntOpt(
         "scheduler_max_state_age",
         default=60,
         min=0,
-        help="Seconds for which requests are decided by what is known of the hosts when the database cannot be read; "
-        "the log says STALE. After that they are refused. 0 refuses at once. A claim decided on stale states is still "
-        "checked by its host.",
+        help="Seconds for which the scheduler decides with its last host states if it cannot read the database; its log "
+        "says STALE. After that it refuses requests. The hosts check such claims all the same. 0 refuses at once.",
     ),
     cfg.StrOpt(
         "scheduler_json_config_location",
         default="",
-        help="A JSON file whose content filters and weighers of your own find as config_options in the filter "
-        "properties. It is read again when it changes; one that cannot be read counts as empty. Empty: none.",
+        help="JSON file whose content your own filters and weighers find as config_options in the filter properties. It is "
+        "read again when it changes. A file that cannot be read counts as empty. Empty: no file.",
     ),
 ]
 

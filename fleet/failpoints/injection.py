@@ -37,13 +37,13 @@ OPTS = [
     cfg.BoolOpt(
         "enabled",
         default=False,
-        help="Let fault tests make this daemon die, hang or fail at named points of a build. Never set it in "
-        "production: whoever may write the file then decides when the daemon dies.",
+        help="Let fault tests make this daemon die, hang or fail at named points of a build. Never set it in production, "
+        "because it gives control over the daemon to everybody who can write the file.",
     ),
     cfg.StrOpt(
         "file",
-        help="A JSON file that says what the points do; it is read again when it changes, and may appear later. A "
-        "daemon that finds this set without enabled refuses to start.",
+        help="JSON file with the actions of the failpoints. It is read again when it changes, and may be created later. A "
+        "daemon does not start if file is set and enabled is not.",
     ),
 ]
 

@@ -12,11 +12,10 @@ PCI_OPTS = [
         "alias",
         default=[],
         deprecated_opts=[cfg.DeprecatedOpt("pci_alias", group="DEFAULT")],
-        help="A name for PCI devices, as JSON with name, and of vendor_id, product_id, device_type (type-PCI, type-PF, "
-        "type-VF, vdpa) and numa_policy (required, legacy, preferred, socket) what applies. May be given several times; "
-        "a name given again adds an alternative. A flavor asks for devices with the extra spec "
-        'pci_passthrough:alias = NAME:COUNT. Example: {"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}. '
-        "Read by the conductor.",
+        help="A name for PCI devices, as JSON. Keys: name, and any of vendor_id, product_id, device_type (type-PCI, "
+        "type-PF, type-VF, vdpa) and numa_policy (required, legacy, preferred, socket). May be given several times; "
+        "the same name again adds an alternative. A flavor requests devices with the extra spec pci_passthrough:alias "
+        '= NAME:COUNT. Example: {"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}. Read by the conductor.',
     ),
 ]
 
@@ -24,8 +23,8 @@ COMPUTE_OPTS = [
     cfg.BoolOpt(
         "packing_host_numa_cells_allocation_strategy",
         default=False,
-        help="Which of a host's NUMA cells an instance gets where several will do. True: the fullest, so that cells "
-        "stay free as a whole for large instances. False: the emptiest, so that load spreads. Read by the agents.",
+        help="Which NUMA cells of a host an instance gets if several would do. True: the fullest, so that whole cells stay "
+        "free for large instances. False: the emptiest, so that the load spreads. Read by the agents.",
     ),
 ]
 

@@ -50,17 +50,17 @@ class _Version(types.String):
 
 
 def _option(topic: str) -> cfg.Opt:
-    known = [(each, "What is sent is no newer than this.") for each in versions.accepted(topic)]
-    automatic = f"No newer than what the oldest live {topic} speaks, as the services' records say. It is followed."
+    known = [(each, "Send no message that is newer than this.") for each in versions.accepted(topic)]
+    automatic = f"Send no message that is newer than the oldest live {topic} understands, by the services' records."
     return cfg.Opt(
         topic,
         type=_Version(choices=[(AUTO, automatic), *known]),
         default=AUTO,
         mutable=True,
-        help=f"The version of the {topic}'s RPC API that is sent at most. While services of two releases run, those "
-        "that are new must not send what those that are old cannot read. What is left out is an option that only the "
-        "newer version knows; a request that is nothing without it is refused, saying so. Name a version if 'auto' is "
-        "not to decide. 'fleet service list --long' shows what each service speaks.",
+        help=f"The newest version of the {topic}'s RPC API in which messages are sent. While services of two releases run, "
+        "the new ones must not send messages that the old ones cannot read. Arguments that only the newer version has are "
+        "left out. A request that needs a newer version is refused with an error that says so. Choose a version only if "
+        "'auto' does not do what you want. 'fleet service list --long' shows the version of each service.",
     )
 
 

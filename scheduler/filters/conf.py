@@ -19,76 +19,76 @@ FILTER_OPTS = [
         "scheduler_available_filters",
         default=["scheduler.filters.all_filters"],
         deprecated_opts=_later("available_filters"),
-        help="Dotted paths of filter classes, or of functions that return some, that scheduler_default_filters may "
-        "name. May be given several times; a leading 'nova.' is dropped. To add filters of your own, repeat the "
-        "default and name yours after it.",
+        help="Dotted paths of filter classes, or of functions that return filter classes. scheduler_default_filters may "
+        "name these classes. May be given several times; a leading 'nova.' is dropped. To add your own filters, "
+        "repeat the default and add their paths.",
     ),
     cfg.ListOpt(
         "scheduler_default_filters",
         default=list(VIRTUAL_MACHINES.default_filters),
         deprecated_opts=_later("enabled_filters"),
-        help="Class names of the filters that a host must pass, in this order. An unknown name stops the service at "
-        "start.",
+        help="Class names of the filters that a host must pass, in this order. Put filters that exclude many hosts first: "
+        "the order affects speed and the reasons of refusals only. An unknown name stops the service at start.",
     ),
     cfg.StrOpt(
         "default_availability_zone",
         default="nova",
-        help="Zone of the hosts that no aggregate puts in one.",
+        help="Zone of hosts that are in no aggregate with a zone.",
     ),
     cfg.IntOpt(
         "max_io_ops_per_host",
         default=8,
         min=0,
         deprecated_opts=_later("max_io_ops_per_host"),
-        help="IoOpsFilter: a host passes with fewer builds and other heavy operations under way. For "
-        "AggregateIoOpsFilter, aggregate metadata of the same name overrides it.",
+        help="IoOpsFilter: a host passes if it has fewer builds and other heavy operations under way. "
+        "AggregateIoOpsFilter: aggregate metadata of the same name overrides this value.",
     ),
     cfg.IntOpt(
         "max_instances_per_host",
         default=50,
         min=1,
         deprecated_opts=_later("max_instances_per_host"),
-        help="NumInstancesFilter: a host passes with fewer instances. For AggregateNumInstancesFilter, aggregate "
-        "metadata of the same name overrides it.",
+        help="NumInstancesFilter: a host passes if it has fewer instances. AggregateNumInstancesFilter: aggregate metadata "
+        "of the same name overrides this value.",
     ),
     cfg.ListOpt(
         "isolated_images",
         default=[],
         deprecated_opts=_later("isolated_images"),
-        help="IsolatedHostsFilter: ids of images whose instances go to isolated_hosts only.",
+        help="IsolatedHostsFilter: ids of images whose instances run on isolated_hosts only.",
     ),
     cfg.ListOpt(
         "isolated_hosts",
         default=[],
         deprecated_opts=_later("isolated_hosts"),
-        help="IsolatedHostsFilter: names of the hosts kept for isolated_images.",
+        help="IsolatedHostsFilter: names of the hosts that are reserved for isolated_images.",
     ),
     cfg.BoolOpt(
         "restrict_isolated_hosts_to_isolated_images",
         default=True,
         deprecated_opts=_later("restrict_isolated_hosts_to_isolated_images"),
-        help="IsolatedHostsFilter: whether other images are kept off isolated_hosts. False lets them use the room that "
-        "is left there.",
+        help="IsolatedHostsFilter: whether instances of other images are excluded from isolated_hosts. False lets them use "
+        "free resources there.",
     ),
     cfg.StrOpt(
         "aggregate_image_properties_isolation_namespace",
         deprecated_opts=_later("aggregate_image_properties_isolation_namespace"),
-        help="AggregateImagePropertiesIsolation: only metadata keys that begin with this and the separator are "
-        "compared with the image's properties, by their whole name. Not set, all keys are. Set it where aggregates "
-        "have metadata that happens to be named like an image property.",
+        help="AggregateImagePropertiesIsolation: compare only metadata keys that begin with this namespace and the "
+        "separator. The whole key is the name of the image property. Not set: all keys are compared. Set it if "
+        "aggregates have metadata that is named like an image property by accident.",
     ),
     cfg.StrOpt(
         "aggregate_image_properties_isolation_separator",
         default=".",
         deprecated_opts=_later("aggregate_image_properties_isolation_separator"),
-        help="AggregateImagePropertiesIsolation: what stands between the namespace and the rest of a key.",
+        help="AggregateImagePropertiesIsolation: the text between the namespace and the rest of a key.",
     ),
     cfg.StrOpt(
         "image_properties_default_architecture",
         choices=sorted(guest_kinds.ARCHITECTURES),
         deprecated_opts=_later("image_properties_default_architecture"),
-        help="ImagePropertiesFilter: architecture of the images that name none. Set it where hosts differ in "
-        "architecture; not set, an image that names none goes anywhere.",
+        help="ImagePropertiesFilter: architecture of images that name none. Set it if hosts have different architectures. "
+        "Not set: such an image may run on any host.",
     ),
 ]
 
@@ -96,38 +96,44 @@ TRUSTED_GROUP = "trusted_computing"
 TRUSTED_OPTS = [
     cfg.HostAddressOpt(
         "attestation_server",
-        help="TrustedFilter: address of the attestation service. Without it, the filter cannot be used.",
+        help="TrustedFilter: address of the attestation service. The filter cannot be used without it.",
     ),
     cfg.StrOpt("attestation_port", default="8443", help="HTTPS port of the attestation service."),
     cfg.StrOpt(
         "attestation_api_url",
         default="/OpenAttestationWebServices/V1.0",
-        help="Path of the attestation service's API; PollHosts below it is asked for all nodes together.",
+        help="Path of the attestation service's API. The filter sends one request for all nodes to PollHosts below this "
+        "path.",
     ),
     cfg.StrOpt(
         "attestation_server_ca_file",
-        help="File of the certificates that may sign the service's. Not set, the system's store is used.",
+        help="File with the certificates of the authorities that may sign the service's certificate. Not set: the system's "
+        "store.",
     ),
-    cfg.StrOpt("attestation_auth_blob", secret=True, help="Sent to the service in the header x-auth-blob, if set."),
+    cfg.StrOpt(
+        "attestation_auth_blob",
+        secret=True,
+        help="Value of the header x-auth-blob in requests to the service. Not set: no header.",
+    ),
     cfg.IntOpt(
         "attestation_auth_timeout",
         default=60,
         min=0,
-        help="Seconds for which an answer counts, from the time that the service gives it (vtime). When one is older, "
-        "all nodes are asked for again.",
+        help="Seconds for which an answer is valid, counted from the time in the answer (vtime). If one answer is older, "
+        "the filter asks for all nodes again.",
     ),
     cfg.IntOpt(
         "attestation_request_timeout",
         default=10,
         min=1,
-        help="Seconds to wait for the service. Requests for trusted hosts wait so long if it is gone, and then find "
-        "no host; others do not wait.",
+        help="Seconds to wait for the service. If the service is away, requests for trusted hosts wait this long and then "
+        "find no host. Other requests do not wait.",
     ),
     cfg.BoolOpt(
         "attestation_insecure_ssl",
         default=False,
-        help="Whether to take whatever certificate the service shows. For trials only: who stands between can then "
-        "attest anything.",
+        help="Whether to accept any certificate of the service. Use it for trials only: an attacker on the network could "
+        "then attest any host.",
     ),
 ]
 

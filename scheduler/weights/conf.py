@@ -21,103 +21,105 @@ WEIGHT_OPTS = [
         "scheduler_weight_classes",
         default=list(VIRTUAL_MACHINES.default_weighers),
         deprecated_opts=_later("weight_classes"),
-        help="Dotted paths of weigher classes, or of functions that return some. All of them are used.",
+        help="Dotted paths of weigher classes, or of functions that return weigher classes. The scheduler uses all of "
+        "them.",
     ),
     cfg.IntOpt(
         "scheduler_host_subset_size",
         default=1,
         min=1,
         deprecated_opts=_later("host_subset_size"),
-        help="The host is drawn from this many best ones. More than 1 makes several schedulers choose the same host "
-        "less often, at the price of a second-best choice.",
+        help="The scheduler picks the host at random from this many best hosts. With more than 1, several schedulers "
+        "choose the same host less often, but the choice may be the second best. Raise it if claims are refused.",
     ),
     cfg.BoolOpt(
         "shuffle_best_same_weighed_hosts",
         default=False,
         deprecated_opts=_later("shuffle_best_same_weighed_hosts"),
-        help="Whether hosts that share the best weight are put in random order before one is chosen. Set it where "
-        "hosts are often equal (empty, or weighers turned off) and the first of them should not get everything.",
+        help="Whether hosts with the same best weight are put in random order before one is chosen. Set it if hosts are "
+        "often equal (empty, or with weighers turned off), so that not all instances go to the first one.",
     ),
     cfg.FloatOpt(
         "ram_weight_multiplier",
         default=1.0,
         deprecated_opts=_later("ram_weight_multiplier"),
-        help="How much free memory counts. Positive spreads instances over hosts, negative stacks them.",
+        help="Weight of free memory. A positive value spreads instances over hosts, a negative one packs them.",
     ),
     cfg.FloatOpt(
         "disk_weight_multiplier",
         default=1.0,
         deprecated_opts=_later("disk_weight_multiplier"),
-        help="How much free disk counts. Positive spreads instances over hosts, negative stacks them.",
+        help="Weight of free disk. A positive value spreads instances over hosts, a negative one packs them.",
     ),
     cfg.FloatOpt(
         "cpu_weight_multiplier",
         default=1.0,
         deprecated_opts=_later("cpu_weight_multiplier"),
-        help="How much free vcpus count. Positive spreads instances over hosts, negative stacks them.",
+        help="Weight of free vcpus. A positive value spreads instances over hosts, a negative one packs them.",
     ),
     cfg.FloatOpt(
         "io_ops_weight_multiplier",
         default=-1.0,
         deprecated_opts=_later("io_ops_weight_multiplier"),
-        help="How much builds and other heavy operations under way count. Negative prefers quiet hosts.",
+        help="Weight of builds and other heavy operations under way. A negative value prefers hosts with few of them.",
     ),
     cfg.FloatOpt(
         "pci_weight_multiplier",
         default=1.0,
         min=0,
         deprecated_opts=_later("pci_weight_multiplier"),
-        help="How much it counts that a host has few free PCI devices. Instances without PCI requests keep off hosts that "
-        "have devices, those with requests go where they are scarce.",
+        help="Weight of having few free PCI devices. Instances without PCI requests then avoid hosts with devices, and "
+        "instances with PCI requests prefer hosts with few free ones.",
     ),
     cfg.FloatOpt(
         "soft_affinity_weight_multiplier",
         default=1.0,
         min=0,
         deprecated_opts=_later("soft_affinity_weight_multiplier"),
-        help="How much it counts that members of a server group with policy soft-affinity are on a host: they are brought "
-        "together.",
+        help="Weight of the members of a soft-affinity server group on a host. A larger value keeps the group together "
+        "more strongly.",
     ),
     cfg.FloatOpt(
         "soft_anti_affinity_weight_multiplier",
         default=1.0,
         min=0,
         deprecated_opts=_later("soft_anti_affinity_weight_multiplier"),
-        help="How much it counts that members of a server group with policy soft-anti-affinity are on a host: they are kept "
-        "apart.",
+        help="Weight of the members of a soft-anti-affinity server group on a host. A larger value keeps the group apart "
+        "more strongly.",
     ),
     cfg.FloatOpt(
         "build_failure_weight_multiplier",
         default=1000000.0,
         deprecated_opts=_later("build_failure_weight_multiplier"),
-        help="How much builds that failed on a host since its last success count against it. So large by default that such "
-        "hosts are taken last.",
+        help="Weight of builds that have failed on a host since its last success; it counts against the host. The default "
+        "is so large that such hosts are chosen last. Related: failed_builds_expiry.",
     ),
     cfg.FloatOpt(
         "hypervisor_version_weight_multiplier",
         default=1.0,
         deprecated_opts=_later("hypervisor_version_weight_multiplier"),
-        help="How much the hypervisor's version counts. Positive prefers newer ones, negative older ones.",
+        help="Weight of the hypervisor's version. A positive value prefers newer versions, a negative one older versions.",
     ),
     cfg.FloatOpt(
         "num_instances_weight_multiplier",
         default=0.0,
         deprecated_opts=_later("num_instances_weight_multiplier"),
-        help="How much the number of instances on a host counts. Positive packs instances, negative spreads them.",
+        help="Weight of the number of instances on a host. A positive value packs instances, a negative one spreads them.",
     ),
     cfg.FloatOpt(
         "image_props_weight_multiplier",
         default=0.0,
         deprecated_opts=_later("image_props_weight_multiplier"),
-        help="How much it counts that instances on a host were made from images with the same properties. Positive brings "
-        "such instances together, negative keeps them apart; 0 saves the work, whatever aggregates say. Related: "
-        "image_props_weight_setting.",
+        help="Weight of instances on a host that were made from images with the same properties. A positive value brings "
+        "such instances together, a negative one keeps them apart. 0 turns the weigher off, whatever aggregates say. "
+        "Related: image_props_weight_setting.",
     ),
     cfg.ListOpt(
         "image_props_weight_setting",
         default=[],
         deprecated_opts=_later("image_props_weight_setting"),
-        help="Image properties that count, as name=factor. Empty, all of them count alike; otherwise the others do not.",
+        help="Image properties that count, as name=factor. Empty: all properties count equally. Otherwise only the named "
+        "ones count.",
     ),
 ]
 
@@ -126,26 +128,25 @@ METRICS_OPTS = [
     cfg.FloatOpt(
         "weight_multiplier",
         default=1.0,
-        help="How much the weighted sum of a host's metrics counts. Aggregate metadata metrics_weight_multiplier "
-        "overrides it.",
+        help="Weight of the sum of a host's metrics. Aggregate metadata metrics_weight_multiplier overrides it.",
     ),
     cfg.ListOpt(
         "weight_setting",
         default=[],
-        help="Metrics that count, as name=ratio: a host's raw weight is the sum of value times ratio. MetricsFilter "
-        "drops the hosts that do not report all of them.",
+        help="Metrics that count, as name=ratio. The raw weight of a host is the sum of value times ratio. MetricsFilter "
+        "drops hosts that do not report all of them.",
     ),
     cfg.BoolOpt(
         "required",
         default=True,
-        help="Whether a request fails when a host that passed the filters does not report a metric. False gives such "
-        "hosts weight_of_unavailable. Related: MetricsFilter.",
+        help="Whether a request fails if a host that passed the filters does not report one of the metrics. False gives "
+        "such hosts weight_of_unavailable. Related: MetricsFilter.",
     ),
     cfg.FloatOpt(
         "weight_of_unavailable",
         default=-10000.0,
-        help="Raw weight of a host that does not report a metric, if they are not required. Put it below any real "
-        "weight; it widens the range into which all weights are brought.",
+        help="Raw weight of a host that does not report a metric, if metrics are not required. Set it below any real "
+        "weight. It extends the range to which the raw weights are scaled.",
     ),
 ]
 

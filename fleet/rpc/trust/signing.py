@@ -30,24 +30,24 @@ OPTS = [
     cfg.StrOpt(
         "keys_file",
         default="",
-        help="File of the keys that messages are signed with, readable by the daemon's user only. Empty: messages are "
-        "neither signed nor checked. The first key is this service's own; an agent's file has its own keys and no other, "
-        "those of conductors and schedulers have all. It is read again when it changes.",
+        help="File with the keys that sign messages. Only the daemon's user may read it. Empty: messages are neither "
+        "signed nor checked. The first key is the service's own. An agent's file has only its own keys; the files of "
+        "conductors and schedulers have all keys. It is read again when it changes.",
     ),
     cfg.BoolOpt(
         "required",
         default=True,
         mutable=True,
-        help="Whether messages without a signature are refused. False while keys are being handed out: what is signed is "
-        "checked, and what is not is taken. Only with keys_file.",
+        help="Whether messages without a signature are refused. Set it to false while you distribute keys: signed messages "
+        "are then checked, and unsigned ones are accepted. Needs keys_file.",
     ),
     cfg.IntOpt(
         "lifetime",
         default=300,
         min=10,
         mutable=True,
-        help="Seconds that a signature is good for, by the clocks of sender and receiver. Longer than messages wait in "
-        "queues when all is well: one that has waited longer is refused, and sent again by who drives the build.",
+        help="Seconds for which a signature is valid, by the clocks of sender and receiver. Set it above the time that "
+        "messages normally wait in queues. An older message is refused, and the sweeper repeats its step.",
     ),
 ]
 #: Seconds since 1970; in the year 4147.
