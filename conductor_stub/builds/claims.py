@@ -14,7 +14,7 @@ from typing import Any
 
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, states
-from fleet.db import builds, groups, history, hosts, instances, services
+from fleet.db import builds, claimed, groups, history, hosts, instances, services
 from fleet.db.engine import Row, Transaction
 from fleet.objects import BuildStep, Claim, Finish
 
@@ -28,7 +28,7 @@ def _claim(tx: Transaction, claim: Claim, row: Row, ctx: StepContext) -> dict[st
         "node": claim.node,
         "launched_on": claim.host,
         "step_deadline": ctx.due(ctx.limits.spawn_timeout_s, row.deadline),
-        **{f"claimed_{name}": amount for name, amount in vars(claim.claim).items()},
+        **claimed.columns(claim.claim),
     }
     if not builds.move(tx, row.uuid, attempt=claim.attempt, steps=(states.PLACING,), values=values, now=ctx.now):
         raise instances.stale(row, claim.attempt)
@@ -119,17 +119,10 @@ def _check_groups(tx: Transaction, taken: Iterable[tuple[StepReport, Any]]) -> N
 
 def _add_event(tx: Transaction, report: StepReport, row: Any, ctx: StepContext) -> None:
     finished = isinstance(report.step, Finish)
-    history.add_event(
-        tx,
-        row.uuid,
-        history.ATTEMPT if finished else history.CLAIM,
-        now=ctx.now,
-        attempt=report.step.attempt,
-        host=row.host,
-        node=row.node,
-        request_id=report.request_id,
-        duration_s=(ctx.now - row.created_at).total_seconds() if finished else None,
-    )
+    what = history.ATTEMPT if finished else history.CLAIM
+    duration_s = (ctx.now - row.created_at).total_seconds() if finished else None
+    where = {"attempt": report.step.attempt, "host": row.host, "node": row.node, "request_id": report.request_id}
+    history.add_event(tx, row.uuid, what, now=ctx.now, duration_s=duration_s, **where)
 
 
 def _locked(tx: Transaction, steps: Sequence[BuildStep]) -> tuple[list[Any], Mapping[str, str | None]]:

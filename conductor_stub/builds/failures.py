@@ -135,20 +135,8 @@ def _step(row: Row, places: Sequence[Place], ctx: StepContext) -> dict[str, Any]
 
 def _add_event(tx: Transaction, event: str, row: Row, attempt: Attempt, failure: Failure, ctx: StepContext) -> None:
     """An event that :func:`fleet.db.history.failed_orders` lists."""
-    history.add_event(
-        tx,
-        row.uuid,
-        event,
-        now=ctx.now,
-        attempt=row.attempt,
-        host=attempt.host,
-        node=attempt.node,
-        result=failure.code,
-        message=failure.message,
-        step=failure.step,
-        duration_s=failure.duration_s,
-        request_id=row.request_id,
-    )
+    where = {"attempt": row.attempt, "host": attempt.host, "node": attempt.node, "request_id": row.request_id}
+    history.add_event(tx, row.uuid, event, now=ctx.now, **where, **failure.event())
 
 
 def _may_retry(row: Row, limits: Limits) -> bool:

@@ -88,16 +88,8 @@ class BuildMachine(Machine[Any]):
 
 def _add_refusal(tx: Transaction, row: Any, error: Exception, ctx: StepContext) -> None:
     name, _code, message, _details = faults.describe(error)
-    history.add_event(
-        tx,
-        row.uuid,
-        history.SCHEDULE,
-        now=ctx.now,
-        attempt=row.attempt,
-        result=name,
-        message=message,
-        request_id=ctx.request_id,
-    )
+    result = {"result": name, "message": message, "request_id": ctx.request_id}
+    history.add_event(tx, row.uuid, history.SCHEDULE, now=ctx.now, attempt=row.attempt, **result)
 
 
 def end_in_error(

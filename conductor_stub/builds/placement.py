@@ -16,8 +16,7 @@ from conductor_stub.builds.failures import Next
 from conductor_stub.builds.machine import BuildMachine
 from conductor_stub.steps import casting, faults, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
-from conductor_stub.steps.avoidance import Avoidance
-from conductor_stub.steps.avoidance import Place as AvoidedPlace
+from conductor_stub.steps.avoidance import Avoidance, HostNode
 from conductor_stub.steps.limits import Limits
 from conductor_stub.steps.placement import Batch, Placement
 from fleet import failpoints, states
@@ -104,7 +103,7 @@ class BuildPlacement(Placement[Any]):
         if following.error is not None:
             self._notify_error(context, [row], following.error)
         elif following.place is not None:
-            ((batch),) = self._batches([row], attempt)
+            (batch,) = self._batches([row], attempt)
             _spec, properties = self._request(batch)
             self._cast_order(context, row, attempt, following.place, following.alternates, properties)
         elif not following.later:
@@ -121,7 +120,7 @@ class BuildPlacement(Placement[Any]):
         for event in self._database.read(history.failed_orders, [row.uuid for row in rows]):
             vain[event.instance_uuid].append(event)
         now = self._clock()
-        alike: dict[frozenset[AvoidedPlace], tuple[list[Any], Avoidance]] = {}
+        alike: dict[frozenset[HostNode], tuple[list[Any], Avoidance]] = {}
         for row in rows:
             avoided = Avoidance.of(vain[row.uuid], self._limits, now)
             alike.setdefault(avoided.places, ([], avoided))[0].append(row)

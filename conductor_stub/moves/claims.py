@@ -11,7 +11,7 @@ from conductor_stub.moves.machine import Move
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
 from fleet import failpoints, move_states, states
-from fleet.db import groups, history, hosts, instances, moves, services
+from fleet.db import claimed, groups, history, hosts, instances, moves, services
 from fleet.db.engine import Transaction
 from fleet.objects import Claimed, HostLimits, Place
 
@@ -46,7 +46,7 @@ def chosen(place: Place, alternates: Sequence[Place]) -> dict[str, Any]:
 
 
 @failpoints.commits("conductor.move_claim")
-def claim(tx: Transaction, attempt: Attempt, claimed: Claimed, ctx: StepContext) -> Move:
+def claim(tx: Transaction, attempt: Attempt, holds: Claimed, ctx: StepContext) -> Move:
     """``preparing → pre-migrating``: the record holds what the destination has claimed.
 
     :raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupAffinityViolation: errors.NotFound:
@@ -66,7 +66,7 @@ def claim(tx: Transaction, attempt: Attempt, claimed: Claimed, ctx: StepContext)
         dead = group_evacuation.dead_hosts(tx, record, row.group_uuid, ctx)
         groups.check_policy(tx, row.group_uuid, {row.uuid: host}, dead)
     machine.add_event(tx, move, history.CLAIM, ctx, host, node)
-    moves.update(tx, move.uuid, ctx.now, dest_node=node, **moves.held(claimed, host, node))
+    moves.update(tx, move.uuid, ctx.now, dest_node=node, held_host=host, held_node=node, **claimed.columns(holds))
     hosts.refresh_usage(tx, host, node, ctx.now, limits=HostLimits.from_wire(record.plan.get("limits")))
     return machine.set_status(tx, machine.read(tx, move.uuid), move_states.PRE_MIGRATING, ctx)
 
@@ -128,9 +128,9 @@ def _ended(tx: Transaction, move: Move, ctx: StepContext) -> Move:
 def swap(tx: Transaction, move: Move, spec: Mapping[str, Any], ctx: StepContext, **values: Any) -> None:
     """Put the instance where the record holds its claim, with ``spec``. The record then holds what the instance had."""
     record, row = move.record, move.instance
-    here = {"host": record.held_host, "node": record.held_node, **moves.claimed_by(record)}
+    here = {"host": record.held_host, "node": record.held_node, **claimed.columns(claimed.of(record))}
     machine.set_instance(tx, row, ctx, **here, **_sizes(row, spec), **values)
-    moves.update(tx, record.uuid, ctx.now, held_host=row.host, held_node=row.node, **moves.claimed_by(row))
+    moves.update(tx, record.uuid, ctx.now, held_host=row.host, held_node=row.node, **claimed.columns(claimed.of(row)))
 
 
 def _sizes(row: Any, spec: Mapping[str, Any]) -> dict[str, Any]:

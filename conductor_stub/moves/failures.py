@@ -42,8 +42,7 @@ def _fail(tx: Transaction, move: Move, host: str | None, failure: Failure, ctx: 
     if record.status == move_states.RESUMING and record.deadline is not None and ctx.now < record.deadline:
         return None
     node = record.dest_node if host == record.dest_compute else record.source_node
-    result = {"result": failure.code, "message": failure.message, "step": failure.step}
-    machine.add_event(tx, move, record.migration_type, ctx, host, node, **result, duration_s=failure.duration_s)
+    machine.add_event(tx, move, record.migration_type, ctx, host, node, **failure.event())
     why = {"error": failure.code, "message": failure.message, "details": {"host": host, "step": failure.step}}
     if record.status == move_states.RESUMING:
         # Nothing is left to try: the instance is on its source, and its guest is off.

@@ -44,8 +44,7 @@ class MoveSweeper(Sweeper[Move]):
             silent = self._database.read(services.silent, hosts, ctx.now, self._limits.service_down_time_s)
             following = self._database.write(failures.overdue, move, silent, ctx)
         if following is None:
-            postponed = self._database.write(self._machine.postpone, [move], ctx)
-            following = postponed[0] if postponed else None
+            following = next(iter(self._database.write(self._machine.postpone, [move], ctx)), None)
         if following is not None:
             record, status = move.record, following.record.status
             LOG.warning("A %s was lost while %s: it is %s now", record.migration_type, record.status, status)

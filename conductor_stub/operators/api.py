@@ -22,26 +22,11 @@ LOG = logging.getLogger(__name__)
 
 #: Events in one answer. Nobody would read more, and a message should stay small.
 TRACE_LENGTH = 5000
-_HOST_VIEW = [
-    "vcpus",
-    "vcpus_used",
-    "memory_mb",
-    "memory_mb_used",
-    "free_ram_mb",
-    "local_gb",
-    "local_gb_used",
-    "free_disk_gb",
-    "running_vms",
-    "cpu_allocation_ratio",
-    "ram_allocation_ratio",
-    "disk_allocation_ratio",
-    "reserved_vcpus",
-    "reserved_memory_mb",
-    "reserved_disk_gb",
-    "hypervisor_type",
-    "hypervisor_version",
-    "host_ip",
-]
+_HOST_VIEW = """
+    vcpus vcpus_used memory_mb memory_mb_used free_ram_mb local_gb local_gb_used free_disk_gb running_vms
+    cpu_allocation_ratio ram_allocation_ratio disk_allocation_ratio reserved_vcpus reserved_memory_mb reserved_disk_gb
+    hypervisor_type hypervisor_version host_ip
+"""
 
 
 class OperatorAPI:
@@ -125,7 +110,7 @@ class OperatorAPI:
         for row in hosts.list_all(connection, name):
             agent = agents.get(row.host)
             view = {"host": row.host, "node": row.hypervisor_hostname, "uuid": row.uuid, **self._health(agent)}
-            view.update({column: getattr(row, column) for column in _HOST_VIEW})
+            view.update({column: getattr(row, column) for column in _HOST_VIEW.split()})
             view.update(zone=zones.get(row.host, self._default_zone), updated_at=_plain(row.updated_at))
             views.append(view)
         return views

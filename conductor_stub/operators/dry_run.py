@@ -8,9 +8,9 @@ from typing import Any
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
 from fleet.context import RequestContext
-from fleet.db import builds, instances
+from fleet.db import builds, claimed, instances
 from fleet.db.engine import Database, Row
-from fleet.objects import BuildRequest, Claimed, Holding
+from fleet.objects import BuildRequest, Holding
 
 
 class DryRun:
@@ -40,11 +40,4 @@ def _holding(row: Row) -> Holding:
     """What the instance holds. If no host has claimed it, only its uuid: the scheduler may have a booking for it."""
     if row.host is None:
         return Holding(row.uuid)
-    claimed = Claimed(
-        memory_mb=row.claimed_memory_mb or 0,
-        disk_gb=row.claimed_disk_gb or 0,
-        vcpus=row.claimed_vcpus or 0,
-        numa_topology=row.claimed_numa_topology,
-        pci_devices=row.claimed_pci_devices,
-    )
-    return Holding(row.uuid, row.host, row.node, claimed)
+    return Holding(row.uuid, row.host, row.node, claimed.of(row))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, states
@@ -35,6 +36,10 @@ class Failure:
     code: str
     message: str
     duration_s: float | None = None
+
+    def event(self) -> dict[str, Any]:
+        """Columns of the event that records it."""
+        return {"result": self.code, "message": self.message, "step": self.step, "duration_s": self.duration_s}
 
     @property
     def counts(self) -> bool:

@@ -29,7 +29,8 @@ _INTERVALS: Mapping[str, int] = {states.CAST_STEP: 4, states.CLAIM_STEP: 1}
 #: Refusals of a host that another claim was faster on.
 RACES = frozenset({errors.ComputeResourcesUnavailable.__name__, errors.GroupAffinityViolation.__name__})
 
-Place = tuple[str, str | None]
+#: A host and a node of it.
+HostNode = tuple[str, str | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,15 +40,15 @@ class Avoidance:
     The next attempt goes to none of them. A second refusal by one that is left alone is therefore a repeated message.
     """
 
-    tried: tuple[Place, ...] = ()
-    left_alone: tuple[Place, ...] = ()
+    tried: tuple[HostNode, ...] = ()
+    left_alone: tuple[HostNode, ...] = ()
     until: datetime.datetime | None = None
 
     @classmethod
     def of(cls, vain: Iterable[Any], limits: Limits, now: datetime.datetime) -> Avoidance:
         """:param vain: events of one build, from :func:`fleet.db.history.failed_orders`"""
-        tried: dict[Place, None] = {}
-        ends: dict[Place, datetime.datetime] = {}
+        tried: dict[HostNode, None] = {}
+        ends: dict[HostNode, datetime.datetime] = {}
         for row in vain:
             place = (row.host, row.node)
             if row.event != history.HAND_BACK:
@@ -59,7 +60,7 @@ class Avoidance:
         return cls(tuple(tried), tuple(ends), max(ends.values(), default=None))
 
     @property
-    def places(self) -> frozenset[Place]:
+    def places(self) -> frozenset[HostNode]:
         """All that the next attempt avoids."""
         return frozenset((*self.tried, *self.left_alone))
 

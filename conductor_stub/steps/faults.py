@@ -60,17 +60,8 @@ def write(
 ) -> None:
     """Store ``error`` as a fault of the instance."""
     name, code, message, details = describe(error)
-    history.add_fault(
-        tx,
-        uuid,
-        error=name,
-        code=code,
-        message=message,
-        details={**details, **more_details},
-        host=host,
-        request_id=ctx.request_id,
-        now=ctx.now,
-    )
+    columns = {"error": name, "code": code, "message": message, "details": {**details, **more_details}}
+    history.add_fault(tx, uuid, now=ctx.now, host=host, request_id=ctx.request_id, **columns)
 
 
 def _coded(reason: Reason) -> dict[str, Any]:

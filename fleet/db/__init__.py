@@ -6,8 +6,8 @@ changed with the next *generation*). Then:
 
 - Changes for schedulers: ``feed``, ``feed_queries``, ``prepared_query``, ``prefetched_query``, ``reader``.
 - Time and identity: ``now`` and ``clock`` (the database's time), ``identity`` (the uuid of the ledger).
-- Queries, one module for each family of tables: ``instances`` (find, list, lock), ``builds``, ``moves``, ``history``;
-  ``hosts`` with ``usage`` and ``hardware``, ``services``, ``heartbeats``; ``flavors``, ``aggregates``, ``groups``,
+- Queries, one module for each family of tables: ``instances`` (find, list, lock), ``builds``, ``moves``, ``claimed``,
+  ``history``; ``hosts``, ``usage``, ``hardware``; ``services``, ``heartbeats``; ``flavors``, ``aggregates``, ``groups``,
   ``removal``; ``signatures``. Their functions take a transaction or a connection first.
 - For operators: ``audit``, ``diagnosis``, ``retention``, ``uuid_prefix``.
 - Schema: ``schema`` (checks it), ``migration`` (changes it), ``grants`` (privileges of each service).

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from fleet import move_states, states
 from fleet.clock import seconds
-from fleet.db import history, hosts, models, moves, services
+from fleet.db import claimed, history, hosts, models, moves, services
 from fleet.db.engine import Transaction
 
 INSTANCES = models.instances
@@ -91,7 +91,7 @@ def _add_fault(uuid: str) -> Heal:
         if row is not None:
             message = "Why this instance is in ERROR was not recorded; found by an audit."
             whose = {"host": row.host, "request_id": row.request_id}
-            history.add_fault(tx, uuid, error=NO_FAULT, code=500, message=message, details=None, now=now, **whose)
+            history.add_fault(tx, uuid, error=NO_FAULT, code=500, message=message, details={}, now=now, **whose)
 
     return add
 
@@ -111,7 +111,7 @@ def _claims(connection: sa.Connection) -> Iterator[Inconsistency]:
 def _drop_claim(uuid: str) -> Heal:
     def drop(tx: Transaction, now: datetime.datetime) -> None:
         where = (INSTANCES.c.uuid == uuid, _LIVE, _NO_HOST)
-        tx.execute(INSTANCES.update().where(*where).values(updated_at=now, **_NOTHING))
+        tx.execute(INSTANCES.update().where(*where).values(updated_at=now, node=None, **claimed.NOTHING))
         tx.touch(INSTANCES, uuid)
 
     return drop
@@ -158,14 +158,6 @@ _LIVE = sa.not_(INSTANCES.c.deleted)
 _NO_HOST = INSTANCES.c.host.is_(None)
 _IN_ERROR = INSTANCES.c.vm_state == states.ERROR
 _WITHOUT_FAULT = sa.not_(sa.select(FAULTS.c.id).where(FAULTS.c.instance_uuid == INSTANCES.c.uuid).exists())
-_NOTHING = {
-    "node": None,
-    "claimed_vcpus": 0,
-    "claimed_memory_mb": 0,
-    "claimed_disk_gb": 0,
-    "claimed_numa_topology": None,
-    "claimed_pci_devices": None,
-}
 _HOLDING = sa.or_(
     INSTANCES.c.claimed_vcpus > 0,
     INSTANCES.c.claimed_memory_mb > 0,

@@ -19,48 +19,19 @@ INSTANCES = models.instances
 AGGREGATES = models.aggregates
 
 #: Read as text: most are empty, or equal to a text that the scheduler has parsed already.
-_TEXT_COLUMNS = ["numa_topology", "pci_stats", "pci_device_pools", "supported_instances", "metrics", "stats"]
-_NODE_COLUMNS = [
-    NODES.c[name]
-    for name in [
-        "id",
-        "uuid",
-        "host",
-        "hypervisor_hostname",
-        "vcpus",
-        "vcpus_used",
-        "memory_mb",
-        "memory_mb_used",
-        "free_ram_mb",
-        "local_gb",
-        "local_gb_used",
-        "free_disk_gb",
-        "disk_available_least",
-        "reserved_vcpus",
-        "reserved_memory_mb",
-        "reserved_disk_gb",
-        "cpu_allocation_ratio",
-        "ram_allocation_ratio",
-        "disk_allocation_ratio",
-        "running_vms",
-        "io_workload",
-        "failed_builds",
-        "hypervisor_type",
-        "hypervisor_version",
-        "host_ip",
-        "cpu_info",
-        "updated_at",
-        "deleted",
-    ]
-] + [sa.cast(NODES.c[name], sa.Text).label(name) for name in _TEXT_COLUMNS]
-_SERVICE_COLUMNS = [
-    SERVICES.c[name]
-    for name in ["id", "host", "binary", "disabled", "disabled_reason", "forced_down", "last_seen_up", "deleted"]
-]
-_INSTANCE_COLUMNS = [
-    INSTANCES.c[name]
-    for name in ["uuid", "host", "node", "vm_state", "task_state", "deleted", "instance_type_id", "project_id"]
-]
+_TEXT_COLUMNS = ("numa_topology", "pci_stats", "pci_device_pools", "supported_instances", "metrics", "stats")
+_NODE_COLUMNS = """
+    id uuid host hypervisor_hostname vcpus vcpus_used memory_mb memory_mb_used free_ram_mb local_gb local_gb_used
+    free_disk_gb disk_available_least reserved_vcpus reserved_memory_mb reserved_disk_gb cpu_allocation_ratio
+    ram_allocation_ratio disk_allocation_ratio running_vms io_workload failed_builds hypervisor_type hypervisor_version
+    host_ip cpu_info updated_at deleted
+"""
+_SERVICE_COLUMNS = "id host binary disabled disabled_reason forced_down last_seen_up deleted"
+_INSTANCE_COLUMNS = "uuid host node vm_state task_state deleted instance_type_id project_id"
+
+
+def _columns(table: sa.Table, names: str) -> list[Any]:
+    return [table.c[name] for name in names.split()]
 
 
 GENERATION = sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)
@@ -121,11 +92,13 @@ NEWEST = GENERATION.add_columns(
 OF_NODES = _queries(
     "nodes",
     NODES,
-    _NODE_COLUMNS,
+    [*_columns(NODES, _NODE_COLUMNS), *(sa.cast(NODES.c[name], sa.Text).label(name) for name in _TEXT_COLUMNS)],
     more=(GENERATIONS.c.noted, *(GENERATIONS.c[table.name] for table in (SERVICES, AGGREGATES, INSTANCES))),
 )
-OF_SERVICES = _queries("services", SERVICES, _SERVICE_COLUMNS, SERVICES.c.binary == services.COMPUTE)
-OF_INSTANCES = _queries("instances", INSTANCES, _INSTANCE_COLUMNS)
+OF_SERVICES = _queries(
+    "services", SERVICES, _columns(SERVICES, _SERVICE_COLUMNS), SERVICES.c.binary == services.COMPUTE
+)
+OF_INSTANCES = _queries("instances", INSTANCES, _columns(INSTANCES, _INSTANCE_COLUMNS))
 
 _IMAGE_PROPERTIES = (
     sa.select(models.build_requests.c.spec["image"]["properties"])
@@ -134,7 +107,9 @@ _IMAGE_PROPERTIES = (
     .label("image_properties")
 )
 #: The same, with the properties of the images of the instances.
-OF_INSTANCES_WITH_IMAGES = _queries("instances_with_images", INSTANCES, [*_INSTANCE_COLUMNS, _IMAGE_PROPERTIES])
+OF_INSTANCES_WITH_IMAGES = _queries(
+    "instances_with_images", INSTANCES, [*_columns(INSTANCES, _INSTANCE_COLUMNS), _IMAGE_PROPERTIES]
+)
 
 _HEARTBEATS = sa.select(SERVICES.c.host, SERVICES.c.last_seen_up).where(SERVICES.c.binary == services.COMPUTE)
 ALL_HEARTBEATS = _HEARTBEATS.where(SERVICES.c.last_seen_up.is_not(None))

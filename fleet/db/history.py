@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -40,64 +40,23 @@ _FAILED_ORDERS = (
 )
 
 
-def add_event(
-    tx: Transaction,
-    uuid: str,
-    event: str,
-    *,
-    now: datetime.datetime,
-    attempt: int = 0,
-    host: str | None = None,
-    node: str | None = None,
-    result: str = SUCCESS,
-    message: str = "",
-    step: str | None = None,
-    duration_s: float | None = None,
-    request_id: str | None = None,
-) -> None:
-    tx.defer_insert(
-        EVENTS,
-        {
-            "instance_uuid": uuid,
-            "event": event,
-            "attempt": attempt,
-            "host": host,
-            "node": node,
-            "result": result,
-            "message": message,
-            "step": step,
-            "duration_s": duration_s,
-            "request_id": request_id,
-            "created_at": now,
-        },
-    )
+#: Columns of an event that an argument may set.
+_EVENT: Mapping[str, Any] = {
+    **dict.fromkeys(("host", "node", "step", "duration_s", "request_id")),
+    "attempt": 0,
+    "result": SUCCESS,
+    "message": "",
+}
 
 
-def add_fault(
-    tx: Transaction,
-    uuid: str,
-    *,
-    error: str,
-    code: int,
-    message: str,
-    details: dict[str, Any] | None,
-    host: str | None,
-    request_id: str | None,
-    now: datetime.datetime,
-) -> None:
-    tx.insert(
-        FAULTS,
-        {
-            "instance_uuid": uuid,
-            "error": error,
-            "code": code,
-            "message": message,
-            "details": details or {},
-            "host": host,
-            "request_id": request_id,
-            "created_at": now,
-        },
-    )
+def add_event(tx: Transaction, uuid: str, event: str, *, now: datetime.datetime, **columns: Any) -> None:
+    """:param columns: ``attempt``, ``host``, ``node``, ``step``, ``result``, ``message``, ``duration_s``, ``request_id``"""
+    tx.defer_insert(EVENTS, {**_EVENT, "instance_uuid": uuid, "event": event, "created_at": now, **columns})
+
+
+def add_fault(tx: Transaction, uuid: str, *, now: datetime.datetime, **columns: Any) -> None:
+    """:param columns: ``error``, ``code``, ``message``, ``details``, ``host``, ``request_id``"""
+    tx.insert(FAULTS, {"instance_uuid": uuid, "created_at": now, **columns})
 
 
 def events(connection: Transaction | sa.Connection, uuid: str) -> Sequence[sa.Row]:

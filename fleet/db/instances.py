@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet import errors, states
-from fleet.db import hosts, models, services, uuid_prefix
+from fleet.db import claimed, hosts, models, services, uuid_prefix
 from fleet.db.engine import Transaction
 from fleet.objects import Flavor, Image, Instance
 
@@ -36,15 +36,7 @@ _PLACED = sa.select(INSTANCES.c["host", "uuid", "vm_state", "task_state", "power
 _MOVING = sa.select(MIGRATIONS.c.held_host, MIGRATIONS.c.instance_uuid).where(MIGRATIONS.c.held_host.in_(_HOSTS))
 FILTERS = ("host", "name", "project_id", "reservation_id", "uuids", "vm_state")
 #: Columns of an instance that no host holds.
-NOTHING_CLAIMED = {
-    "host": None,
-    "node": None,
-    "claimed_memory_mb": 0,
-    "claimed_disk_gb": 0,
-    "claimed_vcpus": 0,
-    "claimed_numa_topology": None,
-    "claimed_pci_devices": None,
-}
+NOTHING_CLAIMED = {"host": None, "node": None, **claimed.NOTHING}
 
 
 def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:

@@ -10,21 +10,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet import errors, move_states
-from fleet.db import groups, instances, models
+from fleet.db import claimed, groups, instances, models
 from fleet.db.engine import Transaction
-from fleet.objects import Claimed, Holding, Migration, Sizing
+from fleet.objects import Holding, Migration, Sizing
 
 MIGRATIONS = models.migrations
-NOTHING_HELD: Mapping[str, Any] = {
-    "held_host": None,
-    "held_node": None,
-    "claimed_memory_mb": 0,
-    "claimed_disk_gb": 0,
-    "claimed_vcpus": 0,
-    "claimed_numa_topology": None,
-    "claimed_pci_devices": None,
-}
-_CLAIMED = ("memory_mb", "disk_gb", "vcpus", "numa_topology", "pci_devices")
+NOTHING_HELD: Mapping[str, Any] = {"held_host": None, "held_node": None, **claimed.NOTHING}
 
 _FOUND = sa.select(MIGRATIONS).where(MIGRATIONS.c.uuid == sa.bindparam("wanted"))
 _LOCKED = _FOUND.with_for_update()
@@ -172,17 +163,6 @@ def not_cleaned(connection: sa.Connection, instance_uuid: str) -> list[str]:
     return list(connection.execute(_NOT_CLEANED, {"of_instance": instance_uuid}).scalars())
 
 
-def claimed_by(row: sa.Row) -> dict[str, Any]:
-    """Columns of the claim of an instance's row, or of a record."""
-    return {f"claimed_{name}": getattr(row, f"claimed_{name}") for name in _CLAIMED}
-
-
-def held(claim: Claimed, host: str, node: str) -> dict[str, Any]:
-    """Columns of a record that holds ``claim``."""
-    claimed = {f"claimed_{name}": getattr(claim, name) for name in _CLAIMED}
-    return {"held_host": host, "held_node": node, **claimed}
-
-
 def to_migration(instance: Any, record: Any, step_within_s: float | None = None) -> Migration:
     """The value that is sent."""
     return Migration(
@@ -207,5 +187,4 @@ def to_migration(instance: Any, record: Any, step_within_s: float | None = None)
 def _holding(record: Any) -> Holding | None:
     if record.held_host is None:
         return None
-    claimed = Claimed(**{name: getattr(record, f"claimed_{name}") for name in _CLAIMED})
-    return Holding(record.instance_uuid, record.held_host, record.held_node, claimed)
+    return Holding(record.instance_uuid, record.held_host, record.held_node, claimed.of(record))

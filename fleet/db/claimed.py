@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The columns of a claim, which instance rows and migration records have in common: ``claimed_memory_mb`` and the others."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fleet.objects import Claimed
+
+_NAMES = tuple(field.name for field in dataclasses.fields(Claimed))
+
+
+def columns(claim: Claimed) -> dict[str, Any]:
+    return {f"claimed_{name}": getattr(claim, name) for name in _NAMES}
+
+
+def of(row: Any) -> Claimed:
+    """The claim of an instance's row, or of a record."""
+    return Claimed(**{name: getattr(row, f"claimed_{name}") for name in _NAMES})
+
+
+NOTHING = columns(Claimed(memory_mb=0, disk_gb=0, vcpus=0))
