@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the commands of a page in a directory of its own, on a trio started like ``make up``.
 
-``fleet`` commands run in children of :mod:`tests.manual.commands`, which saves a second each. Anything else runs in a shell.
-``make up`` starts the trio, or starts it again with what the page has changed meanwhile.
+``fleet`` commands and the trio run in children of :mod:`tests.manual.commands`, which saves seconds of imports. Other
+commands run in a shell. ``make up`` starts the trio, or starts it again with what the page has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -11,22 +11,19 @@ import json
 import os
 import pathlib
 import re
-import select
 import shlex
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 
-from tests.manual import page
+from tests.manual import commands, page
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: What the manual calls the directory of the source.
 SHOWN = "/home/you/fleet"
 _START_TIMEOUT_S = 90
-_STOP_TIMEOUT_S = 60
 #: Of a command that waits: how far it is. A page does not show it.
 _PROGRESS = re.compile(r"^\d+ of \d+ (builds|moves|deletions|instances|hosts are SIMULATED).*\n", re.MULTILINE)
 
@@ -37,10 +34,12 @@ class Session:
     def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
         self.configuration = directory / ".fleet/fleet.conf"
-        self._trio: subprocess.Popen | None = None
+        self._trio: int | None = None
         self._status = 0
         self._python_path: str | None = None
-        command = [sys.executable, "-m", "tests.manual.commands"]
+        module = re.search(r"-m (\S+) up --broker", (ROOT / "Makefile").read_text())
+        assert module, "the Makefile has no recipe for 'make up'"
+        command = [sys.executable, "-m", "tests.manual.commands", module.group(1)]
         self._commands = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, name: str) -> Iterator[tuple[page.Block, list[str]]]:
@@ -60,8 +59,7 @@ class Session:
 
     def _stop(self) -> None:
         if self._trio is not None:
-            self._trio.send_signal(signal.SIGINT)
-            self._trio.communicate(timeout=_STOP_TIMEOUT_S)
+            self._ask([commands.STOP, str(self._trio)], self.directory / "printed")
             self._trio = None
 
     def _command(self, line: str) -> str:
@@ -87,30 +85,30 @@ class Session:
 
     def _in_a_child(self, words: list[str]) -> str:
         path = self.directory / "printed"
-        asked = {"words": words, "environment": self._environment(), "printed": str(path)}
+        self._status = self._ask(words, path)
+        text = _PROGRESS.sub("", path.read_text())
+        return text if not text or text.endswith("\n") else text + "\n"
+
+    def _ask(self, words: list[str], printed: pathlib.Path) -> int:
+        asked = {"words": words, "environment": self._environment(), "printed": str(printed)}
         assert self._commands.stdin is not None
         assert self._commands.stdout is not None
         self._commands.stdin.write(json.dumps(asked) + "\n")
         self._commands.stdin.flush()
-        self._status = int(self._commands.stdout.readline())
-        text = _PROGRESS.sub("", path.read_text())
-        return text if not text or text.endswith("\n") else text + "\n"
+        return int(self._commands.stdout.readline())
 
     def _make_up(self, line: str) -> str:
-        """Start the trio by the command that the Makefile has, and return what it prints until it is up."""
+        """Start the trio, and return what it prints until it is up."""
         self._stop()
         settings = [word.partition("=") for word in line.split()[:-2]]
         variables = {name: value for name, _, value in settings}
         self._python_path = str(self.directory) if variables.get("PYTHONPATH") == "$PWD" else None
-        module = re.search(r"-m (\S+) up --broker", (ROOT / "Makefile").read_text())
-        assert module, "the Makefile has no recipe for 'make up'"
-        command = [sys.executable, "-m", module.group(1), "up"]
-        if "HOSTS" in variables:
-            command += ["--hosts", variables["HOSTS"]]
-        self._trio = subprocess.Popen(
-            command, cwd=self.directory, env=self._environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-        printed = _until(self._trio, b"Ctrl-C stops it.", _START_TIMEOUT_S)
+        hosts = ["--hosts", variables["HOSTS"]] if "HOSTS" in variables else []
+        path = self.directory / "trio"
+        path.write_text("")
+        directory = str(self.directory / ".fleet")
+        self._trio = self._ask([commands.TRIO, "up", "--directory", directory, *hosts], path)
+        printed = _until(path, "Ctrl-C stops it.\n")
         self._wait_for_hosts()
         return printed
 
@@ -142,14 +140,10 @@ def _this_machine(cell: re.Match[str]) -> str:
     return "node1".ljust(len(cell.group()))
 
 
-def _until(process: subprocess.Popen, mark: bytes, timeout_s: float) -> str:
-    assert process.stdout is not None
-    deadline = time.monotonic() + timeout_s
-    read = b""
-    while mark not in read:
-        ready, _, _ = select.select([process.stdout], [], [], max(deadline - time.monotonic(), 0))
-        chunk = os.read(process.stdout.fileno(), 65536) if ready else b""
-        if not chunk:
-            raise RuntimeError(f"the trio did not start: {read.decode()}")
-        read += chunk
-    return read.decode().rstrip() + "\n"
+def _until(path: pathlib.Path, mark: str) -> str:
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while mark not in (printed := path.read_text()):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"the trio did not start: {printed}")
+        time.sleep(0.05)
+    return printed
