@@ -52,7 +52,12 @@ class BuildMachine(Machine[Any]):
 
     @failpoints.commits("conductor.take")
     def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[Any]:
-        return super().take(tx, uuids, attempt, ctx)
+        """Each row has its ``failed_orders``, from :func:`fleet.db.history.failed_orders`."""
+        rows = super().take(tx, uuids, attempt, ctx)
+        failed = history.failed_orders(tx, [row.uuid for row in rows]) if rows else ()
+        for row in rows:
+            row.failed_orders = [event for event in failed if event.instance_uuid == row.uuid]
+        return rows
 
     @failpoints.commits("conductor.put_back")
     def put_back(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import collections
 import datetime
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -103,8 +102,9 @@ class BuildPlacement(Placement[Any]):
         if following.error is not None:
             self._notify_error(context, [row], following.error)
         elif following.place is not None:
-            (batch,) = self._batches([row], attempt)
-            _spec, properties = self._request(batch)
+            failed = self._database.read(history.failed_orders, [row.uuid])
+            avoided = Avoidance.of(failed, self._limits, self._clock())
+            _spec, properties = self._request(Batch([row], attempt, avoided))
             self._cast_order(context, row, attempt, following.place, following.alternates, properties)
         elif not following.later:
             self.hand_out(context, [row.uuid], attempt)
@@ -116,13 +116,10 @@ class BuildPlacement(Placement[Any]):
 
     def _batches(self, rows: Sequence[Any], attempt: int) -> list[Batch]:
         """One batch of rows for each set of avoided hosts. At the first attempt that is a single one."""
-        vain: dict[str, list[Row]] = collections.defaultdict(list)
-        for event in self._database.read(history.failed_orders, [row.uuid for row in rows]):
-            vain[event.instance_uuid].append(event)
         now = self._clock()
         alike: dict[frozenset[HostNode], tuple[list[Any], Avoidance]] = {}
         for row in rows:
-            avoided = Avoidance.of(vain[row.uuid], self._limits, now)
+            avoided = Avoidance.of(row.failed_orders, self._limits, now)
             alike.setdefault(avoided.places, ([], avoided))[0].append(row)
         return [Batch(together, attempt, avoided) for together, avoided in alike.values()]
 
