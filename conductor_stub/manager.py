@@ -83,9 +83,9 @@ class ConductorManager:
         release: fields.Token | None = None,
         clock_skew_s: fields.Finite | None = None,
     ) -> dict[str, Any]:
-        heard = self._api.report_state(Heartbeat(binary, hosts, incarnation, rpc_version, release, clock_skew_s))
+        answer = self._api.report_state(Heartbeat(binary, hosts, incarnation, rpc_version, release, clock_skew_s))
         now = self._api.now().isoformat()
-        return {**dataclasses.asdict(heard), "versions": dict(self._pins.lowest), "now": now}
+        return {**dataclasses.asdict(answer), "versions": dict(self._pins.lowest), "now": now}
 
     @endpoint
     def report_hosts(

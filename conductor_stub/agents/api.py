@@ -167,20 +167,20 @@ class AgentAPI:
         (instance,) = self._write([(context, step)])
         return instance
 
-    def take_all(self, asked: Sequence[tuple[RequestContext, BuildStep]]) -> list[Instance | errors.FleetError]:
+    def take_all(self, steps: Sequence[tuple[RequestContext, BuildStep]]) -> list[Instance | errors.FleetError]:
         """Record steps of many builds: all in one transaction, or one by one if any is refused."""
-        if not asked:
+        if not steps:
             return []
-        if 1 < len(asked) == len({step.instance_uuid for _context, step in asked}):
+        if 1 < len(steps) == len({step.instance_uuid for _context, step in steps}):
             try:
-                return list(self._write(asked))
+                return list(self._write(steps))
             except errors.DatabaseError:
                 # The transaction was repeated as often as [database] allows; one by one each step would take as long.
                 raise
             except errors.FleetError as refusal:
-                LOG.debug("Of %d steps at least one is refused (%s): each is recorded by itself", len(asked), refusal)
+                LOG.debug("Of %d steps at least one is refused (%s): each is recorded by itself", len(steps), refusal)
         answers: list[Instance | errors.FleetError] = []
-        for context, step in asked:
+        for context, step in steps:
             context.update_store()
             try:
                 answers.append(self.take(context, step))
@@ -188,11 +188,11 @@ class AgentAPI:
                 answers.append(refusal)
         return answers
 
-    def _write(self, asked: Sequence[tuple[RequestContext, BuildStep]]) -> list[Instance]:
+    def _write(self, steps: Sequence[tuple[RequestContext, BuildStep]]) -> list[Instance]:
         now = self._clock()
-        reports = [claims.StepReport(step, context.request_id) for context, step in asked]
+        reports = [claims.StepReport(step, context.request_id) for context, step in steps]
         rows = self._database.write(claims.transaction(reports, StepContext(self._limits, now)))
-        for (context, step), row in zip(asked, rows, strict=True):
+        for (context, step), row in zip(steps, rows, strict=True):
             # Any other time: the agent repeats the step because the answer was lost, and the line is written already.
             if isinstance(step, Finish) and row.launched_at == now:
                 about = context.about(instance_uuid=row.uuid, attempt=step.attempt, host=step.host)

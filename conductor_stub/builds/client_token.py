@@ -41,7 +41,7 @@ class ClientToken:
         if found is None:
             return None
         if found.fingerprint != self.fingerprint:
-            reason = f"was used before, for a request that says something else ({found.reservation_id})"
+            reason = f"was used before, for a different request ({found.reservation_id})"
             raise errors.Conflict(kind="Field", name="client_token", reason=reason)
         rows = builds.of_request(connection, found.reservation_id)
         return {

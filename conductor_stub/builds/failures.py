@@ -50,11 +50,11 @@ def fail_attempt(
     if row is None:
         return None
     if failure.step in _UNTRIED_STEPS:
-        vain = history.failed_orders(tx, [row.uuid])
-        avoided = Avoidance.of(vain, ctx.limits, ctx.now)
+        failed = history.failed_orders(tx, [row.uuid])
+        avoided = Avoidance.of(failed, ctx.limits, ctx.now)
         if failure.step == states.CLAIM_STEP and (attempt.host, attempt.node) in avoided.left_alone:
             return None
-        if _is_untried(row, failure, vain, ctx.limits):
+        if _is_untried(row, failure, failed, ctx.limits):
             return _hand_back(tx, row, attempt, failure, alternates, avoided, ctx)
         if failure.step != states.CLAIM_STEP:
             # A second copy of the order has reached the host and was claimed.
@@ -95,13 +95,13 @@ def _own_request(row: Row, ctx: StepContext) -> StepContext:
     return dataclasses.replace(ctx, request_id=row.request_id)
 
 
-def _is_untried(row: Row, failure: Failure, vain: Sequence[Row], limits: Limits) -> bool:
+def _is_untried(row: Row, failure: Failure, failed: Sequence[Row], limits: Limits) -> bool:
     """Whether the host has not tried the build, so that the attempt is not spent."""
     if row.task_state != states.PLACING:
         return False
     if failure.step != states.CLAIM_STEP:
         return True
-    refused = avoidance.refused_claims(vain)
+    refused = avoidance.refused_claims(failed)
     return failure.code in avoidance.RACES and refused < limits.claim_refusals and _may_retry(row, limits)
 
 
@@ -148,10 +148,10 @@ def _allowed(row: Row, limits: Limits) -> int:
 
 
 def _retries_exceeded(row: Row, tried: Sequence[Row], limits: Limits) -> errors.FleetError:
-    """Lists all attempts, and says why there was only one if only one was allowed."""
+    """The error that lists all attempts, and the reason if only one was allowed."""
     if _may_retry(row, limits):
         return faults.retries_exceeded(row.uuid, faults.attempts(tried))
-    asked = Zone.parse(instances.spec_of(row).get("availability_zone") or "")
-    forced = f"host {asked.host}" if asked.host else f"node {asked.node}"
-    why = f"the request forces {forced}" if asked.forced else "one attempt is allowed"
+    zone = Zone.parse(instances.spec_of(row).get("availability_zone") or "")
+    forced = f"host {zone.host}" if zone.host else f"node {zone.node}"
+    why = f"the request forces {forced}" if zone.forced else "one attempt is allowed"
     return faults.retries_exceeded(row.uuid, faults.attempts(tried), f"; no other host is tried, as {why}")

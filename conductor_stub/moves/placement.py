@@ -95,8 +95,8 @@ class MovePlacement(Placement[Move]):
         on its moves (as in nova).
         """
         record, row = move.record, move.instance
-        asked = moves.to_migration(row, record)
-        spec = request_spec.build_request_spec([asked.new.of(asked.instance)])
+        migration = moves.to_migration(row, record)
+        spec = request_spec.build_request_spec([migration.new.of(migration.instance)])
         properties = request_spec.build_filter_properties({**instances.spec_of(row), **record.new_spec})
         for forced in ("force_hosts", "force_nodes"):
             properties.pop(forced, None)

@@ -194,12 +194,12 @@ class OperatorAPI:
 
 
 def _trace(connection: Connection, name: str) -> dict[str, Any]:
-    asked: tuple[dict[str, str], ...] = ({"reservation_id": name}, {"request_id": name})
+    queries: tuple[dict[str, str], ...] = ({"reservation_id": name}, {"request_id": name})
     try:
-        asked = ({"uuid": instances.find(connection, name).uuid},)
+        queries = ({"uuid": instances.find(connection, name).uuid},)
     except errors.NotFound:
         pass
-    lines = next(filter(None, (history.timeline(connection, limit=TRACE_LENGTH, **each) for each in asked)), [])
+    lines = next(filter(None, (history.timeline(connection, limit=TRACE_LENGTH, **each) for each in queries)), [])
     if not lines:
         raise errors.NotFound(kind="Instance, reservation or request", name=name)
     rows = instances.summaries(connection, {line["instance_uuid"] for line in lines})
@@ -237,8 +237,8 @@ def _instance_view(row: Row) -> dict[str, Any]:
     view.update({name: _plain(getattr(row, name)) for name in times})
     view.update(request_id=row.request_id, deleted=row.deleted, group_uuid=row.group_uuid)
     view["scheduler_hints"] = row.spec["scheduler_hints"]
-    asked = Zone.parse(row.spec.get("availability_zone") or "")
-    view.update(forced_host=asked.host or None, forced_node=asked.node or None)
+    zone = Zone.parse(row.spec.get("availability_zone") or "")
+    view.update(forced_host=zone.host or None, forced_node=zone.node or None)
     return view
 
 

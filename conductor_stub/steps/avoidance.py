@@ -45,11 +45,11 @@ class Avoidance:
     until: datetime.datetime | None = None
 
     @classmethod
-    def of(cls, vain: Iterable[Any], limits: Limits, now: datetime.datetime) -> Avoidance:
-        """:param vain: events of one build, from :func:`fleet.db.history.failed_orders`"""
+    def of(cls, failed: Iterable[Any], limits: Limits, now: datetime.datetime) -> Avoidance:
+        """:param failed: events of one build, from :func:`fleet.db.history.failed_orders`"""
         tried: dict[HostNode, None] = {}
         ends: dict[HostNode, datetime.datetime] = {}
-        for row in vain:
+        for row in failed:
             place = (row.host, row.node)
             if row.event != history.HAND_BACK:
                 tried[place] = None
@@ -65,6 +65,6 @@ class Avoidance:
         return frozenset((*self.tried, *self.left_alone))
 
 
-def refused_claims(vain: Iterable[Any]) -> int:
+def refused_claims(failed: Iterable[Any]) -> int:
     """Number of refused claims that spent no attempt."""
-    return sum(row.event == history.HAND_BACK and row.step == states.CLAIM_STEP for row in vain)
+    return sum(row.event == history.HAND_BACK and row.step == states.CLAIM_STEP for row in failed)

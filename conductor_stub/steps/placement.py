@@ -181,7 +181,7 @@ class Placement(abc.ABC, Generic[RowT]):
             self._give_up(context, batch, error)
             return
         wait_s = (again - ctx.now).total_seconds()
-        LOG.info("No host now, the scheduler is asked again in %.0f s: %s", wait_s, error)
+        LOG.info("No host now, the scheduler is called again in %.0f s: %s", wait_s, error)
         self._database.write(self._machine.put_back, batch.uuids, batch.attempt, again, ctx, error)
 
 

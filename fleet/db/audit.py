@@ -64,14 +64,14 @@ def _usage(connection: sa.Connection) -> Iterator[Inconsistency]:
                 "usage",
                 f"{row.host}:{row.hypervisor_hostname}",
                 ", ".join(_difference(name, *values) for name, values in sorted(wrong.items())),
-                "its usage is summed afresh",
+                "its usage is summed again",
                 _recount(row.host, row.hypervisor_hostname),
             )
 
 
-def _difference(name: str, said: Any, held: Any) -> str:
+def _difference(name: str, stored: Any, held: Any) -> str:
     """Text of a value. Cells and devices are left out, as they would fill the screen."""
-    return f"{name} says {said}, held are {held}" if isinstance(held, int) else f"{name} is not what is held"
+    return f"{name} is {stored}, but {held} is held" if isinstance(held, int) else f"{name} differs from what is held"
 
 
 def _recount(host: str, node: str) -> Heal:
@@ -80,8 +80,8 @@ def _recount(host: str, node: str) -> Heal:
 
 def _faults(connection: sa.Connection) -> Iterator[Inconsistency]:
     for row in connection.execute(_columns(_IN_ERROR, _WITHOUT_FAULT)):
-        found = "it is in ERROR, and no fault says why"
-        yield Inconsistency("fault", _named(row), found, "a fault says that it was lost", _add_fault(row.uuid))
+        found = "it is in ERROR without a fault"
+        yield Inconsistency("fault", _named(row), found, "a fault is added", _add_fault(row.uuid))
 
 
 def _add_fault(uuid: str) -> Heal:
@@ -100,12 +100,12 @@ def _claims(connection: sa.Connection) -> Iterator[Inconsistency]:
     """Claims without a host: no node counts them, and they would return with the next host."""
     for row in connection.execute(_columns(_NO_HOST, _HOLDING)):
         yield Inconsistency(
-            "claim", _named(row), "it holds something, and is on no host", "it holds nothing", _drop_claim(row.uuid)
+            "claim", _named(row), "it has a claim but no host", "the claim is removed", _drop_claim(row.uuid)
         )
     for row in connection.execute(
         _columns(_NO_HOST, INSTANCES.c.vm_state == states.ACTIVE, INSTANCES.c.task_state.is_(None))
     ):
-        yield Inconsistency("claim", _named(row), "it is ACTIVE, and on no host", "delete it")
+        yield Inconsistency("claim", _named(row), "it is ACTIVE without a host", "delete it")
 
 
 def _drop_claim(uuid: str) -> Heal:
@@ -130,7 +130,7 @@ def _placed(connection: sa.Connection) -> Iterator[Inconsistency]:
     for what, there in (("service", agent), ("node", node)):
         for row in connection.execute(_columns(INSTANCES.c.host.is_not(None), sa.not_(there.exists()))):
             place = row.host if what == "service" else f"{row.host}:{row.node}"
-            found = f"it is on {place}, of which there is no {what}"
+            found = f"it is on {place}, which has no {what}"
             yield Inconsistency("host", _named(row), found, "start the host's agent again, or delete the instance")
 
 

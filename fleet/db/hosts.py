@@ -163,9 +163,9 @@ def miscounted(connection: sa.Connection, row: sa.Row) -> dict[str, tuple[Any, A
     due = json.loads(json.dumps(due))
     # An older release left out what a newer one writes as empty.
     return {
-        name: (said, amount)
+        name: (stored, amount)
         for name, amount in due.items()
-        if (said := getattr(row, name)) != amount and (said or amount)
+        if (stored := getattr(row, name)) != amount and (stored or amount)
     }
 
 

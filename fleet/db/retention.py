@@ -47,8 +47,8 @@ def read(connection: sa.Connection, uuids: Sequence[str]) -> list[dict[str, Any]
         for row in connection.execute(query):
             records[row.instance_uuid][table.name].append(_plain(row))
     reservations = {record["instance"]["reservation_id"] for record in records.values()}
-    asked = connection.execute(sa.select(REQUESTS).where(REQUESTS.c.reservation_id.in_(reservations)))
-    requests = {row.reservation_id: _plain(row) for row in asked}
+    found = connection.execute(sa.select(REQUESTS).where(REQUESTS.c.reservation_id.in_(reservations)))
+    requests = {row.reservation_id: _plain(row) for row in found}
     for record in records.values():
         record["build_request"] = requests.get(record["instance"]["reservation_id"])
     return list(records.values())

@@ -105,9 +105,9 @@ def _parsed(connection: str) -> sa.URL:
 
 def refusal(error: BaseException) -> str:
     """The driver's text if it is about TLS, else "". It contains file names, and no password."""
-    said = str(getattr(error, "orig", None) or error)
+    text = str(getattr(error, "orig", None) or error)
     # The driver of PostgreSQL tries each address, and repeats the text for each.
-    line = next((line.strip() for line in said.splitlines() if any(each in line.lower() for each in _REFUSALS)), "")
+    line = next((line.strip() for line in text.splitlines() if any(each in line.lower() for each in _REFUSALS)), "")
     if not line and isinstance(error, OSError):
         return f"{error.strerror}: {error.filename}" if error.filename else ""
     return line

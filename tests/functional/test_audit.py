@@ -68,7 +68,7 @@ def test_usage_is_summed_afresh(conductor: Conductor, database: Database, manage
     """The node's columns that do not say what instances hold are named; healing makes them, and tells the schedulers."""
     break_it(database, NODES, memory_mb_used=7, running_vms=5)
     before = database.read(lambda connection: connection.execute(sa.select(NODES.c.generation)).scalar_one())
-    text = "memory_mb_used says 7, held are 1024, running_vms says 5, held are 1"
+    text = "memory_mb_used is 7, but 1024 is held, running_vms is 5, but 1 is held"
     assert (4, [("usage", "h1:h1", text, "left")]) == found(manage)
     assert (3, [("usage", "h1:h1", text, "healed")]) == found(manage, "--heal")
     assert (0, []) == found(manage)
@@ -81,7 +81,7 @@ def test_cells_and_devices_are_counted_too(conductor: Conductor, database: Datab
     """What is left of a node's devices is compared with what instances hold."""
     pool = {"count": 1, "vendor_id": "8086", "product_id": "10ed", "numa_node": 0}
     break_it(database, NODES, pci_stats=[pool])
-    assert (3, [("usage", "h1:h1", "pci_stats is not what is held", "healed")]) == found(manage, "--heal")
+    assert (3, [("usage", "h1:h1", "pci_stats differs from what is held", "healed")]) == found(manage, "--heal")
     assert (0, []) == found(manage)
 
 
@@ -89,7 +89,7 @@ def test_a_lost_fault_is_said_to_be_lost(conductor: Conductor, database: Databas
     """An instance in ERROR always has a fault."""
     with database.engine.begin() as connection:
         connection.execute(models.instance_faults.delete())
-    expected = ("fault", "huge", "it is in ERROR, and no fault says why")
+    expected = ("fault", "huge", "it is in ERROR without a fault")
     assert (4, [(*expected, "left")]) == found(manage)
     assert (3, [(*expected, "healed")]) == found(manage, "--heal")
     (fault,) = conductor.faults("huge")
@@ -99,14 +99,14 @@ def test_a_lost_fault_is_said_to_be_lost(conductor: Conductor, database: Databas
 def test_a_claim_on_no_host_is_dropped(conductor: Conductor, database: Database, manage: Manage) -> None:
     """It would be counted again with the next host."""
     break_it(database, INSTANCES, where_name="new", claimed_memory_mb=4)
-    text = "it holds something, and is on no host"
+    text = "it has a claim but no host"
     assert (3, [("claim", "new", text, "healed")]) == found(manage, "--heal")
     assert (0, []) == found(manage)
 
 
 DECISIONS = [
-    ("no agent", SERVICES, {"deleted": True}, ["host web it is on h1, of which there is no service"]),
-    ("no node", NODES, {"deleted": True}, ["host web it is on h1:h1, of which there is no node"]),
+    ("no agent", SERVICES, {"deleted": True}, ["host web it is on h1, which has no service"]),
+    ("no node", NODES, {"deleted": True}, ["host web it is on h1:h1, which has no node"]),
 ]
 
 
