@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How Sphinx builds the manual and the man pages: ``make docs``."""
 
+import argparse
 import importlib.metadata
 import pathlib
 import sys
@@ -55,5 +56,18 @@ def _add_commands(_app: Any, document: str, source: list[str]) -> None:
         source[0] += f"\n{program}\n{'=' * len(program)}\n"
         for name, command in commands:
             title = f"{program} {name}"
-            text = command(None, None).get_parser(title).format_help().replace("\n", "\n   ")
+            text = _help(command(None, None).get_parser(title)).replace("\n", "\n   ")
             source[0] += f"\n{title}\n{'-' * len(title)}\n\n.. code-block:: text\n\n   {text.rstrip()}\n"
+
+
+def _help(parser: argparse.ArgumentParser) -> str:
+    """A command's help without the options for the form of its output, which the page has once for all commands."""
+    left_out = [group for group in parser._action_groups if "formatter" in (group.title or "").lower()]
+    actions = [action for group in left_out for action in group._group_actions]
+    parser._action_groups = [group for group in parser._action_groups if group not in left_out]
+    parser._actions = [action for action in parser._actions if action not in actions]
+    parser._mutually_exclusive_groups = [
+        group for group in parser._mutually_exclusive_groups if not set(group._group_actions) & set(actions)
+    ]
+    parser.epilog = None
+    return parser.format_help()
