@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exponential back-off with jitter: daemons that were refused together do not come back together."""
+"""Exponential back-off with jitter: daemons that were refused at the same time do not retry at the same time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 
 
 class Backoff:
-    """Pauses that double from ``first_s`` to ``longest_s``; each is shortened by up to a half, at random."""
+    """Pauses that double from ``first_s`` to ``longest_s``. Each is shortened by up to a half, at random."""
 
     def __init__(self, first_s: float = 1.0, longest_s: float = 30.0, chance: random.Random | None = None) -> None:
         self._first_s = first_s
@@ -16,10 +16,10 @@ class Backoff:
         self._next_s = first_s
 
     def pause_s(self) -> float:
-        """The next pause in seconds."""
+        """Return the next pause in seconds."""
         longest, self._next_s = self._next_s, min(2 * self._next_s, self._longest_s)
         return self._chance.uniform(longest / 2, longest)
 
     def reset(self) -> None:
-        """It worked: the next failure is a first one."""
+        """Start again from the first pause, after a success."""
         self._next_s = self._first_s

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers to several questions that came in one message: a result, or the error that it would have been answered with.
+"""Encodes the answers to several calls that came in one message.
 
-On the wire ``{"result": …}``, or ``{"error": NAME, "facts": {…}, "message": …}`` with a class of ``fleet.errors``.
+On the wire each answer is ``{"result": …}``, or ``{"error": NAME, "facts": {…}, "message": …}`` with a class of
+``fleet.errors``.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ def refusal(error: errors.FleetError) -> dict[str, Any]:
 
 
 def read(answer: Mapping[str, Any]) -> Any:
-    """The result of one. :raises errors.FleetError: it was refused
+    """Return the result of one call.
 
-    :raises oslo_messaging.RemoteError: with an error that only a later release knows, as for one question alone
+    :raises errors.FleetError: the call was refused
+    :raises oslo_messaging.RemoteError: the error's class is unknown here: the server has a later release
     """
     if "error" not in answer:
         return answer["result"]

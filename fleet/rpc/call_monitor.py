@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells callers who want signs of life that their calls are being worked on: one thread for all of a server's calls.
+"""Sends heartbeats to callers whose calls are still being processed: one thread for all calls of a server.
 
-oslo.messaging starts a thread for each such call, and waits for its end, which costs more than many a call.
+oslo.messaging starts a thread for each such call and joins it at the end. That costs more than many calls do.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
 
-#: How often it is looked who is due. Callers' patience is counted in whole seconds, and has twice as many signs as it needs.
+#: Seconds between two looks for due heartbeats. Timeouts are whole seconds, and each gets two heartbeats.
 LOOK_S = 0.25
-#: The thread ends when there was no call for so long.
+#: The thread ends after this time without a call.
 IDLE_S = 30.0
-#: A caller that claims to wait for longer is sent no signs.
+#: A caller with a longer timeout gets no heartbeats.
 MOST_S = 86_400.0
 
 
@@ -30,12 +30,14 @@ class _Call:
         self.period_s = period_s
         self.due_at = now + period_s
         self.is_over = False
-        #: Held while a sign is sent: none may follow the answer.
+        #: Held while a heartbeat is sent: none may follow the reply.
         self.sending = threading.Lock()
 
 
 class CallMonitor:
-    """``with monitor.watching(incoming)`` around the work on a call; ``incoming`` is oslo.messaging's."""
+    """``with monitor.watching(incoming)`` surrounds the processing of a call. ``incoming`` is a message of
+    oslo.messaging.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -45,7 +47,10 @@ class CallMonitor:
 
     @contextlib.contextmanager
     def watching(self, incoming: Any) -> Iterator[None]:
-        """Sends a sign of life every half of the caller's patience, if it has told that. It is taken off ``incoming``."""
+        """Send a heartbeat after each half of the caller's timeout, if the caller asked for heartbeats.
+
+        The timeout is removed from ``incoming``, so that oslo.messaging starts no thread of its own.
+        """
         patience_s, incoming.client_timeout = incoming.client_timeout, None
         period_s = _period_s(patience_s)
         if not period_s:
@@ -66,7 +71,7 @@ class CallMonitor:
                 call.is_over = True
 
     def send_due(self) -> None:
-        """To each caller who has waited for its period."""
+        """Send a heartbeat to each caller whose period is over."""
         now = self._clock()
         with self._lock:
             due = [call for call in self._calls.values() if call.due_at <= now]
@@ -93,12 +98,12 @@ def _send(incoming: Any) -> None:
     try:
         incoming.heartbeat()
     except Exception as failure:
-        # Whatever the transport raises. A caller that is still there will find out by itself.
-        LOG.debug("A caller cannot be told that its call is being worked on: %s", failure)
+        # The transport may raise anything. A caller that still exists notices the missing heartbeat.
+        LOG.debug("Cannot send a heartbeat to a caller: %s", failure)
 
 
 def _period_s(patience_s: Any) -> float:
-    """0: it wants no signs, or says so in a way that is not understood."""
+    """Return the seconds between two heartbeats; 0 if the caller wants none, or sent a timeout that is no number."""
     try:
         period_s = int(patience_s or 0) / 2
     except (TypeError, ValueError, OverflowError):

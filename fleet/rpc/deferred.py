@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can wait until a call has its answer: a line in the log, the numbers, a notification that it is over.
+"""Deferred work: log lines, metrics and notifications of a call, done after its reply is sent.
 
-Whoever waits for the answer does not wait for these. The same thread does them next, so that its context is still the
-call's, and a stop that waits for the handler waits for them, too.
+The caller does not wait for this work. The same thread does it right after the reply, so it has the call's context,
+and a stop that waits for the handler also waits for the deferred work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _thread = _Thread()
 
 
 def after_reply(work: _Work) -> None:
-    """Do it as soon as this thread's call is answered; at once, where it answers none."""
+    """Run ``work`` after the reply to this thread's call; at once if the thread handles no call."""
     if _thread.waiting is None:
         work()
     else:
@@ -35,7 +35,9 @@ def after_reply(work: _Work) -> None:
 
 @contextlib.contextmanager
 def replying() -> Iterator[None]:
-    """Around the work on one message, its answer included. What fails afterwards is logged: nobody else is there to hear."""
+    """Surround the handling of one message, its reply included. An exception of deferred work is logged, because no
+    caller is left.
+    """
     waiting: list[_Work] = []
     _thread.waiting = waiting
     try:
@@ -46,4 +48,4 @@ def replying() -> Iterator[None]:
             try:
                 work()
             except Exception:
-                LOG.exception("A call was answered, and what was to follow failed")
+                LOG.exception("Deferred work failed after a call was answered")

@@ -15,7 +15,7 @@ from fleet import errors
 from fleet.objects import fields
 from fleet.rpc.trust import message_size
 
-#: A request as JSON may be this long: far more than any real one, far less than what hurts.
+#: Limits of a request as JSON: far more than real requests have, far less than what harms a server.
 MAX_REQUEST_BYTES = 256 * 1024
 MAX_REQUEST_DEPTH = 32
 
@@ -23,7 +23,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 def expected_errors(method: Endpoint) -> Endpoint:
-    """Let a method's ``FleetError`` reach the caller as an answer: no traceback in this log, none on the wire."""
+    """Return a method's ``FleetError`` to the caller as an answer: without a traceback in the log or on the wire."""
 
     @functools.wraps(method)
     def answered(*args: Any, **kwargs: Any) -> Any:
@@ -39,9 +39,9 @@ def expected_errors(method: Endpoint) -> Endpoint:
 
 
 def endpoint(method: Endpoint) -> Endpoint:
-    """Mark a method as remotely callable: arguments are checked against its annotations, unknown ones are ignored.
+    """Mark a method as remotely callable. Arguments are checked against its annotations, unknown ones are ignored.
 
-    A wrong argument is answered with ``InvalidInput`` naming it; see :func:`expected_errors` for the rest.
+    A wrong argument is answered with an ``InvalidInput`` that names it. Other errors: see :func:`expected_errors`.
     """
     parameters = {
         name: parameter
@@ -67,7 +67,9 @@ def endpoint(method: Endpoint) -> Endpoint:
 
 
 def require_size(request: object, field: str) -> None:
-    """:raises errors.InvalidInput: the request is too large, or nested too deeply, to be looked into"""
+    """Check a request before it is read. :raises errors.InvalidInput: it is too large, nested too deeply, or has a
+    number that is not finite
+    """
     try:
         text = message_size.text_of(request, MAX_REQUEST_DEPTH, finite=True)
     except message_size.TooDeep:

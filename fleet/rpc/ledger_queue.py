@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of conductors for heartbeats, reports and steps of agents: users' calls never stand before them.
+"""The conductors' second queue, for heartbeats, reports and steps of agents: users' calls never delay them.
 
-Conductors take both queues, each with threads of its own. Conductors before API version 1.6 have one queue only, so a
-sender falls back to that one: at once if the ledger's queue does not exist, and for the next message if nobody answered.
+Conductors serve both queues, each with threads of its own. Conductors before API version 1.6 have one queue only. A
+sender therefore falls back to the common queue: at once if this queue does not exist, and for the next message if a
+call times out.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import time
 from collections.abc import Callable
 
 TOPIC = "conductor_ledger"
-#: The version of the conductor's API that brought it.
+#: The version of the conductor's API that introduced this queue.
 SINCE = "1.6"
-#: Seconds for which a queue that does not exist is not tried again.
+#: Seconds before a queue that does not exist is tried again.
 REST_S = 30.0
 
 
 class Choice:
-    """Whether the next message goes to the ledger's queue. Safe for any number of threads."""
+    """Decides whether the next message goes to this queue. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -40,6 +41,8 @@ class Choice:
             self._rest_until = self._clock() + REST_S
 
     def silent(self) -> None:
-        """No answer in time. A conductor that was downgraded has left its queue behind: try the common one next."""
+        """A call timed out. A downgraded conductor leaves its queue behind, so the next message goes to the common
+        queue.
+        """
         with self._lock:
             self._skips = 1

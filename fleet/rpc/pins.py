@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How new a message may be: what ``[upgrade_levels]`` says, or the oldest of those that live and may receive it."""
+"""Chooses the API version of each message: that of ``[upgrade_levels]``, or the oldest that a live receiver speaks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUP = "upgrade_levels"
 AUTO = "auto"
 
 
-#: What nova takes for a version there; fleet's API has its own versions.
+#: nova's values for these options; fleet's API has version numbers of its own.
 _NOVA_RELEASES = (
     *(
         "grizzly",
@@ -38,7 +38,7 @@ _NOVA_RELEASES = (
 
 
 class _Version(types.String):
-    """A version of the choices. A release name of nova is refused with the reason."""
+    """An option type: one of the versions. A release name of nova is refused with the reason."""
 
     def __call__(self, value: object) -> str:
         if str(value).lower() in _NOVA_RELEASES:
@@ -76,9 +76,10 @@ def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
 
 
 class Pins:
-    """One for all the clients of a process. A client that is told nothing sends the newest until it is refused.
+    """The versions of one process, shared by all its clients. Without an entry, a client sends the newest version until
+    it is refused.
 
-    What was found is replaced as a whole, so that it may be read while another thread learns.
+    The mapping is replaced as a whole, so other threads may read it at any time.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -88,22 +89,22 @@ class Pins:
 
     @property
     def lowest(self) -> Mapping[str, str]:
-        """By topic, as far as it is known."""
+        """The lowest version by topic, as far as it is known."""
         return self._found
 
     def cap(self, topic: str) -> str:
-        """The version that may be sent to ``topic`` at most."""
+        """Return the newest version that may be sent to ``topic``."""
         pin = self.pin(topic)
         return self._automatic(topic, self._found) if pin == AUTO else pin
 
     def pin(self, topic: str) -> str:
-        """What the configuration says: a version, or ``auto``."""
+        """Return the configured value: a version, or ``auto``."""
         return self._conf[GROUP][topic]
 
     def learn(self, lowest: Mapping[str, str] | None) -> None:
-        """Take in what the oldest live services speak: by topic, and the newest for a topic that nobody serves.
+        """Store the oldest versions that live services speak, by topic.
 
-        :param lowest: None: whoever was asked is too old to know; then so may the others be
+        :param lowest: None: the conductor that was asked is too old to know; then the other services may be, too
         """
         found = versions.OLDEST if lowest is None else lowest
         for topic in versions.CURRENT:
@@ -114,7 +115,7 @@ class Pins:
         self._said.clear()
 
     def refused(self, topic: str, method: str, version: str) -> bool:
-        """A server does not know ``version``, and has done nothing. Whether it may be asked again in an older one."""
+        """Handle a server's refusal of ``version``. Return True if the call may be repeated in an older version."""
         pin, oldest = self.pin(topic), versions.OLDEST[topic]
         again = pin == AUTO and versions.parse(version) > versions.parse(oldest)
         if (topic, version) not in self._said:

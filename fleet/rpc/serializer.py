@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries the request context across the wire; values are JSON already."""
+"""Sends the request context with each message. The values of a message are JSON already."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import oslo_messaging
 from fleet import context as fleet_context
 from fleet.ledger_identity import LedgerIdentity
 
-#: Of a message's context: which ledger its sender works for.
+#: Key of a message's context: the ledger that its sender works for.
 LEDGER = "fleet_ledger"
-#: Characters of a value in a context, and members of a list; also what columns of ids hold.
+#: Limit of characters of a context's value and of members of a list; columns of ids have the same limit.
 LONGEST = 255
 
 
 class ContextSerializer(oslo_messaging.NoOpSerializer):
-    """A missing or foreign context becomes a fresh one, so that every handler has a request id to log.
+    """A missing or unusable context is replaced by a new one, so that every handler has a request id to log.
 
-    :param ledger: sent along, as far as it is known
+    :param ledger: the ledger's uuid is added to each context once it is known
     """
 
     def __init__(self, ledger: LedgerIdentity | None = None) -> None:
@@ -38,7 +38,9 @@ class ContextSerializer(oslo_messaging.NoOpSerializer):
 
 
 def _is_sound(value: object) -> bool:
-    """Whether it may stand in a log line and in a row: a short text in one line, a flag, a number, or a list of such."""
+    """Return True if ``value`` may be written to a log line and a row: short printable text, a flag, a number, or a list
+    of texts.
+    """
     if isinstance(value, str):
         return len(value) <= LONGEST and value.isprintable()
     if isinstance(value, list):

@@ -15,23 +15,23 @@ from fleet.rpc.trust import admission, replay_protection, signing
 
 
 class BaseAPI:
-    """Namespace ``baseapi``: is anybody there?"""
+    """Namespace ``baseapi``: answers a ping."""
 
     target = oslo_messaging.Target(namespace="baseapi", version="1.1")
 
     def __init__(self, service: str) -> None:
         self._service = service
 
-    # Defined before ``endpoint``: unknown keys are ignored here as there.
+    # Defined without the ``endpoint`` decorator, and ignores unknown arguments as that does.
     def ping(self, context: object, /, arg: object = None, **_unknown: object) -> dict[str, object]:
         return {"service": self._service, "arg": arg}
 
 
 class Server:
-    """Takes a message only when a thread is free for it (:mod:`fleet.rpc.rabbit.leader_followers`).
+    """Receives a message only when a thread is free to handle it (:mod:`fleet.rpc.rabbit.leader_followers`).
 
-    oslo.messaging acknowledges a message when it takes it, and by itself takes all there are: a worker that dies would
-    lose, and one that stops would have to work off, whatever was sent to it.
+    oslo.messaging acknowledges a message when it receives it, and by default receives all there are. A worker that
+    dies would lose them all, and a worker that stops would have to handle them all.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ def get_server(
     threads: int | None = None,
     signatures: replay_protection.Record | None = None,
 ) -> Server:
-    """A server for ``topic``, also reachable as ``topic.server`` and by fanout; ``baseapi`` is added.
+    """Return a server for ``topic``. It also receives messages to ``topic.server`` and fanouts, and serves ``baseapi``.
 
-    :param exchange: other than ``control_exchange``
-    :param draining: set as soon as a stop has ended the intake, while the last messages are still handled
+    :param exchange: if it is not ``control_exchange``
+    :param draining: set when a stop has ended the intake, while the last messages are still handled
     :param ledger: messages of another ledger are refused
-    :param signatures: of signed messages, shared with the other servers of the topic
-    :param threads: how many messages are handled at once; None: ``executor_thread_pool_size``
-    :param queues: what ``server`` shares with other hosts; then it is reachable as ``topic.server`` only
+    :param signatures: record of signed messages, shared with the other servers of the topic
+    :param threads: messages handled at a time; None: ``executor_thread_pool_size``
+    :param queues: connection shared with other hosts; the server then receives messages to ``topic.server`` only
     """
     keys = signing.keys_of(transport.conf)
     dispatching = admission.Dispatcher(
@@ -92,8 +92,9 @@ def get_server(
 
 
 def get_keeper(transport: oslo_messaging.RPCTransport, exchange: str, name: str) -> Server:
-    """Holds ``exchange`` while no host is there: it goes with its last queue, and to send on it then is a broken channel.
+    """Return a server that keeps ``exchange`` alive while no host is served.
 
-    Whoever sends to hosts keeps one, with a ``name`` of its own.
+    The exchange is deleted with its last queue, and a message to a deleted exchange breaks the sender's channel. Each
+    sender to hosts runs one keeper, with a ``name`` of its own.
     """
     return get_server(transport, "keeper", name, [], exchange)

@@ -9,11 +9,11 @@ from oslo_config import cfg
 from fleet.rpc import serializer
 from fleet.rpc.rabbit import driver
 
-#: Modules whose errors are rebuilt on the calling side; anything else arrives as RemoteError.
+#: Errors of these modules are rebuilt on the calling side; others arrive as RemoteError.
 ALLOWED_REMOTE_EXMODS = ["fleet.errors"]
 _RABBIT = "oslo_messaging_rabbit"
-#: A host's queue lives as long as its agent listens: what is sent to a dead agent fails at once instead of waiting for
-#: nobody. Its messages are hints to rows, so it need not outlive the broker either.
+#: A host's queue lives as long as its agent listens, so a message to a dead agent fails at once. Orders only point to
+#: rows: they need not survive a restart of the broker.
 _HOST_QUEUES = {"amqp_auto_delete": "true", "amqp_durable_queues": "false", "rabbit_quorum_queue": "false"}
 
 
@@ -23,9 +23,9 @@ def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
 
 
 def get_host_transport(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport) -> oslo_messaging.RPCTransport:
-    """What is sent to one host travels by this, on :func:`host_exchange`; ``transport`` itself where there is no broker.
+    """Return the transport for messages to one host, on :func:`host_exchange`; ``transport`` itself without a broker.
 
-    The brokerless transport lets every directed queue go with its last listener.
+    The local transport deletes every directed queue with its last listener anyway.
     """
     url = oslo_messaging.TransportURL.parse(conf)
     if _RABBIT not in conf:
@@ -36,25 +36,25 @@ def get_host_transport(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransp
 
 
 def host_exchange(conf: cfg.ConfigOpts) -> str:
-    """An exchange of its own: RabbitMQ refuses one that is declared in two ways."""
+    """Return the exchange of hosts' queues. RabbitMQ refuses an exchange that is declared with two sets of arguments."""
     return f"{conf.control_exchange}_hosts"
 
 
 class Silence:
-    """The notifier where nobody is to be told: oslo.messaging's own prepares each notification before it finds that out."""
+    """A notifier that sends nothing. oslo.messaging's own would prepare each notification before it drops it."""
 
     def prepare(self, **_changed: object) -> Silence:
         return self
 
     def info(self, context: object, event_type: str, payload: object) -> None:
-        """Not told."""
+        """Send nothing."""
 
     def error(self, context: object, event_type: str, payload: object) -> None:
-        """Not told either."""
+        """Send nothing."""
 
 
 def get_notifier(conf: cfg.ConfigOpts, publisher_id: str) -> oslo_messaging.Notifier | Silence:
-    """Notifications go where ``[oslo_messaging_notifications]`` says; by default nowhere."""
+    """Return the notifier that ``[oslo_messaging_notifications]`` configures; by default it sends nothing."""
     transport = oslo_messaging.get_notification_transport(conf)
     notifier = oslo_messaging.Notifier(
         transport, publisher_id=publisher_id, serializer=serializer.ContextSerializer(), topics=["notifications"]

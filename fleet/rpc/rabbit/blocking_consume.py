@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets a server's thread wait for the next message as long as at rest, also when there has just been one.
+"""Lets a server's thread block until the next message arrives, also right after a message.
 
-oslo.messaging's looks up a thousandth of a second after each message, two after that, four, and so on, to acknowledge what
-was handled meanwhile. RPC has acknowledged it by then, and each message cost a dozen looks beside what handled it. For each
-look it prepares for whatever may go wrong; here it is asked to when something has.
+oslo.messaging polls with pauses of 1 ms, 2 ms, 4 ms and so on after each message, to acknowledge what was handled
+meanwhile. RPC messages are acknowledged before that, so each message cost a dozen useless polls. oslo.messaging's own
+consume is used only when the connection needs attention.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from fleet.rpc.rabbit import body_decoder
 
 LOG = logging.getLogger(__name__)
 
-#: A stop waits for it, too.
+#: Seconds that one call blocks. A stop waits as long.
 LISTEN_S = 1.0
-#: Where nothing has come, and oslo.messaging is to find out whether that is in order.
+#: After a wait without messages, oslo.messaging gets this time to check the connection.
 LOOK_S = 0.001
 
 
 def wrap(listener: base.Listener) -> base.Listener:
-    """The same one, which listens on what is now in the place of its connection; other than RabbitMQ's is left as it is."""
+    """Make a RabbitMQ listener block for messages, and return it. Other listeners are returned unchanged."""
     polled = getattr(listener, "_poll_style_listener", None)
     if isinstance(polled, amqpdriver.RpcAMQPListener):
         body_decoder.make_careful(polled.conn.connection)
@@ -33,7 +33,7 @@ def wrap(listener: base.Listener) -> base.Listener:
 
 
 class _BlockingConnection:
-    """A connection of oslo.messaging's, but for how it is listened to."""
+    """A connection of oslo.messaging with another way to consume."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -42,7 +42,7 @@ class _BlockingConnection:
         return getattr(self._connection, name)
 
     def consume(self, timeout: float) -> None:
-        """:raises oslo_messaging._drivers.common.Timeout: there was nothing"""
+        """:raises oslo_messaging._drivers.common.Timeout: no message arrived"""
         lasting = self._connection.connection
         broker = lasting.connection
         if lasting._new_tags or lasting._consume_loop_stopped or not broker.connected:
@@ -51,10 +51,11 @@ class _BlockingConnection:
         try:
             broker.drain_events(timeout=min(LISTEN_S, lasting._poll_timeout))
         except TimeoutError:
-            # A heartbeat may be due, or have failed to come.
+            # A heartbeat may be due, or the broker's may be missing.
             lasting.consume(timeout=LOOK_S)
         except Exception as trouble:
-            # The broker may have ended a consumer or the channel, which it says once, and leave the connection as it is.
+            # The broker may have cancelled a consumer or closed the channel. It sends that once and leaves the
+            # connection open.
             LOG.info("Connecting to the broker anew: %s: %s", type(trouble).__name__, trouble)
             broker.collect()
             lasting.consume(timeout=max(timeout, LISTEN_S))

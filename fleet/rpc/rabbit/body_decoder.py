@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a message's body before oslo.messaging does: what cannot be read is dropped with one line a minute.
+"""Decodes a message's body before oslo.messaging does. Bodies that cannot be decoded are dropped, with one log line a
+minute.
 
-oslo.messaging decodes the body in the thread that listens. A body that it cannot decode costs a traceback, and some cost
-the connection: the message is acknowledged before its context is copied, and cannot be rejected any more when that fails.
+oslo.messaging decodes the body in the receiving thread. A body that it cannot decode costs a traceback, and some cost
+the connection: the message is acknowledged before its context is copied, so it cannot be rejected when that fails.
 Anybody with the broker's password can send such a body.
 
-A message whose sender can be answered is passed on as :data:`.message_size.REFUSED`; :mod:`.admission` answers it with
-``InvalidInput``.
+If the sender can be answered, the message is passed on with :data:`.message_size.REFUSED`, and :mod:`.admission`
+answers it with ``InvalidInput``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fleet.telemetry import metrics, rate_limited_log
 
 LOG = logging.getLogger(__name__)
 
-#: Bytes of a body: the envelope escapes its content once more.
+#: Bytes of a body. The envelope escapes its content once more, so this is twice the size of a message.
 MAX_BODY_SIZE = 32 * 2**20
 MAX_DEPTH = 64
 _JSON = "application/json"
@@ -36,7 +37,7 @@ _UTF_8 = ("utf-8", "utf8", "us-ascii", "ascii")
 _LONGEST_NAME = 255
 _VERSION = re.compile(r"2(\.0)?")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-#: By the name that kombu gives them.
+#: By kombu's name of the compression.
 _INFLATERS: dict[str, Any] = {
     "application/x-gzip": zlib.decompressobj,
     "application/x-bz2": bz2.BZ2Decompressor,
@@ -45,11 +46,11 @@ _said = rate_limited_log.RateLimit()
 
 
 class Unreadable(Exception):
-    """Says why in a few words, of which none are the sender's."""
+    """The body cannot be decoded. The message is the reason in a few words, none of which are the sender's."""
 
 
 class CarefulConsumer(impl_rabbit.Consumer):
-    """A consumer of oslo.messaging's, but for how a delivered message is read."""
+    """A consumer of oslo.messaging that decodes messages with this module."""
 
     def _callback(self, message: Any) -> None:
         try:
@@ -61,7 +62,7 @@ class CarefulConsumer(impl_rabbit.Consumer):
         except Unreadable as unreadable:
             reason = str(unreadable)
         except Exception as failure:
-            # A bug here must not cost the connection, on which others wait.
+            # A bug here must not cost the connection, which other messages use.
             reason = type(failure).__name__
         metrics.MESSAGES_UNREADABLE.inc()
         left_out = _said.due(reason)
@@ -74,7 +75,7 @@ class CarefulConsumer(impl_rabbit.Consumer):
 
 
 def make_careful(connection: Any) -> None:
-    """Of all consumers that a connection of oslo.messaging's has now. They have not been given a message yet."""
+    """Replace all consumers of an oslo.messaging connection. They must not have received a message yet."""
     if not isinstance(connection, impl_rabbit.Connection):
         return
     for consumer in connection._consumers:
@@ -83,7 +84,7 @@ def make_careful(connection: Any) -> None:
 
 
 def _is_repeated(unpacked: Unpacked, callback: Any) -> bool:
-    """oslo.messaging drops such a message, too, with a traceback."""
+    """Return True for a message that was delivered before. oslo.messaging drops it, too, with a traceback."""
     cache = getattr(callback, "msg_id_cache", None)
     seen: Collection[Any] = cache.prev_msgids if cache is not None else ()
     unique_id = unpacked.get(rpc_amqp.UNIQUE_ID)
@@ -94,11 +95,11 @@ def _acknowledge(message: Any) -> None:
     try:
         message.channel.basic_ack(message.delivery_tag)
     except Exception as lost:
-        LOG.debug("A message that is dropped could not be acknowledged: %s", type(lost).__name__)
+        LOG.debug("Cannot acknowledge a message that is dropped: %s", type(lost).__name__)
 
 
 class Unpacked(impl_rabbit.RabbitMessage):
-    """What oslo.messaging's listener takes, made of py-amqp's message."""
+    """The message that oslo.messaging's listener takes, made from py-amqp's message."""
 
     def __init__(self, raw: Any) -> None:
         """:raises Unreadable:"""
@@ -113,11 +114,11 @@ class Unpacked(impl_rabbit.RabbitMessage):
 
 
 def content_of(raw: Any) -> dict[str, Any]:
-    """The message in the envelope. :raises Unreadable:"""
+    """Return the message in the envelope. :raises Unreadable:"""
     body = _body(raw)
     envelope = _mapping(_parsed(body), "its body")
     if not {common._VERSION_KEY, common._MESSAGE_KEY} <= envelope.keys():
-        # From before there was an envelope.
+        # A message from a sender that uses no envelope.
         return _checked(envelope, body)
     version, text = envelope[common._VERSION_KEY], envelope[common._MESSAGE_KEY]
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
@@ -144,7 +145,9 @@ def _body(raw: Any) -> str:
 
 
 def _inflated(body: Any, kind: object) -> bytes:
-    """A sender that compresses ([oslo_messaging_rabbit] kombu_compression) uses gzip or bzip2; at most so large."""
+    """Return the body, decompressed up to the size limit. Senders may compress with gzip or bzip2
+    ([oslo_messaging_rabbit] kombu_compression).
+    """
     packed = body.encode("latin-1", "replace") if isinstance(body, str) else bytes(body)
     try:
         inflater = _INFLATERS[str(kind)]()
@@ -171,7 +174,9 @@ def _mapping(value: Any, what: str) -> dict[str, Any]:
 
 
 def _checked(message: dict[str, Any], text: str) -> dict[str, Any]:
-    """With what oslo.messaging reads in it as it must be. :raises Unreadable: nobody can be answered"""
+    """Return the message if the fields that oslo.messaging reads are valid. :raises Unreadable: the sender cannot be
+    answered
+    """
     for name in ("_msg_id", "_reply_q", rpc_amqp.UNIQUE_ID):
         if not _is_name(message.get(name)):
             raise Unreadable(f"its {name} is not a short text")
@@ -185,14 +190,14 @@ def _checked(message: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _is_name(value: object) -> bool:
-    """Of a queue or message; None is no name, and none is needed."""
+    """Return True if the value may name a queue or message. None is valid: no name is needed."""
     if value is None:
         return True
     return isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isascii() and value.isprintable()
 
 
 def _refused(message: dict[str, Any], text: str) -> str:
-    # Nothing can be nested more deeply than there are brackets, and most messages have few.
+    # The nesting is at most the number of brackets, and most messages have few.
     if text.count("[") + text.count("{") > MAX_DEPTH and message_size.is_deeper(message, MAX_DEPTH):
         return f"is nested more than {MAX_DEPTH} deep"
     if _SURROGATE.search(text):

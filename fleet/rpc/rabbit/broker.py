@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broker itself, past oslo.messaging: whether it lets us in, and how long its queues are."""
+"""Asks the broker directly, without oslo.messaging: whether it accepts a connection, and how long its queues are."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ import oslo_messaging
 from kombu import Connection
 from oslo_config import cfg
 
-#: For a broker to answer a handshake.
+#: Seconds for the broker to answer a handshake.
 CONNECT_TIMEOUT_S = 5
 DEFAULT_PORT = 5672
 
 
 class BrokerAway(Exception):
-    """No node of the broker has let us in; says why, node by node."""
+    """No node of the broker accepted a connection. The message has the reason of each node."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Depth:
-    """Of one queue: messages that nobody has taken yet, and who takes them."""
+    """The length of one queue: messages that no consumer has received, and the number of consumers."""
 
     messages: int
     consumers: int
 
 
 def is_there(conf: cfg.ConfigOpts) -> bool:
-    """Whether there is a broker at all: other transports have none."""
+    """Return True if the configured transport uses a broker."""
     return oslo_messaging.TransportURL.parse(conf).transport in ("rabbit", "amqp")
 
 
 def has_tls(conf: cfg.ConfigOpts) -> bool:
-    """Whether what is said to the broker is encrypted, and the broker is who it says it is."""
+    """Return True if connections to the broker are encrypted and the broker's certificate is checked."""
     if "oslo_messaging_rabbit" not in conf:
-        # The driver, which is not loaded yet, brings its options.
+        # The driver is not loaded yet; loading it registers its options.
         oslo_messaging.get_rpc_transport(conf)
     return "oslo_messaging_rabbit" in conf and bool(conf.oslo_messaging_rabbit.ssl)
 
 
 @contextlib.contextmanager
 def connected(conf: cfg.ConfigOpts) -> Iterator[Connection]:
-    """A connection to the first node that lets us in. :raises BrokerAway:"""
+    """Open a connection to the first node that accepts one. :raises BrokerAway:"""
     url = oslo_messaging.TransportURL.parse(conf)
     refusals = []
     for host in url.hosts or [oslo_messaging.TransportHost(hostname="localhost", username="guest", password="guest")]:
@@ -70,7 +70,7 @@ def connected(conf: cfg.ConfigOpts) -> Iterator[Connection]:
 
 
 def answers(port: int, password: str) -> bool:
-    """Whether a broker on this machine lets its user ``guest`` in."""
+    """Return True if a broker on this machine accepts a connection of its user ``guest``."""
     url = f"amqp://guest:{password}@127.0.0.1:{port}//"
     with Connection(url, connect_timeout=1) as connection:
         try:
@@ -81,15 +81,17 @@ def answers(port: int, password: str) -> bool:
 
 
 def depths(connection: Connection, queues: Iterable[str]) -> dict[str, Depth | None]:
-    """By name; None for a queue that does not exist. Nothing is declared or consumed, and no management plugin is asked.
+    """Return the length of each queue by name; None for a queue that does not exist.
 
-    :raises BrokerAway: the broker does not let us look
+    Nothing is declared or consumed, and no management plugin is needed.
+
+    :raises BrokerAway: the broker does not let this user look at a queue
     """
     return {name: _depth(connection, name) for name in queues}
 
 
 def _depth(connection: Connection, name: str) -> Depth | None:
-    # The broker closes the channel of whoever names a queue that does not exist.
+    # The broker closes the channel if the queue does not exist.
     channel = connection.channel()
     try:
         found = channel.queue_declare(name, passive=True)
@@ -108,7 +110,9 @@ def _reason(refused: BaseException) -> str:
 
 
 def _ssl(conf: cfg.ConfigOpts, hostname: str) -> bool | dict[str, Any]:
-    """As oslo.messaging is told to: the certificate must be for the host, and signed by who is trusted."""
+    """Return kombu's TLS arguments from oslo.messaging's options. The certificate must be for the host and from a
+    trusted authority.
+    """
     if "oslo_messaging_rabbit" not in conf or not conf.oslo_messaging_rabbit.ssl:
         return False
     options = conf.oslo_messaging_rabbit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors of a broker that is away or refuses, and the log lines about them: one a minute."""
+"""The errors of a broker that cannot be reached or refuses, and rate-limited log lines about them."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from fleet.telemetry import rate_limited_log
 
 LOG = logging.getLogger(__name__)
 
-#: What the libraries below oslo.messaging raise when the broker is away or refuses.
+#: Errors that amqp and kombu raise when the broker cannot be reached or refuses.
 REFUSALS = (
     amqp.exceptions.AMQPError,
     kombu.exceptions.KombuError,
     kombu.exceptions.OperationalError,
     common.RPCException,
 )
-#: And what oslo.messaging makes of that.
+#: The same, and the errors that oslo.messaging raises in their place.
 AWAY = (*REFUSALS, oslo_messaging.MessagingException)
-#: oslo.log names a library's logger in either way.
+#: oslo.log may name a library's logger in either way.
 _LIBRARIES = [f"oslo{mark}messaging._drivers.{name}" for mark in "._" for name in ("impl_rabbit", "amqpdriver")]
 _LONGEST = 200
 _refused = rate_limited_log.RateLimit()
 
 
 def reason(refused: BaseException) -> str:
-    """In one short line."""
+    """Return the error as one short line."""
     said = " ".join(str(refused).split()) or type(refused).__name__
     return said[:_LONGEST]
 
 
 def log_refusal(what: str, refused: BaseException) -> None:
-    """One line a minute for each thing that cannot be done."""
+    """Log the refusal: one line a minute for each ``what``."""
     left_out = _refused.due(what)
     if left_out is not None:
         said = "The broker refuses or is away, %s: %s (%d more since the last such line)"
@@ -48,7 +48,7 @@ _library_said = rate_limited_log.RateLimit()
 
 
 def limit_library_logs() -> None:
-    """Let oslo.messaging's loggers write one line a minute of each kind."""
+    """Limit the warnings of oslo.messaging's loggers to one line a minute of each kind."""
     for name in _LIBRARIES:
         logger = standard_logging.getLogger(name)
         if _one_a_minute not in logger.filters:
@@ -56,7 +56,7 @@ def limit_library_logs() -> None:
 
 
 def _one_a_minute(record: standard_logging.LogRecord) -> bool:
-    """Of what oslo.messaging warns of, one line a minute for each kind, and no traceback of a broker's refusal."""
+    """A logging filter: one line a minute of each kind, and no traceback of a broker's refusal."""
     if record.levelno < standard_logging.WARNING:
         return True
     left_out = _library_said.due(f"{record.name} {record.msg}")

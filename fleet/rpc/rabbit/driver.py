@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """oslo.messaging's RabbitMQ driver, with back-off while the broker refuses and with bounded fanout queues.
 
-oslo.messaging retries a connection that is lost. But a broker that answers and refuses (a changed password, a limit of
-connections) is no lost connection to it: the refusal leaves its loop as an exception of py-amqp or kombu. Its thread for
-answers then tries again without a pause, with a traceback each time.
+oslo.messaging reconnects after a lost connection. A broker that answers and refuses (changed password, connection
+limit) is not a lost connection to it: the refusal leaves its loop as an exception of py-amqp or kombu. The thread
+that receives replies would then retry without a pause, with a traceback each time.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from oslo_messaging._drivers import common, impl_rabbit
 from fleet.rpc import backoff
 from fleet.rpc.rabbit.broker_refusals import limit_library_logs, log_refusal
 
-#: Messages that the broker may hand to one listener before it takes them up. oslo.messaging's own default is no bound:
-#: then one process would be given a whole backlog, and the others nothing.
+#: Messages that the broker may send to one consumer before they are handled. oslo.messaging's default is unlimited:
+#: one process would receive a whole backlog, and the others nothing.
 PREFETCH = 8
-#: Seconds after which the broker deletes the fanout and answer queues of a process that was killed. oslo.messaging's own
+#: Seconds after which the broker deletes the fanout and reply queues of a process that was killed. oslo.messaging's
 #: default is half an hour, in which they fill.
 UNUSED_QUEUES_S = 120
-#: Seconds that oslo.messaging's own way of answering waits for a caller's queue, with a worker; its default is 60.
+#: Seconds that oslo.messaging's own reply waits for the caller's queue, which blocks a worker; its default is 60.
 ANSWER_PATIENCE_S = 1
 _RABBIT = "oslo_messaging_rabbit"
-#: Messages to all servers of a topic are hints, and old ones are worth nothing. Milliseconds, and messages.
+#: Fanout messages are hints, and old ones are useless. Milliseconds, and messages.
 FANOUT_BOUNDS = {"x-message-ttl": 60_000, "x-max-length": 10_000}
 
 
 class BackOffDriver(impl_rabbit.RabbitDriver):
-    """oslo.messaging's driver, but for how its thread for answers deals with a broker that refuses."""
+    """oslo.messaging's driver. Its thread that receives replies backs off while the broker refuses."""
 
     def _get_connection(self, purpose: str = common.PURPOSE_SEND, retry: int | None = None) -> Any:
         borrowed = super()._get_connection(purpose, retry)
@@ -51,17 +51,17 @@ class BackOffDriver(impl_rabbit.RabbitDriver):
 
 
 class _BoundedFanoutConnection(impl_rabbit.Connection):
-    """A connection of oslo.messaging's whose fanout queues hold little after their process was killed."""
+    """A connection whose fanout queues hold few messages after their process was killed."""
 
     def declare_consumer(self, consumer: impl_rabbit.Consumer) -> None:
-        # A queue manager's queues outlive their process, and may be there already with other arguments.
+        # With a queue manager, queues outlive their process and may exist with other arguments.
         if consumer.type == "fanout" and not self.rabbit_stream_fanout and not self._q_manager:
             consumer.queue_arguments = {**(consumer.queue_arguments or {}), **FANOUT_BOUNDS}
         super().declare_consumer(consumer)
 
 
 class _BackOffConnection:
-    """A connection that pauses after a refusal before its user tries again."""
+    """A connection that pauses after a refusal, before its user retries."""
 
     def __init__(self, connection: Any, ending: threading.Event) -> None:
         self._connection = connection
@@ -72,14 +72,14 @@ class _BackOffConnection:
         return getattr(self._connection, name)
 
     def consume(self, timeout: float) -> None:
-        """:raises oslo_messaging._drivers.common.Timeout: there was nothing, or the broker refuses"""
+        """:raises oslo_messaging._drivers.common.Timeout: no message arrived, or the broker refuses"""
         try:
             self._connection.consume(timeout=timeout)
         except common.Timeout:
             self._backoff.reset()
             raise
         except Exception as refused:
-            # Also what a half-closed connection raises, such as an AttributeError of py-amqp.
+            # A half-closed connection raises other errors, such as an AttributeError of py-amqp.
             trouble = refused
         else:
             self._backoff.reset()
@@ -90,7 +90,7 @@ class _BackOffConnection:
 
 
 def adopt(transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts | None = None) -> oslo_messaging.RPCTransport:
-    """Make a RabbitMQ transport use this driver; other transports are returned as they are.
+    """Make a RabbitMQ transport use this driver. Other transports are returned unchanged.
 
     :param conf: gets this project's defaults of RabbitMQ's options
     """
@@ -101,15 +101,15 @@ def adopt(transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts | None = 
         conf.set_default("kombu_missing_consumer_retry_timeout", ANSWER_PATIENCE_S, group=_RABBIT)
         conf.set_default("rabbit_transient_queues_ttl", UNUSED_QUEUES_S, group=_RABBIT)
         conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group=_RABBIT)
-        # Without a file of authorities, oslo.messaging would take any certificate at all.
+        # Without a file of authorities, oslo.messaging would accept any certificate.
         conf.set_default("ssl_ca_file", system_authorities(), group=_RABBIT)
-        # The driver read this one when it was made, before there was an option to set.
+        # The driver read this option before it could be set.
         transport._driver.missing_destination_retry_timeout = conf[_RABBIT].kombu_missing_consumer_retry_timeout
     return transport
 
 
 def system_authorities() -> str | None:
-    """The certificates that this machine trusts."""
+    """Return the file of the certificate authorities that this machine trusts."""
     paths = ssl.get_default_verify_paths()
     known = [each for each in (paths.cafile, "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/cert.pem") if each]
     return next((each for each in known if os.path.exists(each)), None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queues of many hosts through one connection, which one thread listens to.
+"""Receives the messages of many hosts through one connection, with one thread.
 
-oslo.messaging gives every server a connection, three queues and a thread that looks up every few seconds; for a process
-that serves a thousand hosts that is most of what it does. An order goes to one host's queue, so that is all there is here.
+oslo.messaging gives every server a connection, three queues and a polling thread. For a process that serves a
+thousand hosts that would be most of its work. An order goes to one host's queue, so this module has that queue only.
 
 ::
 
@@ -28,23 +28,25 @@ from fleet.rpc.rabbit import body_decoder, broker_refusals
 
 LOG = logging.getLogger(__name__)
 
-#: How long the thread listens before it looks for errands: at rest, and after one, since they come in rows.
+#: Seconds that the thread waits for messages before it looks for errands: at rest, and after an errand, because
+#: errands come in series.
 AT_REST_S = 1.0
 IN_A_ROW_S = 0.001
-#: Who leaves waits so long for it; without a broker it is not done, and there is no queue either.
+#: Seconds that ``leave`` waits for the thread. Without a broker the thread cannot do it, and the queue is gone
+#: anyway.
 LEAVE_S = 5.0
 
 OnIncoming = Callable[[list[base.RpcIncomingMessage]], object]
 
 
 def of(transport: oslo_messaging.RPCTransport, topic: str, exchange: str) -> HostQueues | None:
-    """None where there is no broker, and a listener costs nothing."""
+    """Return the queues of hosts; None without a broker, where a listener costs nothing."""
     driver = transport._driver
     return HostQueues(driver, topic, exchange) if isinstance(driver, amqpdriver.AMQPDriverBase) else None
 
 
 class HostQueues:
-    """Safe for any number of threads. The connection is there while a host is served; the lock guards that."""
+    """Thread-safe. The connection exists while a host is served; the lock guards it."""
 
     def __init__(self, driver: amqpdriver.AMQPDriverBase, topic: str, exchange: str) -> None:
         self._driver = driver
@@ -55,7 +57,7 @@ class HostQueues:
         self._connection: _Connection | None = None
 
     def serve(self, host: str, on_incoming: OnIncoming) -> None:
-        """The host has its queue when this returns; ``on_incoming`` must be quick, as all hosts wait for it."""
+        """Declare the host's queue and return when it exists. ``on_incoming`` must be quick: all hosts wait for it."""
         with self._lock:
             if self._connection is None:
                 self._connection = _Connection(self._driver)
@@ -65,7 +67,7 @@ class HostQueues:
         connection.run(functools.partial(connection.declare, self._exchange, key, on_incoming)).result()
 
     def leave(self, host: str) -> None:
-        """Nothing comes from its queue when this returns."""
+        """Cancel the host's queue. When this returns, no more messages come from it."""
         with self._lock:
             if host not in self._served:
                 return
@@ -84,7 +86,7 @@ class HostQueues:
 
 
 class Listener(base.Listener):
-    """What a server of one host has in place of a connection of its own."""
+    """The listener of one host's server: it has no connection of its own."""
 
     def __init__(self, queues: HostQueues, host: str) -> None:
         super().__init__(batch_size=1, batch_timeout=None)
@@ -100,15 +102,15 @@ class Listener(base.Listener):
         super().stop()
 
     def cleanup(self) -> None:
-        """There is nothing left that is its own."""
+        """Do nothing: the connection is shared."""
 
 
 class _Connection:
-    """One connection and its thread, which alone touches it."""
+    """One connection and the only thread that uses it."""
 
     def __init__(self, driver: amqpdriver.AMQPDriverBase) -> None:
         self._connection = driver._get_connection(common.PURPOSE_LISTEN)
-        # Acknowledges a message, leaves out one that came twice, and makes of it what a server takes.
+        # This object of oslo.messaging acknowledges a message, drops a repeated one, and converts it for a server.
         self._unpacked = amqpdriver.RpcAMQPListener(driver, self._connection)
         self._errands: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._closing = threading.Event()
@@ -117,7 +119,7 @@ class _Connection:
         self._thread.start()
 
     def run(self, work: Callable[[], object]) -> futures.Future[None]:
-        """Have ``work`` done by the thread."""
+        """Let the thread run ``work``."""
         done: futures.Future[None] = futures.Future()
 
         def errand() -> None:
@@ -169,7 +171,7 @@ class _Connection:
             except broker_refusals.AWAY as refusal:
                 refused = refusal
             except Exception:
-                LOG.exception("The queues of the hosts cannot be read; there is another try in a while")
+                LOG.exception("Cannot read the queues of the hosts; retrying after a pause")
                 self._closing.wait(self._backoff.pause_s())
             else:
                 self._backoff.reset()
@@ -179,7 +181,7 @@ class _Connection:
         self._connection.close()
 
     def _errand_or(self, patience_s: float) -> float:
-        """Run one errand, if there is any; how long to listen then."""
+        """Run one errand, if there is any. Return the seconds to wait for messages then."""
         try:
             errand = self._errands.get_nowait()
         except queue.Empty:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers whose caller has no queue: tried again for a second by one thread, then dropped and counted.
+"""Retries replies whose caller has no queue: one thread, for one second; then they are dropped and counted.
 
-After a broker's failover a caller may have its queue again a moment later. But a queue that is gone may also be gone for
-good, and its name is the sender's word. oslo.messaging lets the worker that answers wait for 60 s; a few hundred small
-messages then hold all workers of a server.
+After a failover of the broker, a caller may get its queue back a moment later. But the queue may also be gone for
+good, and its name comes from the sender. oslo.messaging would block the worker for 60 s, so a few hundred small
+messages could block all workers of a server.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from fleet.telemetry import metrics, rate_limited_log
 
 LOG = logging.getLogger(__name__)
 
-#: From the first try to the last one.
+#: Seconds from the first try to the last one.
 PATIENCE_S = 1.0
-#: Between two tries of one answer.
+#: Seconds between two tries of one reply.
 PAUSE_S = 0.25
-#: Answers that may wait at once. Any more are dropped at once.
+#: Replies that may wait at a time. Further ones are dropped at once.
 MOST = 1000
 _SHOWN = 60
 _said = rate_limited_log.RateLimit()
 
 
 def dropped(queue: object) -> None:
-    """Count an answer that reaches nobody; one line a minute."""
+    """Count a dropped reply, and log one line a minute."""
     metrics.ANSWERS_DROPPED.inc()
     left_out = _said.due()
     if left_out is not None:
         LOG.warning(
-            "An answer is dropped: its caller has no queue %s (%d more since the last such line)",
+            "A reply is dropped: its caller has no queue %s (%d more since the last such line)",
             str(queue)[:_SHOWN],
             left_out,
         )
@@ -53,9 +53,10 @@ class _Answer:
 
 
 class LateReplies:
-    """The thread is there while an answer waits.
+    """The thread exists while replies wait.
 
-    :param clock: :param pause: as ``time.monotonic`` and ``time.sleep``
+    :param clock: as ``time.monotonic``
+    :param pause: as ``time.sleep``
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class LateReplies:
         self._running = False
 
     def take(self, incoming: Any, send: Callable[[], None]) -> None:
-        """Try ``send`` again in a while. It raises ``MessageUndeliverable`` as long as there is no queue."""
+        """Schedule another ``send``. It raises ``MessageUndeliverable`` while the queue does not exist."""
         now = self._clock()
         with self._lock:
             full = len(self._waiting) >= MOST
@@ -88,7 +89,7 @@ class LateReplies:
                     self._running = False
                     return
                 answer = self._waiting.popleft()
-            # They are in the order in which they are due: each goes to the end for its next try.
+            # Replies are in the order in which they are due; each goes to the end for its next try.
             self._pause(max(0.0, answer.due_at - self._clock()))
             if not _is_over(answer, self._clock()):
                 answer.due_at = self._clock() + PAUSE_S
@@ -97,7 +98,7 @@ class LateReplies:
 
 
 def _is_over(answer: _Answer, now: float) -> bool:
-    """Try it once: sent, or given up."""
+    """Try to send once. Return True if the reply was sent or given up."""
     if is_abandoned(answer.incoming):
         dropped(answer.incoming.reply_q)
         return True
@@ -108,21 +109,21 @@ def _is_over(answer: _Answer, now: float) -> bool:
             return False
         _abandon(answer.incoming)
     except Exception as trouble:
-        # Whatever the connection raises. The caller asks again, as after any answer that is lost.
+        # The connection may raise anything. The caller repeats the call, as after any lost reply.
         LOG.debug("A late answer is lost with the connection: %s", trouble)
         _abandon(answer.incoming)
     return True
 
 
 def is_abandoned(incoming: Any) -> bool:
-    """Whether an answer to the caller's queue was given up within the last 60 s."""
+    """Return True if a reply to the same queue was given up within the last 60 s."""
     return incoming.reply_q in incoming._obsolete_reply_queues._cache
 
 
 def _abandon(incoming: Any) -> None:
-    """Further answers to this queue are tried once, for as long as oslo.messaging remembers it (60 s).
+    """Give up: further replies to this queue are tried once, while oslo.messaging remembers the queue (60 s).
 
-    They are not dropped untried: a caller that lost its queue with the broker declares the same name when it is back.
+    They are still tried, because a caller that lost its queue in a failover declares it again under the same name.
     """
     cache = incoming._obsolete_reply_queues
     with cache._lock:

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server's threads take turns at listening: who has taken a message handles it, and another one listens meanwhile.
+"""Leader/Followers: a server's threads take turns at receiving. The thread that received a message handles it.
 
-oslo.messaging listens in one thread and handles in others; to wake one of those is a good part of what a short call takes.
-(The pattern has a name, Leader/Followers: Schmidt and others, PLoP 2000.)
+oslo.messaging receives in one thread and handles in others. Waking another thread is a large part of the time of a
+short call. (The pattern: Schmidt and others, Leader/Followers, PLoP 2000.)
 
 ::
 
     ┌──▶ waits for its turn ──▶ listens ── takes a message, and leaves the turn to another ──▶ handles it ──┐
     └───────────────────────────────────────────────────────────────────────────────────────────────────────┘
 
-So a message is taken only when a thread is free for it; the rest of a backlog stays with the broker, for others. While
-none is free nobody listens, and no heartbeat is sent: a broker that waits in vain for two minutes closes the connection,
-and it is made anew.
+A message is therefore received only when a thread is free to handle it; the rest of a backlog stays at the broker for
+other processes. While no thread is free, nothing is received and no heartbeat is sent: a broker closes the connection
+after two minutes without heartbeats, and the connection is then opened again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fleet.rpc.rabbit import broker_refusals
 
 LOG = logging.getLogger(__name__)
 
-#: After something that no broker explains, and at most.
+#: Seconds of the first and of the longest pause after an error that is not the broker's.
 BEGIN_AGAIN_S = 1.0
 LONGEST_PAUSE_S = 30.0
 
@@ -35,11 +35,11 @@ _OnIncoming = Callable[[list[base.RpcIncomingMessage]], object]
 
 
 class Listener(base.Listener):
-    """In the place of oslo.messaging's adapter, of which it takes the driver's own listener.
+    """Replaces oslo.messaging's adapter, and uses the driver's own listener.
 
-    The lock ``_guard`` guards the list of threads and the number of those that listen, or wait for their turn.
+    ``_guard`` guards the list of threads and the number of threads that receive or wait for their turn.
 
-    :param threads: how many messages may be handled at once; each is started when it is first needed
+    :param threads: messages handled at a time; each thread is started when it is first needed
     """
 
     def __init__(self, adapter: base.PollStyleListenerAdapter, threads: int) -> None:
@@ -61,17 +61,19 @@ class Listener(base.Listener):
         thread.start()
 
     def stop(self) -> None:
-        """Nothing is taken any more when this returns; what was taken may still be handled."""
+        """End the intake. When this returns, nothing is received any more; messages already received may still be
+        handled.
+        """
         with self._guard:
             self._ending = True
             self._stopped.set()
-            # All may be busy, for who knows how long; and someone must see that nothing more comes.
+            # All threads may be busy for an unknown time, and one must see that no more messages come.
             thread = self._one_more() if not self._free else None
         self._begin(thread)
         self.polled.stop()
 
     def cleanup(self) -> None:
-        """When all that was taken has been handled."""
+        """Release the listener when all received messages have been handled."""
         while self._threads:  # one may have begun another
             self._threads[0].join()
             del self._threads[0]
@@ -79,7 +81,7 @@ class Listener(base.Listener):
         self.polled.cleanup()
 
     def _one_more(self) -> threading.Thread:
-        """To begin as soon as the guard is left."""
+        """Create a thread. The caller starts it after it has released the guard."""
         thread = threading.Thread(target=self._run, name="rpc", daemon=True)
         self._free += 1
         self._threads.append(thread)
@@ -101,13 +103,13 @@ class Listener(base.Listener):
             try:
                 self.on_incoming_callback(incoming)
             except BaseException:
-                # Also one that is to end a thread: this one's place would be lost with it.
-                LOG.exception("A message was taken, and not handled")
+                # BaseException as well: an exception that ends a thread would reduce the number of threads for good.
+                LOG.exception("A message was received but not handled")
             with self._guard:
                 self._free += 1
 
     def _take(self) -> list[base.RpcIncomingMessage] | None:
-        """The next message, as soon as it is this thread's turn and there is one; None if none is to come."""
+        """Wait for this thread's turn and return the next message; None when the intake has ended."""
         with self._turn:
             incoming = self._listen()
             with self._guard:
@@ -120,17 +122,17 @@ class Listener(base.Listener):
 
     def _listen(self) -> list[base.RpcIncomingMessage] | None:
         while True:
-            # Read before: what came until then is still to be taken.
+            # Read before the poll: messages that came until then must still be received.
             ending = self._ending
             try:
                 incoming = self.polled.poll(batch_size=self.batch_size, batch_timeout=self.batch_timeout)
             except Exception as failure:
-                # A broker that is away is waited for by oslo.messaging; one that refuses is not.
+                # oslo.messaging waits for a broker that is away, but not for one that refuses.
                 pause_s = self._backoff.pause_s()
                 if isinstance(failure, broker_refusals.AWAY):
                     refused = failure
                 else:
-                    LOG.exception("Messages cannot be taken; next try in %.1f s", pause_s)
+                    LOG.exception("Cannot receive messages; next try in %.1f s", pause_s)
                     refused = None
             else:
                 self._backoff.reset()
@@ -138,6 +140,6 @@ class Listener(base.Listener):
                     return incoming or None
                 continue
             if refused is not None:
-                broker_refusals.log_refusal("messages cannot be taken", refused)
-            # A stop ends the pause; the driver's listener is to be polled once more then.
+                broker_refusals.log_refusal("messages cannot be received", refused)
+            # A stop ends the pause; the driver's listener must be polled once more then.
             self._stopped.wait(pause_s)

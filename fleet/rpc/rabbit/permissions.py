@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each service's RabbitMQ user must be allowed, and no more: regular expressions for ``rabbitmqctl``.
+"""The RabbitMQ permissions that each service's user needs, as regular expressions for ``rabbitmqctl``.
 
-RabbitMQ asks for *configure* to declare a queue or an exchange, for *write* to publish to an exchange or to bind a queue,
-for *read* to consume from a queue or to bind it to an exchange; and on a topic exchange, for the routing key too.
+RabbitMQ requires *configure* to declare a queue or an exchange, *write* to publish to an exchange or to bind a queue,
+and *read* to consume from a queue or to bind it to an exchange. On a topic exchange it also checks the routing key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from fleet.rpc import ledger_queue
 
-#: Exchange ``""``, by which replies go to the queue of who has asked.
+#: Exchange ``""``: replies go through it to the caller's queue.
 _REPLIES_GO_BY = "amq.default"
 _HEX = "[0-9a-f]+"
 _MY_REPLIES = f"reply_{_HEX}"
@@ -23,8 +23,9 @@ _CONDUCTOR = ["conductor", ledger_queue.TOPIC]
 
 @dataclasses.dataclass(frozen=True)
 class Role:
-    """``serves``: exchange and topic of its queues (and the names after the topic's dot, as expressions);
-    ``sends``: exchange → expressions of routing keys; ``tells``: topics that it sends to all servers of."""
+    """``serves``: exchange and topic of its queues (with the names after the topic's dot, as expressions). ``sends``:
+    exchange → expressions of routing keys. ``tells``: topics to which it sends fanouts.
+    """
 
     serves: Sequence[tuple[str, str, Sequence[str]]] = ()
     sends: Sequence[tuple[str, Sequence[str]]] = ()
@@ -33,7 +34,7 @@ class Role:
 
 
 def conductor(exchange: str) -> Role:
-    """Orders hosts about, asks schedulers, and holds the hosts' exchange with a queue of its own."""
+    """Sends orders to hosts, calls schedulers, and keeps the hosts' exchange alive with a queue of its own."""
     hosts = f"{exchange}_hosts"
     return Role(
         serves=[(exchange, "conductor", [".+"]), (exchange, ledger_queue.TOPIC, [".+"]), (hosts, "keeper", [".+"])],
@@ -43,12 +44,12 @@ def conductor(exchange: str) -> Role:
 
 
 def scheduler(exchange: str) -> Role:
-    """Answers, and says to a conductor that it lives."""
+    """Serves calls, and sends heartbeats to conductors."""
     return Role(serves=[(exchange, "scheduler", [".+"])], sends=[(exchange, [*_CONDUCTOR, r"scheduler\..+"])])
 
 
 def compute(exchange: str, hosts: Sequence[str]) -> Role:
-    """Takes the orders of its own hosts, and tells conductors, and schedulers as hints."""
+    """Receives the orders of its own hosts, calls conductors, and sends hints to schedulers."""
     names = [re.escape(host) for host in hosts]
     mine = [rf"compute\.{name}" for name in names]
     return Role(
@@ -59,12 +60,12 @@ def compute(exchange: str, hosts: Sequence[str]) -> Role:
 
 
 def client(exchange: str) -> Role:
-    """``fleet``: asks conductors, schedulers and (``fleet doctor``) agents; serves nothing."""
+    """The ``fleet`` command: calls conductors, schedulers and (``fleet doctor``) agents; serves nothing."""
     return Role(sends=[(exchange, ["conductor", "scheduler"]), (f"{exchange}_hosts", [r"compute\..+"])], answers=False)
 
 
 def commands(role: Role, user: str, vhost: str) -> list[str]:
-    """Of ``rabbitmqctl``, for a user that is there."""
+    """Return the ``rabbitmqctl`` commands for an existing user."""
     where = ["rabbitmqctl", "set_permissions", "-p", vhost, user]
     lines = [[*where, _any(_configures(role)), _any(_writes(role)), _any(_reads(role))]]
     for exchange in _topic_exchanges(role):
@@ -76,7 +77,7 @@ def commands(role: Role, user: str, vhost: str) -> list[str]:
 
 
 def _any(names: Sequence[str]) -> str:
-    """An expression for exactly these; nothing matches none."""
+    """Return an expression that matches exactly these names; without names it matches nothing."""
     return f"^({'|'.join(dict.fromkeys(names))})$" if names else "^$"
 
 
@@ -85,7 +86,7 @@ def _keys(topic: str, servers: Sequence[str]) -> list[str]:
 
 
 def _queues(role: Role) -> list[str]:
-    """oslo.messaging serves a topic by three: the topic's, the server's, and one for what is said to all."""
+    """Return expressions of the three queues of a topic: the topic's, the server's, and one for fanouts."""
     return [
         name
         for _exchange, topic, servers in role.serves
@@ -106,7 +107,7 @@ def _heard(role: Role) -> list[str]:
 
 
 def _configures(role: Role) -> list[str]:
-    # Whoever publishes declares the exchange first.
+    # A publisher declares the exchange first.
     return [*map(re.escape, _topic_exchanges(role)), *_told(role), *_heard(role), *_queues(role), _MY_REPLIES]
 
 

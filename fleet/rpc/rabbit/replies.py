@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends the answer of a call with one publish on a connection that is there; where that fails, as oslo.messaging does.
+"""Sends the reply to a call with one publish on an open connection. If that fails, oslo.messaging sends it.
 
-oslo.messaging builds an exchange, a retrying function and a producer's arguments for each answer, and sets the socket's
-timeouts twice: half of what an answer takes, while its caller waits.
+oslo.messaging builds an exchange, a retrying function and a producer's arguments for each reply, and sets the
+socket's timeouts twice. That is half of the time of a reply, while the caller waits.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from fleet.rpc.rabbit import late_replies
 LOG = logging.getLogger(__name__)
 
 _ENCODER = json.JSONEncoder(default=jsonutils.to_primitive)
-#: For the broker's receipt of a message that came back.
+#: Seconds for the broker's receipt of a returned message.
 RECEIPT_S = 0.25
-#: AMQP's.
+#: AMQP's number of this delivery mode.
 _PERSISTENT = 2
 
 
 def send_directly(incoming: Any) -> Any:
-    """The same message, answered like this; of other transports than RabbitMQ's it is left as it is."""
+    """Make a RabbitMQ message use this kind of reply, and return it. Messages of other transports are returned
+    unchanged.
+    """
     if type(incoming) is amqpdriver.AMQPIncomingMessage:
         incoming.__class__ = _DirectReply
     return incoming
@@ -51,19 +53,19 @@ class _DirectReply(amqpdriver.AMQPIncomingMessage):
             if late_replies.is_abandoned(self):
                 late_replies.dropped(self.reply_q)
                 return
-            # The caller may be about to have its queue again. Other callers do not wait for that.
+            # The caller may be about to declare its queue again. A thread of its own waits for that.
             late_replies.LATE.take(self, functools.partial(send, self, body_of(self.msg_id, reply, failure)))
         except Exception as trouble:
-            # Whatever the connection raises: the usual way meets it again, and knows what to do.
-            LOG.debug("An answer is sent again, as the connection failed: %s", trouble)
+            # The connection may raise anything. oslo.messaging's own way meets the same error and handles it.
+            LOG.debug("Sending a reply again after a connection failure: %s", trouble)
             super().reply(reply, failure)
 
 
 def send(incoming: Any, body: bytes) -> None:
-    """One publish.
+    """Publish the reply once.
 
     :raises oslo_messaging.MessageUndeliverable: the caller has no queue
-    :raises Exception: whatever the connection raises: the answer is not known to have arrived
+    :raises Exception: any error of the connection: it is unknown whether the reply arrived
     """
     with incoming.listener.driver._get_connection(common.PURPOSE_SEND) as connection, connection._connection_lock:
         if connection.kombu_compression:
@@ -78,7 +80,7 @@ def send(incoming: Any, body: bytes) -> None:
         try:
             _publish(channel, message, incoming.reply_q, connection.direct_mandatory_flag)
         except oslo_messaging.MessageUndeliverable:
-            # The broker's receipt follows the returned message, and the next user of the connection must not take it for
+            # The broker's receipt follows the returned message. The next user of the connection must not take it for
             # its own.
             with contextlib.suppress(TimeoutError):
                 channel.wait([amqp.spec.Basic.Ack, amqp.spec.Basic.Nack], timeout=RECEIPT_S)
@@ -86,13 +88,14 @@ def send(incoming: Any, body: bytes) -> None:
 
 
 class _Compressed(Exception):
-    """Answers are to be compressed, which oslo.messaging does."""
+    """Replies must be compressed, which oslo.messaging does."""
 
 
 def _publish(channel: amqp.Channel, message: amqp.Message, queue: str, mandatory: bool) -> None:
-    """As the channel does by itself, which first tries to read from its socket, and most of the time finds nothing.
+    """Publish as the channel does, but without its read from the socket, which finds nothing most of the time.
 
-    :raises oslo_messaging.MessageUndeliverable: there is no such queue; and whatever the connection raises
+    :raises oslo_messaging.MessageUndeliverable: there is no such queue
+    :raises Exception: any error of the connection
     """
     if not channel._confirm_selected or _has_sent_something(channel.connection.sock):
         channel.basic_publish(message, exchange="", routing_key=queue, mandatory=mandatory)
@@ -102,7 +105,7 @@ def _publish(channel: amqp.Channel, message: amqp.Message, queue: str, mandatory
 
 
 def _has_sent_something(broker: socket.socket) -> bool:
-    """Such as a receipt that the one before did not wait for, or that it is short of memory."""
+    """Return True if data from the broker is waiting, such as a late receipt or a memory alarm."""
     if isinstance(broker, ssl.SSLSocket) and broker.pending():
         return True
     poller = select.poll()
@@ -117,7 +120,10 @@ def _require_ack(method: amqp.spec.method_t, *_arguments: object) -> None:
 
 
 def body_of(msg_id: str, reply: Any, failure: Any = None) -> bytes:
-    """Of an answer's message, oslo.messaging's envelope included. :param failure: ``sys.exc_info()`` in place of a reply"""
+    """Return the body of a reply in oslo.messaging's envelope.
+
+    :param failure: ``sys.exc_info()`` in place of a reply
+    """
     error = common.serialize_remote_exception(failure) if failure else None
     said = {"result": reply, "failure": error, "ending": True, "_msg_id": msg_id, rpc_amqp.UNIQUE_ID: uuid.uuid4().hex}
     envelope = {common._VERSION_KEY: common._RPC_ENVELOPE_VERSION, common._MESSAGE_KEY: _ENCODER.encode(said)}

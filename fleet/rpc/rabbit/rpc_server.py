@@ -17,7 +17,7 @@ from fleet.rpc.rabbit import blocking_consume, host_queues, leader_followers, re
 class LeaderFollowersServer(oslo_server.RPCServer):
     """Several threads take turns at receiving a message and at handling it (:mod:`.leader_followers`)."""
 
-    #: How many messages are handled at once.
+    #: Messages handled at a time.
     threads = 1
 
     def _create_listener(self) -> base.Listener:
@@ -25,7 +25,7 @@ class LeaderFollowersServer(oslo_server.RPCServer):
 
     def _on_incoming(self, incoming: object) -> None:
         self._process_incoming(incoming)
-        # What this thread says next, of the broker, is not about that message.
+        # Later log lines of this thread, about the broker, do not belong to that message.
         new_context()
 
     def _process_incoming(self, incoming: Any) -> None:
@@ -33,8 +33,10 @@ class LeaderFollowersServer(oslo_server.RPCServer):
             super()._process_incoming([replies.send_directly(each) for each in incoming])
 
     def handle_strays(self) -> None:
-        """Messages that were on their way when the intake ended: oslo.messaging acknowledges them as it closes the
-        connection (18.3: waiting for the fanout queue's deletion, it reads what comes before), and then forgets them.
+        """Handle messages that arrived while the intake ended.
+
+        oslo.messaging 18.3 acknowledges and then drops them: it reads them from the connection while it waits for the
+        fanout queue's deletion.
         """
         listener = getattr(self.listener, "polled", None)
         for stray in list(getattr(listener, "incoming", ())):
@@ -42,12 +44,16 @@ class LeaderFollowersServer(oslo_server.RPCServer):
 
 
 class HostServer(LeaderFollowersServer):
-    """Takes all that is sent to its host, and handles it in order: its queue ends with this process in any case, and
-    others wait for their turn on the connection."""
+    """Receives all messages to its host and handles them in order.
+
+    A backlog at the broker would be of no use: the queue ends with this process. A slow handler must not block the
+    connection, which other hosts use.
+    """
 
     def __init__(self, queues: host_queues.HostQueues, *options: Any) -> None:
         super().__init__(*options)
-        # Its threads wait for work; those that oslo.messaging chooses look every second whether they are still wanted.
+        # These threads block until there is work. Those of oslo.messaging's executor poll every second whether they
+        # are still needed.
         self._executor_cls = futures.ThreadPoolExecutor
         self._queues = queues
 
