@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""THE arithmetic of total, reserved, ratio, limit, used and free: the scheduler, the claim and the audit all call it.
+"""The only arithmetic of total, reserved, ratio, limit, used and free. The scheduler, the claim and the audit use it.
 
-One resource of one node, all in the same unit (MB, GB or count)::
+One resource of one node, all in the same unit (MB, GB or count):
+
+::
 
     0 ──────── reserved ──────────────────── total ─────────────── limit
     │ the host's own │◀── real, for instances ──▶│◀── overcommitted ──▶│
                       ◀──────────── used − reserved ──────▶◀─ usable ─▶
 
-``used`` includes ``reserved`` (as nova's ``memory_mb_used`` does); the ratio stretches only what instances can have, so
-that claims never exceed ``(total − reserved) × ratio``. With nothing reserved the limit is nova's ``total × ratio``
-(spec: RamFilter, DiskFilter, CoreFilter). Every function takes numbers or numpy columns of them.
+``used`` includes ``reserved``, as nova's ``memory_mb_used`` does. The ratio applies only to what instances can have,
+so claims never exceed ``(total − reserved) × ratio``. With nothing reserved the limit is ``total × ratio``, as in
+nova's RamFilter, DiskFilter and CoreFilter. Every function takes numbers or numpy columns.
 """
 
 from __future__ import annotations
@@ -24,25 +26,25 @@ MB_PER_GB = 1024
 
 
 def limit(total: Number, reserved: Number, ratio: Number) -> Number:
-    """The ceiling that ``used`` must not pass."""
+    """Return the upper bound of ``used``."""
     return (total - reserved) * ratio + reserved
 
 
 def usable(limit_: Number, used: Number) -> Number:
-    """What a new instance may still ask for; negative on a host that is over its limit."""
+    """Return what a new instance may use; negative on a host over its limit."""
     return limit_ - used
 
 
 def free(total: Number, used: Number) -> Number:
-    """What is physically left (nova's ``free_ram_mb``, ``free_disk_gb``); negative when overcommitted."""
+    """Return what is physically free (nova's ``free_ram_mb``, ``free_disk_gb``); negative when overcommitted."""
     return total - used
 
 
 def requested_disk_mb(root_gb: int, ephemeral_gb: int, swap_mb: int) -> int:
-    """What DiskFilter looks for, in MB. The claim counts :func:`claimed_disk_gb` only: swap is not held."""
+    """Return the MB that DiskFilter tests. The claim counts :func:`claimed_disk_gb` only: swap is not held."""
     return MB_PER_GB * (root_gb + ephemeral_gb) + swap_mb
 
 
 def claimed_disk_gb(root_gb: int, ephemeral_gb: int) -> int:
-    """What an instance holds of its node's disk, in GB."""
+    """Return the GB that an instance holds of its node's disk."""
     return root_gb + ephemeral_gb

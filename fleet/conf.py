@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options shared by all daemons and tools, and the one way to load a configuration."""
+"""Options shared by all daemons and tools, and the function that loads a configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fleet.rpc.trust import signing
 from fleet.telemetry import conf as telemetry_conf
 
 DEFAULT_CONFIG_FILE = "/etc/fleet/fleet.conf"
-#: Where the command line tools look when no --config-file is given: an environment variable, then the default.
+#: Environment variable that names the command line tools' file without --config-file; then the default is used.
 CONFIG_FILE_VARIABLE = "FLEET_CONFIG_FILE"
 
 COMMON_OPTS = [
@@ -91,7 +91,7 @@ COMMON_OPTS = [
     ),
 ]
 
-#: Log lines of a request carry its id, the instance, the attempt and the host.
+#: Log lines of a request have its id, the instance, the attempt and the host.
 LOG_FORMAT = (
     "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s [%(request_id)s %(build)s] %(instance)s%(message)s"
 )
@@ -168,9 +168,10 @@ def load_config(
 
 
 def check_files(argv: Sequence[str], register: Sequence = ()) -> None:
-    """Whether the configuration files that ``argv`` names can be read now, and all of our options with them.
+    """Check that the configuration files that ``argv`` names can be read now, with all options.
 
-    :raises cfg.Error: SystemExit:
+    :raises cfg.Error:
+    :raises SystemExit:
     """
     conf = cfg.ConfigOpts()
     logging.register_options(conf)
@@ -181,7 +182,7 @@ def check_files(argv: Sequence[str], register: Sequence = ()) -> None:
 
 
 def _read_all(conf: cfg.ConfigOpts) -> None:
-    """Values are checked when they are read: read them all now, rather than in the middle of the work."""
+    """Read all values now, because oslo.config checks a value when it is read."""
     for name, value in conf.items():
         if isinstance(value, Mapping):
             try:

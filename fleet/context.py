@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request context: who asked, under which request id, and which build a log line is about."""
+"""The request context: user, project and request id, and the build that a log line belongs to."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from oslo_context import context as oslo_context
 
 
 class RequestContext(oslo_context.RequestContext):
-    """oslo.context's, plus the build's place: the instance uuid, the attempt and the host of every log line.
+    """oslo.context's, with the instance uuid, the attempt and the host of a build for log lines.
 
-    ``migration``: its uuid, where ``attempt`` counts a move's hosts and not a build's.
-
-    Creating one makes it the thread's current context, as in oslo.context (``overwrite=True``).
+    ``migration`` is a move's uuid; ``attempt`` then counts the move's hosts. As in oslo.context (``overwrite=True``),
+    creating a context makes it the thread's current one.
     """
 
     FROM_DICT_EXTRA_KEYS = ["instance_uuid", "attempt", "host", "migration"]
@@ -39,7 +38,7 @@ class RequestContext(oslo_context.RequestContext):
         return values
 
     def redacted_copy(self, **kwargs: Any) -> Self:
-        """oslo.context's copy for notifications (no tokens), which must not become the thread's current context."""
+        """Return oslo.context's copy for notifications, without tokens. The thread's current context does not change."""
         current = oslo_context.get_current()
         copy = super().redacted_copy(**kwargs)
         copy.instance_uuid, copy.attempt, copy.host = self.instance_uuid, self.attempt, self.host
@@ -55,7 +54,7 @@ class RequestContext(oslo_context.RequestContext):
         return values
 
     def _build(self) -> str:
-        """How the line prefix names the attempt, the host and the move."""
+        """Return the attempt, the host and the move for the prefix of a log line."""
         parts = []
         if self.attempt is not None:
             parts.append(f"attempt={self.attempt}")
@@ -73,26 +72,30 @@ class RequestContext(oslo_context.RequestContext):
         host: str | None = None,
         migration: str | None = None,
     ) -> Self:
-        """The same request, narrowed to one build or move; it becomes the thread's current context."""
+        """Return the same request for one build or move; it becomes the thread's current context."""
         values = self.to_dict()
         values.update(instance_uuid=instance_uuid, attempt=attempt, host=host, migration=migration)
         return type(self).from_dict(values)
 
     def on_behalf(self, request_id: str | None, project_id: str | None, user_id: str | None) -> Self:
-        """The same build under the request that asked for it, and who did; it becomes the thread's current context."""
+        """Return the same build under the request and the user that asked for it; it becomes the thread's current
+        context.
+        """
         values = {**self.to_dict(), "request_id": request_id or self.request_id}
         values.update(project_id=project_id, user_id=user_id)
         return type(self).from_dict(values)
 
     def whose(self) -> dict[str, str | None]:
-        """What :meth:`on_behalf` takes."""
+        """Return the arguments of :meth:`on_behalf`."""
         return {"request_id": self.request_id, "project_id": self.project_id, "user_id": self.user_id}
 
     def under(self, request_id: str | None) -> Self:
-        """Gone on with under the id of the request that had asked for it, if that is known; current from now on."""
+        """Return the context with the id of the original request, if it is known; it becomes the thread's current
+        context.
+        """
         return type(self).from_dict({**self.to_dict(), "request_id": request_id or self.request_id})
 
 
 def new_context(project_id: str | None = None, user_id: str | None = None) -> RequestContext:
-    """A context with a fresh request id, for an entry point (CLI command, periodic task)."""
+    """Return a context with a new request id, for an entry point (CLI command, periodic task)."""
     return RequestContext(project_id=project_id, user_id=user_id, is_admin=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a check finds: good, doubtful or bad, in words, and what to do about it."""
+"""The result of a check: good, doubtful or bad, with text and advice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fleet import errors
 
 
 class Level(enum.IntEnum):
-    """The worst of several is what they are together; its number is the exit status, as of nova-status."""
+    """The result of several findings is the worst level. Its number is the exit status, as of nova-status."""
 
     OK = 0
     WARN = 1
@@ -23,7 +23,7 @@ class Level(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """``check`` names what was looked at. ``fix`` is for an operator, and empty when all is well."""
+    """``check`` names the check. ``fix`` is advice for an operator; empty if nothing is wrong."""
 
     check: str
     level: Level
@@ -53,10 +53,10 @@ def of_service(
     register: Callable[[cfg.ConfigOpts], None],
     try_out: Callable[[cfg.ConfigOpts], str],
 ) -> Finding:
-    """Whether a service could start with the configuration ``files``.
+    """Return whether a service could start with the configuration ``files``.
 
-    :param register: declares its options
-    :param try_out: does what the service does first, and says what it has found
+    :param register: declares the service's options
+    :param try_out: does what the service does first, and returns a description of it
     """
     argv = [part for file in files for part in ("--config-file", file)]
     conf = cfg.ConfigOpts()

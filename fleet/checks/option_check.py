@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration files against the options there are: misspelt, deprecated and doubtful ones."""
+"""Checks configuration files for misspelt, deprecated and doubtful options."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from fleet.db import tls
 from fleet.rpc.rabbit import broker
 
 CHECK = "options"
-#: Whose options may stand in our files, besides those of every ``fleet`` namespace.
+#: Libraries whose options may be in the files, besides those of every ``fleet`` namespace.
 _LIBRARIES = ("oslo.db", "oslo.log", "oslo.messaging", "oslo.reports")
 
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """Options by section and name, and the older names that still work, each with the option it stands for."""
+    """Options by section and name, and deprecated names with the options that replace them."""
 
     options: Mapping[str, Mapping[str, cfg.Opt]]
     aliases: Mapping[tuple[str, str], str]
 
 
 def known() -> Known:
-    """All options of this program and of the libraries that it configures."""
+    """Return all options of this program and of the libraries it configures."""
     options: dict[str, dict[str, cfg.Opt]] = collections.defaultdict(dict)
     aliases = {}
     for section, opt in _declared():
@@ -53,13 +53,13 @@ def _declared() -> Iterator[tuple[str, cfg.Opt]]:
 
 
 def config_files(conf: cfg.ConfigOpts) -> list[str]:
-    """Those that ``conf`` was read from, in the order in which they count."""
+    """Return the files that ``conf`` was read from, in order of increasing priority."""
     in_directories = [sorted(str(file) for file in pathlib.Path(each).glob("*.conf")) for each in conf.config_dir or []]
     return list(conf.config_file or []) + [file for files in in_directories for file in files]
 
 
 def check(files: Sequence[str], options: Known | None = None) -> list[Finding]:
-    """What is wrong in ``files``: nothing but one good finding if all is well."""
+    """Return what is wrong in ``files``; one good finding if nothing is."""
     options = options or known()
     found = [each for file in files for each in _check_file(file, options)]
     return found or [findings.good(CHECK, f"{', '.join(files) or 'no file'}: all options are known and current")]
@@ -107,7 +107,7 @@ def _dest(name: str) -> str:
 
 
 def contradictions(conf: cfg.ConfigOpts, with_database: bool = True) -> list[Finding]:
-    """Options that are good each for itself, and not together."""
+    """Return options whose values are valid but contradict each other."""
     found = []
     location = conf.get_location("service_down_time")
     if location is not None and location.location is cfg.Locations.set_override:
@@ -124,7 +124,7 @@ def contradictions(conf: cfg.ConfigOpts, with_database: bool = True) -> list[Fin
 
 
 def _open_lines(conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> list[Finding]:
-    """What is sent to other machines for everybody on the way to read."""
+    """Return connections to other machines that are not encrypted."""
     found = []
     far = [host.hostname for host in url.hosts if not tls.is_loopback(host.hostname)]
     if far and url.transport == "rabbit" and not broker.has_tls(conf):

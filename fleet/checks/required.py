@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options without which a program cannot do its work. The error lists the files that were looked for."""
+"""Options that a program cannot work without. The error lists the files that were searched."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DATABASE = "such as connection = postgresql+psycopg2://USER:PASSWORD@HOST/fleet
 
 
 def broker(conf: cfg.ConfigOpts) -> None:
-    """Require that ``transport_url`` is set. The library's default would be a broker on this machine.
+    """Require that ``transport_url`` is set. The library's default is a broker on this machine.
 
     :raises errors.NotConfigured:
     """
@@ -33,7 +33,7 @@ def database(conf: cfg.ConfigOpts) -> None:
 
 
 def files(conf: cfg.ConfigOpts) -> str:
-    """The configuration files that were read, or the places that were searched, as a sentence."""
+    """Return a sentence that names the configuration files that were read, or the places that were searched."""
     read = [str(each) for each in [*(conf.config_file or []), *(conf.config_dir or [])]]
     if read:
         return f"Configuration read: {', '.join(read)}."

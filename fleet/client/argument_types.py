@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Argument types for argparse: what is wrong with a value, with the value and what is allowed."""
+"""Argument types for argparse. An error names the value and what is allowed."""
 
 from __future__ import annotations
 

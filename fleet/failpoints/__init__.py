@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures on purpose, at named points in the code, for tests.
+"""Deliberate failures at named points of the code, for tests.
 
 Read ``names`` (every point, and where it is), then ``injection`` (what happens there).
 """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named points of a build at which fault tests make a daemon die, hang, fail or dawdle; off unless a daemon is armed.
+"""Named points at which fault tests make a daemon die, hang, fail or slow down. Off unless a daemon is armed.
 
-A point is passed with ``hit(NAME)``; a transaction's two points (all is written, not committed; committed, nobody told)
-with ``@commits(NAME)`` on its function, or on each of the works that are done in one (``@commits_all``). While nothing is
-armed both cost one comparison. ``arm`` is called once by ``fleet.conf.load_config``; what the points then do stands in a
-file that is read anew whenever it changes, so that a test arms and disarms running daemons.
+Code passes a point with ``hit(NAME)``. A transaction has two points (written but not committed; committed but not yet
+reported), declared with ``@commits(NAME)`` on its function, or for several works in one transaction with
+``@commits_all``. While nothing is armed, a point costs one comparison. ``fleet.conf.load_config`` calls ``arm`` once.
+The actions are in a file that is read again whenever it changes, so a test arms and disarms running daemons.
 """
 
 from __future__ import annotations
@@ -51,29 +51,30 @@ OPTS = [
 class Action(enum.StrEnum):
     """What happens at a point."""
 
-    #: The process dies as by kill -9.
+    #: The process is killed, as by kill -9.
     EXIT = "exit"
-    #: The process is stopped, all threads of it, and goes on after ``seconds``.
+    #: The whole process is stopped, and continues after ``seconds``.
     PAUSE = "pause"
     #: Only this thread waits for ``seconds``.
     DELAY = "delay"
-    #: A bug's exception.
+    #: An unexpected exception is raised.
     RAISE = "raise"
-    #: What the database says when it wants the transaction repeated.
+    #: The database asks for the transaction to be repeated.
     DEADLOCK = "deadlock"
-    #: The connection to the database is lost; after a commit its outcome is thereby unknown.
+    #: The connection to the database is lost. After a commit the outcome is then unknown.
     DISCONNECT = "disconnect"
 
 
 class FailpointReached(Exception):
-    """Raised by the action ``raise``: deliberately none of ``fleet.errors``."""
+    """Raised by the action ``raise``. Deliberately not one of ``fleet.errors``."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Failpoint:
-    """``times``: how often at most, over all processes that share the file; ``skip``: how often it is passed before.
+    """``times`` is the most hits over all processes that share the file; ``skip`` is the number of passes before the
+    first hit.
 
-    ``chance`` is drawn anew at each pass from a generator that ``seed`` starts in each process.
+    ``chance`` is drawn at each pass from a generator that ``seed`` starts in each process.
     """
 
     action: Action
@@ -101,7 +102,7 @@ def commits(step: str) -> Callable[[Work], Work]:
 
 
 def commits_all(marked: Iterable[object]) -> Callable[[Work], Work]:
-    """Mark the function of a transaction that does several marked works: it passes the points of each."""
+    """Mark the function of a transaction that does several marked works: it passes the points of each of them."""
 
     def mark(work: Work) -> Work:
         work.failpoints = tuple(step for each in marked for step in _steps(each))  # type: ignore[attr-defined]
@@ -142,7 +143,7 @@ def _group() -> cfg.OptGroup:
 
 
 def arm(conf: cfg.ConfigOpts) -> None:
-    """Arm or disarm this process, as ``conf`` says. :raises errors.ConfigError: half of it is said"""
+    """Arm or disarm this process, as ``conf`` says. :raises errors.ConfigError: only one of the two options is set"""
     global _armed
     options = conf.failpoints
     if options.file and not options.enabled:
@@ -152,11 +153,11 @@ def arm(conf: cfg.ConfigOpts) -> None:
         raise errors.ConfigError(option="[failpoints] file", reason="must be set if [failpoints] enabled is")
     _armed = _Armed(pathlib.Path(options.file)) if options.enabled else None
     if _armed is not None:
-        LOG.warning("Failpoints are enabled and obey %s: this daemon is for tests only", options.file)
+        LOG.warning("Failpoints are enabled and read from %s: this daemon is for tests only", options.file)
 
 
 class _Armed:
-    """What the file says now. The lock guards what was read of it and the dice."""
+    """The content of the file. The lock guards it and the random generators."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
@@ -184,7 +185,9 @@ class _Armed:
         return point if self._take_turn(name, point) else None
 
     def _take_turn(self, name: str, point: Failpoint) -> bool:
-        """The first free mark is ours: one that dies must not die again after its restart. Tests read the marks, too."""
+        """Take the first free mark: a process that died at a point must not die there again after its restart. Tests
+        read the marks, too.
+        """
         for turn in range(point.times if point.times is not None else 1):
             try:
                 os.close(os.open(f"{self._path}.{name}.{turn}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
@@ -230,7 +233,7 @@ def _exit(point: Failpoint) -> None:
 
 
 def _pause(point: Failpoint) -> None:
-    """Somebody else must wake us: a stopped process cannot look at a clock."""
+    """Stop the process. Another process continues it, because a stopped one cannot look at a clock."""
     subprocess.Popen(["sh", "-c", f"sleep {point.seconds:f}; kill -CONT {os.getpid()}"], start_new_session=True)
     os.kill(os.getpid(), signal.SIGSTOP)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every failpoint there is, in the order in which a build, or a move, passes them, and what has just happened there."""
+"""All failpoints, in the order in which a build or a move passes them, with the event that has just happened."""
 
 from __future__ import annotations
 

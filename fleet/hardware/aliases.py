@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI requests of a flavor: names, which the operator's aliases say the meaning of."""
+"""PCI requests of a flavor. The operator's aliases define their names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_DEVICES = 64
 
 @dataclasses.dataclass(frozen=True)
 class Alias:
-    """One alternative of a name."""
+    """One alternative of an alias name."""
 
     name: fields.Name
     vendor_id: fields.Text | None = None
@@ -39,9 +39,9 @@ Aliases = Mapping[str, tuple[Alias, ...]]
 
 
 def parse_aliases(texts: Sequence[str]) -> Aliases:
-    """The option's values: each the JSON of one alias; a name given again is an alternative.
+    """Parse the option's values, each the JSON of one alias. Values with the same name are alternatives.
 
-    :raises errors.ConfigError: one of them is none, or two of a name differ in type or policy
+    :raises errors.ConfigError: a value is invalid, or two of a name differ in type or policy
     """
     found: dict[str, tuple[Alias, ...]] = {}
     for text in texts:
@@ -60,9 +60,9 @@ def parse_aliases(texts: Sequence[str]) -> Aliases:
 
 
 def requested_devices(flavor: Flavor, image: Image, aliases: Aliases) -> tuple[PciRequest, ...]:
-    """``pci_passthrough:alias`` is ``NAME:COUNT``, several with commas; without COUNT it is one device.
+    """Parse ``pci_passthrough:alias``: ``NAME:COUNT``, separated by commas; without COUNT it is one device.
 
-    :raises errors.InvalidInput: naming the extra spec or image property that is wrong
+    :raises errors.InvalidInput: naming the wrong extra spec or image property
     """
     text = flavor.extra_specs.get(ALIAS, "")
     policy = _numa_policy(flavor, image)
@@ -82,14 +82,14 @@ def _request(text: str, number: int, policy: NumaPolicy | None, aliases: Aliases
         count=int(count or 1),
         spec=tuple(alias.properties() for alias in alternatives),
         alias_name=name,
-        # Unique within the instance is enough: devices are held by the instance, and told apart by this.
+        # Unique within the instance, which holds the devices; that is enough.
         request_id=f"{number}-{name}"[:255],
         numa_policy=policy or alternatives[0].numa_policy,
     )
 
 
 def _numa_policy(flavor: Flavor, image: Image) -> NumaPolicy | None:
-    """What flavor or image say outdoes the alias."""
+    """Return the policy: that of flavor or image overrides the alias's."""
     flavors = _policy(flavor.extra_specs, POLICY_SPEC, EXTRA_SPECS)
     images = _policy(image.properties, POLICY_PROPERTY, PROPERTIES)
     if flavors and images and flavors != images:

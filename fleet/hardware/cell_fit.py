@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether one instance cell fits one host cell."""
+"""Tests whether one instance cell fits one host cell."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fleet.objects.numa import DEDICATED, HostCell, InstanceCell, Limits
 
 
 def fit_cell(host: HostCell, cell: InstanceCell, limits: Limits | None) -> InstanceCell | None:
-    """The cell as the host would hold it; None if it does not fit.
+    """Return the cell as the host would hold it; None if it does not fit.
 
-    An instance never overcommits against itself. Vcpus that float, and their memory, are overcommitted as ``limits``
-    allow (None: as far as you like); a cell with vcpus of their own is not overcommitted at all.
+    An instance never overcommits against itself. Floating vcpus and their memory are overcommitted up to ``limits``
+    (None: without a limit). A cell with pinned vcpus is not overcommitted.
     """
     if not _can_ever_fit(host, cell) or not _has_room(host, cell, limits):
         return None
@@ -25,7 +25,7 @@ def fit_cell(host: HostCell, cell: InstanceCell, limits: Limits | None) -> Insta
 
 
 def fits_cell(host: HostCell, cell: InstanceCell, limits: Limits | None) -> bool:
-    """Whether :func:`fit_cell` gives a cell."""
+    """Return True if :func:`fit_cell` would return a cell."""
     if not _can_ever_fit(host, cell) or not _has_room(host, cell, limits):
         return False
     has_pages = pages.room_without_size(host, cell) if cell.pagesize is None else pages.choose(host, cell) is not None

@@ -35,7 +35,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def _groups() -> list[tuple[cfg.OptGroup, Sequence[cfg.Opt]]]:
-    """Made anew each time: a group keeps the values set on it, and two configurations must not share them."""
+    """Create the groups anew for each caller: a group keeps the values set on it."""
     return [
         (cfg.OptGroup("pci", title="PCI devices"), PCI_OPTS),
         (cfg.OptGroup("compute", title="Compute hosts"), COMPUTE_OPTS),

@@ -47,7 +47,7 @@ _MOST_CELLS = 64
 
 @dataclasses.dataclass(frozen=True)
 class _Source:
-    """The flavor's extra specs or the image's properties: the same names, but for a prefix."""
+    """The flavor's extra specs or the image's properties: the same names with different prefixes."""
 
     values: Mapping[str, Any]
     prefix: str
@@ -80,7 +80,7 @@ class _Source:
 
 
 def requested_topology(flavor: Flavor, image: Image) -> InstanceTopology | None:
-    """What each instance asks for; None where neither flavor nor image says anything of cells, pages or pinning.
+    """Return the topology of each instance; None if neither flavor nor image asks for cells, pages or pinning.
 
     :raises errors.InvalidInput: naming the extra spec or image property that is wrong or contradicts the other
     """
@@ -103,7 +103,7 @@ def requested_topology(flavor: Flavor, image: Image) -> InstanceTopology | None:
 
 @dataclasses.dataclass(frozen=True)
 class _Shape:
-    """What all cells have alike; ``dedicated`` are the vcpus of the whole instance with a CPU of their own."""
+    """What all cells have in common; ``dedicated`` are the pinned vcpus of the whole instance."""
 
     pagesize: int | None
     policy: CpuPolicy | None
@@ -133,7 +133,7 @@ def _cpu_policy(specs: _Source, properties: _Source) -> CpuPolicy | None:
 def _thread_policy(specs: _Source, properties: _Source, policy: str | None) -> ThreadPolicy | None:
     name, choices = "cpu_thread_policy", typing.get_args(ThreadPolicy)
     flavors, images = specs.choice(name, choices), properties.choice(name, choices)
-    # prefer insists on nothing: the image may say more.
+    # prefer is no requirement, so the image may ask for more.
     if flavors not in (None, PREFER) and images not in (None, flavors):
         raise properties.error(name, f"is {images}, which {specs.field(name)} {flavors} forbids")
     chosen = images if flavors in (None, PREFER) and images else flavors
@@ -151,7 +151,7 @@ def _dedicated_vcpus(specs: _Source, policy: str | None, flavor: Flavor) -> froz
         return _vcpus(flavor) if policy == DEDICATED else frozenset()
     if mask is None:
         raise specs.error("cpu_policy", f"is {MIXED}, which needs {specs.field('cpu_dedicated_mask')}")
-    # A mask of exceptions only (^0-1) means all the others.
+    # A mask of exceptions only (^0-1) means all other vcpus.
     text = f"0-{flavor.vcpus - 1},{mask}" if all(part.startswith("^") for part in mask.split(",")) else mask
     vcpus = cpu_spec.parse(text, specs.field("cpu_dedicated_mask"))
     if not vcpus or not vcpus < _vcpus(flavor):
@@ -183,7 +183,7 @@ def _parsed_page_size(source: _Source) -> int | None:
 
 
 def _source_of_cells(specs: _Source, properties: _Source) -> _Source | None:
-    """Who says how many cells; the details must come from the same."""
+    """Return the source of the number of cells; the details must come from the same source."""
     if specs.get("numa_nodes") is not None and properties.get("numa_nodes") is not None:
         raise properties.error("numa_nodes", f"must not be given together with {specs.field('numa_nodes')}")
     for source in (specs, properties):

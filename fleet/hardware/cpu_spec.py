@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU sets as people write them: ``0-3,^2,8``."""
+"""Parses CPU sets such as ``0-3,^2,8``."""
 
 from __future__ import annotations
 

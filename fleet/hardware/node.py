@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's cells and devices together: what is left, what an instance wants of it, and what it then holds."""
+"""A node's cells and devices together: what is free, what an instance wants, and what it then holds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fleet.objects.pci import PciDevice, PciRequest
 
 @dataclasses.dataclass(frozen=True)
 class Held:
-    """What an instance is given: its cells on the host, and devices by kind."""
+    """What an instance gets: its cells on the host, and devices by kind."""
 
     topology: InstanceTopology | None = None
     devices: tuple[device_pools.Taken, ...] = ()
@@ -25,9 +25,9 @@ class Held:
 
 @dataclasses.dataclass(frozen=True)
 class Hardware:
-    """What a node has, less what is held of it. ``limits`` stretch its cells for vcpus that float.
+    """What a node has free. ``limits`` overcommit its cells for floating vcpus.
 
-    ``stock`` are all its pools, with the devices that are held; empty where that is not known.
+    ``stock`` are all its pools, held devices included; empty if unknown.
     """
 
     topology: HostTopology | None = None
@@ -36,14 +36,14 @@ class Hardware:
     stock: Pools = ()
 
     def emptied(self) -> Hardware:
-        """The same node with nothing on it."""
+        """Return the same node without instances."""
         topology = self.topology.emptied() if self.topology else None
         return dataclasses.replace(self, topology=topology, pools=self.stock or self.pools)
 
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """What an instance asks for beyond memory, disk and vcpus."""
+    """What an instance asks for besides memory, disk and vcpus."""
 
     topology: InstanceTopology | None = None
     devices: tuple[PciRequest, ...] = ()
@@ -52,7 +52,7 @@ class Wanted:
         return self.topology is not None or bool(self.devices)
 
     def key(self, *more: Hashable) -> Hashable:
-        """Equal for requests that fit alike; the ids of their devices do not matter."""
+        """Return a key that is equal for requests with equal fits. The ids of their devices do not matter."""
         topology = self.topology and self.topology.to_wire()
         devices = [(each.count, each.spec, each.numa_policy) for each in self.devices]
         return (json.dumps([topology, devices], sort_keys=True), *more)
@@ -62,7 +62,9 @@ class Wanted:
         return sum(request.count for request in self.devices)
 
     def taken_from(self, hardware: Hardware | None) -> Hardware | None:
-        """What is left with one more such instance: of the devices only where its cells do not fit, or else the same."""
+        """Return what is free with one more such instance. If its cells do not fit, only its devices are taken, or
+        nothing.
+        """
         if hardware is None:
             return None
         held = fit(hardware, self) or fit(hardware, Wanted(devices=self.devices))
@@ -70,7 +72,7 @@ class Wanted:
 
 
 def fit(hardware: Hardware, wanted: Wanted, packing: bool = False) -> Held | None:
-    """How the node would meet ``wanted``; None if it cannot. A topology never fits a node that reports none."""
+    """Return how the node would meet ``wanted``; None if it cannot. A topology never fits a node that reports none."""
     if wanted.topology is None:
         alone = device_pools.allocate(hardware.pools, wanted.devices)
         return None if alone is None else Held(devices=alone.taken)
@@ -83,7 +85,7 @@ def fit(hardware: Hardware, wanted: Wanted, packing: bool = False) -> Held | Non
 
 
 def fits(hardware: Hardware, wanted: Wanted) -> bool:
-    """Whether :func:`fit` finds a way; found out without going it, as the scheduler asks this of every host."""
+    """Return True if :func:`fit` would find a way. It is cheaper, because the scheduler tests every host."""
     if wanted.topology is None:
         return device_pools.allocate(hardware.pools, wanted.devices) is not None
     if hardware.topology is None:
@@ -94,7 +96,7 @@ def fits(hardware: Hardware, wanted: Wanted) -> bool:
 
 
 def take(hardware: Hardware, held: Held) -> Hardware:
-    """The node less ``held``, which was fitted to it."""
+    """Return the node without ``held``, which was fitted to it."""
     topology = hardware.topology
     if topology is not None and held.topology is not None:
         topology = usage.add(topology, held.topology)
@@ -103,7 +105,7 @@ def take(hardware: Hardware, held: Held) -> Hardware:
 
 
 def without(hardware: Hardware, topology: InstanceTopology | None, devices: Iterable[PciDevice]) -> Hardware:
-    """The node as if one of those on it, as it holds it, were not there."""
+    """Return the node as if one of its instances were not there."""
     known = hardware.topology
     if known is not None and topology is not None:
         known = usage.without(known, topology)
@@ -112,7 +114,7 @@ def without(hardware: Hardware, topology: InstanceTopology | None, devices: Iter
 
 
 def wants_thread_siblings(extra_specs: Mapping[str, str], image_properties: Mapping[str, Any]) -> bool:
-    """Whether only a host with hyperthreading will do: CPUs of its own, and ``require`` as thread policy."""
+    """Return True if the request needs hyperthreading: pinned vcpus with the thread policy ``require``."""
     policies = (extra_specs.get("hw:cpu_policy"), image_properties.get("hw_cpu_policy"))
     threads = (extra_specs.get("hw:cpu_thread_policy"), image_properties.get("hw_cpu_thread_policy"))
     return "dedicated" in policies and "require" in threads

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which page size an instance cell gets."""
+"""Chooses the page size of an instance cell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ KB_PER_MB = 1024
 
 
 def choose(host: HostCell, cell: InstanceCell) -> int | None:
-    """The size in KiB to use for a cell that asks for one; None if none of the allowed sizes has room."""
+    """Return the size in KiB for a cell that asks for one; None if no allowed size has room."""
     memory_kb = cell.memory * KB_PER_MB
     for pages in _allowed(host, cell.pagesize):
         if memory_kb % pages.size_kb == 0 and memory_kb <= pages.free * pages.size_kb:
@@ -18,17 +18,19 @@ def choose(host: HostCell, cell: InstanceCell) -> int | None:
 
 
 def room_without_size(host: HostCell, cell: InstanceCell) -> bool:
-    """Whether a cell that asks for no size has room in the smallest pages: huge ones are set aside, and not for it."""
+    """Return True if a cell that asks for no size fits into the smallest pages. Huge pages are reserved for requests
+    that ask.
+    """
     smallest = min(host.mempages, key=lambda pages: pages.size_kb, default=None)
     if smallest is None:
         return True
-    # Floating vcpus share memory up to the ratio, which is tested elsewhere; here none may exceed all there is.
+    # Floating vcpus share memory up to the ratio, which is tested elsewhere. No cell may exceed the total.
     count = smallest.free if cell.pcpuset else smallest.total
     return cell.memory * KB_PER_MB <= count * smallest.size_kb
 
 
 def smallest_mb(host: HostCell, cell: InstanceCell) -> float:
-    """What a cell that asks for no size could have; 0 where no pages are known."""
+    """Return the MB that a cell without a page size could have; 0 if no pages are known."""
     smallest = min(host.mempages, key=lambda pages: pages.size_kb, default=None)
     if smallest is None:
         return 0
@@ -36,19 +38,19 @@ def smallest_mb(host: HostCell, cell: InstanceCell) -> float:
 
 
 def most_mb(host: HostCell, cell: InstanceCell) -> float:
-    """What is free in pages of the one size that has most, of those that are allowed and divide the cell's memory."""
+    """Return the MB free in the allowed page size that has most, among sizes that divide the cell's memory."""
     sizes = (pages for pages in _allowed(host, cell.pagesize) if cell.memory * KB_PER_MB % pages.size_kb == 0)
     return max((pages.free * pages.size_kb / KB_PER_MB for pages in sizes), default=0)
 
 
 def said(pagesize: int) -> str:
-    """A page size as asked for, in words."""
+    """Return the requested page size in words."""
     named = {SMALL_PAGES: "small pages", LARGE_PAGES: "large pages", ANY_PAGES: "pages of one size"}
     return named.get(pagesize, f"pages of {pagesize} KiB")
 
 
 def _allowed(host: HostCell, asked: int | None) -> list[Pages]:
-    """In the order to try them: the largest first."""
+    """Return the sizes in the order to try them: the largest first."""
     ordered = sorted(host.mempages, key=lambda pages: pages.size_kb, reverse=True)
     if asked == SMALL_PAGES:
         return ordered[-1:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CPUs of a host cell the vcpus get that want one of their own."""
+"""Chooses the CPUs of a host cell for pinned vcpus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Cpus = frozenset[int]
 
 @dataclasses.dataclass(frozen=True)
 class Pinning:
-    """``cpus`` maps vcpu to CPU; ``idle`` are CPUs that nobody gets while this holds."""
+    """``cpus`` maps vcpu to CPU; ``idle`` are CPUs that stay unused while this holds."""
 
     cpus: dict[int, int]
     topology: CpuTopology
@@ -21,10 +21,10 @@ class Pinning:
 
 
 def pin(host: HostCell, cell: InstanceCell) -> Pinning | None:
-    """CPUs for ``cell.pcpuset``, core by core; None if the cell's thread policy cannot be met.
+    """Return CPUs for ``cell.pcpuset``, core by core; None if the cell's thread policy cannot be met.
 
-    ``isolate`` takes one thread of cores that are free altogether, ``require`` at least two threads of a core;
-    ``prefer``, which is also the default, as many threads of a core as it can, and if that fails any free CPUs.
+    ``isolate`` uses one thread of completely free cores, ``require`` at least two threads of a core. ``prefer``, the
+    default, uses as many threads of a core as possible, or else any free CPUs.
     """
     cores = _cores(host)
     if cell.cpu_thread_policy == ISOLATE:
@@ -38,14 +38,14 @@ def pin(host: HostCell, cell: InstanceCell) -> Pinning | None:
 
 
 def can_pin(host: HostCell, cell: InstanceCell) -> bool:
-    """Whether :func:`pin` finds CPUs. Without conditions on threads any that are free will do."""
+    """Return True if :func:`pin` would find CPUs. Without a thread policy any free CPUs are enough."""
     if cell.cpu_thread_policy in (None, PREFER) and _guest_threads(cell) == 1:
         return len(host.free_cpus) >= len(cell.pcpuset)
     return pin(host, cell) is not None
 
 
 def most(host: HostCell, cell: InstanceCell) -> int:
-    """How many vcpus could be pinned by the cell's thread policy."""
+    """Return the number of vcpus that could be pinned with the cell's thread policy."""
     cores = _cores(host)
     if cell.cpu_thread_policy == ISOLATE:
         return sum(core <= host.free_cpus for core in cores)
@@ -56,7 +56,7 @@ def most(host: HostCell, cell: InstanceCell) -> int:
 
 
 def _cores(host: HostCell) -> list[Cpus]:
-    """Threads by core, in the host's order; a CPU of which no siblings are known is a core by itself."""
+    """Return threads by core, in the host's order. A CPU without known siblings is a core of its own."""
     known = frozenset().union(*host.siblings)
     return [*host.siblings, *(frozenset([cpu]) for cpu in sorted(host.dedicated_cpus - known))]
 
@@ -72,7 +72,7 @@ def _isolated(cores: Sequence[Cpus], free: Cpus, cell: InstanceCell) -> Pinning 
 
 
 def _packed(free: Sequence[list[int]], cell: InstanceCell, least: int) -> Pinning | None:
-    """The largest number of threads a core, from all that a core has down to ``least``, for which there is room."""
+    """Return the largest number of threads per core, from all down to ``least``, that has room."""
     count = len(cell.pcpuset)
     for threads in range(max(map(len, free), default=0), max(least, _guest_threads(cell)) - 1, -1):
         usable = [core[:threads] for core in free if len(core) >= threads]
@@ -94,7 +94,7 @@ def _guest_threads(cell: InstanceCell) -> int:
 
 
 def _guest_topology(count: int, threads: int) -> CpuTopology:
-    """Threads are shown to the guest only where every core of its has all of them."""
+    """Return the guest's threads. They are shown only if every core of the guest has all of them."""
     if count % threads:
         return CpuTopology(cores=count)
     return CpuTopology(cores=count // threads, threads=threads)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools of PCI devices: whether they meet requests, and what is left of them then."""
+"""Pools of PCI devices: whether they meet requests, and what is left then."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from fleet.objects.pci import (
 
 Pools = tuple[PciPool, ...]
 
-#: Devices of these kinds go only to requests that ask for the kind: (property, value).
+#: Devices of these kinds are given only to requests that ask for the kind: (property, value).
 _ONLY_IF_ASKED_FOR = (("dev_type", "type-PF"), ("dev_type", "vdpa"), ("remote_managed", "true"))
 
 
 @dataclasses.dataclass(frozen=True)
 class Taken:
-    """``count`` devices of one kind, for one request."""
+    """``count`` devices of one kind for one request."""
 
     kind: Kind
     count: int
@@ -36,7 +36,7 @@ class Taken:
 
 @dataclasses.dataclass(frozen=True)
 class Allocation:
-    """What requests take of the pools, and what is left."""
+    """What requests take from the pools, and what is left."""
 
     left: Pools
     taken: tuple[Taken, ...] = ()
@@ -48,10 +48,10 @@ def allocate(
     cells: Sequence[HostCell] | None = None,
     host_cells: Sequence[HostCell] = (),
 ) -> Allocation | None:
-    """Meet all ``requests``, one after the other, or None: then nothing is taken.
+    """Meet all ``requests`` in order. Return None if one of them cannot be met.
 
-    :param cells: the host's cells that the instance is put on; None where it asked for no topology
-    :param host_cells: all cells of the host, for who shares a socket
+    :param cells: the host's cells of the instance; None if it asked for no topology
+    :param host_cells: all cells of the host, to find cells on the same socket
     """
     taken: list[Taken] = []
     for request in requests:
@@ -64,7 +64,9 @@ def allocate(
 
 
 def pools_of(devices: Iterable[PciDevice]) -> Pools:
-    """Devices counted by kind; the pools with the fewest properties first, so that special ones are spared."""
+    """Return devices counted by kind. Pools with the fewest properties come first, so that special devices are used
+    last.
+    """
     counts = collections.Counter(device.kind for device in devices)
     return ordered(PciPool(count, *kind) for kind, count in counts.items())
 
@@ -77,14 +79,14 @@ def ordered(pools: Iterable[PciPool]) -> Pools:
 
 
 def less(pools: Pools, kinds: Iterable[Kind]) -> Pools:
-    """The pools without one device for each of ``kinds``; what is gone from the host meanwhile is not missed."""
+    """Return the pools without one device for each of ``kinds``. A device that the host no longer has is ignored."""
     gone = collections.Counter(kinds)
     left = [dataclasses.replace(pool, count=max(0, pool.count - gone[pool.kind])) for pool in pools]
     return tuple(pool for pool in left if pool.count)
 
 
 def more(pools: Pools, kinds: Iterable[Kind]) -> Pools:
-    """The pools with one device more for each of ``kinds``."""
+    """Return the pools with one more device for each of ``kinds``."""
     counts = collections.Counter({pool.kind: pool.count for pool in pools})
     counts.update(kinds)
     return ordered(PciPool(count, *kind) for kind, count in counts.items())
@@ -95,14 +97,14 @@ def free_devices(pools: Pools) -> int:
 
 
 def matching_devices(pools: Iterable[PciPool], *requests: PciRequest) -> int:
-    """How many devices there are of the kinds that any of the requests asks for."""
+    """Return the number of devices whose kind any request asks for."""
     return sum(pool.count for pool in pools if any(_matches(pool, request) for request in requests))
 
 
 def near(
     pools: Iterable[PciPool], request: PciRequest, cells: Sequence[HostCell], host_cells: Sequence[HostCell]
 ) -> list[PciPool]:
-    """The pools that an instance on ``cells`` may have devices of, by the request's policy."""
+    """Return the pools whose devices an instance on ``cells`` may use, by the request's policy."""
     return _near(list(pools), request.numa_policy or LEGACY, cells, host_cells)
 
 
@@ -136,7 +138,7 @@ def _matches(pool: PciPool, request: PciRequest) -> bool:
 def _near(
     pools: list[PciPool], policy: str, cells: Sequence[HostCell], host_cells: Sequence[HostCell]
 ) -> list[PciPool]:
-    """Those that ``policy`` allows for an instance on ``cells``."""
+    """Return the pools that ``policy`` allows for an instance on ``cells``."""
     here = {cell.id for cell in cells}
     if policy == PREFERRED:
         return sorted(pools, key=lambda pool: (pool.numa_node not in here, pool.numa_node is not None))
@@ -150,6 +152,6 @@ def _within(pools: list[PciPool], cell_ids: Collection[int | None]) -> list[PciP
 
 
 def _on_same_sockets(cells: Sequence[HostCell], host_cells: Sequence[HostCell]) -> set[int | None]:
-    """Ids of the host's cells on the sockets of ``cells``; none where a socket is not known."""
+    """Return the ids of the host's cells on the sockets of ``cells``; none if a socket is unknown."""
     sockets = {cell.socket for cell in cells}
     return set() if None in sockets else {cell.id for cell in host_cells if cell.socket in sockets}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node lacks of the cells and devices that an instance asks for, in numbers: only where it does not fit.
+"""What a node lacks of the cells and devices that an instance asks for, in numbers.
 
-Of the arrangements that are possible the nearest is told: of the host's cells the one that lacks the smallest part.
+Of the possible arrangements the nearest is reported: the host's cell that lacks the smallest share.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Lack:
     """Too little of one resource, in ``unit``.
 
     :param place: where on the host, as in "in cell 0"
-    :param total: what there is, free or not; None where that is not known
+    :param total: what exists, free or not; None if unknown
     """
 
     resource: str
@@ -34,12 +34,12 @@ class Lack:
 
     @property
     def part(self) -> float:
-        """What is missing as a part of what is asked for."""
+        """Return the missing share of what is asked for."""
         return (self.asked - self.free) / max(self.asked, 1)
 
 
 def of_cells(hardware: Hardware, topology: InstanceTopology, devices: Sequence[PciRequest] = ()) -> list[Lack]:
-    """What the cells lack, or devices near them; nothing where the topology fits."""
+    """Return what the cells lack, or devices near them; nothing if the topology fits."""
     known, wanted = hardware.topology, len(topology.cells)
     if node.fits(hardware, Wanted(topology, tuple(devices))):
         return []
@@ -56,7 +56,7 @@ def of_cells(hardware: Hardware, topology: InstanceTopology, devices: Sequence[P
 
 
 def of_devices(hardware: Hardware, requests: Sequence[PciRequest]) -> list[Lack]:
-    """What the pools lack, wherever their devices are; nothing where they meet all requests."""
+    """Return what the pools lack, in whatever cell; nothing if they meet all requests."""
     left, stock, lacks = hardware.pools, hardware.stock, []
     for request in requests:
         found = pools.allocate(left, [request])
@@ -70,7 +70,7 @@ def of_devices(hardware: Hardware, requests: Sequence[PciRequest]) -> list[Lack]
 
 
 def _each_alone(host: HostTopology, topology: InstanceTopology, limits: Limits | None) -> list[Lack]:
-    """Of each cell that fits nowhere, even with the host to itself, what the nearest of the host's lacks."""
+    """Return, for each cell that fits nowhere even on an empty host, what the nearest host cell lacks."""
     found: list[Lack] = []
     for cell in topology.cells:
         if not any(fits_cell(there, cell, limits) for there in host.cells):
@@ -83,7 +83,7 @@ def _sum(lacks: Iterable[Lack]) -> float:
 
 
 def _of_cell(host: HostCell, cell: InstanceCell, limits: Limits | None) -> list[Lack]:
-    """By the rules of :mod:`fleet.hardware.cell_fit`."""
+    """Apply the rules of :mod:`fleet.hardware.cell_fit`."""
     lacks = [*_cpus(host, cell, limits), *_memory(host, cell, limits), *_pages(host, cell)]
     return [dataclasses.replace(lack, place=f"in cell {host.id}") for lack in lacks if lack.free < lack.asked]
 
@@ -123,7 +123,7 @@ def _pages(host: HostCell, cell: InstanceCell) -> list[Lack]:
 
 
 def _near(host: HostTopology, topology: InstanceTopology, hardware: Hardware, devices: Sequence[PciRequest]) -> Lack:
-    """Cells have room, and pools have devices, but not together."""
+    """Cells have room and pools have devices, but not together."""
     named = " and ".join(_kind(request) for request in devices)
     asked = sum(request.count for request in devices)
     roomy = [there for there in host.cells if any(fits_cell(there, cell, hardware.limits) for cell in topology.cells)]
@@ -135,7 +135,7 @@ def _near(host: HostTopology, topology: InstanceTopology, hardware: Hardware, de
 
 
 def _kind(request: PciRequest) -> str:
-    """How an operator names the devices: vendor:product, or whatever properties they are asked for by."""
+    """Return the devices' name for operators: vendor:product, or the properties that were asked for."""
     return " or ".join(dict.fromkeys(_named(each) for each in request.spec)) or request.alias_name or "any"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which host cells the cells of an instance go to."""
+"""Assigns the cells of an instance to host cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fleet.objects.pci import PciRequest
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """The topology as the host would hold it, and the devices that go with it."""
+    """The topology as the host would hold it, and its devices."""
 
     topology: InstanceTopology
     devices: pools.Allocation
@@ -29,9 +29,9 @@ def fit_topology(
     requests: Sequence[PciRequest] = (),
     packing: bool = False,
 ) -> Fit | None:
-    """The first arrangement, in the order of the host's cells, in which every cell fits and the devices are near.
+    """Return the first arrangement, in the order of the host's cells, in which every cell fits and the devices are near.
 
-    Where the host has cells to choose from, they are put in order before: see :func:`ordered_cells`.
+    If the host has more cells than needed, they are sorted first: see :func:`ordered_cells`.
     """
     cells = instance.cells
     if len(cells) > len(host.cells):
@@ -58,7 +58,7 @@ def fits_topology(
     free: pools.Pools = (),
     requests: Sequence[PciRequest] = (),
 ) -> bool:
-    """Whether there is any arrangement: in which order cells are tried does not matter for that."""
+    """Return True if any arrangement exists. The order of the cells does not matter for that."""
     cells, places = instance.cells, host.cells
     if len(cells) == 1 and not requests:  # what most ask for
         return any(fits_cell(place, cells[0], limits) for place in places)
@@ -75,11 +75,11 @@ def fits_topology(
 
 
 def most_placed(host: HostTopology, instance: InstanceTopology, limits: Limits | None = None) -> int:
-    """How many of the instance's cells the host could take at once, devices aside."""
+    """Return how many of the instance's cells the host could take at the same time, without devices."""
     holder: dict[int, int] = {}
 
     def place(number: int, allowed: Sequence[Sequence[int]], seen: set[int]) -> bool:
-        """Put a cell where it fits, moving those in its way to where else they fit."""
+        """Place a cell, and move cells that are in the way to other host cells where they fit."""
         for where in allowed[number]:
             if where not in seen:
                 seen.add(where)
@@ -97,8 +97,8 @@ def most_placed(host: HostTopology, instance: InstanceTopology, limits: Limits |
 def ordered_cells(
     host: HostTopology, instance: InstanceTopology, free: pools.Pools, requests: Sequence[PciRequest], packing: bool
 ) -> tuple[HostCell, ...]:
-    """The cells to try first: with PCI devices if some are asked for, else without; then those with more CPUs free;
-    then those with more memory free. ``packing`` turns the last two round: the fullest cells first.
+    """Sort the host's cells: with PCI devices first if some are asked for, else last; then by most free CPUs; then by
+    most free memory. ``packing`` reverses the last two.
     """
     dedicated = any(cell.pcpuset for cell in instance.cells)
     near: dict[int | None, int] = {}
@@ -117,10 +117,10 @@ def ordered_cells(
 def _arrange(
     count: int, places: int, fits: Callable[[int, int], bool], accept: Callable[[Sequence[int]], object | None]
 ) -> list[int] | None:
-    """A different place for each of ``count`` cells: the first such list in lexical order that is accepted.
+    """Return a different place for each of ``count`` cells: the first accepted list in lexical order.
 
-    What remains to be placed depends only on which places are taken, not on who took them, and so does the verdict: a
-    set of places is tried once, which bounds the search by their subsets where permutations would explode.
+    The rest of a search depends only on which places are taken. A set of places is therefore tried once, which bounds
+    the search by the number of subsets instead of permutations.
     """
     hopeless: set[frozenset[int]] = set()
     chosen: list[int] = []

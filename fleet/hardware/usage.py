@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What instances hold of a host's cells, added up.
+"""Sums up what instances hold of a host's cells.
 
-Usage that is kept is never subtracted from: it is counted afresh from those that hold something, so what is given back is
-exactly what was taken. :func:`without` is for a look that is not kept.
+Stored usage is never reduced by subtraction. It is computed again from the instances that hold something, so exactly
+what was taken is given back. :func:`without` is for results that are not stored.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from fleet.objects.numa import ISOLATE, HostCell, HostTopology, InstanceCell, In
 
 
 def add(host: HostTopology, held: InstanceTopology) -> HostTopology:
-    """The host with one more instance on it, as it was fitted.
+    """Return the host with one more instance, as it was fitted.
 
-    :raises errors.CPUPinningUnknown: errors.CPUPinningInvalid: it was fitted to another state of the host
+    :raises errors.CPUPinningUnknown: the host has no such CPU
+    :raises errors.CPUPinningInvalid: the instance was fitted to another state of the host
     """
     cells = []
     for cell in host.cells:
@@ -30,10 +31,10 @@ def add(host: HostTopology, held: InstanceTopology) -> HostTopology:
 
 
 def recount(host: HostTopology, instances: Iterable[InstanceTopology]) -> HostTopology:
-    """The host with just ``instances`` on it, whatever it shows now.
+    """Return the host with exactly ``instances`` on it, whatever it shows now.
 
-    A host may have changed under its instances: CPUs that it no longer has are no longer pinned, and a CPU that two of
-    them hold is pinned once.
+    A host may have changed under its instances: CPUs that it no longer has are no longer pinned, and a CPU held by
+    two instances is pinned once.
     """
     cells = {cell.id: cell for cell in host.emptied().cells}
     for mine in (cell for instance in instances for cell in instance.cells if cell.id in cells):
@@ -44,7 +45,7 @@ def recount(host: HostTopology, instances: Iterable[InstanceTopology]) -> HostTo
 
 
 def without(host: HostTopology, held: InstanceTopology) -> HostTopology:
-    """The host as if one of those on it, as it holds it, were not there."""
+    """Return the host as if one of its instances were not there."""
     cells = {cell.id: cell for cell in host.cells}
     for mine in (mine for mine in held.cells if mine.id in cells):
         cell = cells[mine.id]
@@ -53,9 +54,9 @@ def without(host: HostTopology, held: InstanceTopology) -> HostTopology:
 
 
 def _count(cell: HostCell, mine: InstanceCell, sign: int = 1) -> HostCell:
-    """All but the pinning."""
+    """Count everything but the pinning."""
     counted = mine.cpuset if cell.pcpuset is None else mine.shared_vcpus
-    # An isolated vcpu uses its core's other threads, too.
+    # An isolated vcpu also uses its core's other threads.
     idle = len(mine.cpuset_reserved) if cell.pcpuset is None and mine.cpu_thread_policy == ISOLATE else 0
     used_kb = mine.memory * KB_PER_MB
     return dataclasses.replace(

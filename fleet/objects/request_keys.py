@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys of a build request that the conductor does not know: a misspelt one is an error, any other a warning."""
+"""Finds unknown keys of a build request: a misspelt key is an error, any other unknown key a warning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleet.objects.build_request import BuildRequest
 from fleet.objects.flavor import Flavor
 from fleet.objects.image import Image
 
-#: Arguments of nova's ``create`` that fleet has no use for, with the reason.
+#: Arguments of nova's ``create`` that fleet ignores, with the reason.
 UNSUPPORTED: Mapping[str, str] = {
     "admin_password": "fleet sets no password in a guest",
     "injected_files": "fleet writes no files into a guest",
@@ -26,7 +26,7 @@ UNSUPPORTED: Mapping[str, str] = {
     "block_device_mapping": "fleet attaches no volumes",
     "block_device_mapping_v2": "fleet attaches no volumes",
 }
-#: A key that is at least this similar to a known one is taken for it, misspelt (1 is the same).
+#: Similarity from which an unknown key counts as a misspelt one (1 is equal).
 _SIMILAR = 0.75
 
 

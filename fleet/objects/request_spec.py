@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``select_destinations`` is asked: nova's ``request_spec`` and ``filter_properties`` dicts, parsed once."""
+"""The request of ``select_destinations``: nova's ``request_spec`` and ``filter_properties`` dicts, parsed once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _FilterProperties:
     group_members: list[fields.Text] | None = None
     group_uuid: fields.Text | None = None
     group_max_server_per_host: fields.Positive = 1
-    #: Where nova's Kilo release has them.
+    #: The place of these keys in nova's Kilo release.
     pci_requests: Any = None
 
 
@@ -73,9 +73,9 @@ class _Spec:
 class RequestSpec:
     """One scheduling request for ``num_instances`` instances of one flavor.
 
-    ``request_spec`` and ``filter_properties`` are the dicts as sent: what plugins written nova's way are given.
-    ``holding`` is what the instance has already, for a dry run that is to look past it. ``begin_by`` (naive UTC) is when
-    the caller ceases to wait for somebody to take the request up; None: it did not say.
+    ``request_spec`` and ``filter_properties`` are the dicts as sent; plugins written for nova receive them.
+    ``holding`` is what the instance already holds, which a dry run ignores. ``begin_by`` (naive UTC) is when the
+    caller stops waiting for a scheduler to begin; None if the caller did not send it.
     """
 
     flavor: Flavor
@@ -143,7 +143,7 @@ class RequestSpec:
             begin_by=_naive(spec.begin_by),
         )
 
-    # What an instance consumes comes from the instance's own record, what filters test from the flavor.
+    # The instance's own record says what it consumes; filters test the flavor.
 
     @property
     def memory_mb(self) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's answer for one instance: the host picked, what it may take there, and the runners-up."""
+"""The scheduler's answer for one instance: the chosen host, its limits, and the alternates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleet.objects import fields
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """A host, a node on it, and the ceilings (``memory_mb``, ``disk_gb``, ``vcpu``) that its claim must keep."""
+    """A host, a node on it, and the limits (``memory_mb``, ``disk_gb``, ``vcpu``) that the claim there must keep."""
 
     host: fields.Name
     nodename: fields.Name | None

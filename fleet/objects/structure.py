@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms in which structured values travel besides a plain one: their JSON text, and nova's object envelope."""
+"""Decodes structured values that arrive as JSON text or in nova's object envelope."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _ENVELOPE = "nova_object.data"
 
 
 def plain(data: object, field: str) -> object:
-    """``data`` without JSON text around it, and without envelopes at any depth.
+    """Return ``data`` without JSON text around it, and without envelopes at any depth.
 
-    :raises errors.InvalidInput: naming ``field``: it is text, but no JSON
+    :raises errors.InvalidInput: naming ``field``: the text is not JSON
     """
     if isinstance(data, str):
         try:
             opened = json.loads(data)
         except (ValueError, RecursionError):
             raise errors.InvalidInput(field=field, reason="is not JSON") from None
-        # Going through every number of a large topology costs more than reading it.
+        # A walk through every number of a large topology costs more than parsing it.
         return _opened(opened) if _ENVELOPE in data else opened
     return _opened(data)
 

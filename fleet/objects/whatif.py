@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``fleet whatif`` asks the scheduler's code: a fleet that is changed in thought, and requests that it is to take."""
+"""The input of ``fleet whatif``: a change of the fleet, and the requests to place on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: Resources whose allocation ratio can be changed in thought.
+#: Resources whose allocation ratio can be changed.
 RATIOS = ("cpu", "ram", "disk")
 #: Entry points (conf, state, change, demands, tick) -> figures; ``fleet`` imports no service.
 ENTRY_POINTS = "fleet.objects.whatif"
@@ -15,10 +15,10 @@ ENTRY_POINTS = "fleet.objects.whatif"
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """What would be otherwise.
+    """A hypothetical change of the fleet.
 
-    ``without_hosts`` are gone, with what is on them. ``ratios`` (of :data:`RATIOS`) hold for every host; where aggregates
-    have their own, the filters that heed these still do. ``more_hosts`` are empty ones, each ``like`` a host that there is.
+    ``without_hosts`` are removed with their instances. ``ratios`` (of :data:`RATIOS`) apply to every host; filters
+    that read ratios of aggregates still do. ``more_hosts`` empty hosts are added, each a copy of ``like``.
     """
 
     without_hosts: Sequence[str] = ()
@@ -30,9 +30,9 @@ class Change:
 
 @dataclasses.dataclass(frozen=True)
 class Demand:
-    """One request, in the form of ``select_destinations``, and when its instances end: None is never.
+    """One request, in the form of ``select_destinations``, and the lifetimes of its instances (None: no end).
 
-    ``name`` is what a person calls it.
+    ``name`` is shown to users.
     """
 
     request_spec: Mapping[str, Any]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The availability zone string of a request, which may also force a host and a node."""
+"""The availability zone of a request, which may also force a host and a node."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Daemon life: start, serve, heartbeat, reload, stop within a bound.
+"""Daemon life: start, serve, send heartbeats, reload, stop within a bound.
 
-Read ``periodic`` (what runs every few seconds), ``worker`` (one worker process, and the daemon that starts them), then
-``probes`` (the round trips by which a daemon shows that it works).
+Read ``periodic`` (work that repeats), ``worker`` (one worker process, and the daemon that starts them), then
+``probes`` (the round trips that show whether a daemon works).
 """
 
 from fleet.service.periodic import Periodic, Runnable

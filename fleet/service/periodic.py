@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker process runs: anything that starts and stops, and work that repeats."""
+"""The parts of a worker process: anything with start and stop, and work that repeats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Runnable(Protocol):
-    """What a service runs: an RPC server, a periodic loop, anything that starts and stops."""
+    """A part of a worker process, such as an RPC server or a periodic loop."""
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
@@ -25,7 +25,7 @@ class Runnable(Protocol):
 class Periodic:
     """Calls ``work`` every ``interval_s`` seconds in a thread of its own, the first time after ``initial_s``.
 
-    An exception is logged and the next round comes all the same.
+    An exception is logged, and the next call happens as usual.
     """
 
     def __init__(self, name: str, work: Callable[[], object], interval_s: float, initial_s: float = 0.0) -> None:
@@ -58,7 +58,7 @@ class Periodic:
                 self._work()
             except errors.FleetError as refusal:
                 LOG.error(
-                    "Periodic task %s is refused, next try in %s s: %s", self._name, self._interval_s, refusal.message
+                    "Periodic task %s was refused, next try in %s s: %s", self._name, self._interval_s, refusal.message
                 )
             except Exception:
                 LOG.exception("Periodic task %s failed; next try in %s s", self._name, self._interval_s)

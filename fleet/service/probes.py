@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The round trips of a daemon, and the two servers that make and show them."""
+"""The probes of a daemon (round trips through broker and database), its watchdog, and its health page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fleet.telemetry.watchdog import Probe, Watchdog
 BROKER = "broker"
 DATABASE = "database"
 CLOCK = "clock"
-#: In the order of their ports.
+#: The daemons, in the order of their ports.
 DAEMONS = ("fleet-conductor", "fleet-scheduler", "fleet-compute")
 
 
@@ -34,9 +34,9 @@ def process(
     serving: Callable[[], Sequence[Runnable]],
     host: str | None = None,
 ) -> Process:
-    """Worker ``number`` of ``daemon``: its watchdog, its health page if a port is configured, and what it serves.
+    """Return worker ``number`` of ``daemon``: its watchdog, its health page if a port is configured, and its servers.
 
-    :param host: which the page names, if it is another than the configuration's
+    :param host: shown on the page, if it is not the configured one
     """
     started = threading.Event()
     name = {"service": daemon, "host": host or conf.host, "worker": number, "pid": os.getpid()}
@@ -48,12 +48,12 @@ def process(
 
 
 def port_of(conf: cfg.ConfigOpts, daemon: str) -> int:
-    """Of the daemon's first worker."""
+    """Return the port of the daemon's first worker."""
     return int(conf.health.port) + conf.health.service_offset * DAEMONS.index(daemon)
 
 
 def _watchdog(conf: cfg.ConfigOpts, probes: Mapping[str, Probe], started: threading.Event) -> Watchdog:
-    # A daemon that still waits for its database has no queue to answer from: it is not stuck.
+    # A daemon that still waits for its database has no queue to answer from. It is not stuck.
     def broker_answers() -> bool:
         return started.is_set() and broker_reachable(conf)
 
@@ -69,7 +69,7 @@ def _watchdog(conf: cfg.ConfigOpts, probes: Mapping[str, Probe], started: thread
 
 
 def once_served(probe: Probe, started: threading.Event, patience_s: float) -> Probe:
-    """As ``probe``, but not before the daemon serves its queue: an answer to what is sent earlier never comes."""
+    """Return ``probe`` with a wait until the daemon serves its queue: earlier messages would never be answered."""
 
     def probe_when_served() -> None:
         if not started.wait(patience_s):
@@ -86,7 +86,7 @@ def through_broker(
     server: str,
     exchange: str | None = None,
 ) -> Probe:
-    """A ``ping`` to this daemon's own queue and back."""
+    """Return a probe that sends a ``ping`` to this daemon's own queue."""
     target = oslo_messaging.Target(exchange=exchange, topic=topic, namespace="baseapi", version="1.1")
     client = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.ContextSerializer())
     to_myself = client.prepare(server=server, timeout=conf.health.round_trip_limit)
@@ -101,12 +101,12 @@ def through_broker(
 
 
 def through_database(database: Database) -> Probe:
-    """A query, without trying again."""
+    """Return a probe that runs a query, without retries."""
     return database.ping
 
 
 def broker_reachable(conf: cfg.ConfigOpts) -> bool:
-    """Whether any of the broker's nodes answers a handshake; true where there is no broker."""
+    """Return True if any node of the broker answers a handshake, or there is no broker."""
     if not broker.is_there(conf):
         return True
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Daemon life: start, serve, heartbeat, reload, bounded stop. One worker process is one :class:`Worker`."""
+"""Runs a daemon: worker processes that start, serve, reload and stop within a bound."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from fleet.telemetry import rate_limited_log
 
 LOG = logging.getLogger(__name__)
 
-#: Longer than stop_timeout by this, a process that cannot end by itself is killed.
+#: A process that has not ended this many seconds after stop_timeout is killed.
 KILL_MARGIN_S = 5
-#: For a process that has served nothing yet to end by itself.
+#: Seconds for a process that has not served yet to end by itself.
 UNSERVED_STOP_S = 2.0
-#: What the database and the broker raise when they are away, or not as they must be.
+#: Errors of a database or a broker that cannot be reached or refuses.
 _AWAY = (
     errors.FleetError,
     *failures.RAISED,
@@ -46,7 +46,7 @@ Check = Callable[[], object]
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """What one worker process runs: ``watching`` it at once, and what ``serving`` makes as soon as that is possible.
+    """The parts of one worker process: ``watching`` is started at once, the result of ``serving`` as soon as possible.
 
     ``started`` is set when all of it runs.
     """
@@ -57,12 +57,13 @@ class Process:
 
 
 class Worker(cotyledon.Service):
-    """One worker process, made after the fork.
+    """One worker process, created after the fork.
 
-    A database or a broker that is away when the daemon starts is waited for; its health page says so meanwhile.
+    If the database or the broker cannot be reached at start, the worker retries, and its health page shows the
+    reason.
 
-    :param build: given the number of this worker among those of the daemon, from 0
-    :param check: raises if the configuration files cannot be used; called before they are read anew
+    :param build: receives the number of this worker in the daemon, from 0
+    :param check: raises if the configuration files cannot be used; called before they are read again
     """
 
     name = "fleet"
@@ -87,7 +88,7 @@ class Worker(cotyledon.Service):
         threading.Thread(target=self._serve, args=(process,), name="start", daemon=True).start()
 
     def _start(self, servers: Sequence[Runnable]) -> None:
-        """All of them, or none: what a failed try has started would hold its connections while the next one fails, too."""
+        """Start all servers or none: servers of a failed try would keep their connections during the next try."""
         started: list[Runnable] = []
         try:
             for server in servers:
@@ -102,7 +103,7 @@ class Worker(cotyledon.Service):
             raise
 
     def _serve(self, process: Process) -> None:
-        """Until it is possible, with growing pauses."""
+        """Start serving; retry with growing pauses until it succeeds."""
         pauses, said = backoff.Backoff(), rate_limited_log.RateLimit()
         while True:
             try:
@@ -113,7 +114,7 @@ class Worker(cotyledon.Service):
             except Exception:
                 LOG.exception("%s cannot start", self._daemon)
                 os._exit(1)
-            # Not while the failure is handled: oslo.log would tell it twice.
+            # Outside of the except clause: oslo.log would log the failure twice.
             pause_s, left_out = pauses.pause_s(), said.due(reason)
             if left_out is not None:
                 LOG.warning("%s cannot serve yet, next try in %.1f s: %s", self._daemon, pause_s, reason)
@@ -123,7 +124,7 @@ class Worker(cotyledon.Service):
         LOG.info("%s is ready", self._daemon)
 
     def terminate(self) -> None:
-        """What has never served, because its broker was never reached, has nothing to bring to an end."""
+        """Stop. A worker that has never served stops after UNSERVED_STOP_S at most."""
         LOG.info("Stopping %s", self._daemon)
         self._stopping.set()
         stopping = threading.Thread(target=self._stop, name="stop", daemon=True)
@@ -133,26 +134,27 @@ class Worker(cotyledon.Service):
     def _has_served(self) -> bool:
         if self._process is None or not self._process.started.is_set():
             return False
-        # An agent starts at once, and serves when it has registered. (The watchdog's is a verdict, not an event.)
+        # An agent starts at once and serves after its registration. (The watchdog's ``ready`` is a flag, not an
+        # event.)
         ready = [getattr(server, "ready", None) for server in self._servers]
         return all(each.is_set() for each in ready if isinstance(each, threading.Event))
 
     def _stop(self) -> None:
         for server in list(self._servers):
             server.stop()
-        # Side by side: each waits for what it still handles.
+        # In parallel: each waits for messages that it still handles.
         with futures.ThreadPoolExecutor(max(len(self._servers), 1)) as waiters:
             list(waiters.map(lambda server: server.wait(), list(self._servers)))
 
     def reload(self) -> None:
-        """SIGHUP: options that are marked mutable take their new values; nothing is restarted."""
+        """SIGHUP: mutable options take their new values. Nothing is restarted."""
         reread(self._conf, self._check)
 
 
 def reread(conf: cfg.ConfigOpts, check: Check) -> None:
-    """Read the configuration files again; oslo.config logs what has changed, and names what needs a restart.
+    """Read the configuration files again. oslo.config logs the changes, and names options that need a restart.
 
-    Files that cannot be used are refused whole.
+    If a file cannot be used, no option changes.
     """
     try:
         check()
@@ -164,13 +166,13 @@ def reread(conf: cfg.ConfigOpts, check: Check) -> None:
 
 
 def _report_on_signal(conf: cfg.ConfigOpts) -> None:
-    """SIGUSR2 prints a Guru Meditation Report: threads with their stacks, configuration without secrets."""
+    """SIGUSR2 prints a Guru Meditation Report: threads with their stacks, and the configuration without secrets."""
     report_opts.set_defaults(conf)
     guru_meditation_report.TextGuruMeditation.setup_autorun(_Version(), conf=conf)
 
 
 class _Version:
-    """What the report wants to know of the program."""
+    """The program's name and version in the report."""
 
     def product_string(self) -> str:
         return "fleet"
@@ -189,15 +191,15 @@ def launch(
     workers: int = 1,
     check: Check = lambda: None,
 ) -> int:
-    """Run the daemon until it is told to stop, and then ends within ``stop_timeout``; returns its exit status."""
+    """Run the daemon until it receives a signal; it stops within ``stop_timeout``. Return its exit status."""
     for finding in option_check.check(option_check.config_files(conf)):
         if finding.level:
             LOG.warning("%s. %s", finding.found, finding.fix)
-    # Before the workers, which are copies: the signal may come to all processes of the daemon.
+    # Before the workers are forked: the signal may be sent to all processes of the daemon.
     _report_on_signal(conf)
     manager = cotyledon.ServiceManager(graceful_shutdown_timeout=conf.stop_timeout + KILL_MARGIN_S)
     manager.add(Worker, workers, args=(conf, name, build, check))
-    # Workers that are started later are copies of this process: it must know what they know.
+    # Workers that are started later are copies of this process, so it must read the files, too.
     manager.register_hooks(on_reload=functools.partial(reread, conf, check))
     try:
         manager.run()
@@ -207,5 +209,5 @@ def launch(
 
 
 def new_incarnation() -> str:
-    """Names one life of a process: a message from an earlier life of the same host is recognised by it."""
+    """Return an id of one run of a process. It identifies messages of an earlier run of the same host."""
     return uuid.uuid4().hex

@@ -21,18 +21,18 @@ from fleet.telemetry.watchdog import Watchdog
 LOG = logging.getLogger(__name__)
 
 
-#: Connections at once, each with a thread.
+#: Connections at a time; each has a thread.
 MOST_CONNECTIONS = 16
-#: Seconds for a connection in all, however slowly its request comes. A new one may take the place of one this old when all
-#: are taken.
+#: Seconds that a connection may last, however slowly its request comes. When all are in use, a new connection
+#: replaces one of this age.
 LONGEST_S = 10.0
 EVICTED_AFTER_S = 1.0
 
 
 class HealthServer:
-    """Answers ``/healthz/live``, ``/healthz/ready``, ``/healthz`` (detail) and ``/metrics``.
+    """Serves ``/healthz/live``, ``/healthz/ready``, ``/healthz`` (details) and ``/metrics``.
 
-    A port that is taken costs the daemon its health page, with one ERROR; the work goes on.
+    If the port is taken, the daemon works without a health page and logs one ERROR.
     """
 
     def __init__(self, watchdog: Watchdog, host: str, port: int, name: Mapping[str, object] | None = None) -> None:
@@ -44,14 +44,14 @@ class HealthServer:
 
     @property
     def port(self) -> int:
-        """The one that is open; 0 if none is."""
+        """The open port; 0 if none is open."""
         return self._server.server_address[1] if self._server else 0
 
     def start(self) -> None:
         try:
             self._server = _BoundedServer(self._address, _handler(self._watchdog, self._name))
         except (OSError, OverflowError) as taken:
-            # OverflowError: services begin at ports of their own, so the last ones may lie beyond 65535.
+            # OverflowError: each service has its own range of ports, which may end beyond 65535.
             reason = getattr(taken, "strerror", None) or taken
             LOG.error("[health] port %d cannot be opened: %s. There is no health page", self._address[1], reason)
             return
@@ -64,14 +64,14 @@ class HealthServer:
             self._server.server_close()
 
     def wait(self) -> None:
-        """stop() has waited."""
+        """Do nothing: stop() has waited."""
 
 
 class _BoundedServer(http.server.ThreadingHTTPServer):
-    """Whoever opens connections and sends nothing takes no descriptor for long, and keeps no probe out."""
+    """Bounds the number and the age of connections, so that idle clients neither use up descriptors nor block probes."""
 
     daemon_threads = True
-    #: The accept queue, which the kernel bounds.
+    #: Length of the accept queue, which the kernel bounds.
     request_queue_size = 32
 
     def __init__(self, *arguments: Any) -> None:
@@ -93,12 +93,12 @@ class _BoundedServer(http.server.ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Called twice a second while the server serves."""
+        """Called twice a second by the server loop."""
         self._end_older_than(LONGEST_S)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that is gone, or was ended, is no error of ours."""
-        LOG.debug("A request for the health page of %s was not answered", client_address)
+        """Log at debug: a client that is gone, or was disconnected, is not an error of the daemon."""
+        LOG.debug("A request to the health page of %s was not answered", client_address)
 
     def _has_room(self) -> bool:
         with self._guard:
@@ -122,7 +122,7 @@ class _BoundedServer(http.server.ThreadingHTTPServer):
 
 
 def _end(request: socket.socket) -> None:
-    """Wake its thread, which then closes it."""
+    """Wake the connection's thread, which then closes it."""
     with contextlib.suppress(OSError):
         request.shutdown(socket.SHUT_RDWR)
 
@@ -158,6 +158,6 @@ def _handler(watchdog: Watchdog, name: Mapping[str, object]) -> type[http.server
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # the standard library's name
-            """Probes come every few seconds: no line for them."""
+            """Log nothing: probes come every few seconds."""
 
     return Handler

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every number that the daemons show under ``/metrics``; each is counted where the thing happens.
+"""All metrics of the daemons, as ``/metrics`` shows them. Each is counted where the event happens.
 
-Labels have few values: names of filters and methods, reason codes, steps. Nothing is labelled by host or instance.
+Labels have few values: names of filters and methods, reason codes, steps. No metric has a host or an instance as
+label.
 """
 
 from __future__ import annotations
 
 import prometheus_client as prometheus
 
-#: From a small fleet's decision to a call that waits for the database; seconds.
+#: Buckets in seconds: from a decision in a small fleet to a call that waits for the database.
 _DECISION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
-#: From an embedded trio's build to the deadline; seconds.
+#: Buckets in seconds: from a build in an embedded trio to the deadline.
 _BUILD_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 
 # The scheduler

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives memory that is free back to the operating system: the C library keeps it for a next time that may never come."""
+"""Returns free memory to the operating system: the C library keeps it for later allocations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 def trim() -> None:
-    """After something large was let go. Does nothing where the C library cannot (it is GNU's that can)."""
+    """Call it after a large object was released. Does nothing without the GNU C library."""
     _trim()(0)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rate limit for log lines: one line a minute per kind, with a count of the lines that were left out."""
+"""A rate limit for log lines: one line a minute of each kind, with the number of suppressed lines."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from collections.abc import Callable
 
 #: Seconds between two lines of one kind.
 LINE_EVERY_S = 60.0
-#: Kinds that are remembered. Beyond that all others share one, so that nobody's words fill the memory.
+#: Kinds that are stored. Further kinds share one entry, so that text from messages cannot fill the memory.
 MOST_KINDS = 128
 _OTHERS = "others"
 
 
 class RateLimit:
-    """Says whether a line is due. Safe for any number of threads."""
+    """Decides whether a line is due. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, every_s: float = LINE_EVERY_S) -> None:
         self._clock = clock
         self._every_s = every_s
         self._lock = threading.Lock()
-        #: By kind: when the next line is due, and how many were left out since the last one.
+        #: By kind: when the next line is due, and how many were suppressed since the last one.
         self._kinds: dict[str, tuple[float, int]] = {}
 
     def due(self, kind: str = "") -> int | None:
-        """The number of lines of this kind that were left out since the last one; None: leave this one out, too."""
+        """Return the number of lines of this kind that were suppressed since the last one; None if this line is
+        suppressed, too.
+        """
         with self._lock:
             if kind not in self._kinds and len(self._kinds) >= MOST_KINDS:
                 kind = _OTHERS

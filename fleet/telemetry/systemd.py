@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells systemd how the daemon is (sd_notify(3)); does nothing where systemd did not start it."""
+"""Notifies systemd of the daemon's state (sd_notify(3)). Does nothing if systemd did not start the daemon."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def notify(state: str) -> None:
         return
     if address.startswith("@"):  # an abstract socket
         address = "\0" + address[1:]
-    # A manager that does not listen is no reason to fail.
+    # A manager that does not listen is not an error.
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
         sender.sendto(state.encode(), address)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Round trips through what the daemon needs, and an end to a daemon that is stuck."""
+"""Runs round trips through broker and database, and ends a daemon that is stuck."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Probe = Callable[[], object]
 
 @dataclasses.dataclass
 class Part:
-    """What is known of one thing that the daemon needs. Times are of the monotonic clock, in seconds."""
+    """The state of one part that the daemon needs. Times are seconds of the monotonic clock."""
 
     probe: Probe
     begun_at: float | None = None
@@ -39,12 +39,12 @@ class Part:
 
 
 class Watchdog:
-    """Runs each probe in a thread of its own, every ``interval_s``; watches that they come to an end.
+    """Runs each probe in a thread of its own, every ``interval_s``, and watches that the probes end.
 
-    A probe raises if the part does not work. One that has not come back for ``limit_s`` makes the daemon not ready. If
-    none has succeeded for ``stuck_s``, it is this daemon or what it needs: where ``reachable`` says of the part that it
-    is there, the daemon is stuck, and ``exit_`` is called. To start again would not help against a broker that is away.
-    Of a part that ``reachable`` does not know, nobody can tell: the daemon waits for it.
+    A probe raises if the part does not work. A probe that has not returned for ``limit_s`` makes the daemon not
+    ready. If none has succeeded for ``stuck_s``, the fault is either the daemon's or the part's. If ``reachable``
+    reports that the part works, the daemon is stuck, and ``exit_`` is called. A restart would not help against a
+    broker that is away. Without an entry in ``reachable`` the watchdog cannot decide, and the daemon keeps waiting.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Watchdog:
         self._stopping.set()
 
     def wait(self) -> None:
-        """A round trip may be waiting for a broker that is away: nobody waits for it."""
+        """Do nothing: a probe may wait for a broker that is away."""
 
     # What others ask
 
@@ -91,7 +91,7 @@ class Watchdog:
         return not self._stuck()
 
     def detail(self) -> dict[str, Any]:
-        """For people and programs: each part with its newest round trip."""
+        """Return each part with its newest round trip, for people and programs."""
         now = self._clock()
         parts = {name: part.to_json(now) | {"problem": self._problem(part)} for name, part in self._parts.items()}
         return {"ready": self.ready, "live": self.live, "parts": parts, "up_s": round(now - self._started_at, 1)}
@@ -99,7 +99,7 @@ class Watchdog:
     # One look, and one round
 
     def look(self) -> None:
-        """Tell systemd and the log how it stands; end the process if it is stuck."""
+        """Report the state to systemd and the log. End the process if it is stuck."""
         ready = self.ready
         metrics.READY.set(1 if ready else 0)
         for name, part in self._parts.items():
@@ -114,14 +114,14 @@ class Watchdog:
             systemd.notify(f"WATCHDOG=1\nSTATUS={state}")
 
     def go_round(self, name: str) -> None:
-        """One round trip through one part."""
+        """Run one round trip through one part."""
         part = self._parts[name]
         part.begun_at = began = self._clock()
         try:
             part.probe()
             problem = ""
         except Exception as failure:
-            # Whatever a driver of a broker or database raises: it says that the part does not work.
+            # Drivers may raise anything. Any exception means that the part does not work.
             problem = f"{type(failure).__name__}: {failure}".strip().splitlines()[0][:200]
             metrics.ROUND_TRIP_FAILURES.labels(name).inc()
         part.ended_at = self._clock()
@@ -141,7 +141,7 @@ class Watchdog:
             self.look()
 
     def _tell(self, name: str, problem: str) -> None:
-        """One line when a part fails, and one when it works again."""
+        """Log one line when a part fails, and one when it works again."""
         before = self._said.get(name, "")
         if problem and not before:
             LOG.warning("Not ready: %s: %s", name, problem)
@@ -158,7 +158,7 @@ class Watchdog:
         return part.problem
 
     def _stuck(self) -> str:
-        """The parts through which nothing has gone for too long, though they are there."""
+        """Return the parts that are reachable but had no successful round trip for too long."""
         if not self._stuck_s:
             return ""
         since = {name: part.failing_since or part.begun_at for name, part in self._parts.items()}

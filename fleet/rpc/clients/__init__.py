@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One class per topic and namespace of ``docs/wire-contract.md``: the only callers of another service."""
+"""One class for each topic and namespace of ``docs/wire-contract.md``. Services call each other through these classes
+only.
+"""
 
 from fleet.rpc.clients.api import API, MANDATORY
 from fleet.rpc.clients.compute import ComputeAPI

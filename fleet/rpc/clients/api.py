@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every client does: sends a message in a version that the receiver reads, and counts what is not answered."""
+"""The base of all clients: sends a message in a version that the receiver understands, and counts calls without an
+answer.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +21,24 @@ from fleet.rpc.rabbit import broker_refusals
 from fleet.rpc.trust import signing
 from fleet.telemetry import metrics
 
-#: Fail at once when no queue takes the message (a host whose agent is gone).
+#: Fail at once if no queue receives the message: the host's agent is gone.
 MANDATORY = oslo_messaging.TransportOptions(at_least_once=True)
-#: How often a call is repeated that a server of another ledger, or with a wrong clock, has refused.
+#: Retries of a call that a server of another ledger, or with a wrong clock, has refused.
 ASKED_AGAIN = 3
-#: What a server of oslo.messaging answers to a message that is newer than it is; it has done nothing then.
+#: oslo.messaging's error for a message in an unknown version. The server has not processed it.
 _UNSUPPORTED = "UnsupportedVersion"
 
 
 class API:
-    """``pins`` says how new a message may be; a message is sent in the version that brought what it needs.
+    """Sends each message in the lowest version that has everything it needs, at most that of ``pins``.
 
-    ``ledger`` goes with every message: a receiver that works for another one refuses it.
+    ``ledger`` is sent with every message; a receiver that uses another ledger refuses the message.
     """
 
     topic = ""
     namespace: str | None = None
     _signer: signing.Signer | None = None
-    #: Of those that do not wait behind users' calls.
+    #: Methods that use the conductors' second queue.
     _ledger_queue: ledger_queue.Choice | None = None
 
     def __init__(
@@ -68,10 +70,10 @@ class API:
         self._send(context, Message(method, kwargs))
 
     def _ask(self, context: RequestContext, message: Message, **options: Any) -> Any:
-        """A call, counted if it is not answered in time; asked again in an older version if it is refused for its own.
+        """Call and return the answer. A call refused for its version is repeated in an older one; a timeout is counted.
 
         :param options: of the client's ``prepare``
-        :raises errors.VersionPinned: it cannot be said in a version that may be sent
+        :raises errors.VersionPinned: no version that may be sent can express the message
         """
         refusals = 0
         while True:
@@ -88,7 +90,7 @@ class API:
                     self._ledger_queue.silent()
                 raise
             except (errors.ForeignLedger, errors.ClockSkewed):
-                # Whoever else serves the topic is asked next.
+                # The next message goes to another server of the topic.
                 refusals += 1
                 if refusals > ASKED_AGAIN or "server" in options:
                     raise
@@ -106,12 +108,12 @@ class API:
                 raise oslo_messaging.MessageDeliveryFailure(
                     f"The broker refuses: {broker_refusals.reason(refused)}"
                 ) from None
-            # Not while it is handled: oslo.log would show it with its traceback.
+            # Outside of the except clause: oslo.log would add the traceback.
             if not self._pins.refused(self.topic, message.method, version):
                 raise refusal
 
     def _send(self, context: RequestContext, message: Message, **options: Any) -> None:
-        """A cast. :raises errors.VersionPinned:"""
+        """Cast a message. :raises errors.VersionPinned:"""
         version, arguments = self._in_version(message)
         signed = self._signed(context, message.method, version, arguments, options)
         try:
@@ -133,7 +135,7 @@ class API:
         return self._signer.seal(context, letter, host=server)
 
     def _queue_options(self) -> dict[str, Any]:
-        """Of the client's ``prepare``, for a message that goes by the ledger's queue; none for the common one."""
+        """Return the client's options for the conductors' second queue; none for the common queue."""
         if self._ledger_queue is None or not self._can_send(ledger_queue.SINCE) or not self._ledger_queue.wants_it():
             return {}
         return {"topic": ledger_queue.TOPIC, "transport_options": MANDATORY}
@@ -142,7 +144,7 @@ class API:
         return self._client.prepare(version=version, version_cap=self._pins.cap(self.topic), **options)
 
     def _in_version(self, message: Message) -> tuple[str, dict[str, Any]]:
-        """The version in which ``message`` is sent, and its arguments: without those that are too new."""
+        """Return the version to send ``message`` in, and the arguments that this version knows."""
         needed = message.version or versions.OLDEST[self.topic]
         if not self._can_send(needed):
             cap, pin = self._pins.cap(self.topic), self._pins.pin(self.topic)
@@ -157,8 +159,10 @@ class API:
 
 @dataclasses.dataclass(frozen=True)
 class Message:
-    """``version``: the one that brought the method, if it was not there from the first; ``newer``: the arguments that
-    ``newer_version`` has brought, left out where it cannot be sent."""
+    """A method and its arguments. ``version`` is the version that introduced the method, if it is not the first.
+
+    ``newer`` are arguments that ``newer_version`` introduced; they are left out where that version cannot be sent.
+    """
 
     method: str
     arguments: Mapping[str, Any]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users, and conductors among themselves, ask of conductors: builds."""
+"""Calls of users to conductors, and between conductors: builds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fleet.rpc.clients.api import API, Message
 
 
 class ComputeTaskAPI(API):
-    """Starts, moves on and ends builds."""
+    """Starts, advances and ends builds."""
 
     topic = "conductor"
     namespace = "compute_task"
@@ -18,9 +18,8 @@ class ComputeTaskAPI(API):
     def create(
         self, context: RequestContext, request: dict[str, Any], client_token: str | None = None
     ) -> dict[str, Any]:
-        """:param client_token: with it, the request may be repeated when no answer comes
-
-        :raises errors.VersionPinned: there may be a conductor that knows of no tokens
+        """:param client_token: with a token, the request may be repeated after a timeout
+        :raises errors.VersionPinned: a conductor may be too old for tokens
         """
         if client_token is None:
             return self._call(context, "create", request=request)
@@ -40,7 +39,7 @@ class ComputeTaskAPI(API):
         failure: dict[str, Any],
         alternates: list[dict[str, Any]],
     ) -> bool:
-        """Return whether the attempt counts; a conductor of an earlier release does not say, then False."""
+        """Return True if the attempt counts. A conductor of an earlier release does not return it: then False."""
         answer = self._call(
             context,
             "reschedule",

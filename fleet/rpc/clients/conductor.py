@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What agents and schedulers ask of conductors."""
+"""Calls of agents and schedulers to conductors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fleet.rpc.clients.api import API, MANDATORY, Message
 from fleet.rpc.pins import Pins
 
 LEAVE_TIMEOUT_S = 3
-#: A conductor that lives needs so long to answer a heartbeat when it has much to do.
+#: Seconds that a busy conductor may need to answer a heartbeat.
 HEARTBEAT_TIMEOUT_S = 2
 
 
 class ConductorAPI(API):
-    """The ledger, as agents (and the scheduler's own service record) reach it."""
+    """Access to the ledger for agents, and for the scheduler's own service record."""
 
     topic = "conductor"
 
@@ -33,19 +33,21 @@ class ConductorAPI(API):
         super().__init__(transport, conf, pins, ledger, for_agents=True)
 
     def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """A conductor that has no queue yet is a timeout at once: daemons are started together, in any order."""
+        """Register daemons. If no conductor has a queue yet, the call times out at once: daemons start in any order."""
         return self._sure_call(context, Message("register_services", {"services": services}))
 
     def require_free(self, context: RequestContext, services: list[dict[str, Any]]) -> None:
-        """:raises errors.HostTaken: one of these hosts is another agent's"""
+        """:raises errors.HostTaken: another agent serves one of these hosts"""
         self._sure_call(context, Message("require_free", {"services": services}))
 
     def leave(
         self, context: RequestContext, binary: str, hosts: list[str], incarnation: str, idle: bool = True
     ) -> None:
-        """Said by a process that stops, which has no time to wait for long. :param idle: whether it ends now
+        """Report that a process stops; it has no time to wait for long.
 
-        An older conductor would take it for gone although it is not idle, and is not told before it is.
+        An older conductor would mark the process as gone although it is not idle, so it is told only when ``idle``.
+
+        :param idle: the process ends now
         """
         if not idle and not self._can_send("1.1"):
             return
@@ -70,9 +72,10 @@ class ConductorAPI(API):
         release: str | None = None,
         clock_skew_s: float = 0.0,
     ) -> dict[str, Any]:
-        """Waits no longer than until the next one is due: who waits for a dead conductor's answer falls silent itself.
+        """Send a heartbeat. The call waits at most until the next one is due, so that a dead conductor does not silence
+        the daemon.
 
-        What is learnt of other services' versions is taken in.
+        The versions of other services in the answer are stored.
         """
         due_s = max(self._conf.report_interval, HEARTBEAT_TIMEOUT_S)
         said = {"binary": binary, "hosts": hosts, "incarnation": incarnation}
@@ -103,7 +106,7 @@ class ConductorAPI(API):
     def compare_instances(
         self, context: RequestContext, held: dict[str, list[str]], power: dict[str, dict[str, int]] | None = None
     ) -> dict[str, list[str]]:
-        """:param power: by host and uuid, what the driver shows; an older conductor compares without"""
+        """:param power: power states of the driver, by host and uuid; an older conductor compares without them"""
         message = Message("compare_instances", {"held": held}, newer={"power": power or {}}, newer_version="1.8")
         return self._ask(context, message)
 
@@ -116,7 +119,7 @@ class ConductorAPI(API):
         expected: int,
         failed: bool = False,
     ) -> bool:
-        """Whether the row shows ``power_state`` now; False from a conductor that is too old to be told."""
+        """Return True if the row has ``power_state`` now. Return False if the conductor is too old for the method."""
         if not self._can_send("1.8"):
             return False
         seen = {"instance_uuid": instance_uuid, "host": host, "power_state": power_state, "expected": expected}
@@ -158,16 +161,17 @@ class ConductorAPI(API):
         return self._ask(context, Message("finish_build", said, newer=newer, newer_version="1.4"))
 
     def takes_steps(self) -> bool:
-        """Whether what several builds want may be asked with :meth:`build_steps`.
+        """Return True if :meth:`build_steps` may be used.
 
-        Not while a conductor may be too old, nor where messages are signed: one key may be of one host only.
+        Not while a conductor may be too old, and not with signed messages: a key may be good for one host only.
         """
         return self._signer is None and self._can_send("1.4")
 
     def build_steps(self, context: RequestContext, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Several of :meth:`claim_instance` and :meth:`finish_build`, each with its answer (:mod:`fleet.rpc.batch_answers`).
+        """Call several of :meth:`claim_instance` and :meth:`finish_build` in one message
+        (:mod:`fleet.rpc.batch_answers`).
 
-        :param steps: ``method``, its arguments, and whose it is (``RequestContext.whose``)
+        :param steps: ``method``, its arguments, and the request it belongs to (``RequestContext.whose``)
         """
         return self._ask(context, Message("build_steps", {"steps": steps}, version="1.4"))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What agents, and conductors among themselves, ask of conductors: moves."""
+"""Calls of agents to conductors, and between conductors: moves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fleet.rpc.clients.api import API
 
 
 class MigrationAPI(API):
-    """Moves, as conductors and agents tell each other of them."""
+    """Advances moves."""
 
     topic = "conductor"
     namespace = "migration"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator asks: the records, and whether anybody is there."""
+"""Calls of operators: records, and pings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oslo_config import cfg
 from fleet.context import RequestContext
 from fleet.rpc.clients.api import API, MANDATORY, Message
 
-#: The version that has brought a method, where it is not the first.
+#: The version that introduced a method, if it is not the first.
 NEWER = dict.fromkeys(
     (
         "show_flavor",
@@ -29,12 +29,12 @@ NEWER = dict.fromkeys(
     ),
     "1.5",
 )
-#: Arguments that 1.5 has brought; an older conductor is not sent them.
+#: Arguments that version 1.5 introduced; an older conductor does not get them.
 NEWER_ARGUMENTS = {"list_instances": ("limit",)}
 
 
 class OperatorAPI(API):
-    """Everything that the ``fleet`` command shows and sets; see the contract for methods and arguments."""
+    """All that the ``fleet`` command shows and changes. The wire contract lists methods and arguments."""
 
     topic = "conductor"
     namespace = "operator"
@@ -46,7 +46,7 @@ class OperatorAPI(API):
 
 
 class BaseAPI(API):
-    """Whether anybody serves a topic. Its version is the same in all of them, and no pin's matter."""
+    """Pings a topic. Its version is the same on all topics and is never pinned."""
 
     namespace = "baseapi"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks schedulers for placement, and tells them what they cannot read yet."""
+"""Calls to schedulers for placement, and hints about changes that the change feed does not have yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleet.rpc.clients.api import API, Message
 
 
 class SchedulerAPI(API):
-    """Asks for placement. Several schedulers may serve the topic; any of them answers."""
+    """Several schedulers may serve the topic; any of them answers."""
 
     topic = "scheduler"
     clock: Clock = staticmethod(utcnow)
@@ -19,8 +19,11 @@ class SchedulerAPI(API):
     def select_destinations(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """:raises errors.NoValidHost: and oslo_messaging.MessagingTimeout, whose outcome is unknown"""
-        # Somebody who has begun says so every now and then, and is waited for; a message that waits in a queue is not.
+        """:raises errors.NoValidHost:
+        :raises oslo_messaging.MessagingTimeout: the outcome is unknown
+        """
+        # A scheduler that has begun sends heartbeats, and the caller waits for it. A message that stays in a queue
+        # expires.
         begin_by = self.clock() + seconds(self._conf.rpc_response_timeout)
         spec = {**request_spec, "begin_by": f"{begin_by.isoformat()}Z"}
         asked = {"request_spec": spec, "filter_properties": filter_properties}
@@ -30,7 +33,9 @@ class SchedulerAPI(API):
     def explain(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any], best: int = 10
     ) -> dict[str, Any]:
-        """What ``select_destinations`` would do and why; nothing is booked. The answer: ``docs/explain.md``."""
+        """Return what ``select_destinations`` would do and why; nothing is booked. The answer is described in
+        ``docs/explain.md``.
+        """
         asked = {"request_spec": request_spec, "filter_properties": filter_properties, "best": best}
         return self._ask(context, Message("explain", asked, version="4.2"))
 
@@ -41,11 +46,13 @@ class SchedulerAPI(API):
         filter_properties: dict[str, Any],
         group_by: str | None = None,
     ) -> dict[str, Any]:
-        """How many more instances of the request's flavor would fit; ``group_by``: ``zone``, ``aggregate`` or None."""
+        """Return how many more instances of the request's flavor would fit. ``group_by`` is ``zone``, ``aggregate`` or
+        None.
+        """
         asked = {"request_spec": request_spec, "filter_properties": filter_properties, "group_by": group_by}
         return self._ask(context, Message("capacity", asked, version="4.2"))
 
-    # Hints to all schedulers. One of an older release goes by the change feed alone.
+    # Hints to all schedulers. A scheduler of an older release uses the change feed only.
 
     def update_aggregates(self, context: RequestContext, aggregates: list[dict[str, Any]]) -> None:
         self._tell(context, "update_aggregates", {"aggregates": aggregates})
@@ -53,12 +60,11 @@ class SchedulerAPI(API):
     def delete_aggregate(self, context: RequestContext, aggregate: dict[str, Any]) -> None:
         self._tell(context, "delete_aggregate", {"aggregate": aggregate})
 
-    # Said by who has a build to go on with: never tried again.
+    # Sent while a build goes on, so never retried.
 
     def update_instance_info(self, context: RequestContext, instance_info: list[dict[str, Any]]) -> None:
-        """:param instance_info: each with its ``host``; those of several hosts go together, if schedulers are new enough
-
-        and messages are not signed: one key may be of one host only.
+        """:param instance_info: each with its ``host``. Those of several hosts are sent in one message if schedulers are
+        new enough and messages are not signed: a key may be good for one host only
         """
         if self._signer is None and self._can_send("4.3"):
             self._tell(context, "update_instance_info", {"instance_info": instance_info}, version="4.3", retry=0)

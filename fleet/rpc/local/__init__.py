@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An oslo.messaging transport without a broker, for the embedded trio, for tests and for simulation.
+"""An oslo.messaging transport without a broker, for the embedded trio, tests and simulation.
 
-``local:///run/fleet.sock``: the process that serves on it hosts the *hub* and listens on that Unix socket; others (the
-command line tools) connect to it, and may send but not serve. ``local://name`` never leaves the process.
+The process that serves on ``local:///run/fleet.sock`` hosts the *hub* and listens on that Unix socket. Other
+processes (the command line tools) connect to it; they may send but not serve. ``local://name`` works inside one
+process only.
 
-Read in this order: ``hub`` (topics, queues and who waits on them), ``bridge`` (the socket in front of a hub),
-``driver`` (what oslo.messaging sees).
+Read ``hub`` (topics, queues, and listeners that wait for messages), ``bridge`` (the socket in front of a hub), then
+``driver`` (the oslo.messaging driver).
 """
 
 from fleet.rpc.local.driver import LocalDriver

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Unix socket in front of a hub: one connection carries one message and, for a call, its answer.
+"""The Unix socket in front of a hub. One connection carries one message and, for a call, its answer.
 
-Frames are JSON. A client sends one request; the hub answers ``{"accepted": bool}``, and after a call heartbeats
-(``{}``) and one reply. A hub that dies closes the connection, so its callers know at once.
+Frames are JSON. A client sends one request. The hub answers ``{"accepted": bool}`` and, after a call, heartbeats
+(``{}``) and one reply. A hub that dies closes its connections, so callers notice at once.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LOG = logging.getLogger(__name__)
 
 
 class AddressInUse(Exception):
-    """Another living process hosts the hub of this socket; only that process may serve on it."""
+    """Another live process hosts the hub of this socket. Only that process may serve on it."""
 
 
 class SocketFront:
-    """Accepts connections for ``hub`` at ``path``, readable and writable by its owner only."""
+    """Accepts connections for ``hub`` at ``path``. Only the owner may read and write the socket."""
 
     def __init__(self, hub_: hub.Hub, path: str) -> None:
         self._hub = hub_
@@ -61,14 +61,14 @@ class SocketFront:
             reply_to = _Caller(connection) if wants_reply else None
             accepted = self._publish(hub.Delivery(**request, reply_to=reply_to), connection)
         except (EOFError, OSError, ValueError, TypeError, KeyError) as broken:
-            LOG.warning("A client of %s sent no usable request: %s", self._path, broken)
+            LOG.warning("Ignoring a malformed request from a client of %s: %s", self._path, broken)
             connection.close()
             return
         if not wants_reply or not accepted:
             connection.close()
 
     def _publish(self, delivery: hub.Delivery, connection: Connection) -> bool:
-        # The verdict goes first: a quick server's reply may not overtake it.
+        # The verdict is sent first: the reply of a quick server must not overtake it.
         with _Caller.verdict_first(delivery.reply_to):
             try:
                 self._hub.publish(delivery)
@@ -80,7 +80,7 @@ class SocketFront:
 
 
 class _Caller:
-    """Sends heartbeats and the reply to the client that waits on ``connection``."""
+    """Sends heartbeats and the reply to the client on ``connection``."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -98,9 +98,9 @@ class _Caller:
 
 
 class ClientCall:
-    """One message on its way to the hub behind ``path``; use as a context manager.
+    """One message to the hub behind ``path``, as a context manager.
 
-    :raises OSError: nobody hosts a hub there
+    :raises OSError: no process hosts a hub there
     """
 
     def __init__(self, path: str) -> None:
@@ -119,7 +119,9 @@ class ClientCall:
         self._connection.close()
 
     def publish(self, delivery: hub.Delivery, wants_reply: bool) -> None:
-        """:raises hub.Unroutable: and EOFError or OSError when the hub dies meanwhile"""
+        """:raises hub.Unroutable:
+        :raises OSError: the hub died (or EOFError)
+        """
         request = {
             "exchange": delivery.exchange,
             "key": delivery.key,
@@ -133,14 +135,14 @@ class ClientCall:
             raise hub.Unroutable(delivery.key)
 
     def receive(self, timeout_s: float | None) -> str | None:
-        """The next frame, or None when ``timeout_s`` pass without one."""
+        """Return the next frame; None after ``timeout_s`` without one."""
         if not self._connection.poll(timeout_s):
             return None
         return self._connection.recv_bytes().decode()
 
 
 def _lock(path: str) -> IO[str]:
-    """Hold the name for this process; a lock dies with its holder, so a killed hub leaves nothing to clean up."""
+    """Lock the name for this process. A lock ends with its process, so a killed hub leaves nothing to clean up."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     lock_file = open(path + ".lock", "w")  # noqa: SIM115 held until close()
     try:

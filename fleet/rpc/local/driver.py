@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ``local://`` driver: what oslo.messaging sees of a hub."""
+"""The ``local://`` driver: connects oslo.messaging to a hub."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from oslo_serialization import jsonutils
 
 from fleet.rpc.local import bridge, hub
 
-#: Waits for the next frame of an answer; None when the seconds pass without one.
+#: Waits for the next frame of an answer; returns None after that many seconds without one.
 Receive = Callable[[float | None], str | None]
 
 
 class _Hubs:
-    """The hubs that this process hosts, by URL. An entry lives from the first driver that opens it to the last one
-    that closes it, so that services with a transport each meet in one hub."""
+    """The hubs of this process, by URL. A hub exists from the first driver that opens it to the last that closes it, so
+    services with separate transports share one.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,7 +35,9 @@ class _Hubs:
         return entry[0] if entry else None
 
     def open(self, address: str, user: object) -> hub.Hub:
-        """:raises bridge.AddressInUse: another process hosts it; OSError when the socket cannot be made"""
+        """:raises bridge.AddressInUse: another process hosts the hub
+        :raises OSError: the socket cannot be created
+        """
         with self._lock:
             if address not in self._open:
                 new = hub.Hub()
@@ -61,7 +64,7 @@ _HUBS = _Hubs()
 
 
 class LocalDriver(base.BaseDriver):
-    """A process that listens hosts the hub; a process that only sends uses whoever hosts it."""
+    """A process that listens hosts the hub. A process that only sends uses the hub of another process."""
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class LocalDriver(base.BaseDriver):
         retry: int | None = None,
         transport_options: oslo_messaging.TransportOptions | None = None,
     ) -> Any:
-        """:raises oslo_messaging.MessageDeliveryFailure: nobody hosts the hub, or its process died meanwhile"""
+        """:raises oslo_messaging.MessageDeliveryFailure: no process hosts the hub, or it died during the call"""
         delivery = hub.Delivery(
             exchange=target.exchange or self._default_exchange or "",
             key=_key(target),
@@ -108,7 +111,7 @@ class LocalDriver(base.BaseDriver):
         version: float,
         retry: int | None = None,
     ) -> None:
-        """Lost when nobody has listened yet: an embedded fleet keeps no backlog that nobody will read."""
+        """Send a notification. It is dropped if there is no listener: an embedded fleet keeps no backlog."""
         self.send(target, ctxt, message)
 
     def listen(self, target: oslo_messaging.Target, batch_size: int, batch_timeout: float | None) -> base.Listener:
@@ -143,7 +146,7 @@ class LocalDriver(base.BaseDriver):
         try:
             hosted = _HUBS.open(self._address, self)
         except (bridge.AddressInUse, OSError) as unusable:
-            # Not TransportDriverError: MessageHandlingServer.start trips over that (18.3 reads a missing attribute).
+            # Not TransportDriverError: MessageHandlingServer.start fails on it (18.3 reads a missing attribute).
             raise oslo_messaging.MessagingException(str(unusable)) from unusable
         return base.PollStyleListenerAdapter(_Listener(hosted, bindings, passing), batch_size, batch_timeout)
 
@@ -172,9 +175,9 @@ def _send_here(hosted: hub.Hub, delivery: hub.Delivery, wants_reply: bool, timeo
 
 
 def _wait_for_answer(receive: Receive, delivery: hub.Delivery, timeout: float | None) -> dict[str, Any]:
-    """``result`` or ``failure``, within ``timeout`` seconds in all and ``monitor_s`` from one sign of life to the next.
+    """Wait for ``result`` or ``failure``: ``timeout`` seconds in all, ``monitor_s`` between two heartbeats.
 
-    :raises oslo_messaging.MessagingTimeout: whether the call was executed is unknown
+    :raises oslo_messaging.MessagingTimeout: it is unknown whether the call was executed
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
@@ -189,7 +192,7 @@ def _wait_for_answer(receive: Receive, delivery: hub.Delivery, timeout: float | 
 
 
 class _ReplyBox:
-    """The caller's end of a call that stays in the process."""
+    """The caller's end of a call inside this process."""
 
     def __init__(self) -> None:
         self._frames: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -243,7 +246,7 @@ class _Incoming(base.RpcIncomingMessage):
 
 
 def address(url: oslo_messaging.TransportURL) -> str:
-    """An absolute socket path, or a name without a slash."""
+    """Return an absolute socket path, or a name without a slash."""
     if url.virtual_host:
         return "/" + url.virtual_host.lstrip("/")
     return url.hosts[0].hostname if url.hosts else ""

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hub: named queues with RabbitMQ's rules, in memory, waking by condition variable.
+"""The hub: named queues in memory, with RabbitMQ's rules and condition variables.
 
 ::
 
     publish(exchange, key) ──▶ every queue bound to (exchange, key) ──▶ one of the queue's listeners
                                none: the message vanishes, or is refused when it was mandatory
 
-A queue exists from its first listener on and then holds what arrives while nobody listens; a passing queue (that of a
-fanout, or of one server) goes with its last listener.
+A queue exists from its first listener on, and keeps messages while there is no listener. A passing queue (of a
+fanout, or of one server) is deleted with its last listener.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import NamedTuple, Protocol
 
 
 class ReplyTo(Protocol):
-    """Where heartbeats and the answer (``final``) of a call go; never raises, as the caller may be gone."""
+    """Receives the heartbeats and the answer (``final``) of a call. Never raises, because the caller may be gone."""
 
     def send(self, frame: str, final: bool = False) -> None: ...
 
 
 class Binding(NamedTuple):
-    """A queue and the exchange and routing key whose messages it takes."""
+    """A queue, and the exchange and routing key whose messages it receives."""
 
     exchange: str
     key: str
@@ -36,7 +36,7 @@ class Binding(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Delivery:
-    """One message as it travels: ``body`` is JSON, ``monitor_s`` how often the caller wants signs of life."""
+    """One message. ``body`` is JSON, ``monitor_s`` is how often the caller wants heartbeats."""
 
     exchange: str
     key: str
@@ -47,7 +47,7 @@ class Delivery:
 
 
 class Unroutable(Exception):
-    """A mandatory message found no queue: nobody listens there."""
+    """No queue exists for a mandatory message."""
 
 
 class _Queue:
@@ -57,7 +57,7 @@ class _Queue:
 
     def put(self, delivery: Delivery) -> None:
         self.messages.append(delivery)
-        # Listeners take turns; a busy one looks for itself when it comes back, so that waking it would waste the turn.
+        # Listeners take turns. A busy one checks the queue when it is done, so waking it would waste the turn.
         for _ in range(len(self.listeners)):
             self.listeners.rotate(-1)
             if self.listeners[0].wake():
@@ -73,7 +73,7 @@ class Hub:
         self._bound: dict[tuple[str, str], list[_Queue]] = collections.defaultdict(list)
 
     def publish(self, delivery: Delivery) -> None:
-        """:raises Unroutable: the delivery is mandatory and no queue takes it"""
+        """:raises Unroutable: the delivery is mandatory and there is no queue"""
         with self.lock:
             queues = self._bound.get((delivery.exchange, delivery.key), [])
             for queue in queues:
@@ -82,7 +82,7 @@ class Hub:
             raise Unroutable(delivery.key)
 
     def subscribe(self, bindings: Sequence[Binding], passing: Iterable[Binding] = ()) -> Subscription:
-        """Listen on ``bindings``; the ``passing`` ones among them go with their last listener."""
+        """Listen on ``bindings``. Passing queues are deleted with their last listener."""
         with self.lock:
             queues = [self._declare(binding) for binding in bindings]
             subscription = Subscription(self, queues, list(passing))
@@ -109,7 +109,7 @@ class Hub:
 
 
 class Subscription:
-    """One listener's place at its queues."""
+    """One listener of its queues."""
 
     def __init__(self, hub: Hub, queues: list[_Queue], passing: list[Binding]) -> None:
         self.queues = queues
@@ -120,20 +120,24 @@ class Subscription:
         self._stopped = False
 
     def wake(self) -> bool:
-        """Called under the hub's lock: whether somebody waited here. One message wakes one listener, once."""
+        """Wake this listener if it waits, and return whether it did; called under the hub's lock. One message wakes one
+        listener, once.
+        """
         waited, self._waiting = self._waiting, False
         if waited:
             self._news.notify()
         return waited
 
     def stop(self) -> None:
-        """Let go of whoever waits; what is still queued stays queued for other listeners."""
+        """Wake all waiters. Queued messages stay for other listeners."""
         with self._lock:
             self._stopped = True
             self._news.notify_all()
 
     def take(self, count: int, timeout_s: float | None = None, batch_timeout_s: float | None = None) -> list[Delivery]:
-        """Wait ``timeout_s`` (None: for ever) for a first message, then ``batch_timeout_s`` for up to ``count``."""
+        """Wait ``timeout_s`` (None: for ever) for a first message, then ``batch_timeout_s`` for up to ``count``
+        messages.
+        """
         taken: list[Delivery] = []
         with self._lock:
             deadline = _deadline(timeout_s)
@@ -154,7 +158,7 @@ class Subscription:
         return None
 
     def _wait(self, deadline: float | None) -> bool:
-        """Whether there is reason to look again before ``deadline``."""
+        """Return True if there may be a message before ``deadline``."""
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             return False

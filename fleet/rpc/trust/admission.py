@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is refused before any endpoint sees it: messages that are too large, nested too deeply, or for nobody here.
+"""Refuses messages before an endpoint sees them: too large, nested too deeply, malformed, not trusted, or of another
+ledger.
 
-Anybody with the broker's password may send anything. It is acknowledged by then, so that what crashes a worker is not
-delivered to the next one; a call is answered, and the log has one line in a while, not one (and its content) a message.
+Anybody with the broker's password may send anything. A message is already acknowledged here, so a message that
+crashes a worker is not delivered to the next one. A refused call is answered, and the log has one line a minute,
+without the message's content.
 """
 
 from __future__ import annotations
@@ -25,25 +27,25 @@ from fleet.telemetry import metrics, rate_limited_log
 
 LOG = logging.getLogger(__name__)
 
-#: Characters of one message: more than the largest reports have, less than what hurts.
+#: Characters of one message: more than the largest reports have, less than what harms a server.
 MAX_MESSAGE_SIZE = 16 * 2**20
 MAX_MESSAGE_DEPTH = 64
 _SHOWN = 160
 _NAME = 40
 _NO_ARGUMENTS = frozenset({"self", "context"})
-#: int() of more digits would be refused, or take long.
+#: int() refuses more digits, or takes long.
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,2}")
 
 
 class MethodsOnly(oslo_messaging.DefaultRPCAccessPolicy):
-    """Of an endpoint's attributes those are served that are public and functions; its target is neither."""
+    """Serves an endpoint's public functions only. Its other attributes, such as ``target``, cannot be called."""
 
     def is_allowed(self, endpoint: object, method: str) -> bool:
         return super().is_allowed(endpoint, method) and inspect.isroutine(getattr(endpoint, method))
 
 
 class Dispatcher(oslo_messaging.RPCDispatcher):
-    """Gives a message to its endpoint, or refuses it as the sender's mistake that it is: without a traceback."""
+    """Passes a message to its endpoint, or refuses it as the sender's mistake, without a traceback."""
 
     def __init__(
         self,
@@ -63,7 +65,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
         refusal, answer = self._answer(incoming)
         if refusal is None:
             return answer
-        # A line of its own: this thread's context is that of an earlier message.
+        # A new context: this thread's context still belongs to an earlier message.
         new_context()
         level = logging.ERROR if isinstance(refusal, errors.ForeignLedger) else logging.WARNING
         left_out = self._log_rate.due(type(refusal).__name__)
@@ -80,14 +82,16 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
         targets = [each.target for each in self.endpoints if hasattr(each, "target")]
         namespace = incoming.message.get("namespace")
         served = ", ".join(str(each.version) for each in targets if each.namespace == namespace)
-        # Both are the sender's words.
+        # Both texts come from the sender.
         method, version = str(refusal.method)[:_NAME], str(refusal.version)[:_NAME]
         request = str(getattr(incoming, "ctxt", {}).get("request_id"))[:_NAME]
         asked = f"{method} is sent in RPC version {version}, and {served or 'none'} is served here"
         return f"{asked}; the sender of {request} is to set [upgrade_levels] to it, or to auto"
 
     def _answer(self, incoming: Any) -> tuple[Exception | None, Any]:
-        """Why it is refused, or the endpoint's answer. oslo.log shows an exception with what is said while it is handled."""
+        """Return the refusal, or None and the endpoint's answer. The refusal is logged later: oslo.log adds the
+        exception that is being handled to each line.
+        """
         try:
             _check(incoming.message)
             if self._checker is not None:
@@ -106,7 +110,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
         ) as refusal:
             refusal.__traceback__ = refusal.__cause__ = refusal.__context__ = None
             if isinstance(refusal, signing.Repeated):
-                # oslo.messaging's mark of a cast.
+                # oslo.messaging then treats the message as a cast, and sends no reply.
                 incoming.orig_msg_id = None
             return refusal, None
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys that messages are signed with: whose each is, and which one to use for whom.
+"""The keys that sign messages: whose key each is, and which key to use for which receiver.
 
-A line of the file is ``ID WHOSE SECRET``; WHOSE is ``service`` (conductors and schedulers), ``client`` (who calls them) or
-``host:NAME[,NAME…]`` (an agent); SECRET is at least 32 characters. What begins with ``#`` is a comment.
+A line of the file is ``ID WHOSE SECRET``. WHOSE is ``service`` (conductors and schedulers), ``client`` (their
+callers) or ``host:NAME[,NAME…]`` (an agent). SECRET has at least 32 characters. Lines that begin with ``#`` are
+comments.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ LOG = logging.getLogger(__name__)
 
 SERVICE, CLIENT, HOST = "service", "client", "host:"
 MIN_SECRET = 32
-#: Whoever reads a key can sign with it.
+#: File permissions that let others read the file: a reader could sign.
 _OTHERS = 0o077
-#: Seconds between two looks whether the file has changed.
+#: Seconds between two checks for a change of the file.
 LOOK_EVERY_S = 5.0
 _OPTION = "[message_signing] keys_file"
 
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """``hosts``: those of an agent's key; empty for all others."""
+    """``hosts`` are the hosts of an agent's key; empty for other keys."""
 
     key_id: str
     whose: str
@@ -41,7 +42,7 @@ class Key:
 
 
 def parse(text: str, path: str) -> dict[str, Key]:
-    """Keys by their ids, in the file's order. :raises errors.ConfigError: naming the line"""
+    """Return the keys by id, in the file's order. :raises errors.ConfigError: naming the line"""
     keys: dict[str, Key] = {}
     for number, line in enumerate(text.splitlines(), 1):
         parts = line.split()
@@ -68,9 +69,9 @@ def _problem(parts: list[str], keys: Mapping[str, Key]) -> str:
 
 
 class Keyring:
-    """The keys of a file, read again when it changes; the first is one's own.
+    """The keys of a file, which is read again when it changes. The first key is the process's own.
 
-    A file that cannot be used any more is one line in the log, and the keys stay as they were.
+    If a changed file cannot be used, the log has one line, and the previous keys stay in force.
     """
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -85,7 +86,7 @@ class Keyring:
         return next(iter(self.keys().values()))
 
     def of_host(self, host: str) -> Key | None:
-        """The first of those that the agent of ``host`` has, too."""
+        """Return the first key that the agent of ``host`` has, too."""
         return next((key for key in self.keys().values() if host in key.hosts), None)
 
     def keys(self) -> Mapping[str, Key]:
@@ -103,9 +104,9 @@ class Keyring:
             self._read_at = stamp
             self._keys = self._read()
         except errors.ConfigError as unusable:
-            LOG.error("The keys stay as they were: %s", unusable.message)
+            LOG.error("The previous keys stay in force: %s", unusable.message)
         else:
-            LOG.info("Messages are signed with key %s now, and %d keys are known", self.own().key_id, len(self._keys))
+            LOG.info("Signing messages with key %s now; %d keys are loaded", self.own().key_id, len(self._keys))
 
     def _stamp(self) -> tuple[int, int]:
         try:

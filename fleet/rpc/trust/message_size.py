@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large a message is, and how deeply nested, by its JSON: to write that again takes a fraction of a walk through it."""
+"""The size and the nesting depth of a message. Encoding it as JSON again takes a fraction of the time of a walk through
+it.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +14,29 @@ REFUSED = "fleet_refused"
 
 
 class TooDeep(Exception):
-    """Lists and mappings are nested more deeply than is allowed."""
+    """Lists and mappings are nested more deeply than allowed."""
 
 
 def text_of(value: object, deepest: int, finite: bool = False) -> str:
-    """``value`` as JSON, without spaces.
+    """Return ``value`` as JSON without spaces.
 
-    :param deepest: so many lists and mappings may be in one another
-    :param finite: whether each number has to be; then the text is ASCII
-    :raises TooDeep: :raises ValueError: a number is not finite
+    :param deepest: how many lists and mappings may be nested
+    :param finite: refuse numbers that are not finite; the text is then ASCII
+    :raises TooDeep:
+    :raises ValueError: a number is not finite
     """
     try:
         text = (_FINITE if finite else _ANY).encode(value)
     except RecursionError:
         raise TooDeep from None
-    # Nobody can be nested more deeply than there are brackets, and most have few.
+    # The depth is at most the number of brackets, and most messages have few.
     if text.count("[") + text.count("{") > deepest and is_deeper(value, deepest):
         raise TooDeep
     return text
 
 
 def is_deeper(value: object, most: int) -> bool:
-    """Looked into level by level."""
+    """Return True if ``value`` is nested more than ``most`` levels deep."""
     level = [value]
     for _depth in range(most):
         level = [inner for each in level for inner in _inside(each)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signed messages: HMAC-SHA256 over what is said, to whom and when; the receiver knows whose key it was, and for which host.
+"""Signs messages with HMAC-SHA256 over content, destination and time. The receiver learns whose key it was.
 
-A signature is good for one message and for ``lifetime`` seconds (see
-:mod:`fleet.rpc.trust.replay_protection`). A message that waited for longer counts as lost, and the sweeper sends it again.
+A signature is good for one message and for ``lifetime`` seconds (see :mod:`fleet.rpc.trust.replay_protection`). A
+message that waited longer counts as lost, and the sweeper sends it again.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ OPTS = [
         "messages normally wait in queues. An older message is refused, and the sweeper repeats its step.",
     ),
 ]
-#: Seconds since 1970; in the year 4147.
+#: The latest valid time, in seconds since 1970: the year 4147.
 _LAST_TIME = float(2**36)
 _AGENT = "fleet-compute"
-#: In the message's context.
+#: Key of the signature in the message's context.
 FIELD = "fleet_signature"
-#: Of the context; the rest is for logs.
+#: Keys of the context that are signed; the others are for logs.
 _SIGNED_CONTEXT = ("request_id", "project_id", "user_id")
-#: Anybody may ask whether somebody is there, and what an agent holds: nothing is changed, and users have no agent's key.
+#: Methods that every key may call: they change nothing, and users have no agent's key.
 _OPEN = {("baseapi", "ping"), (None, "describe_host")}
-#: By namespace; None: all its methods.
+#: Methods by namespace; None: all of them.
 _Methods = Mapping[str | None, frozenset[str] | None]
 _AGENT_TO_CONDUCTOR: _Methods = {
     None: None,
@@ -82,14 +82,14 @@ def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
 
 
 def keys_of(conf: cfg.ConfigOpts) -> Keyring | None:
-    """None: nothing is signed. :raises errors.ConfigError: the file cannot be used"""
+    """Return the configured keys; None if messages are not signed. :raises errors.ConfigError: the file cannot be used"""
     path = conf[GROUP].keys_file if GROUP in conf else ""
     return Keyring(path) if path else None
 
 
 @dataclasses.dataclass(frozen=True)
 class Letter:
-    """What is signed. ``to`` is the topic, or ``topic.server``."""
+    """The signed content. ``to`` is the topic, or ``topic.server``."""
 
     to: str
     namespace: str | None
@@ -100,7 +100,7 @@ class Letter:
     def signature(self, key: Key, at: float, context: Mapping[str, Any]) -> str:
         said = [self.to, self.namespace, self.version, self.method, self.arguments]
         who = [context.get(name) for name in _SIGNED_CONTEXT]
-        # Twice: keys of mappings must be text before they are sorted.
+        # Encoded twice: keys of mappings must be text before they are sorted.
         plain = jsonutils.loads(jsonutils.dumps([key.key_id, at, who, said]))
         text = jsonutils.dumps(plain, sort_keys=True, separators=(",", ":"))
         return hmac.new(key.secret, text.encode(), hashlib.sha256).hexdigest()
@@ -117,31 +117,31 @@ class Sealed:
 
 
 class Signer:
-    """Signs with one's own key; what is for a host, with the key that its agent has, too."""
+    """Signs with the process's own key. Messages to a host are signed with a key that its agent has, too."""
 
     def __init__(self, keys: Keyring, clock: Callable[[], float] = time.time) -> None:
         self._keys = keys
         self._clock = clock
 
     def seal(self, context: Any, letter: Letter, host: str | None = None) -> Any:
-        """``context`` to send ``letter`` with."""
+        """Return ``context`` with the signature of ``letter``."""
         key = self._keys.own() if host is None else self._keys.of_host(host)
         values = context.to_dict()
         if key is None:
-            LOG.debug("There is no key for host %s: %s is not signed", host, letter.method)
+            LOG.debug("No key for host %s: %s is sent without a signature", host, letter.method)
             return context
-        # Two messages that say the same at the same time must not have one signature: the second would be a repetition.
+        # Two equal messages of the same time need two signatures; the second would count as a replay.
         at = round(self._clock(), 3) + random.uniform(0, 0.001)
         values[FIELD] = {"key": key.key_id, "at": at, "mac": letter.signature(key, at, values)}
         return Sealed(values)
 
 
 class Repeated(errors.NotTrusted):
-    """The message came before. It is not answered: its caller waits for the answer to the first one."""
+    """The message is a replay. It is not answered: the caller waits for the answer to the first one."""
 
 
 class Checker:
-    """Of the messages to ``topic`` and ``topic.server``."""
+    """Checks the messages to ``topic`` and ``topic.server``."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class Checker:
                 raise errors.NotTrusted(reason=f"{method} is not signed")
             return
         key = self._key(signature, context, message)
-        # An agent has no keys but those that it shares with conductors.
+        # An agent has only the keys that it shares with conductors.
         if key.whose != keyring.SERVICE and self._topic != "compute":
             self._require_right(key, namespace, method, message.get("args", {}))
         self._require_first(namespace, str(method), signature)
@@ -184,7 +184,7 @@ class Checker:
             raise errors.NotTrusted(
                 reason=f"{method} was signed {age_s:.0f} s ago, at most {replay_protection.FRESH_S:g} are taken"
             )
-        # As long as a sender whose clock is ahead could make it good.
+        # Stored for as long as a sender with a fast clock could keep it valid.
         good_for_s = 2 * lifetime_s
         taken = self._memory.take(mac, self._clock(), good_for_s)
         if taken and self._record is not None and replay_protection.changes_something(namespace, method):
@@ -204,7 +204,7 @@ class Checker:
             raise errors.NotTrusted(reason=f"{method} names host {min(strangers)}, key {key.key_id} is of {key.whose}")
 
     def _key(self, signature: Any, context: Mapping[str, Any], message: Mapping[str, Any]) -> Key:
-        """Whose key it was. :raises errors.NotTrusted: nobody's, or long ago"""
+        """Return the key that signed. :raises errors.NotTrusted: the key is unknown, the signature is wrong or too old"""
         method = message.get("method")
         fields = signature if isinstance(signature, dict) else {}
         key, at, mac = self._keys.keys().get(str(fields.get("key"))), fields.get("at"), str(fields.get("mac"))
@@ -235,12 +235,12 @@ class Checker:
 
 
 def _is_time(at: object) -> bool:
-    """Seconds since 1970 by a clock that may be off. NaN is older than nothing, and a huge number overflows."""
+    """Return True for seconds since 1970 in a sane range: not NaN, and not so large that arithmetic overflows."""
     return isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at <= _LAST_TIME
 
 
 def services_named(arguments: Mapping[str, Any]) -> set[str]:
-    """The programs that an agent speaks for in a message, and their topics."""
+    """Return the programs and topics that an agent's message speaks for."""
     records = [record for record in _each(arguments.get("services")) if isinstance(record, dict)]
     named = [arguments.get("binary"), *(record.get("binary") for record in records)]
     topics = [record.get("topic") for record in records]
@@ -250,7 +250,7 @@ def services_named(arguments: Mapping[str, Any]) -> set[str]:
 
 
 def hosts_named(arguments: Mapping[str, Any]) -> set[str]:
-    """The hosts that an agent speaks for in a message; those that it only tells of (alternates) are not among them."""
+    """Return the hosts that an agent's message speaks for. Hosts that it only mentions (alternates) are not among them."""
     named = [arguments.get("host"), arguments.get("host_name"), *_each(arguments.get("hosts"))]
     for name in ("services", "reports", "steps", "instance_info"):
         named += [record.get("host") for record in _each(arguments.get(name)) if isinstance(record, dict)]
@@ -260,7 +260,7 @@ def hosts_named(arguments: Mapping[str, Any]) -> set[str]:
 
 
 def _each(value: object) -> Iterable[Any]:
-    """One record may stand for a list of one."""
+    """Return a list: a single record stands for a list of one."""
     if isinstance(value, dict):
         return (value,)
     return value if isinstance(value, list | tuple) else ()

@@ -76,7 +76,7 @@ def test_a_ledger_that_is_replaced_is_named_once(caplog: pytest.LogCaptureFixtur
         ledger.learn(learnt)
     assert THEIRS == ledger.uuid
     (line,) = caplog.messages
-    assert f"holds another ledger now: {THEIRS}, it was {OURS}" in line
+    assert f"has another ledger now: {THEIRS}, it was {OURS}" in line
 
 
 REFUSALS = [("one of two servers is foreign", 2, True), ("all are", 10, False)]

@@ -214,7 +214,7 @@ def test_a_changed_file_is_read_again(post: Post, tmp_path: pathlib.Path, caplog
             keys.keys()
     assert ("agent-a-2", 2) == (keys.own().key_id, len(keys.keys()))
     first, second = caplog.messages
-    assert "signed with key agent-a-2 now, and 2 keys are known" in first
+    assert "Signing messages with key agent-a-2 now; 2 keys are loaded" in first
     assert "keys line 1: is not ID WHOSE SECRET" in second
 
 
