@@ -27,18 +27,18 @@ from fleet.service import Periodic
 
 LOG = logging.getLogger(__name__)
 
-#: An order is only put into a lane: one thread a host is enough to take them.
+#: Threads of a host's server. One is enough, because an order is only put into a queue.
 SERVER_THREADS = 1
-#: After something that no call to the conductor explains.
+#: Seconds before a retry after an unexpected error at start.
 BEGIN_AGAIN_S = 10.0
 STOP_THREADS = 32
-#: Calls to the conductor at a time that hand back what is not begun.
+#: Calls to the conductor at a time that hand back builds not yet begun.
 HAND_BACK_THREADS = 8
 
 
 @dataclasses.dataclass
 class ServedHost:
-    """A host with its queue."""
+    """A host with its server and its queues."""
 
     host: Host
     server: rpc_server.Server
@@ -48,9 +48,10 @@ class ServedHost:
 
 @dataclasses.dataclass(frozen=True)
 class Intervals:
-    """Seconds between heartbeats, between audits, for running builds to end after a stop, and between instance syncs.
+    """Seconds between heartbeats, between audits and between instance syncs, and for running builds to end after a stop.
 
-    What is not over by then is found by the next agent, or the sweeper. Without a sync interval there is one at start.
+    The next agent, or the sweeper, finds builds that have not ended by then. Without a sync interval there is one
+    sync at start.
     """
 
     heartbeat_s: float
@@ -60,10 +61,10 @@ class Intervals:
 
 
 class Agent:
-    """Serves several hosts with one pool of threads and one voice.
+    """Serves several hosts with one pool of threads and one reporter.
 
-    Beginning may take as long as the conductor is away, so it has a thread of its own; ``ready`` is set when it is
-    done. The lock guards which hosts are served.
+    The start may take as long as the conductor is away, so it has a thread of its own; ``ready`` is set at its end.
+    The lock guards the set of served hosts.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Agent:
         moves: MoveCalls | None = None,
         guests: PowerSync | None = None,
     ) -> None:
-        """``released``: called when the process serves no host any more."""
+        """``released`` is called when the process serves no host any more."""
         self.ready = threading.Event()
         self._served = {entry.host.name: entry for entry in served}
         self._reporter = reporter
@@ -93,7 +94,7 @@ class Agent:
         self._left = False
         self._released = released
         self._handing_back = futures.ThreadPoolExecutor(HAND_BACK_THREADS, "hand-back")
-        # Agents started together must not speak together for ever after.
+        # Jitter: agents started at the same time must not report at the same time for ever.
         self._periodics = [
             Periodic("heartbeat", reporter.heartbeat, intervals.heartbeat_s, chance.uniform(0, intervals.heartbeat_s)),
             Periodic("audit", self._audit, intervals.audit_s, chance.uniform(0, intervals.audit_s)),
@@ -113,12 +114,12 @@ class Agent:
         for periodic in self._periodics:
             periodic.stop()
         if self.ready.is_set():
-            # First, so that what is handed back now is not sent here again.
+            # First, so that a build handed back now is not sent here again.
             self._reporter.leave(idle=False)
-        # A listener may take a second to notice: one after the other, many hosts would outlast any stop limit.
+        # In parallel: a listener may take a second to stop, and many hosts would exceed any stop limit.
         with futures.ThreadPoolExecutor(min(len(self._served), STOP_THREADS), "agent-stop") as together:
             list(together.map(self._stop_serving, list(self._served)))
-        # While builds go on, the conductor must not think that they are lost.
+        # The heartbeats go on while builds do, so that the conductor does not treat them as lost.
         self._left = all(entry.queues.wait(0) for entry in self._served.values())
         if self._left:
             self._reporter.leave(idle=True)
@@ -128,7 +129,7 @@ class Agent:
         self._beginning.join(self._stop_s)
         for entry in self._served.values():
             if not entry.queues.wait(max(0.0, end - time.monotonic())):
-                LOG.warning("Builds on host %s are not over after %s s", entry.host.name, self._stop_s)
+                LOG.warning("Builds on host %s have not ended after %s s", entry.host.name, self._stop_s)
         self._handing_back.shutdown(wait=True)
         if not self._left:
             self._reporter.leave(idle=True)
@@ -138,7 +139,7 @@ class Agent:
         self._released()
 
     def superseded(self, host: str, reason: str) -> None:
-        """Another process serves ``host`` now: leave it at once. Its guests stay as they are."""
+        """Stop serving ``host`` at once: another process serves it now. Its guests stay as they are."""
         if self._stop_serving(host):
             LOG.error("%s This process stops serving it.", reason)
         self._reporter.forget(host)
@@ -164,7 +165,7 @@ class Agent:
         for entry in self._served.values():
             recovery.recover(fleet_context.new_context(), entry.host, self._calls, self._moves, self._guests)
         reports = self._reporter.audit()
-        # Queues before reports: once a host is known it may be chosen, and an order without a queue fails.
+        # Queues before reports: a reported host may be chosen, and an order without a queue fails.
         for name in self._served:
             self._serve(name)
         self._reporter.send(reports)
@@ -175,7 +176,7 @@ class Agent:
         self.ready.set()
 
     def _sync(self) -> None:
-        """Tell the schedulers what is on the hosts that this process serves."""
+        """Send to the schedulers what is on the served hosts."""
         self._told.sync(entry.host for entry in self._served.values() if entry.serving)
 
     def _audit(self) -> None:
@@ -192,13 +193,13 @@ class Agent:
             entry.serving = True
 
     def _stop_serving(self, name: str) -> bool:
-        """Whether ``name`` was served until now."""
+        """Return True if ``name`` was served until now."""
         with self._lock:
             entry = self._served[name]
             was_serving, entry.serving = entry.serving, False
         dropped = entry.queues.close()
         if dropped:
-            LOG.info("%d builds on host %s are not begun: handing them back", len(dropped), name)
+            LOG.info("Handing back %d builds that have not begun on host %s", len(dropped), name)
         for hand_back in dropped:
             self._handing_back.submit(hand_back)
         if was_serving:

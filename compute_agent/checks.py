@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an agent could start with a configuration (``fleet-manage upgrade check``, ``fleet doctor``)."""
+"""Checks whether an agent could start with a configuration (``fleet-manage upgrade check``, ``fleet doctor``)."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def _groups() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
-    """Made anew each time: a group keeps the values set on it, and two configurations must not share them."""
+    """Create the groups anew for each caller: a group keeps the values set on it."""
     return [
         (cfg.OptGroup("fake", title="Options of the driver fake: simulated hosts"), FAKE_OPTS),
         (cfg.OptGroup("local", title="Options of the driver local: processes on this machine"), LOCAL_OPTS),

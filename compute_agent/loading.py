@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the class that an option names: one of ours, an entry point, or a dotted path."""
+"""Finds the class that an option names: a built-in name, an entry point, or a dotted path."""
 
 from __future__ import annotations
 

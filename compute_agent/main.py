@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wires the compute agent: configuration in, running servers out."""
+"""Builds a compute agent from its configuration."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ from fleet.rpc.rabbit import host_queues
 from fleet.service import probes
 
 LOG = logging.getLogger(__name__)
-#: Hosts in one log line.
+#: Hosts named in one log line.
 _NAMED = 5
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The daemon ``fleet-compute``."""
+    """Run the daemon ``fleet-compute``."""
     argv = sys.argv[1:] if argv is None else argv
     register = [agent_conf.register_opts]
     conf = fleet_conf.load_config(argv, BINARY, "Serves one or more hosts: claims, spawns and reports.", register)
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _through_broker(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, host: str) -> probes.Probe:
-    """Through the queue of one of the hosts: all are served by the same threads."""
+    """Return a probe through the queue of one of the hosts; all are served by the same threads."""
     host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
     return probes.through_broker(conf, host_transport, TOPIC, host, exchange)
 
@@ -85,10 +85,10 @@ def _through_broker(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport
 def require_free(conf: cfg.ConfigOpts, identities: identity.Identities, hosts: Sequence[str]) -> None:
     """Ask a conductor whether this process may serve ``hosts``. :raises errors.HostTaken:
 
-    Without a broker nobody can be asked: the answer to the registration will say it.
+    If the broker cannot be reached, the registration answers it later.
     """
     if not probes.broker_reachable(conf):
-        LOG.warning("The broker does not answer, starting without it")
+        LOG.warning("The broker does not answer; starting without it")
         return
     transport = rpc_transport.get_transport(conf)
     ledger = LedgerIdentity(TOPIC, identities.ledger())
@@ -101,24 +101,24 @@ def require_free(conf: cfg.ConfigOpts, identities: identity.Identities, hosts: S
             "require_free", lambda: conductor.require_free(context.new_context(), wanted), limit_s=None
         )
     finally:
-        # The worker, which is forked, opens its own.
+        # The worker is forked later and opens its own.
         transport.cleanup()
 
 
 def servers(
     conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, skew: ClockSkew | None = None
 ) -> Sequence[service.Runnable]:
-    """What one agent process runs."""
+    """Return what one agent process runs."""
     return [build_agents(conf, transport, skew=skew)]
 
 
 def names(conf: cfg.ConfigOpts) -> list[str]:
-    """The hosts that this process is to serve. :raises errors.ConfigError:"""
+    """Return the hosts that this process is to serve. :raises errors.ConfigError:"""
     return host_names.expand(conf.hosts or [conf.host])
 
 
 def load_drivers(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> dict[str, ComputeDriver]:
-    """One driver for each host, ready for work. :raises errors.ConfigError:"""
+    """Return one initialised driver for each host. :raises errors.ConfigError:"""
     if drivers.driver_class(conf.compute_driver).one_host_only and len(hosts) > 1:
         raise errors.ConfigError(
             option="hosts", reason=f"the driver {conf.compute_driver} serves one host, not {len(hosts)}"
@@ -130,7 +130,7 @@ def load_drivers(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> dict[str, Comput
 
 
 def warn_of_simulated(loaded: Mapping[str, ComputeDriver]) -> None:
-    """A fleet of invented hosts must not be mistaken for a real one."""
+    """Warn of simulated hosts: a simulated fleet must not be mistaken for a real one."""
     simulated = sorted(host for host, driver in loaded.items() if driver.simulated)
     if simulated:
         LOG.warning(
@@ -149,11 +149,12 @@ def build_agents(
     notifier: oslo_messaging.Notifier | None = None,
     skew: ClockSkew | None = None,
 ) -> Agent:
-    """The agent of this process, for ``hosts`` or what ``conf`` names; to be started, stopped and waited for.
+    """Return this process's agent for ``hosts``, or for the hosts that ``conf`` names.
 
-    Also what an embedded trio runs beside the other services. Its ``ready`` event says when it serves.
+    An embedded trio runs it beside the other services. Its event ``ready`` is set when it serves.
 
-    :raises errors.ConfigError: errors.HostTaken: another process on this machine serves one of the hosts
+    :raises errors.ConfigError:
+    :raises errors.HostTaken: another process on this machine serves one of the hosts
     """
     hosts = names(conf) if hosts is None else host_names.expand(hosts)
     identities = identity.hold(conf.instances_path, hosts)

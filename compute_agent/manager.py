@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of one host: takes orders, returns at once, does the work in the host's queues."""
+"""The RPC surface of one host: receives orders, returns at once, and does the work in the host's queues."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from fleet.rpc.endpoint import endpoint
 
 
 class ComputeManager:
-    """Topic ``compute``, server HOST. Orders are casts: a bad one is one line in the log.
+    """Topic ``compute``, server HOST. Orders are casts: a bad order is one line in the log.
 
-    No order is acted on by itself: see ``orders`` for what confirms each.
+    The ledger confirms each order before it is carried out: see ``orders``.
     """
 
     target = oslo_messaging.Target(version=versions.CURRENT["compute"])
@@ -53,7 +53,7 @@ class ComputeManager:
             decline()
 
     def terminate_instance(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
-        """Destroy the guest, if the row wants that."""
+        """Destroy the guest, if the instance's row confirms it."""
         try:
             uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
         except errors.InvalidInput as invalid:
@@ -62,7 +62,7 @@ class ComputeManager:
         self._termination.order(context, uuid)
 
     def advance_migration(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
-        """A move of the instance waits for this host: the record says for what."""
+        """Read the migration record of the instance and do this host's part."""
         try:
             uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
         except errors.InvalidInput as invalid:
@@ -72,9 +72,9 @@ class ComputeManager:
 
     @endpoint
     def describe_host(self, context: RequestContext) -> dict[str, Any]:
-        """What this agent holds: per node the totals, what is used and by whom; and the guests that its driver runs.
+        """Return what this agent holds: totals and usage of each node with the instances, and the driver's guests.
 
-        ``now`` is its clock: operators compare it with the conductor's.
+        ``now`` is this host's clock, which operators compare with the conductor's.
         """
         nodes = []
         for tracker in self._host.trackers():

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What really runs a guest: ``base`` is the interface, ``fake`` simulates, ``local`` runs processes on this machine.
+"""The drivers, which run guests: ``base`` is the interface, ``fake`` simulates, ``local`` runs processes on this
+machine.
 
-``guest_record`` is what both keep on disk; ``machine`` reads this machine's inventory, ``process`` knows a process for
-certain, ``guest`` is the supervisor that outlives the agent.
+``guest_record`` is what both store of a guest; ``machine`` and ``fake_hardware`` provide inventories; ``time_limit``
+bounds a driver's calls. ``compute_agent.guest`` is the supervisor, which outlives the agent.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ NAMESPACE = "fleet.compute.drivers"
 
 
 def driver_class(name: str) -> type[ComputeDriver]:
-    """What ``compute_driver`` names. :raises errors.ClassNotFound: naming it and the reason"""
+    """Return the class that ``compute_driver`` names. :raises errors.ClassNotFound:"""
     return loading.find_class("compute_driver", name, ComputeDriver, BUILT_IN, NAMESPACE)
 
 
 def load(conf: cfg.ConfigOpts) -> ComputeDriver:
-    """One driver for one host. :raises errors.ConfigError: it cannot run with this configuration"""
+    """Return a driver for one host. :raises errors.ConfigError: it cannot run with this configuration"""
     return driver_class(conf.compute_driver)(conf)

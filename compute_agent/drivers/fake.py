@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated hosts: an inventory from the configuration, guests that are records, failures and delays on demand."""
+"""Simulated hosts: a configured inventory, guests that are records, and failures and delays on demand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 
 
 class FakeDriver(ComputeDriver):
-    """The lock guards the records. ``pause`` waits for so many seconds; a test passes its own."""
+    """The lock guards the records. ``pause`` waits for that many seconds; tests pass their own."""
 
     simulated = True
 
@@ -141,7 +141,7 @@ class FakeDriver(ComputeDriver):
             return {uuid: record.usage() for uuid, record in self._guests.items()}
 
     def _look(self, instance_uuid: str) -> None:
-        """A record that is kept in a file is what the file says: who removes or changes it has hurt the guest."""
+        """Read the record again if it is kept in a file: a test that removes or changes the file has changed the guest."""
         if self._directory is None or instance_uuid not in self._guests:
             return
         found = guest_record.read(self._directory / f"{instance_uuid}.json")
@@ -151,7 +151,9 @@ class FakeDriver(ComputeDriver):
             self._guests[instance_uuid] = found
 
     def _fails(self, instance: Instance) -> bool:
-        """Chance without order: the same seed, host, instance and attempt give the same answer in any thread."""
+        """Return a random result that does not depend on order: equal for equal seed, host, instance and attempt in any
+        thread.
+        """
         if any(fnmatch.fnmatchcase(self._host, pattern) for pattern in self._options.failing_hosts):
             return True
         dice = random.Random(f"{self._options.seed}/{self._host}/{instance.uuid}/{instance.attempt}")

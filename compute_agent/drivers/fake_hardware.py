@@ -18,7 +18,7 @@ _KB_PER_MB = 1024
 
 
 def numa_topology(options: cfg.ConfigOpts) -> dict[str, Any] | None:
-    """``numa_cells`` equal parts, each its own socket; the last one takes what is left over. None for none."""
+    """Return ``numa_cells`` equal cells, each a socket; the last one also has the remainder. None for no cells."""
     count = options.numa_cells
     if not count:
         return None
@@ -59,7 +59,7 @@ def _pages(huge: int, memory_mb: int) -> list[dict[str, int]]:
 
 
 def pci_devices(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """The devices of the option's pools, with made-up addresses. :raises errors.ConfigError: one of them is none"""
+    """Return the devices of the option's pools, with made-up addresses. :raises errors.ConfigError: a pool is malformed"""
     devices = []
     slots = itertools.count()
     for text in texts:

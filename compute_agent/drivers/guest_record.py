@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver remembers of a guest, in memory or in a file that survives the agent."""
+"""What a driver stores of a guest, in memory or in a file that survives the agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fleet.objects import Instance
 
 @dataclasses.dataclass(frozen=True)
 class GuestRecord:
-    """``attempt`` is the build that spawned it; sizes are the flavor's: MB and GB."""
+    """``attempt`` is the build that spawned the guest; the sizes are the flavor's, in MB and GB."""
 
     uuid: str
     node: str
@@ -41,13 +41,13 @@ class GuestRecord:
         return dataclasses.asdict(self)
 
     def usage(self) -> dict[str, Any]:
-        """This guest's part of ``get_per_instance_usage``."""
+        """Return this guest's part of ``get_per_instance_usage``."""
         usage = {"uuid": self.uuid, "memory_mb": self.memory_mb, "node": self.node, "attempt": self.attempt}
         return {**usage, "switched_off": True} if self.power_state == states.SHUTDOWN else usage
 
 
 def read(path: pathlib.Path) -> GuestRecord | None:
-    """The record in ``path``; None when there is none, or it is not one of ours."""
+    """Return the record in ``path``; None if there is none or it is not valid."""
     values = state_file.read(path)
     names = {field.name for field in dataclasses.fields(GuestRecord)}
     try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """This machine as a host: its real inventory, and one supervised process for each instance.
 
-An instance is a directory under ``instances_path`` with ``guest.json`` (what was ordered), ``supervisor.json`` (the
-processes) and ``guest.log``. The supervisor is in a session of its own and outlives the agent. To destroy an instance
-its directory is renamed first: from then on a supervisor that is still starting finds it gone and ends.
+An instance is a directory under ``instances_path`` with ``guest.json`` (the order), ``supervisor.json`` (the
+processes) and ``guest.log``. The supervisor has a session of its own and outlives the agent. To destroy an instance,
+its directory is renamed first: a supervisor that is still starting then finds it gone and ends.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ LOG = logging.getLogger(__name__)
 _DESTROYED = "destroyed-"
 _UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
 _START_POLL_S = 0.01
-#: The supervisor is run as a top-level package, without site-packages and without compute_agent's own imports.
+#: The supervisor runs as a top-level package, without site-packages and without compute_agent's imports.
 _GUEST_ROOT = str(pathlib.Path(supervisor.__file__).parent.parent)
 
 
-#: What is told to every guest besides its instance.
+#: Environment variables that every guest gets besides those of its instance.
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SYSTEMD = pathlib.Path("/run/systemd/system")
 
@@ -53,9 +53,9 @@ def guest_environment() -> dict[str, str]:
 
 
 def scope_command(instance_uuid: str) -> list[str]:
-    """Puts what follows into a cgroup of its own, where systemd runs and lets this user do so; else empty.
+    """Return a command prefix that starts a cgroup, if systemd runs and this user may use it; else empty.
 
-    systemd-run becomes the program that it is to run, so the process stays the same.
+    systemd-run replaces itself by the program, so the process stays the same.
     """
     program = shutil.which("systemd-run")
     if program is None or not _SYSTEMD.is_dir() or os.geteuid() != 0:
@@ -139,7 +139,7 @@ class LocalDriver(ComputeDriver):
     def migrate_disk_and_power_off(
         self, context: RequestContext, instance: Instance, dest: str, flavor: Flavor
     ) -> None:
-        """The guest's directory stays as it is; nothing of it is carried to another machine."""
+        """The guest's directory stays as it is; nothing is copied to another machine."""
         order = state_file.read(self._directory(instance.uuid) / supervisor.ORDER_FILE)
         if order is None:
             raise errors.NotFound(kind="Guest", name=instance.uuid)
@@ -167,7 +167,7 @@ class LocalDriver(ComputeDriver):
         self._start_again(instance)
 
     def _switch_off(self, instance_uuid: str, order: dict[str, Any]) -> None:
-        """Noted before it is done: a half-done one is found, and is done again or undone."""
+        """Record the intention first: a half-done switch-off is found, and repeated or undone."""
         directory = self._directory(instance_uuid)
         state_file.write(directory / supervisor.ORDER_FILE, {**order, "power_state": states.SHUTDOWN})
         self._halt(instance_uuid)
@@ -179,7 +179,7 @@ class LocalDriver(ComputeDriver):
         self._reap_supervisor(instance_uuid)
 
     def _start_again(self, instance: Instance) -> None:
-        """In its directory, with the order that ``instance`` says."""
+        """Start in the existing directory, with the order for ``instance``."""
         order = self._order(instance)
         directory = self._directory(instance.uuid)
         same = state_file.read(directory / supervisor.ORDER_FILE) == order
@@ -245,7 +245,7 @@ class LocalDriver(ComputeDriver):
             handle = subprocess.Popen(
                 [*scope_command(instance_uuid), sys.executable, "-S", "-P", "-m", "guest", str(directory)],
                 cwd="/",
-                # Not the agent's: NOTIFY_SOCKET, credentials and proxies are none of a guest's business.
+                # Not the agent's environment: NOTIFY_SOCKET, credentials and proxies are not for guests.
                 env={**guest_environment(), "PYTHONPATH": _GUEST_ROOT},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -262,13 +262,13 @@ class LocalDriver(ComputeDriver):
             if time.monotonic() > end:
                 raise SpawnFailed(f"The guest was not up after {self._options.start_timeout} s")
             time.sleep(_START_POLL_S)
-            # Once more after its end: its last act may have been to write why.
+            # Read once more after its end: it may have written the reason last.
             ended = handle.poll() is not None
         if "error" in state:
             raise SpawnFailed(state["error"])
 
     def _end(self, doomed: pathlib.Path) -> None:
-        """End the processes of a renamed directory, then remove it; may be repeated after a crash."""
+        """End the processes of a renamed directory, then remove it. May be repeated after a crash."""
         self._stop(doomed)
         shutil.rmtree(doomed)
 
@@ -284,7 +284,7 @@ class LocalDriver(ComputeDriver):
 
 
 def _reap(handle: subprocess.Popen[bytes], timeout_s: float) -> None:
-    """Our own child: its pid is its own until it is reaped here."""
+    """Reap a child of this process. Its pid is not reused before."""
     try:
         handle.wait(timeout_s)
     except subprocess.TimeoutExpired:
@@ -293,7 +293,7 @@ def _reap(handle: subprocess.Popen[bytes], timeout_s: float) -> None:
 
 
 def _require_user(name: str) -> None:
-    """:raises errors.ConfigError: there is no such user, or this process cannot run anything as another one"""
+    """:raises errors.ConfigError: there is no such user, or this process may not change users"""
     if not name:
         return
     try:

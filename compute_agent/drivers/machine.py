@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This machine's inventory, from psutil and /sys."""
+"""Reads this machine's inventory from psutil and /sys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL_PAGE_KB = 4
 
 
 def inventory(path: str) -> dict[str, Any]:
-    """CPUs, memory, NUMA cells, and the disk of the file system that ``path`` is on."""
+    """Return CPUs, memory, NUMA cells, and the disk of ``path``'s file system."""
     disk = psutil.disk_usage(path)
     memory = psutil.virtual_memory()
     return {
@@ -35,7 +35,7 @@ def inventory(path: str) -> dict[str, Any]:
 
 
 def cpu_info(cpuinfo: pathlib.Path = CPUINFO) -> dict[str, Any]:
-    """Architecture, vendor, model, features and topology, as nova's drivers give them."""
+    """Return architecture, vendor, model, features and topology, as nova's drivers do."""
     first: dict[str, str] = {}
     for line in cpuinfo.read_text(encoding="utf-8").splitlines():
         key, _, value = line.partition(":")
@@ -51,14 +51,14 @@ def cpu_info(cpuinfo: pathlib.Path = CPUINFO) -> dict[str, Any]:
 
 
 def kernel_version() -> int:
-    """The kernel's release as nova's base-1000 integer."""
+    """Return the kernel's release as nova's base-1000 integer."""
     parts = [int(number) for number in re.findall(r"\d+", platform.release())[:3]]
     major, minor, patch = (parts + [0, 0, 0])[:3]
     return major * 1_000_000 + minor * 1_000 + patch
 
 
 def numa_topology(sysfs: pathlib.Path = SYSFS) -> dict[str, Any] | None:
-    """The NUMA cells; None where the kernel shows none."""
+    """Return the NUMA cells; None if the kernel shows none."""
     nodes = sorted((sysfs / "node").glob("node[0-9]*"), key=lambda node: int(node.name[4:]))
     cells = [_cell(sysfs, node) for node in nodes]
     return {"cells": cells} if cells else None
@@ -78,23 +78,24 @@ def _cell(sysfs: pathlib.Path, node: pathlib.Path) -> dict[str, Any]:
 
 
 def _siblings(sysfs: pathlib.Path, cpus: list[int]) -> list[list[int]]:
-    """Sets of threads of one core; empty without hyperthreading."""
+    """Return sets of threads of one core; empty without hyperthreading."""
     files = [sysfs / "cpu" / f"cpu{cpu}" / "topology" / "thread_siblings_list" for cpu in cpus]
     sets = {tuple(cpu_list(_text(file))) for file in files if file.exists()}
     return sorted(list(threads) for threads in sets) if any(len(threads) > 1 for threads in sets) else []
 
 
 def _socket(sysfs: pathlib.Path, cpus: list[int]) -> int | None:
-    """The package that the cell is part of; None if the kernel does not tell."""
+    """Return the cell's package; None if the kernel does not show it."""
     file = sysfs / "cpu" / f"cpu{cpus[0]}" / "topology" / "physical_package_id" if cpus else None
     number = int(_text(file)) if file and file.exists() else -1
     return number if number >= 0 else None
 
 
 def _pages(node: pathlib.Path, total_kb: int) -> list[dict[str, int]]:
-    """Page sizes with their counts; small pages are what huge pages leave.
+    """Return page sizes with their counts; small pages are what huge pages leave.
 
-    Huge pages in use are somebody else's: guests here are processes that use none. They are reserved, not used.
+    Huge pages in use belong to other programs, because guests here are processes that use none. They are reserved,
+    not used.
     """
     huge = []
     for directory in sorted((node / "hugepages").glob("hugepages-*kB")):
@@ -106,7 +107,7 @@ def _pages(node: pathlib.Path, total_kb: int) -> list[dict[str, int]]:
 
 
 def cpu_list(text: str) -> list[int]:
-    """The kernel's ``0-3,8`` as numbers."""
+    """Parse the kernel's ``0-3,8``."""
     cpus: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")

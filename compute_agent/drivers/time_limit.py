@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work that may hang, such as a hypervisor's: it is waited for no longer than it may take."""
+"""Bounds the time of work that may hang, such as a hypervisor's."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ Result = TypeVar("Result")
 
 
 class Overrun(Exception):
-    """It was not over in time. Whether it will ever be, and what it will have done then, nobody knows."""
+    """The work did not end in time. It is unknown whether it ever will, and with what result."""
 
 
 class Within(Protocol):
-    """How bounded work is run; a simulation has no threads, and its own."""
+    """Runs bounded work; a simulation without threads has its own."""
 
     def __call__(self, context: RequestContext, limit_s: float | None, work: Callable[[], Result]) -> Result: ...
 
 
 def run_within(context: RequestContext, limit_s: float | None, work: Callable[[], Result]) -> Result:
-    """What ``work`` returns or raises. It runs in a thread of its own, which is left to itself after ``limit_s``.
+    """Return or raise what ``work`` does. It runs in a thread of its own, which is abandoned after ``limit_s``.
 
-    :param limit_s: None: as long as it takes, and then here
-    :raises Overrun: it is not over
+    :param limit_s: None: no limit, and no thread
+    :raises Overrun: the work has not ended
     """
     if limit_s is None:
         return work()
     outcome: futures.Future[Result] = futures.Future()
 
     def run() -> None:
-        # The log finds the request in the thread.
+        # For the request id in the thread's log lines.
         context.update_store()
         try:
             outcome.set_result(work())
         except BaseException as failure:
             outcome.set_exception(failure)
 
-    # A daemon, so that what hangs does not keep the process from ending.
+    # A daemon thread: work that hangs must not keep the process from ending.
     threading.Thread(target=run, name="driver", daemon=True).start()
     futures.wait([outcome], limit_s)
     if not outcome.done():
-        raise Overrun(f"it is not over after {limit_s:g} s")
+        raise Overrun(f"it has not ended after {limit_s:g} s")
     return outcome.result()

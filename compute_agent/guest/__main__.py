@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one guest's command and starts it again when it ends, until SIGTERM: ``python -m guest DIRECTORY``."""
+"""Runs one guest's command and restarts it when it ends, until SIGTERM: ``python -m guest DIRECTORY``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from typing import Any
 from . import state_file
 from .process import Identity
 
-#: What the agent wrote for the supervisor, and what the supervisor writes for the agent.
+#: Files: the agent's order to the supervisor, and the supervisor's state for the agent.
 ORDER_FILE = "guest.json"
 STATE_FILE = "supervisor.json"
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 30.0
-#: A guest that ran this long was well: its next failure is a first one.
+#: A guest that ran this many seconds was healthy: its next failure counts as the first.
 WELL_AFTER_S = 10.0
 
 _SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
     try:
         return supervise(directory, order)
     except FileNotFoundError:
-        # The directory is gone: the instance was destroyed while this supervisor was starting.
+        # The directory is gone: the instance was destroyed while this supervisor started.
         return 0
 
 
@@ -68,9 +68,9 @@ def supervise(directory: pathlib.Path, order: dict[str, Any]) -> int:
 
 
 def start(directory: pathlib.Path, order: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """In a session of its own, so that the guest and all that it starts end together."""
+    """Start in a session of its own, so that the guest and all its children end together."""
     memory = order["address_space_bytes"]
-    # An order of an earlier release names no user.
+    # An order of an earlier release has no user.
     user = order.get("user") or None
     home, identity = _home(directory, user), _identity(user)
 
@@ -86,13 +86,13 @@ def start(directory: pathlib.Path, order: dict[str, Any]) -> subprocess.Popen[by
         **identity,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
-        # Safe here: this supervisor has one thread.
+        # Safe here: this process has one thread.
         preexec_fn=limit,
     )
 
 
 def _home(directory: pathlib.Path, user: str | None) -> pathlib.Path:
-    """Where the guest runs. One of another user must not own the directory in which its order lies."""
+    """Return the guest's working directory. Another user must not own the directory that has the order."""
     if user is None:
         return directory
     home = directory / "home"
@@ -103,7 +103,7 @@ def _home(directory: pathlib.Path, user: str | None) -> pathlib.Path:
 
 
 def _identity(user: str | None) -> dict[str, Any]:
-    """For ``Popen``. Groups can be set by root only, and are those of the user then."""
+    """Return arguments for ``Popen``. Only root can set groups; they are the user's then."""
     if user is None or os.geteuid() != 0:
         return {}
     known = pwd.getpwnam(user)
@@ -111,9 +111,9 @@ def _identity(user: str | None) -> dict[str, Any]:
 
 
 def end(child: subprocess.Popen[bytes], timeout_s: float) -> None:
-    """Ask the guest's session to end; kill what is left of it after ``timeout_s``.
+    """Ask the guest's session to end; kill the rest of it after ``timeout_s``.
 
-    The guest is reaped last: until then its pid, which is also its group's number, cannot be another's.
+    The guest is reaped last: until then its pid, which is also its group's number, is not reused.
     """
     identity = Identity.of(child.pid)
     with contextlib.suppress(ProcessLookupError):
@@ -126,7 +126,7 @@ def end(child: subprocess.Popen[bytes], timeout_s: float) -> None:
 
 
 def _wait(child: subprocess.Popen[bytes]) -> bool:
-    """Until the guest ends (False) or this supervisor is told to stop (True)."""
+    """Return False when the guest ends, True when this supervisor must stop."""
     while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         if signal.sigwait(_SIGNALS) in _STOP:
             return True

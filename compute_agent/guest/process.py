@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process known for certain: by pid, start time and boot, so that a recycled pid is never taken for it."""
+"""Identifies a process by pid, start time and boot, so that a reused pid is not mistaken for it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import signal
 from typing import Any, Self
 
 _BOOT_ID = pathlib.Path("/proc/sys/kernel/random/boot_id")
-#: Fields of /proc/PID/stat after the command, which may itself hold spaces and brackets.
+#: Fields of /proc/PID/stat after the command, which may contain spaces and brackets.
 _STATE, _START_TICKS = 0, 19
 
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """``start_ticks`` is the kernel's own count since boot: unlike a time of day, no clock step changes it."""
+    """``start_ticks`` is the kernel's count since boot, which no change of the clock affects."""
 
     pid: int
     start_ticks: int
@@ -26,7 +26,7 @@ class Identity:
 
     @classmethod
     def of(cls, pid: int) -> Self | None:
-        """None when there is no such process."""
+        """Return the identity; None if there is no such process."""
         fields = _stat(pid)
         return None if fields is None else cls(pid, int(fields[_START_TICKS]), _boot_id())
 
@@ -38,14 +38,14 @@ class Identity:
         return dataclasses.asdict(self)
 
     def alive(self) -> bool:
-        """Whether this very process runs; one that only waits to be reaped does not."""
+        """Return True if this process runs; False if it only waits to be reaped."""
         fields = _stat(self.pid)
         if fields is None or fields[_STATE] in "ZX":
             return False
         return int(fields[_START_TICKS]) == self.start_ticks and _boot_id() == self.boot_id
 
     def send(self, number: signal.Signals) -> bool:
-        """Signal this very process; False when it is gone."""
+        """Signal this process; return False if it is gone."""
         with self._descriptor() as descriptor:
             if descriptor is None:
                 return False
@@ -56,7 +56,7 @@ class Identity:
             return True
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether it is gone within ``timeout_s``."""
+        """Return True if it ends within ``timeout_s``."""
         with self._descriptor() as descriptor:
             if descriptor is None:
                 return True
@@ -65,14 +65,14 @@ class Identity:
             return bool(poll.poll(timeout_s * 1000))
 
     def kill_group(self) -> None:
-        """Kill it and all that it started in its session. Stopped first, it cannot end and pass its pid on."""
+        """Kill the process and its session. It is stopped first, so that it cannot end and release its pid."""
         if self.send(signal.SIGSTOP):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     @contextlib.contextmanager
     def _descriptor(self) -> Any:
-        """A descriptor that names the process whatever becomes of its pid; opened first, compared after."""
+        """Return a descriptor of the process, whatever happens to its pid. It is opened first and compared afterwards."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except ProcessLookupError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small JSON files that are whole or not there."""
+"""Small JSON files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def read(path: pathlib.Path) -> dict[str, Any] | None:
-    """None when there is no such file, or it holds no JSON object."""
+    """Return the object; None if there is no such file or no JSON object in it."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -20,7 +20,7 @@ def read(path: pathlib.Path) -> dict[str, Any] | None:
 
 
 def write(path: pathlib.Path, values: dict[str, Any]) -> None:
-    """Whole even through a crash. The directory must exist: a destroyed guest is not brought back by a late writer."""
+    """Write the file atomically. The directory must exist: a late writer must not bring back a destroyed guest."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent sends: calls to the conductor, which writes them to the ledger, and messages to others.
+"""The agent's messages: calls to the conductor, which writes the ledger, and messages to other services.
 
-Read ``build_calls`` and ``move_calls`` (each is repeated until it is answered), ``batching`` (calls of several builds in one
-message), ``reporter`` and ``last_report`` (heartbeats and reports of hosts), ``instance_info`` (to the schedulers) and
-``notifications`` (to other programs).
+Read ``build_calls`` and ``move_calls`` (each is repeated until it is answered), ``batching`` (calls of several builds
+in one message), ``reporter`` and ``last_report`` (heartbeats and reports of hosts), ``instance_info`` (to the
+schedulers) and ``notifications`` (to other programs).
 """

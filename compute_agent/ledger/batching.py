@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims and finishes of all hosts of a process, asked of the conductor together.
+"""Batches the claims and finishes of all hosts of a process into few calls to the conductor.
 
-What comes up while a call is under way waits, and goes with the next; one of those that wait sends it for all. So a
-lone build is asked for at once and by itself, and a thousand hosts send about as many messages as the conductor has time
-to answer.
+Steps that come during a call wait, and one of their threads sends them all in the next call. A single build is thus
+sent at once, and a thousand hosts send about as many messages as the conductor can answer.
 
 ::
 
@@ -29,19 +28,19 @@ from fleet.rpc.clients import ConductorAPI
 
 LOG = logging.getLogger(__name__)
 
-#: Nobody answered, or somebody failed while answering: in both cases the call may have been done. Or none but conductors of
-#: another ledger answered, which have no say: it is as if none were there.
+#: No answer, or an error while answering: in both cases the call may have been executed. An answer of conductors of
+#: another ledger counts as no answer.
 UNKNOWN_OUTCOME = (oslo_messaging.MessagingException, errors.DatabaseError, ConnectionError, errors.ForeignLedger)
-#: In one call. When so many wait they do not wait any longer.
+#: Steps in one call. When this many wait, they are sent at once.
 MOST = 32
-#: Calls that others wait for: with more of them each would carry less.
+#: Calls on their way that new steps wait for. With more of them each would carry less.
 CALLS = 1
-#: A call that is not answered for so long keeps no others waiting.
+#: Seconds after which an unanswered call no longer delays others.
 HOLDS_UP_S = 1.0
 
 
 class Signal(Protocol):
-    """What is needed of ``threading.Event``."""
+    """The part of ``threading.Event`` that is used."""
 
     def set(self) -> None: ...
 
@@ -51,7 +50,7 @@ class Signal(Protocol):
 
 
 class Step:
-    """One question, asked until it is answered: once with others, then by itself, so that it fails them once at most."""
+    """One call. It is tried once in a batch and then alone, so a bad step fails its batch once at most."""
 
     def __init__(
         self, batcher: Batcher, context: RequestContext, method: str, arguments: dict[str, Any], woken: Signal
@@ -60,14 +59,16 @@ class Step:
         self.context = context
         self.method = method
         self.arguments = arguments
-        #: It is over, or its turn may have come.
+        #: Set when the step is over, or its thread may send.
         self.woken = woken
         self.taken = self.over = self.alone = False
         self.answer: dict[str, Any] | None = None
         self.failure: Exception | None = None
 
     def ask(self) -> Any:
-        """:raises errors.FleetError: oslo_messaging.MessagingException: as the conductor's own method does"""
+        """:raises errors.FleetError: as the conductor's own method does
+        :raises oslo_messaging.MessagingException: as the conductor's own method does
+        """
         return self._batcher.ask(self)
 
     def to_wire(self) -> dict[str, Any]:
@@ -76,14 +77,14 @@ class Step:
 
 @dataclasses.dataclass(eq=False)
 class _Call:
-    """``began``: by the clock of :class:`Batcher`."""
+    """``began`` is by the clock of :class:`Batcher`."""
 
     steps: list[Step]
     began: float
 
 
 class Batcher:
-    """Safe for any number of threads. The lock guards who waits and what is under way; nothing is sent under it."""
+    """Thread-safe. The lock guards the waiting steps and the calls on their way; nothing is sent under it."""
 
     def __init__(
         self,
@@ -117,11 +118,11 @@ class Batcher:
                 self._end(call)
         if step.failure is not None:
             raise step.failure
-        # All were refused, or who was to ask has died: then it does so itself.
+        # The batch was refused, or the thread that sends it has died: call alone.
         return self._ask_one(step) if step.answer is None else batch_answers.read(step.answer)
 
     def _turn(self, step: Step) -> _Call | None:
-        """A call to send for ``step``, and others; None: it was sent by another, and is over."""
+        """Return a call to send for ``step`` and others; None if another thread has sent it and it is over."""
         step.taken = step.over = False
         with self._lock:
             self._waiting.append(step)
@@ -137,7 +138,7 @@ class Batcher:
         return None
 
     def _held_up_s(self) -> float:
-        """For how long nobody may send, at most."""
+        """Return the seconds for which no call may be sent, at most."""
         now = self._clock()
         ends = sorted(call.began + HOLDS_UP_S for call in self._under_way if call.began + HOLDS_UP_S > now)
         return 0.0 if len(ends) < CALLS or len(self._waiting) >= MOST else ends[-CALLS] - now
@@ -164,7 +165,9 @@ class Batcher:
         return getattr(self._conductor, step.method)(step.context, **step.arguments)
 
     def _ask_all(self, steps: list[Step]) -> None:
-        """Each has its answer then, or its failure; or neither, as the call itself is refused."""
+        """Send all steps in one call. Each then has its answer or its failure; neither if the call as a whole was
+        refused.
+        """
         try:
             told = self._conductor.build_steps(steps[0].context, [step.to_wire() for step in steps])
             for step, answer in zip(steps, told, strict=True):
@@ -173,7 +176,7 @@ class Batcher:
             for step in steps:
                 step.failure = silence
         except errors.FleetError as refusal:
-            LOG.info("%d steps of builds are asked for one by one: %s", len(steps), refusal.message)
+            LOG.info("Calling %d steps of builds one by one: %s", len(steps), refusal.message)
         except Exception:
-            # A bug in what is said of one build must not end the others.
-            LOG.exception("%d steps of builds are asked for one by one", len(steps))
+            # A bug in one build's step must not end the others.
+            LOG.exception("Calling %d steps of builds one by one", len(steps))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor as a build sees it: every call is repeated until it is answered, since silence is an unknown outcome.
+"""Calls to the conductor for builds. Each is repeated until it is answered, because a timeout is an unknown outcome.
 
-All these calls may be repeated: the row knows the attempt, the host and the incarnation that it was moved for.
+All of them are safe to repeat: the row stores the attempt, the host and the incarnation of its last change.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ Answer = TypeVar("Answer")
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 10.0
-#: Tries between two lines about another ledger: about a minute.
+#: Tries between two log lines about another ledger: about a minute.
 FOREIGN_EVERY = 6
 
 
 class Unanswered(Exception):
-    """The time is over, or the agent stops, and nobody knows whether the call was done; the sweeper will find it."""
+    """No answer before the time limit or the agent's stop. It is unknown whether the call was executed; the sweeper
+    finds it.
+    """
 
 
 class Patience:
-    """Repeats a call until it is answered, with growing pauses; ``stopping`` ends every pause."""
+    """Repeats a call until it is answered, with growing pauses. ``stopping`` ends every pause."""
 
     def __init__(
         self,
@@ -68,18 +70,18 @@ class Patience:
 
 
 def _log(what: str, silence: Exception, tries: int) -> None:
-    """One warning says that it began; the rest is for debugging. What only an operator can mend is repeated."""
+    """Warn once at the beginning; further tries are logged at debug. An error that needs an operator is repeated."""
     if isinstance(silence, errors.ForeignLedger) and tries % FOREIGN_EVERY == 1:
-        LOG.error("%s is refused, and asked again: %s Two databases share this broker.", what, silence.message)
+        LOG.error("%s is refused and will be repeated: %s Two databases share this broker.", what, silence.message)
         return
     level = logging.WARNING if tries == 1 else logging.DEBUG
     LOG.log(level, "No answer to %s (%s); asking again", what, type(silence).__name__)
 
 
 class BuildCalls:
-    """``claim_timeout_s`` bounds every call but ``finish_build``. What it has recorded, ``told`` says to the schedulers.
+    """``claim_timeout_s`` bounds every call but ``finish_build``. Recorded builds are reported to the schedulers.
 
-    One for all hosts of a process: claims and finishes go ``together``.
+    One object for all hosts of a process, so that claims and finishes go in batches.
     """
 
     def __init__(
@@ -128,7 +130,7 @@ class BuildCalls:
         failure: dict[str, Any],
         alternates: list[dict[str, Any]],
     ) -> bool:
-        """Return whether the attempt counts among those that ``scheduler_max_attempts`` bounds."""
+        """Return True if the attempt counts among those that ``scheduler_max_attempts`` allows."""
         return self._ask(
             "reschedule",
             lambda: self._compute_task.reschedule(context, instance_uuid, attempt, host, node, failure, alternates),
@@ -155,16 +157,16 @@ class BuildCalls:
     def compare_instances(
         self, context: RequestContext, held: dict[str, list[str]], power: dict[str, dict[str, int]] | None = None
     ) -> dict[str, list[str]]:
-        """By host, which instances are worth another look. :raises Unanswered:"""
+        """Return, by host, the instances that must be compared in detail. :raises Unanswered:"""
         return self._ask("compare_instances", lambda: self._conductor.compare_instances(context, held, power or {}))
 
     def report_guest(
         self, context: RequestContext, instance: Instance, host: str, power_state: int, failed: bool = False
     ) -> bool:
-        """What the driver shows; whether the row does now. :raises Unanswered:
+        """Report the driver's state; return True if the row has it now. :raises Unanswered:
 
         :param instance: as the ledger had it when the difference was found
-        :param failed: the instance is to end in ERROR
+        :param failed: set the instance to ERROR
         """
         return self._ask(
             "report_guest",
@@ -174,12 +176,12 @@ class BuildCalls:
         )
 
     def find_instance(self, context: RequestContext, host: str, uuid: str) -> Instance | None:
-        """The instance, if the ledger has it on ``host``. :raises Unanswered:"""
+        """Return the instance, if the ledger has it on ``host``. :raises Unanswered:"""
         answer = self._ask("get_host_instances", lambda: self._conductor.get_host_instances(context, host, [uuid]))
         return Instance.from_wire(answer[0]) if answer else None
 
     def get_host_instances(self, context: RequestContext, host: str) -> list[Instance]:
-        """Asked without end: an agent that does not know its instances must not begin."""
+        """Repeat without a limit: an agent must know its instances before it begins."""
         answer = self._patience.until_answered(
             "get_host_instances", lambda: self._conductor.get_host_instances(context, host), limit_s=None
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells all schedulers what is on a host. One that misses it learns from the change feed."""
+"""Sends hints to all schedulers about the instances on a host. A scheduler that misses one reads the change feed."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from fleet.rpc.clients import SchedulerAPI
 
 LOG = logging.getLogger(__name__)
 
-#: What comes to the hosts of this process meanwhile is told in one message.
+#: Seconds to collect instances that arrive on hosts of this process for one message.
 GATHER_S = 0.2
-#: Has something done after so many seconds.
+#: Runs ``work`` after that many seconds.
 Later = Callable[[float, Callable[[], None]], object]
 
 
 def in_a_thread(seconds: float, work: Callable[[], None]) -> None:
-    """A process that ends does not wait for it."""
+    """Run ``work`` in a daemon thread: a process that ends does not wait for it."""
     timer = threading.Timer(seconds, work)
     timer.daemon = True
     timer.start()
 
 
 class InstanceInfo:
-    """Nobody's build fails, and nobody waits, because no scheduler could be told. Safe for any number of threads.
+    """A build neither waits nor fails because a hint could not be sent. Thread-safe.
 
-    :param scheduler: None where ``scheduler_tracks_instance_changes`` is off: then nothing is told
+    :param scheduler: None if ``scheduler_tracks_instance_changes`` is off: nothing is sent then
     """
 
     def __init__(self, scheduler: SchedulerAPI | None = None, later: Later = in_a_thread) -> None:
         self._scheduler = scheduler
         self._later = later
         self._lock = threading.Lock()
-        #: By uuid, what has arrived and is not told yet: whose request it was, and what is to be said.
+        #: Arrived instances that are not sent yet, by uuid: the request's context and the hint.
         self._arrived: dict[str, tuple[RequestContext, dict[str, Any]]] = {}
 
     def arrived(self, context: RequestContext, instance: Instance) -> None:
-        """It is there now. LastReports in a moment, with others."""
+        """The instance is on the host now. Sent after a moment, together with others."""
         scheduler = self._scheduler
         if scheduler is None or instance.host is None:
             return
@@ -68,7 +68,7 @@ class InstanceInfo:
                 self._tell_of_arrivals(scheduler)
 
     def gone(self, context: RequestContext, host: str, instance_uuid: str) -> None:
-        """It is not there any more."""
+        """The instance is no longer on the host."""
         scheduler = self._scheduler
         if scheduler is not None:
             with self._lock:
@@ -76,7 +76,7 @@ class InstanceInfo:
             self._tell(lambda: scheduler.delete_instance_info(context, host, instance_uuid))
 
     def sync(self, hosts: Iterable[Host]) -> None:
-        """All that is on each of the hosts, by uuid."""
+        """Send the uuids of all instances on each of the hosts."""
         scheduler = self._scheduler
         if scheduler is None:
             return
@@ -96,11 +96,15 @@ class InstanceInfo:
 
     @staticmethod
     def _tell(cast: Callable[[], None]) -> bool:
-        """Whether it went out."""
+        """Return True if the message was sent."""
         try:
             cast()
         except Exception as failure:
-            # Whatever the broker's driver raises: the change feed says the same.
-            LOG.info("The schedulers were not told (%s: %s); they will read it", type(failure).__name__, failure)
+            # Drivers may raise anything. The change feed has the same information.
+            LOG.info(
+                "Cannot send a hint to the schedulers (%s: %s); they will read the change feed",
+                type(failure).__name__,
+                failure,
+            )
             return False
         return True

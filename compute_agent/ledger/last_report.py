@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the conductor was told last of each host, so that it need not be told the same every minute."""
+"""The last report of each host, so that an unchanged one is not sent every minute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleet.objects import HostReport
 
 @dataclasses.dataclass(frozen=True)
 class Reported:
-    """All that a report says of one host: its nodes' inventories, the names of its nodes, and its alarm."""
+    """A report of one host: its nodes' inventories, the names of its nodes, and its alarm."""
 
     reports: tuple[HostReport, ...]
     nodes: tuple[str, ...]
@@ -20,9 +20,9 @@ class Reported:
 
 
 class LastReports:
-    """Not thread-safe: the audits of a process speak one after the other.
+    """Not thread-safe: the audits of a process run one after the other.
 
-    :param resend_s: what has not changed is told again after so many seconds; 0 tells it every time
+    :param resend_s: an unchanged report is sent again after this many seconds; 0 sends it every time
     """
 
     def __init__(self, resend_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -35,17 +35,17 @@ class LastReports:
         return known is None or known[0] != said or self._clock() - known[1] >= self._resend_s
 
     def remember(self, host: str, said: Reported) -> None:
-        """The conductor has taken it in."""
+        """The conductor has accepted the report."""
         self._said[host] = said, self._clock()
 
     def forget(self, hosts: Iterable[str] | None = None) -> None:
-        """What it was told of these hosts, or all, does not count any more."""
+        """Send the next reports of these hosts, or of all, in any case."""
         for host in list(self._said) if hosts is None else hosts:
             self._said.pop(host, None)
 
 
 def of_hosts(reports: Iterable[HostReport]) -> dict[str, tuple[HostReport, ...]]:
-    """The reports of each host, in their order."""
+    """Return the reports of each host, in their order."""
     found: dict[str, list[HostReport]] = {}
     for report in reports:
         found.setdefault(report.host, []).append(report)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor as a move sees it: as ``ledger`` is for builds, every call is repeated until it is answered."""
+"""Calls to the conductor for moves. As in ``build_calls``, each is repeated until it is answered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleet.rpc.clients import MigrationAPI
 
 
 class MoveCalls:
-    """``limit_s`` bounds every call but the one that an agent begins with. All raise ``ledger.Unanswered``."""
+    """``limit_s`` bounds every call but :meth:`of_host`. All raise ``build_calls.Unanswered``."""
 
     def __init__(self, conductor: MigrationAPI, patience: Patience, limit_s: float) -> None:
         self._conductor = conductor
@@ -20,7 +20,7 @@ class MoveCalls:
         self._limit_s = limit_s
 
     def of_host(self, context: RequestContext, host: str) -> dict[str, Migration]:
-        """All moves to and from ``host``, by instance; asked without end."""
+        """Return all moves to and from ``host``, by instance; repeated without a limit."""
         answer = self._patience.until_answered(
             "get_host_migrations", lambda: self._conductor.get_host_migrations(context, host), limit_s=None
         )
@@ -28,7 +28,7 @@ class MoveCalls:
         return {migration.instance.uuid: migration for migration in found}
 
     def find(self, context: RequestContext, host: str, instance_uuid: str) -> Migration | None:
-        """The move of an instance, if there is one to or from ``host``."""
+        """Return the instance's move, if there is one to or from ``host``."""
         answer = self._patience.until_answered(
             "get_host_migrations",
             lambda: self._conductor.get_host_migrations(context, host, [instance_uuid]),
@@ -50,7 +50,9 @@ class MoveCalls:
         return Migration.from_wire(answer)
 
     def done(self, context: RequestContext, migration: Migration, host: str) -> Migration:
-        """This host's part of the migration's status is done: the move as it is now. :raises errors.NotFound:"""
+        """Report that this host's part of the migration's status is done; return the move as it is now. :raises
+        errors.NotFound:
+        """
         answer = self._patience.until_answered(
             "migration_done",
             lambda: self._conductor.migration_done(context, migration.uuid, migration.attempt, host, migration.status),
@@ -59,7 +61,7 @@ class MoveCalls:
         return Migration.from_wire(answer)
 
     def failed(self, context: RequestContext, migration: Migration, host: str, failure: dict[str, Any]) -> Migration:
-        """This host cannot do its part: the move as it is now. :raises errors.NotFound:"""
+        """Report that this host cannot do its part; return the move as it is now. :raises errors.NotFound:"""
         answer = self._patience.until_answered(
             "migration_failed",
             lambda: self._conductor.migration_failed(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications ``compute.instance.*`` of builds and moves, and ``compute.metrics.update``: nova's, with nova's payload."""
+"""Sends notifications ``compute.instance.*`` of builds and moves, and ``compute.metrics.update``, with nova's payload."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _all_of(event: str) -> dict[str, str]:
     return {suffix: f"{event}.{suffix}" for suffix in (START, END, ERROR)}
 
 
-#: What is told of a host's step of a move. A revert begins on one host and ends on the other.
+#: Event names of a host's part of a move. A revert begins on one host and ends on the other.
 _STEPS: Mapping[tuple[str, str], Mapping[str, str]] = {
     (move_states.RESIZE, move_states.PREPARING): {**_all_of("resize.prep"), ERROR: "resize.error"},
     (move_states.RESIZE, move_states.PRE_MIGRATING): _all_of("resize"),
@@ -37,7 +37,7 @@ _STEPS: Mapping[tuple[str, str], Mapping[str, str]] = {
 
 
 class Notifications:
-    """Emits for all hosts of the process. Nobody's build fails because nobody could be told."""
+    """Sends for all hosts of the process. No build fails because a notification could not be sent."""
 
     def __init__(self, notifier: oslo_messaging.Notifier | None = None) -> None:
         self._notifier = notifier
@@ -64,7 +64,7 @@ class Notifications:
         instance: Instance,
         fault: Exception | None = None,
     ) -> None:
-        """That ``host`` begins, has done or cannot do its part of the migration's status; of some nothing is told.
+        """``host`` begins, has done or cannot do its part of the migration's status. Some parts have no notification.
 
         :param instance: as it is now
         """
@@ -76,13 +76,15 @@ class Notifications:
             self._emit(context, host, what, lambda: {**payload(instance, host, fault), **size})
 
     def power_state(self, context: RequestContext, host: str, instance: Instance, found: int) -> None:
-        """``compute.instance.update``: the guest is not as the row says. ``power_state`` and ``old_power_state`` by name."""
+        """``compute.instance.update``: the guest's power state differs from the row. ``power_state`` and
+        ``old_power_state`` are names.
+        """
         names = {"power_state": states.POWER_NAMES[found], "old_power_state": states.POWER_NAMES[instance.power_state]}
         what = {"old_state": instance.vm_state, "old_task_state": instance.task_state, **names}
         self._emit(context, host, "compute.instance.update", lambda: {**payload(instance, host), **what})
 
     def metrics(self, context: RequestContext, report: HostReport) -> None:
-        """``compute.metrics.update``, where there are any."""
+        """``compute.metrics.update``, if there are metrics."""
         if report.metrics:
             what = {"metrics": report.metrics, "host": report.host, "nodename": report.node, "host_ip": report.host_ip}
             self._emit(context, report.host, "compute.metrics.update", lambda: what)
@@ -99,7 +101,7 @@ class Notifications:
 
 
 class AttemptEvents:
-    """``compute.instance.create.*`` of one attempt: a start, then one end or one error. None of it is repeated."""
+    """``compute.instance.create.*`` of one attempt: a start, then one end or one error. None is repeated."""
 
     def __init__(self, notifications: Notifications, context: RequestContext, host: str) -> None:
         self._notifications = notifications
@@ -122,7 +124,7 @@ class AttemptEvents:
 
 
 def payload(instance: Instance, host: str, fault: Exception | None = None) -> dict[str, Any]:
-    """Return the payload with the keys of nova 12.0.0; a value that fleet has not is None or empty."""
+    """Return the payload with the keys of nova 12.0.0. A value that fleet does not have is None or empty."""
     return {**_about(instance, host), **_size(instance.flavor), **_verdict(instance, fault)}
 
 
@@ -176,6 +178,6 @@ def _verdict(instance: Instance, fault: Exception | None) -> dict[str, Any]:
         return {"message": "Success"} if instance.vm_state == states.ACTIVE else {}
     message = fault.message if isinstance(fault, errors.FleetError) else str(fault) or type(fault).__name__
     code = getattr(fault, "code", errors.FleetError.code)
-    # A remote error's class is a copy with a suffix to its name.
+    # The class of a remote error has a suffix in its name.
     name = type(fault).__name__.removesuffix("_Remote")
     return {"exception": name, "message": message[:MESSAGE_LENGTH], "code": code}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent tells without being asked, for all its hosts at once: who it is, that it lives, what they have."""
+"""Sends registrations, heartbeats and reports for all hosts of an agent."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ LOG = logging.getLogger(__name__)
 
 BINARY = "fleet-compute"
 TOPIC = "compute"
-#: Reports in one message; a host with more nodes than this goes by itself.
+#: Reports in one message; a host with more nodes has a message of its own.
 REPORTS_A_CALL = 200
 
 
 class Reporter:
-    """Speaks for ``hosts``. A silent conductor is one warning, and one line when it is back."""
+    """Reports for ``hosts``. A conductor that does not answer is one warning, and one line when it answers again."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Reporter:
         registered: Callable[[str], object] = lambda ledger: None,
         skew: ClockSkew | None = None,
     ) -> None:
-        """``registered``: called with the identity of the ledger that has the hosts now; ``skew`` learns from answers."""
+        """``registered`` is called with the identity of the hosts' ledger; ``skew`` learns from answers."""
         self._skew = skew or ClockSkew(0)
         self._registered = registered
         self._conductor = conductor
@@ -67,13 +67,14 @@ class Reporter:
         self._lost = False
 
     def forget(self, host: str) -> None:
-        """Speak for ``host`` no more."""
+        """Send no more reports for ``host``."""
         self._hosts = {name: served for name, served in self._hosts.items() if name != host}
 
     def register(self) -> None:
-        """Until the conductor has answered.
+        """Register, and repeat until the conductor has answered.
 
-        :raises errors.HostTaken: and ledger.Unanswered: only when the agent is told to stop
+        :raises errors.HostTaken:
+        :raises build_calls.Unanswered: only when the agent stops
         """
         services = registrations(self._hosts, self._identities, self._incarnation)
         context = fleet_context.new_context()
@@ -81,24 +82,26 @@ class Reporter:
             "register_services", lambda: self._conductor.register_services(context, services), limit_s=None
         )
         self._told.forget()
-        # An older conductor does not say.
+        # An older conductor does not send it.
         for ledger in {service["ledger"] for service in answer if service.get("ledger")}:
             self._registered(ledger)
         for service in answer:
-            # An older conductor sends none.
+            # An older conductor does not send them.
             known = [Inventory.from_wire(node) for node in service.get("nodes", ())]
             self._hosts[service["host"]].recorded = {node.node: node for node in known}
         disabled = [service["host"] for service in answer if service["disabled"]]
         LOG.info("Registered %d hosts, %d of them disabled", len(services), len(disabled))
 
     def leave(self, idle: bool) -> None:
-        """Say that this process stops: its hosts get no builds, and are down as soon as it is ``idle``, not when missed."""
+        """Report that this process stops. Its hosts get no builds, and are down as soon as it is ``idle``, without a
+        timeout.
+        """
         if not self._hosts:
             return
         try:
             self._conductor.leave(fleet_context.new_context(), BINARY, list(self._hosts), self._incarnation, idle)
         except UNKNOWN_OUTCOME as silence:
-            LOG.info("The conductor was not told that this agent stops (%s)", type(silence).__name__)
+            LOG.info("Cannot report to the conductor that this agent stops (%s)", type(silence).__name__)
 
     def heartbeat(self) -> None:
         if not self._hosts:
@@ -119,45 +122,46 @@ class Reporter:
             return
         self._heard()
         self._compare_clocks(answer.get("now"), (time.monotonic() - asked_at) / 2)
-        # The alarm may not be ours, or be over: the next audit's report says how it is. (Older conductors tell of none.)
+        # The alarm may be an operator's, or be over: the next audit reports the state. (Older conductors do not send
+        # alarms.)
         self._told.forget(answer.get("alarmed", ()))
         for name in answer["superseded"]:
             if name in self._hosts:
                 self._hosts[name].superseded(f"Host {name} was removed, or another process serves it now.")
 
     def _compare_clocks(self, theirs: str | None, uncertain_s: float) -> None:
-        """:param theirs: the database's time, somewhere between question and answer; an older conductor sends none"""
+        """:param theirs: the database's time between call and answer; an older conductor does not send it"""
         if theirs is not None:
             now = utcnow() - seconds(uncertain_s)
             self._skew.note((now - datetime.datetime.fromisoformat(theirs)).total_seconds(), uncertain_s)
 
     def audit(self) -> list[HostReport]:
-        """Audit all hosts; one whose driver fails is logged, and the others go on."""
+        """Audit all hosts. A host whose driver fails is logged, and the others are audited."""
         reports: list[HostReport] = []
         for name in list(self._hosts):
             try:
                 reports.extend(self._auditors[name].audit())
             except Exception:
-                LOG.exception("The audit of host %s failed; its last report stands", name)
+                LOG.exception("The audit of host %s failed; its last report stays valid", name)
         metrics = self._monitors.collect()
         return [dataclasses.replace(report, metrics=metrics) for report in reports] if metrics else reports
 
     def report(self) -> None:
-        """Audit, and send what was found."""
+        """Audit, and send the result."""
         self.send(self.audit())
 
     def send(self, reports: Sequence[HostReport]) -> None:
-        """Report the inventories, and which hosts take no builds for want of one; only what the conductor does not know."""
+        """Send changed inventories, and the hosts that take no builds because they have none."""
         context = fleet_context.new_context()
         hosts = self._hosts
         found = last_report.of_hosts([report for report in reports if report.host in hosts])
-        # A node that is not reported but still there (refused, not tracked) keeps its record.
+        # A node that exists but is not reported (refused, not tracked) keeps its record.
         said = {
             name: Reported(found.get(name, ()), tuple(tracker.node for tracker in host.trackers()), host.alarm())
             for name, host in hosts.items()
         }
         news = {name: each for name, each in said.items() if self._told.is_news(name, each)}
-        # Those without an inventory say so, too: an alarm, or that what disabled them before is over.
+        # Hosts without an inventory report an alarm, or that an earlier alarm is over.
         silent = sorted(name for name, each in news.items() if not each.reports)
         with_reports = _with_names(batches(report for each in news.values() for report in each.reports))
         for batch, names in [*with_reports, *([([], silent)] if silent else [])]:
@@ -190,7 +194,7 @@ class Reporter:
 
 
 def registrations(hosts: Iterable[str], identities: Mapping[str, str], incarnation: str) -> list[dict[str, Any]]:
-    """What the conductor is told of a process that is to serve ``hosts``."""
+    """Return the registrations of ``hosts`` for this process."""
     process = {"incarnation": incarnation, "pid": os.getpid(), "hostname": socket.gethostname()}
     process.update(versions.spoken(TOPIC))
     return [
@@ -210,7 +214,7 @@ def _with_names(found: Iterable[list[HostReport]]) -> list[tuple[list[HostReport
 
 
 def batches(reports: Iterable[HostReport], size: int = REPORTS_A_CALL) -> list[list[HostReport]]:
-    """Reports in messages of about ``size``, never a host in two: its list of nodes must be complete."""
+    """Return reports in messages of about ``size``. A host is never split: its list of nodes must be complete."""
     result: list[list[HostReport]] = []
     for of_host in last_report.of_hosts(reports).values():
         if not result or len(result[-1]) + len(of_host) > size:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what hosts are like at the moment, for MetricsFilter and MetricsWeigher.
+"""Measures the load of hosts, for MetricsFilter and MetricsWeigher.
 
-``base`` is the interface, ``cpu`` reads the machine's processors; ``Monitors`` asks all that are configured.
+``base`` is the interface, ``cpu`` reads the machine's processors; ``Monitors`` runs all configured monitors.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ NAMESPACE = "fleet.compute.monitors"
 
 @dataclasses.dataclass(frozen=True)
 class Monitors:
-    """Those that ``compute_monitors`` names."""
+    """The monitors that ``compute_monitors`` names."""
 
     monitors: Sequence[Monitor] = ()
     clock: Clock = utcnow
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Monitors:
-        """:raises errors.ClassNotFound: naming what cannot be found"""
+        """:raises errors.ClassNotFound: naming the class"""
         classes = [
             loading.find_class("compute_monitors", name, Monitor, BUILT_IN, NAMESPACE) for name in conf.compute_monitors
         ]
         return cls([each(conf) for each in classes])
 
     def collect(self) -> list[dict[str, Any]]:
-        """``name``, ``value``, ``timestamp`` (ISO 8601, UTC) and ``source`` of each metric.
+        """Return ``name``, ``value``, ``timestamp`` (ISO 8601, UTC) and ``source`` of each metric.
 
-        A monitor that fails, or that measures what is no number, is one line in the log; the others count.
+        A monitor that fails, or returns a value that is no number, is one line in the log; the others are used.
         """
         return [metric for monitor in self.monitors for metric in self._collect(monitor)]
 
@@ -52,11 +52,11 @@ class Monitors:
         try:
             values = {name: float(value) for name, value in monitor.measure().items()}
         except Exception as failure:
-            LOG.warning("Monitor %s cannot measure: %s: %s", source, type(failure).__name__, failure)
+            LOG.warning("Monitor %s failed: %s: %s", source, type(failure).__name__, failure)
             return []
         wrong = sorted(name for name, value in values.items() if not math.isfinite(value))
         if wrong:
-            LOG.warning("Monitor %s measures what is no number: %s", source, ", ".join(wrong))
+            LOG.warning("Monitor %s returned a value that is no number: %s", source, ", ".join(wrong))
         measured_at = self.clock().isoformat()
         return [
             {"name": name, "value": value, "timestamp": measured_at, "source": source}

@@ -9,14 +9,15 @@ from oslo_config import cfg
 
 
 class Monitor:
-    """Measures something about this machine. An agent makes one and asks it with each audit, from one thread."""
+    """Measures something on this machine. An agent creates one, and calls it at each audit from one thread."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.conf = conf
 
     def measure(self) -> Mapping[str, float]:
-        """The value of each metric by its name, as ``[metrics] weight_setting`` refers to it.
+        """Return the value of each metric by its name, as ``[metrics] weight_setting`` refers to it.
 
-        Left out: an error at the first audit. An exception: one line in the log, and no metrics of this monitor.
+        If the method is missing, the first audit logs an error. If it raises, the log has one line, and this monitor
+        has no metrics.
         """
         raise NotImplementedError

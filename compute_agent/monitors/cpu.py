@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How busy this machine's processors are; nova's names."""
+"""The load of this machine's processors, with nova's names."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _SHARES = {"user": "user", "kernel": "system", "idle": "idle", "iowait": "iowait
 
 
 class CpuMonitor(Monitor):
-    """``cpu.frequency`` in MHz where it is known; ``cpu.percent`` and its parts as a share, 0.0 to 1.0, of the time since
-    the last measurement. ``cpu.percent`` is what is not idle."""
+    """``cpu.frequency`` in MHz, if known. ``cpu.percent`` and its parts as a share, 0.0 to 1.0, of the time since the
+    last measurement; ``cpu.percent`` is all that is not idle.
+    """
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class CpuMonitor(Monitor):
         now = self._times()._asdict()
         passed = {kind: max(0.0, seconds - self._before[kind]) for kind, seconds in now.items()}
         self._before = now
-        # Linux counts the guests' time among that of the users already.
+        # Linux includes the guests' time in the users' time.
         total = sum(seconds for kind, seconds in passed.items() if not kind.startswith("guest"))
         metrics: dict[str, float] = {}
         if total:

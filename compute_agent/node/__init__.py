@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host and its nodes as the agent knows them.
 
-Read ``host_names`` and ``identity`` (which hosts this process serves), ``host``, ``inventory`` (what a driver reports),
-``audit`` (the periodic report), ``claims`` and ``hardware`` (the test before a claim), ``resource_tracker`` (what is held).
+Read ``host_names`` and ``identity`` (the hosts that this process serves), ``host``, ``inventory`` (a driver's
+report), ``audit`` (the periodic report), ``claims`` and ``hardware`` (the test before a claim), ``resource_tracker``
+(what is held).
 """

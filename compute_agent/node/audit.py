@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit of a host: what its driver has, which guests are orphans, and the reports that follow.
+"""Audits a host: reads its inventory, finds orphans, and makes reports.
 
-Usage is not audited from the hypervisor's own figures: it is what is reserved, plus orphans, plus the claims.
+Usage does not come from the hypervisor's figures. It is the sum of reserved resources, orphans and claims.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Auditor:
-    """Audits one host; remembers which orphans it has warned of."""
+    """Audits one host, and stores which orphans it has warned of."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -30,7 +30,7 @@ class Auditor:
         self._alarmed: dict[str, str] = {}
 
     def audit(self) -> list[HostReport]:
-        """One report for each tracked node. A node whose inventory is refused has none, and takes no claims."""
+        """Return one report for each tracked node. A node whose inventory was refused has no report and takes no claims."""
         driver = self._host.driver
         trackers = self._host.set_nodes(driver.get_available_nodes(refresh=True))
         self._alarmed = {node: reason for node, reason in self._alarmed.items() if node in trackers}
@@ -42,10 +42,10 @@ class Auditor:
         return [report for report in reports if report is not None]
 
     def _orphans(self) -> dict[str, dict[str, Any]]:
-        """Guests that no claim is held for.
+        """Return guests without a claim.
 
-        The claims are read before and after the guests: a build claims before it spawns, a termination destroys before
-        it releases, so a guest that is missing from both was never ours while we looked.
+        The claims are read before and after the guests. A build claims before it spawns, and a termination destroys
+        before it releases. So a guest that is missing from both reads did not belong to a claim during the audit.
         """
         before = self._host.tracked()
         guests = self._host.driver.get_per_instance_usage()
@@ -55,7 +55,7 @@ class Auditor:
     def _warn(self, orphans: Mapping[str, dict[str, Any]]) -> None:
         for uuid in sorted(orphans.keys() - self._warned):
             LOG.warning(
-                "Host %s has a guest that the ledger does not know: %s with %s MB of memory; counted, not destroyed",
+                "Host %s has an orphan (not in the ledger): %s with %s MB of memory. It is counted, not destroyed",
                 self._host.name,
                 uuid,
                 orphans[uuid].get("memory_mb", 0),
@@ -83,7 +83,7 @@ class Auditor:
         return dataclasses.replace(report, orphaned_memory_mb=orphaned_mb + tracker.orphaned_memory_mb())
 
     def _alarm(self, tracker: ResourceTracker, reason: str) -> None:
-        """One line for each reason, not for each audit."""
+        """Log one line for each reason, not for each audit."""
         tracker.suspend(reason)
         if self._alarmed.get(tracker.node) != reason:
             LOG.error("%s The previous inventory is kept, and there are no new claims.", reason)
@@ -95,10 +95,10 @@ class Auditor:
 
 
 def require_room(report: HostReport, before: HostReport | Inventory | None, tracker: ResourceTracker) -> None:
-    """Refuse an inventory that has shrunk below what instances hold: a fault of the machine, or of its driver.
+    """Refuse an inventory that is smaller than what instances hold: a fault of the machine or of its driver.
 
-    :param before: the last good one, or after a start the ledger's; None: the node is new
-    :raises errors.ReportRefused: naming what is short
+    :param before: the last good inventory, or after a start the ledger's; None: the node is new
+    :raises errors.ReportRefused: naming the resource that is too small
     """
     held = tracker.held()
     if before is None:
@@ -109,14 +109,14 @@ def require_room(report: HostReport, before: HostReport | Inventory | None, trac
         ("local_gb", report.reserved_disk_gb, report.disk_allocation_ratio, held.disk_gb),
     ):
         total, was = getattr(report, field), getattr(before, field)
-        # What is held may be beyond the limit by right: without its filter a resource has none.
+        # Usage may exceed the limit legitimately: without its filter a resource has no limit.
         if total < was and capacity.limit(total, reserved, ratio) < reserved + used:
             reason = f"has shrunk from {was} to {total}, of which {reserved} are reserved; instances hold {used}"
             raise errors.ReportRefused(host=tracker.host, node=tracker.node, field=field, reason=reason)
 
 
 def _orphaned_mb(orphans: Mapping[str, dict[str, Any]], node: str, trackers: Mapping[str, ResourceTracker]) -> int:
-    """Memory of the orphans on ``node``; one whose node is not told is counted on the first."""
+    """Return the memory of the orphans on ``node``; an orphan without a node counts on the first."""
     first = next(iter(trackers))
     here = [usage for usage in orphans.values() if (usage["node"] if usage.get("node") in trackers else first) == node]
     return sum(int(usage.get("memory_mb", 0)) for usage in here)

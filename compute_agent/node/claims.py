@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a node can take one more instance, and what it then holds for it.
+"""Tests whether a node can take one more instance, and represents what it then holds for it.
 
-The test is a function of what is asked, what is used and what is allowed; all resources are tested, so that a refusal
-names everything that is short. Only after it is anything held: see ``resource_tracker``.
+The test is a function of request, usage and limits. It covers all resources, so a refusal names everything that is
+short. ``resource_tracker`` holds resources only after the test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Resources:
-    """Amounts of what a node has: memory in MB, disk in GB, virtual CPUs."""
+    """Amounts of a node's resources: memory in MB, disk in GB, virtual CPUs."""
 
     memory_mb: int = 0
     disk_gb: int = 0
@@ -34,12 +34,12 @@ class Resources:
 
     @classmethod
     def of_flavor(cls, flavor: Flavor, overhead_memory_mb: int = 0) -> Resources:
-        """What an instance of ``flavor`` holds; swap is not held."""
+        """Return what an instance of ``flavor`` holds; swap is not held."""
         return cls(flavor.memory_mb + overhead_memory_mb, flavor.claimed_disk_gb, flavor.vcpus)
 
     @classmethod
     def claimed_by(cls, instance: Instance) -> Resources:
-        """What the ledger says that a claimed instance holds."""
+        """Return what a claimed instance holds by the ledger."""
         return cls(instance.claimed_memory_mb, instance.claimed_disk_gb, instance.claimed_vcpus)
 
     @classmethod
@@ -55,9 +55,9 @@ class Resources:
 
 @dataclasses.dataclass(frozen=True)
 class ClaimRequest:
-    """What one claim is tested on.
+    """The input of the test.
 
-    ``packing`` says which of several NUMA cells to prefer: the fullest, or else the emptiest.
+    ``packing``: prefer the fullest of several NUMA cells; otherwise the emptiest.
     """
 
     instance: Instance
@@ -71,7 +71,9 @@ class ClaimRequest:
 
     @functools.cached_property
     def fit(self) -> Held | None:
-        """The cells and devices that the instance would get. A host that tells no topology is not asked for one."""
+        """Return the cells and devices that the instance would get. A topology is not tested on a host that reports
+        none.
+        """
         hardware = dataclasses.replace(self.hardware, limits=self.limits.numa_topology)
         wanted = self.wanted if hardware.topology else dataclasses.replace(self.wanted, topology=None)
         return fit(hardware, wanted, self.packing)
@@ -109,12 +111,12 @@ def _pci(claim: ClaimRequest) -> str | None:
     return f"The PCI claim failed: not enough free devices for {wanted}"
 
 
-#: In the order in which a refusal names them.
+#: The resources, in the order in which a refusal names them.
 TESTS: tuple[Test, ...] = (_memory, _disk, _vcpus, _numa, _pci)
 
 
 def _free(kind: str, unit: str, total: int, used: int, limit: float | None) -> float | None:
-    """What may still be asked for; None is unlimited."""
+    """Return what is free; None is unlimited."""
     LOG.debug("Total %s: %d %s, used: %.2f %s", kind, total, unit, used, unit)
     if limit is None:
         LOG.debug("%s limit not specified, defaulting to unlimited", kind)
@@ -131,12 +133,12 @@ def _short(kind: str, unit: str, free: float | None, requested: int) -> str | No
 
 
 def refusals(claim: ClaimRequest, tests: Sequence[Test] = TESTS) -> list[str]:
-    """Why the node cannot take the instance: every resource that is short. Empty when it can."""
+    """Return every resource that is short; empty if the node can take the instance."""
     return [reason for test in tests if (reason := test(claim)) is not None]
 
 
 def require_room(claim: ClaimRequest) -> None:
-    """:raises errors.ComputeResourcesUnavailable: with all the reasons joined"""
+    """:raises errors.ComputeResourcesUnavailable: with all reasons"""
     LOG.debug("Attempting claim: %s", claim.requested)
     reasons = refusals(claim)
     if reasons:
@@ -144,7 +146,7 @@ def require_room(claim: ClaimRequest) -> None:
 
 
 class Claim:
-    """What a tracker holds for one instance; leaving the ``with`` by an exception gives it back."""
+    """What a tracker holds for one instance. An exception that leaves the ``with`` gives it back."""
 
     def __init__(self, resources: Resources, give_back: Callable[[], None], hardware: Holding = NOTHING) -> None:
         self.resources = resources
@@ -158,7 +160,7 @@ class Claim:
         return topology.to_wire() if topology else None
 
     def claimed(self) -> Claimed:
-        """What the ledger is told."""
+        """Return the claim for the ledger."""
         devices = [device.to_wire() for device in self.hardware.devices]
         return Claimed(
             **dataclasses.asdict(self.resources),
@@ -167,11 +169,11 @@ class Claim:
         )
 
     def abort(self) -> None:
-        """Give everything back; a second time does nothing."""
+        """Give everything back; a second call does nothing."""
         self._give_back()
 
     def keep(self) -> None:
-        """Hold on, whatever comes: who else holds it for the instance is not known."""
+        """Keep the resources whatever happens: it is unknown whether the ledger holds them, too."""
         self._kept = True
 
     def __enter__(self) -> Self:
@@ -188,11 +190,11 @@ class Claim:
 
 
 class MoveClaim(Claim):
-    """What the destination holds for an instance that is to come, beside what it may hold for it already."""
+    """What the destination holds for an instance that is to arrive, besides what it may already hold for it."""
 
 
 class NopClaim(Claim):
-    """The claim on a node that is not tracked (its driver reports no resources): holds nothing."""
+    """The claim on a node that is not tracked (its driver reports no resources). It holds nothing."""
 
     def __init__(self) -> None:
         super().__init__(Resources(), lambda: None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NUMA cells and PCI devices of a node: which there are, which instances hold, and so which are left."""
+"""The NUMA cells and PCI devices of a node: what exists, what instances hold, and what is free."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Holding:
 
     @classmethod
     def of(cls, instance: Instance) -> Self:
-        """What the ledger says that a claimed instance holds."""
+        """Return what a claimed instance holds by the ledger."""
         topology = numa.InstanceTopology.from_wire(instance.claimed_numa_topology, "instance.claimed_numa_topology")
         return cls(topology, pci.devices_from_wire(instance.claimed_pci_devices, "instance.claimed_pci_devices"))
 
     @classmethod
     def of_claim(cls, claimed: Claimed) -> Self:
-        """What the ledger says that a move holds."""
+        """Return what a move holds by the ledger."""
         return cls(numa.InstanceTopology.from_wire(claimed.numa_topology), pci.devices_from_wire(claimed.pci_devices))
 
 
@@ -37,20 +37,20 @@ NOTHING = Holding()
 
 @dataclasses.dataclass(frozen=True)
 class Stock:
-    """What a node has in all, as its driver reports it."""
+    """All cells and devices of a node, as its driver reports them."""
 
     topology: numa.HostTopology | None = None
     devices: tuple[pci.PciDevice, ...] = ()
 
     def left(self, held: Collection[Holding]) -> Hardware:
-        """What ``held`` leave."""
+        """Return what is free besides ``held``."""
         topology = self.topology
         if topology is not None:
             topology = usage.recount(topology, [each.topology for each in held if each.topology is not None])
         return Hardware(topology, pools.pools_of(self._free(held)))
 
     def take(self, fitted: Held, held: Collection[Holding]) -> Holding:
-        """The devices themselves for what was fitted to :meth:`left` of the same ``held``."""
+        """Return the actual devices for a fit to :meth:`left` of the same ``held``."""
         free: dict[pci.Kind, list[pci.PciDevice]] = collections.defaultdict(list)
         for device in self._free(held):
             free[device.kind].append(device)
@@ -62,13 +62,13 @@ class Stock:
         return Holding(fitted.topology, tuple(devices))
 
     def _free(self, held: Collection[Holding]) -> list[pci.PciDevice]:
-        """In the driver's order."""
+        """Return free devices in the driver's order."""
         gone = {device.address for each in held for device in each.devices}
         return [device for device in self.devices if device.address not in gone]
 
 
 def wanted_by(instance: Instance) -> Wanted:
-    """What the instance asks for. :raises errors.InvalidInput: it makes no sense"""
+    """Return what the instance asks for. :raises errors.InvalidInput: it is malformed"""
     return Wanted(
         numa.InstanceTopology.from_wire(instance.numa_topology, "instance.numa_topology"),
         pci.requests_from_wire(instance.pci_requests, "instance.pci_requests"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One host that the agent serves: its driver, its trackers, and who serves it."""
+"""One host that the agent serves: its driver, its trackers and its identity."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from fleet.objects import Instance, Inventory, Migration
 
 LOG = logging.getLogger(__name__)
 
-#: LastReports with the host's name and a sentence when another process has taken the host over.
+#: Called with the host's name and a sentence when another process has taken over the host.
 Superseded = Callable[[str, str], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Undecided:
-    """An attempt of which nobody knows whether the ledger has its claim: the call may still be on its way."""
+    """An attempt whose claim the ledger may or may not have: the call is unanswered and may still be on its way."""
 
     attempt: int
     node: str
@@ -34,7 +34,7 @@ class Undecided:
 
 
 class Host:
-    """``incarnation`` names this life of the process. The lock guards the map of trackers, not the trackers."""
+    """``incarnation`` identifies this run of the process. The lock guards the map of trackers, not the trackers."""
 
     def __init__(
         self, name: str, driver: ComputeDriver, policy: HostPolicy, incarnation: str, superseded: Superseded
@@ -45,14 +45,14 @@ class Host:
         self.incarnation = incarnation
         self._superseded = superseded
         self._lock = threading.Lock()
-        #: Instances whose claim the ledger was asked to record, and has not answered: the attempt it was for.
+        #: Instances whose claim the ledger has not answered: the attempt of the claim.
         self.undecided: dict[str, Undecided] = {}
         self._trackers: dict[str, ResourceTracker] = {}
-        #: By node, as the ledger had it when this process registered.
+        #: Inventories by node, from the ledger at registration.
         self.recorded: Mapping[str, Inventory] = {}
 
     def set_nodes(self, nodes: Iterable[str]) -> dict[str, ResourceTracker]:
-        """The trackers of ``nodes``, made as needed; those of other nodes are forgotten."""
+        """Return the trackers of ``nodes``, creating missing ones; trackers of other nodes are dropped."""
         with self._lock:
             known = self._trackers
             self._trackers = {
@@ -73,7 +73,7 @@ class Host:
             return list(self._trackers.values())
 
     def tracker(self, node: str | None) -> ResourceTracker:
-        """The tracker of ``node``, or of the first node when none is named. :raises errors.NotFound:"""
+        """Return the tracker of ``node``, or of the first node. :raises errors.NotFound:"""
         with self._lock:
             if node is None and self._trackers:
                 return next(iter(self._trackers.values()))
@@ -83,19 +83,23 @@ class Host:
                 raise errors.NotFound(kind="Node", name=f"{self.name}:{node}") from None
 
     def tracked(self) -> frozenset[str]:
-        """Instances that hold something on any node."""
+        """Return the instances that hold something on any node."""
         return frozenset().union(*(tracker.view().instances for tracker in self.trackers()))
 
     def destroy(self, context: RequestContext, instance_uuid: str) -> None:
-        """Have the driver destroy a guest. :raises deadline.Overrun: it does not end; and what the driver raises"""
+        """Let the driver destroy a guest.
+
+        :raises time_limit.Overrun: the driver does not return in time
+        :raises Exception: whatever the driver raises
+        """
         time_limit.run_within(
             context, self.policy.driver_timeout_s, lambda: self.driver.destroy(context, instance_uuid)
         )
 
     def count(self, uuid: str, instance: Instance | None, migration: Migration | None = None) -> None:
-        """Hold for an instance, on every node, what the ledger says.
+        """Hold for an instance, on every node, exactly what the ledger has.
 
-        :param instance: as the ledger has it; None, or one on another host, holds nothing here
+        :param instance: from the ledger; None, or one on another host, holds nothing here
         :param migration: its move, which may hold something here, too
         """
         for tracker in self.trackers():
@@ -116,7 +120,7 @@ class Host:
             tracker.orphan(instance_uuid)
 
     def alarm(self) -> str:
-        """Why the host takes no new builds, "" when it does."""
+        """Return why the host takes no new builds; "" if it does."""
         return "; ".join(tracker.alarm for tracker in self.trackers() if tracker.alarm)
 
     def superseded(self, reason: str) -> None:

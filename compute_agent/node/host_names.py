@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns what ``--hosts`` was given into host names: plain names, ranges, files."""
+"""Expands the option ``hosts`` to host names: plain names, ranges, files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fleet import errors
 from fleet.objects import fields
 
 _RANGE = re.compile(r"^([^\[\]]*)\[(\d+)-(\d+)\]([^\[\]]*)$")
-#: More hosts than one process can serve are a slip of the keyboard.
+#: Most hosts of one process; more are a typing error.
 MAX_HOSTS = 10_000
 
 
 def expand(elements: Iterable[str]) -> list[str]:
-    """The names, in the order given.
+    """Return the names in the given order.
 
-    :raises errors.ConfigError: a malformed element, a file that cannot be read, a name given twice, too many names
+    :raises errors.ConfigError: a malformed element, a file that cannot be read, a repeated name, or too many names
     """
     names = [name for element in elements for name in _expand_element(element.strip())]
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who serves a host: a uuid that is kept with the host's state, and a lock that says that a process is at it.
+"""The identity of a host's agent: a uuid stored with the host's state, and a lock while a process serves the host.
 
-The uuid tells an agent that was restarted from one on another machine that was given the same name. The lock keeps two
-processes on one machine apart; it goes with its process, however that ends.
+The uuid distinguishes a restarted agent from an agent on another machine with the same host name. The lock separates
+two processes on one machine; it ends with its process in any case.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from oslo_config import cfg
 from fleet import errors
 from fleet.clock import utcnow
 
-#: Under ``instances_path``.
+#: Directory below ``instances_path``.
 DIRECTORY = "hosts"
-#: Files and connections that an agent needs for each host, and besides.
+#: Descriptors that an agent needs for each host, and for itself.
 FILES_A_HOST, FILES_BESIDES = 4, 512
 
 
@@ -47,9 +47,9 @@ class Identities(Mapping[str, str]):
         return len(self._held)
 
     def ledger(self) -> str | None:
-        """Which ledger the hosts belong to; None: they have not been registered yet.
+        """Return the ledger that the hosts belong to; None before their registration.
 
-        :raises errors.ConfigError: some belong to one, some to another
+        :raises errors.ConfigError: the hosts belong to different ledgers
         """
         by_ledger = {found: host for host, (_uuid, file) in self._held.items() if (found := _read(file).get("ledger"))}
         if len(by_ledger) > 1:
@@ -58,7 +58,7 @@ class Identities(Mapping[str, str]):
         return next(iter(by_ledger), None)
 
     def remember_ledger(self, ledger: str) -> None:
-        """Keep with each host which ledger it belongs to."""
+        """Store with each host the ledger that it belongs to."""
         for _uuid, file in self._held.values():
             known = _read(file)
             if known.get("ledger") != ledger:
@@ -70,9 +70,10 @@ class Identities(Mapping[str, str]):
 
 
 def hold(instances_path: str, hosts: Sequence[str]) -> Identities:
-    """The identities of ``hosts``, made where there are none yet.
+    """Lock the identities of ``hosts``, creating missing ones.
 
-    :raises errors.HostTaken: another process on this machine serves one of them; errors.ConfigError: no place for them
+    :raises errors.HostTaken: another process on this machine serves one of them
+    :raises errors.ConfigError: the files cannot be written
     """
     _allow_files(len(hosts))
     with contextlib.ExitStack() as undo:
@@ -86,7 +87,7 @@ def hold(instances_path: str, hosts: Sequence[str]) -> Identities:
 
 @contextlib.contextmanager
 def held(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> Iterator[Identities]:
-    """As :func:`hold`, for a while."""
+    """Do :meth:`hold` for the duration of a ``with``."""
     identities = hold(conf.instances_path, hosts)
     try:
         yield identities
@@ -104,7 +105,7 @@ def _open(instances_path: str, host: str) -> IO[str]:
 
 
 def _take(file: IO[str], host: str) -> str:
-    """Lock the file and sign it; returns the uuid in it, or a new one."""
+    """Lock the file and write this process to it. Return its uuid, or a new one."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -127,7 +128,7 @@ def _write(file: IO[str], values: Mapping[str, Any]) -> None:
 
 
 def _read(file: IO[str]) -> dict[str, Any]:
-    """What the last holder wrote; nothing where a crash has cut it off."""
+    """Return what the last holder wrote; empty if a crash has truncated it."""
     file.seek(0)
     try:
         found = json.load(file)

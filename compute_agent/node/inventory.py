@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver says that a node has, parsed once; and the report that is made of it."""
+"""Parses a driver's inventory of a node once, and makes the report from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REQUIRED = ("vcpus", "memory_mb", "local_gb", "numa_topology")
 
 @dataclasses.dataclass(frozen=True)
 class HostPolicy:
-    """What the operator says about every node of a host: what is reserved, and how far the rest is stretched."""
+    """The operator's settings for every node of a host: reserved resources and allocation ratios."""
 
     reserved: Resources = dataclasses.field(default_factory=Resources)
     cpu_allocation_ratio: float = DEFAULT_RATIOS["cpu"]
@@ -32,7 +32,7 @@ class HostPolicy:
     packs_numa_cells: bool = False
     #: Seconds after which a node's failed builds are forgotten.
     forgive_after_s: float = 600.0
-    #: Seconds that a driver may take to destroy a guest; None: as long as it takes.
+    #: Seconds that a driver may take to destroy a guest; None: no limit.
     driver_timeout_s: float | None = None
 
     @classmethod
@@ -58,14 +58,14 @@ class HostPolicy:
 
 
 def pci_devices(resources: Mapping[str, Any]) -> tuple[pci.PciDevice, ...]:
-    """All devices that the driver lets instances have. :raises errors.InvalidInput: naming the field"""
+    """Return all devices that instances may have. :raises errors.InvalidInput: naming the field"""
     return pci.devices_from_wire(resources.get("pci_passthrough_devices"), "inventory.pci_passthrough_devices")
 
 
 def to_report(
     host: str, node: str, resources: Mapping[str, Any], policy: HostPolicy, orphaned_memory_mb: int, failed_builds: int
 ) -> HostReport:
-    """The report of one node.
+    """Return the report of one node.
 
     :raises errors.ReportRefused: the driver's numbers are missing, negative or not numbers; none of them is used
     """
@@ -109,7 +109,7 @@ def _values(
 
 
 def _parsed(key: str, resources: Mapping[str, Any], kind: type) -> Any:
-    """Drivers may give a structure or, as nova's do, its JSON; nothing is an empty one.
+    """Return a structure that a driver gives as such or, like nova's drivers, as JSON; nothing is an empty structure.
 
     :raises errors.InvalidInput: it is neither
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent knows of one node: its inventory, and what each instance holds of it."""
+"""The inventory of one node, and what each instance holds of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORGIVE_AFTER_S = 600.0
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """One moment of a tracker; ``used`` includes what is reserved and what orphans hold; ``hardware`` is what is left."""
+    """A snapshot of a tracker. ``used`` includes reserved resources and orphans; ``hardware`` is what is free."""
 
     total: Resources
     used: Resources
@@ -66,16 +66,15 @@ class ResourceTracker:
         forgive_after_s: float = FORGIVE_AFTER_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``packing``: claims take the fullest of the NUMA cells that will do, not the emptiest.
-
-        :param forgive_after_s: failed builds are forgotten so many seconds after the last one
+        """:param packing: claims take the fullest suitable NUMA cells instead of the emptiest
+        :param forgive_after_s: failed builds are forgotten this many seconds after the last one
         """
         self.host = host
         self.node = node
         self._packing = packing
         self._lock = threading.Lock()
         self._held: dict[str, _Held] = {}
-        #: What moves hold here, by instance.
+        #: Held by moves, by instance.
         self._moves: dict[str, _Held] = {}
         self._stock = Stock()
         self._report: HostReport | None = None
@@ -87,22 +86,23 @@ class ResourceTracker:
         self._clock = clock
 
     def instance_claim(self, instance: Instance, limits: HostLimits, overhead_memory_mb: int = 0) -> claims.Claim:
-        """Test all resources and hold them, in one step that no other claim can come between.
+        """Test all resources and hold them, atomically.
 
         :raises errors.ComputeResourcesUnavailable: nothing is held
-        :raises errors.StaleBuild: the instance holds something already: this is a repeated message
+        :raises errors.StaleBuild: the instance already holds something: this is a repeated message
         """
         return self._claim(self._held, claims.Claim, instance, limits, overhead_memory_mb)
 
     def resize_claim(self, instance: Instance, limits: HostLimits, overhead_memory_mb: int = 0) -> claims.Claim:
-        """:meth:`instance_claim` for the flavor that an instance is to have, which may be here with the present one.
+        """Do :meth:`instance_claim` for the new flavor of an instance, which may be here with its present one.
 
-        :raises errors.ComputeResourcesUnavailable: errors.StaleBuild:
+        :raises errors.ComputeResourcesUnavailable:
+        :raises errors.StaleBuild:
         """
         return self._claim(self._moves, claims.MoveClaim, instance, limits, overhead_memory_mb)
 
     def rebuild_claim(self, instance: Instance, limits: HostLimits, overhead_memory_mb: int = 0) -> claims.Claim:
-        """:meth:`instance_claim` for an instance whose host is down. :raises: as :meth:`resize_claim`"""
+        """Do :meth:`instance_claim` for an instance whose host is down; raises like :meth:`resize_claim`."""
         return self._claim(self._moves, claims.MoveClaim, instance, limits, overhead_memory_mb)
 
     def _claim(
@@ -135,17 +135,17 @@ class ResourceTracker:
                 self._packing,
             )
             claims.require_room(request)
-            # Most instances want none of it: then there is nothing to fit.
+            # Most instances ask for no cells or devices: nothing to fit.
             hardware = self._stock.take(request.fit, self._holdings()) if wanted and request.fit else NOTHING
             held = into[instance.uuid] = _Held(requested, hardware)
         return kind(requested, functools.partial(self._release_held, into, instance.uuid, held), hardware)
 
     def track(self, instance: Instance) -> None:
-        """Count an instance that the ledger says is here, and is not being moved."""
+        """Count an instance that the ledger has here and that is not being moved."""
         self.count(instance.uuid, instance, None)
 
     def count(self, uuid: str, instance: Instance | None, moving: Claimed | None) -> None:
-        """Hold for an instance what the ledger says, and nothing else.
+        """Hold for an instance exactly what the ledger has.
 
         :param instance: if it is here
         :param moving: what a move of it holds here
@@ -160,37 +160,37 @@ class ResourceTracker:
                     holdings.pop(uuid, None)
 
     def release(self, instance_uuid: str) -> None:
-        """Give back all that is held for the instance; one that holds nothing is no error."""
+        """Give back all that the instance holds; nothing held is not an error."""
         with self._lock:
             self._held.pop(instance_uuid, None)
             self._moves.pop(instance_uuid, None)
 
     def drop_move_claim(self, instance_uuid: str) -> None:
-        """Give back what a move of the instance holds; that it holds nothing is no error."""
+        """Give back what a move of the instance holds; nothing held is not an error."""
         with self._lock:
             self._moves.pop(instance_uuid, None)
 
     def _release_held(self, holdings: dict[str, _Held], instance_uuid: str, held: _Held) -> None:
-        """Only what this very claim put there: the instance may have been released and claimed anew."""
+        """Give back what this claim holds. The instance may have been released and claimed again in the meantime."""
         with self._lock:
             if holdings.get(instance_uuid) is held:
                 del holdings[instance_uuid]
 
     def orphan(self, instance_uuid: str) -> None:
-        """The instance's build is over, but its guest may be there: it holds what it held until it is destroyed."""
+        """Keep what the instance holds until its guest is destroyed: the build is over, but the guest may exist."""
         with self._lock:
             held = self._held.get(instance_uuid)
             if held is not None:
-                # A value of its own, so that the claim's abort no longer finds what it gave.
+                # A new value, so that the claim's abort does not find its own and release it.
                 self._held[instance_uuid] = dataclasses.replace(held, orphan=True)
 
     def orphaned_memory_mb(self) -> int:
-        """What orphans hold that were built here; the ledger does not know them."""
+        """Return the memory of orphans that were built here. The ledger does not have them."""
         with self._lock:
             return sum(held.resources.memory_mb for held in self._held.values() if held.orphan)
 
     def set_report(self, report: HostReport | None, devices: tuple[pci.PciDevice, ...] = ()) -> None:
-        """The audit's result, and all PCI devices; None means that the driver reports no resources for this node."""
+        """Store the audit's result and all PCI devices; None: the driver reports no resources for this node."""
         topology = numa.HostTopology.from_wire(report.numa_topology) if report else None
         with self._lock:
             self._report = report
@@ -198,29 +198,29 @@ class ResourceTracker:
             self._suspended = ""
 
     def suspend(self, reason: str) -> None:
-        """The last inventory was refused: the previous one is kept, and there are no new claims until it is mended."""
+        """The last inventory was refused: keep the previous one, and take no new claims until a good one comes."""
         with self._lock:
             self._suspended = reason
 
     def refuse(self, reason: str) -> None:
-        """The ledger refused the last report; "" when it has taken one."""
+        """The ledger refused the last report; "" when it has accepted one."""
         with self._lock:
             self._refused = reason
 
     @property
     def alarm(self) -> str:
-        """Why there are no new claims; "" when there are."""
+        """Return why there are no new claims; "" if there are."""
         with self._lock:
             return self._suspended or self._refused
 
     @property
     def report(self) -> HostReport | None:
-        """The last good inventory."""
+        """Return the last good inventory."""
         with self._lock:
             return self._report
 
     def held(self) -> Resources:
-        """What instances hold in all."""
+        """Return the sum of what instances hold."""
         with self._lock:
             return self._held_resources()
 
@@ -250,14 +250,16 @@ class ResourceTracker:
         return used + reserved + Resources(memory_mb=report.orphaned_memory_mb)
 
     def build_ended(self, failed: bool) -> None:
-        """Count failures in a row: a host on which build after build fails is sick."""
+        """Count consecutive failures: a host where every build fails is sick."""
         with self._lock:
             self._failed_builds = self._failed_builds + 1 if failed else 0
             self._failed_at = self._clock()
 
     @property
     def failed_builds(self) -> int:
-        """In a row; forgiven after a while: a host that gets no builds could not show that it is well again."""
+        """Return the number of consecutive failures. They are forgotten after a while, because a host without builds
+        could not show that it works again.
+        """
         with self._lock:
             forgiven = self._clock() - self._failed_at > self._forgive_after_s
             return 0 if forgiven else self._failed_builds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One attempt at one build on one host: claim, spawn, finish; whatever fails gives everything back."""
+"""One attempt at one build on one host: claim, spawn, finish. A failure gives everything back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
-#: Of the time that the conductor gives a spawn: this host is to be the one who says that it took too long.
+#: Share of the conductor's time limit for a spawn, so that this host reports the timeout first.
 SPAWN_SHARE = 0.9
 
 _Seconds = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
@@ -35,11 +35,11 @@ _Seconds = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
 @dataclasses.dataclass(frozen=True)
 class BuildOrder:
-    """What ``build_and_run_instance`` was sent.
+    """The content of ``build_and_run_instance``.
 
-    ``deadline`` is by the conductor's clock: for the log only. ``claim_within_s`` counts from the order's arrival: after
-    so many seconds the conductor has given the build to somebody else. ``spawn_within_s`` counts from the claim: after
-    so many it takes the build from this host. None: it did not say.
+    ``deadline`` is by the conductor's clock and for the log only. ``claim_within_s`` counts from the order's arrival:
+    afterwards the conductor has given the build to another host. ``spawn_within_s`` counts from the claim: afterwards
+    the conductor takes the build from this host. None: not sent.
     """
 
     instance: Instance
@@ -60,7 +60,7 @@ class BuildOrder:
 
 
 class _Failed(Exception):
-    """This attempt is over; ``final`` when no other host is to be tried. Only the way out of the claim's ``with``."""
+    """The attempt is over; ``final``: no other host is tried. Raised only to leave the claim's ``with``."""
 
     def __init__(self, step: str, cause: Exception, final: bool = False) -> None:
         super().__init__(step)
@@ -70,15 +70,15 @@ class _Failed(Exception):
 
 
 class AgentStopping(Exception):
-    """Why a build that this host has not begun is handed back."""
+    """The reason of a build that is handed back before this host has begun it."""
 
 
 class SpawnTimeout(Exception):
-    """The driver did not end a spawn in time."""
+    """The driver did not finish a spawn in time."""
 
 
 class BuildRunner:
-    """Builds on one host. The caller sees to it that an instance has one build at a time."""
+    """Runs builds on one host. The caller ensures that an instance has one build at a time."""
 
     def __init__(
         self,
@@ -96,18 +96,21 @@ class BuildRunner:
         self._spawned = SpawnedAttempts()
 
     def run(self, context: RequestContext, order: BuildOrder, arrived: float | None = None) -> None:
-        """Never raises for what a build may meet; the ledger or its sweeper knows how the build goes on.
+        """Run the attempt. It raises nothing that a build may meet; the ledger or its sweeper decides how the build
+        continues.
 
-        :param arrived: when the order came, by this builder's clock
+        :param arrived: when the order arrived, by this object's clock
         """
         context = self._about(context, order)
         node = order.node
         started = self.clock()
         if arrived is not None and order.claim_within_s is not None and started - arrived > order.claim_within_s:
-            LOG.info("Dropping this build: its turn comes %.1f s after the order, too late", started - arrived)
+            LOG.info(
+                "Dropping this build: it could begin only %.1f s after the order, which is too late", started - arrived
+            )
             return
         if (order.instance.uuid, order.attempt) in self._spawned:
-            LOG.info("Dropping this build: this attempt was spawned here already, the order was repeated")
+            LOG.info("Dropping a repeated order: this attempt was already spawned here")
             return
         LOG.debug("Starting instance on node %s (deadline %s)", order.node or "-", order.deadline or "-")
         events = self._notifications.of_attempt(context, self._host.name)
@@ -126,7 +129,7 @@ class BuildRunner:
         except errors.FleetError as refused:
             LOG.error("The conductor refused this build: %s", refused.message)
         except Unanswered as unanswered:
-            LOG.warning("Letting go of this build, the conductor will find it: %s", unanswered)
+            LOG.warning("Giving up this build; the conductor will find it: %s", unanswered)
         else:
             tracker.build_ended(failed=False)
             took_s, held = self.clock() - started, claims.Resources.claimed_by(instance)
@@ -134,10 +137,10 @@ class BuildRunner:
             events.end(instance)
 
     def decline(self, context: RequestContext, order: BuildOrder) -> None:
-        """Hand back at once a build that is not begun, because the agent stops."""
+        """Hand back a build that has not begun, because the agent stops."""
         context = self._about(context, order)
         stopping = AgentStopping(f"The agent of {self._host.name} stopped before it began the build")
-        LOG.info("Handing back a build that is not begun: the agent stops")
+        LOG.info("Handing back a build that has not begun: the agent stops")
         record = failure_record(states.QUEUE_STEP, stopping, 0.0)
         self._tell(context, order, order.node, _Failed(states.QUEUE_STEP, stopping), record)
 
@@ -166,7 +169,7 @@ class BuildRunner:
             return active
 
     def _claim(self, order: BuildOrder, tracker: ResourceTracker) -> claims.Claim:
-        """What this host itself can tell: the tracker's word."""
+        """Test and hold the resources on this host."""
         overhead = self._host.driver.estimate_instance_overhead(order.instance.flavor)
         try:
             claim = tracker.instance_claim(order.instance, order.limits, overhead.get("memory_mb", 0))
@@ -181,7 +184,7 @@ class BuildRunner:
     def _record(
         self, context: RequestContext, order: BuildOrder, tracker: ResourceTracker, claim: claims.Claim
     ) -> Instance:
-        """What only the ledger can tell: whether this attempt is still wanted, here."""
+        """Record the claim in the ledger, which checks that this attempt is still wanted here."""
         try:
             here = (self._host.name, tracker.node, self._host.incarnation)
             step = Claim(order.instance.uuid, order.attempt, *here, claim.claimed(), order.limits)
@@ -191,7 +194,7 @@ class BuildRunner:
         except errors.InvalidInput as wrong:
             raise _Failed(states.CLAIM_STEP, wrong, final=True) from None
         except Unanswered:
-            # The ledger may hold it, or come to it later; the next comparison settles it.
+            # The ledger may have the claim, or get it later. The next comparison settles it.
             self._host.undecided[order.instance.uuid] = Undecided(order.attempt, tracker.node, order.alternates)
             claim.keep()
             raise
@@ -204,7 +207,7 @@ class BuildRunner:
         return recorded
 
     def _spawn(self, context: RequestContext, order: BuildOrder, instance: Instance, tracker: ResourceTracker) -> int:
-        """Returns the new guest's power state."""
+        """Return the new guest's power state."""
         limit_s = order.spawn_within_s and order.spawn_within_s * SPAWN_SHARE
         driver = self._host.driver
 
@@ -242,34 +245,34 @@ class BuildRunner:
             here = (self._host.name, power_state, self._host.incarnation)
             return self._calls.finish_build(context, Finish(instance.uuid, order.attempt, *here))
         except errors.FleetError:
-            # The row has moved on: what was spawned here belongs to nobody. Another process that serves this host now may
-            # have built the instance anew: that is not ours.
+            # The row has changed: the guest that was spawned here has no owner. If another process that serves this
+            # host now has built the instance again, that guest is not destroyed.
             if self._attempt_of(instance.uuid) in (None, order.attempt):
                 self._clean_up(context, instance.uuid, tracker)
             raise
 
     def _attempt_of(self, instance_uuid: str) -> int | None:
-        """Which one spawned the guest that is here; None: there is none, or it does not say, or nobody can tell."""
+        """Return the attempt that spawned the existing guest; None if there is no guest or the driver does not tell."""
         try:
             guest = self._host.driver.get_per_instance_usage().get(instance_uuid)
         except Exception as failure:
-            LOG.warning("The driver does not tell which attempt spawned the guest: %s", failure)
+            LOG.warning("The driver cannot tell which attempt spawned the guest: %s", failure)
             return None
         return guest.get("attempt") if guest else None
 
     def _clean_up(
         self, context: RequestContext, instance_uuid: str, tracker: ResourceTracker, hangs: bool = False
     ) -> None:
-        """Destroy what there is of a guest. What cannot be destroyed keeps its room here, as an orphan.
+        """Destroy what exists of a guest. If that fails, it keeps its resources here, as an orphan.
 
-        :param hangs: the driver may still be at the spawn: then only what it says about a destroy counts
-        :raises _Failed: the guest may be there; no other host may have the instance
+        :param hangs: the driver may still be spawning: then only the result of its destroy counts
+        :raises _Failed: the guest may exist, so no other host may have the instance
         """
         try:
             if hangs or instance_uuid in self._host.driver.list_instance_uuids():
                 self._host.destroy(context, instance_uuid)
         except Exception as failure:
-            LOG.exception("Cannot clean up after a failed build; what it holds stays counted as an orphan")
+            LOG.exception("Cannot clean up after a failed build; its resources stay counted as an orphan's")
             tracker.orphan(instance_uuid)
             reason = f"clean-up on {self._host.name} failed ({type(failure).__name__}: {failure}), not rescheduling"
             abort = errors.BuildAbort(instance_uuid=instance_uuid, reason=reason)
@@ -278,9 +281,10 @@ class BuildRunner:
     def _hand_back(
         self, context: RequestContext, order: BuildOrder, node: str | None, failed: _Failed, duration_s: float
     ) -> bool:
-        """The claim is given back already: the ledger must not sell the room before this host can take it.
+        """Report the failed attempt. The claim is already given back: the ledger must not give out the room before this
+        host has it.
 
-        :return: whether an attempt was spent; a refused claim that another host makes up for is none
+        :return: whether an attempt was spent; a refused claim that an alternate makes up for spends none
         """
         failure = failure_record(failed.step, failed.cause, duration_s)
         LOG.info("This attempt failed in step %s: %s", failed.step, failure["message"])
@@ -290,7 +294,7 @@ class BuildRunner:
     def _tell(
         self, context: RequestContext, order: BuildOrder, node: str | None, failed: _Failed, failure: dict[str, Any]
     ) -> bool:
-        """Tell the ledger that this attempt is over; return whether it counts."""
+        """Report to the ledger that this attempt is over; return whether it counts."""
         counted = failed.final
         uuid, attempt, name = order.instance.uuid, order.attempt, self._host.name
         failpoints.hit("agent.hand_back.before")
@@ -300,16 +304,16 @@ class BuildRunner:
             else:
                 counted = self._calls.reschedule(context, uuid, attempt, name, node, failure, order.alternates)
         except (errors.StaleBuild, errors.NotFound) as stale:
-            LOG.info("The build has moved on by itself: %s", stale.message)
+            LOG.info("The build has moved on: %s", stale.message)
         except Unanswered as unanswered:
-            LOG.warning("The conductor will find this failed build by itself: %s", unanswered)
+            LOG.warning("The conductor will find this failed build: %s", unanswered)
         failpoints.hit("agent.hand_back.after")
         return counted
 
 
 def failure_record(step: str, cause: Exception, duration_s: float) -> dict[str, Any]:
-    """What the ledger keeps of a failed attempt: a sentence, never a traceback."""
+    """Return what the ledger stores of a failed attempt: a sentence, never a traceback."""
     message = cause.message if isinstance(cause, errors.FleetError) else str(cause) or type(cause).__name__
-    # A remote error's class is a copy with a suffix to its name.
+    # The class of a remote error has a suffix in its name.
     code = type(cause).__name__.removesuffix("_Remote")
     return {"step": step, "code": code, "message": message[:255], "duration_s": round(duration_s, 3)}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what hosts hold with what the ledger has there, and settles what differs.
+"""Compares what hosts hold with what the ledger has there, and settles differences.
 
-Differences are few and may be gone in a moment: a build claims here first, a termination releases here first. So each
-is looked at again in its instance's lane, where nobody else is at work on it.
+Differences are few and often short: a build claims here first, a termination releases here first. So each difference
+is checked again in its instance's queue, where no other work on the instance runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def compare(
     moves: MoveCalls | None = None,
     guests: PowerSync | None = None,
 ) -> int:
-    """Of all ``hosts``; returns how many instances are looked at again.
+    """Compare all ``hosts``; return the number of instances that are checked again.
 
     :param guests: compares power states, too
     """
@@ -46,7 +46,7 @@ def compare(
         try:
             doubtful = calls.compare_instances(context, held, power)
         except Unanswered as unanswered:
-            LOG.info("Not compared with the ledger: %s", unanswered)
+            LOG.info("Cannot compare with the ledger: %s", unanswered)
             return looked_at
         for name, (host, queues) in by_name.items():
             down = guests.down(power[name]) if guests else ()
@@ -68,7 +68,7 @@ def _look_again(
     guests: PowerSync | None,
     uuid: str,
 ) -> bool:
-    """Whether; an instance that is being worked on is settled by that work."""
+    """Return True if the instance is checked again. An instance with work in its queue is settled by that work."""
     if queues.busy(uuid):
         return False
     return queues.submit(uuid, functools.partial(_settle, context, host, calls, moves, guests, uuid))

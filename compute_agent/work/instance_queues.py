@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of work on one host: one job at a time for an instance, a bounded number of builds at a time."""
+"""Queues of work on one host: one job at a time for an instance, and a bounded number of builds at a time."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class _Job:
 
 
 class InstanceQueues:
-    """One uuid for each instance, first come first served; the threads come from an executor that hosts share.
+    """One queue for each instance, by uuid, first in first out. The threads come from an executor that hosts share.
 
-    A job that waits, for its uuid or for a build slot, holds no thread, so a busy host does not starve its neighbours.
+    A job that waits, in its queue or for a build slot, holds no thread, so a busy host does not starve others.
     The lock guards the queues; no job runs under it. Life of a job::
 
-        submit ──▶ waiting for its uuid ──▶ waiting for a slot ──▶ running ──▶ over
+        submit ──▶ waiting in its queue ─▶ waiting for a slot ──▶ running ──▶ over
                           │ cancel, close          │
                           └────────────────────────┴──▶ dropped
     """
@@ -51,9 +51,9 @@ class InstanceQueues:
         takes_slot: bool = False,
         dropped: Callable[[], None] | None = None,
     ) -> bool:
-        """Queue ``work``; False when closed: nothing is begun any more.
+        """Queue ``work``. Return False after :meth:`close`.
 
-        :param dropped: what :meth:`close` returns if the work has not begun by then
+        :param dropped: returned by :meth:`close` if the work has not begun by then
         """
         with self._changed:
             if self._closed:
@@ -65,17 +65,17 @@ class InstanceQueues:
             return True
 
     def busy(self, uuid: str) -> bool:
-        """Whether anything runs or waits there."""
+        """Return True if a job of ``uuid`` runs or waits."""
         with self._changed:
             return uuid in self._queues
 
     def cancel(self, uuid: str) -> int:
-        """Drop what has not begun in ``uuid``; returns how many jobs that were."""
+        """Drop the jobs of ``uuid`` that have not begun; return their number."""
         with self._changed:
             return len(self._drop(uuid))
 
     def close(self) -> list[Callable[[], None]]:
-        """Begin nothing more; returns what is to be done about the jobs that are dropped by it."""
+        """Begin nothing more. Return the ``dropped`` functions of the jobs that will not run."""
         with self._changed:
             self._closed = True
             jobs = [job for uuid in list(self._queues) for job in self._drop(uuid)]
@@ -93,7 +93,7 @@ class InstanceQueues:
         return dropped
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether all that was running is over in time."""
+        """Return True if all running jobs end in time."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._queues, timeout_s)
 

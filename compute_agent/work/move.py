@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One host's part of moves: reads the record, does what its status asks of this host, says so, and goes on.
+"""One host's part of moves: reads the record, does what its status asks of this host, reports it, and reads on.
 
-Nothing is remembered between two looks, so a repeated order, a restart in the middle or an answer that was lost only mean
-that somebody looks again. Every driver call below may be repeated.
+Nothing is stored between two reads. After a repeated order, a restart or a lost answer the record is simply read
+again. Every driver call below may be repeated.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from fleet.objects import HostLimits, Instance, Migration
 
 LOG = logging.getLogger(__name__)
 
-#: More steps than a host has in one move: a ledger that goes in circles does not hold a lane for ever.
+#: More steps than a host has in one move. It bounds the loop if the ledger's answers repeat.
 MOST_STEPS = 8
 
 
 class Mover:
-    """The caller sees to it that nobody else is at work on the instance."""
+    """Runs moves on one host. The caller ensures that no other work on the instance runs."""
 
     def __init__(
         self,
@@ -60,7 +60,9 @@ class Mover:
         }
 
     def run(self, context: RequestContext, instance_uuid: str) -> None:
-        """Never raises for what a move may meet; the record, and its sweeper, know how it goes on."""
+        """Do this host's part. It raises nothing that a move may meet; the record and its sweeper decide how the move
+        continues.
+        """
         context = context.about(instance_uuid=instance_uuid, host=self._host.name)
         try:
             migration = self._calls.find(context, self._host.name, instance_uuid)
@@ -76,12 +78,12 @@ class Mover:
         except errors.FleetError as refused:
             LOG.error("The conductor refused this step of a move: %s", refused.message)
         except Unanswered as unanswered:
-            LOG.warning("Letting go of this move, the conductor will ask again: %s", unanswered)
+            LOG.warning("Giving up this move; the conductor will send the order again: %s", unanswered)
 
     def _carry_on(self, context: RequestContext, migration: Migration) -> None:
         for _step in range(MOST_STEPS):
             if migration.instance.task_state == states.DELETING:
-                # The order to destroy it is on its way.
+                # The order to destroy the instance is on its way.
                 return
             self._host.count(migration.instance.uuid, migration.instance, migration)
             if migration.actor != self._host.name:
@@ -101,17 +103,17 @@ class Mover:
         self._leave_nothing(context, migration)
 
     def _leave_nothing(self, context: RequestContext, migration: Migration) -> None:
-        """The move has gone on without this host while it worked: what it started belongs to nobody."""
+        """The move has continued without this host: destroy what this host started."""
         held = migration.held
         mine = self._host.name in (migration.instance.host, held and held.host)
         if not mine and migration.instance.uuid in self._host.driver.list_instance_uuids():
-            LOG.warning("Destroying a guest whose move has gone on without this host")
+            LOG.warning("Destroying a guest whose move has continued without this host")
             self._destroy(context, migration.instance.uuid)
 
     # A destination
 
     def _claim(self, context: RequestContext, migration: Migration) -> Migration:
-        """Hold what the instance will need; as for a build, both this host and the ledger have a word in it."""
+        """Hold what the instance will need. As for a build, both this host and the ledger must agree."""
         started = self._clock()
         try:
             tracker = self._host.tracker(migration.dest_node)
@@ -126,7 +128,7 @@ class Mover:
                         context, migration, self._host.name, tracker.node, self._host.incarnation, claim.claimed()
                     )
                 except Unanswered:
-                    # The ledger may hold it: the next look tells.
+                    # The ledger may have the claim: the next read of the record shows it.
                     claim.keep()
                     raise
         except (errors.ComputeResourcesUnavailable, errors.GroupAffinityViolation, errors.InvalidInput) as refusal:
@@ -151,7 +153,7 @@ class Mover:
         )
 
     def _rebuild(self, context: RequestContext, migration: Migration) -> Migration:
-        """Spawn the evacuated instance anew; what an earlier try has left is destroyed first."""
+        """Spawn the evacuated instance again. The remains of an earlier try are destroyed first."""
         driver, instance = self._host.driver, migration.at_destination
 
         def rebuild() -> None:
@@ -162,7 +164,7 @@ class Mover:
         return self._try(context, migration, states.SPAWN_STEP, rebuild, lambda: self._destroy(context, instance.uuid))
 
     def _undo(self, context: RequestContext, migration: Migration) -> Migration:
-        """The guest is to be here no more; where this is the source, too, only what runs of it is to end."""
+        """Remove the guest from this host. If this host is also the source, only the running guest is ended."""
         instance = migration.at_destination
 
         def undo() -> None:
@@ -188,7 +190,7 @@ class Mover:
         )
 
     def _confirm(self, context: RequestContext, migration: Migration) -> Migration:
-        """What was kept for a revert is not needed any more."""
+        """Remove what was kept for a revert."""
 
         def forget() -> None:
             uuid = migration.instance.uuid
@@ -232,7 +234,7 @@ class Mover:
         return following
 
     def _let_go(self, migration: Migration) -> None:
-        """Before the ledger does: it must not sell room that this host still holds."""
+        """Release before the ledger does: it must not give out room that this host still holds."""
         if migration.status == move_states.REVERTING:
             self._host.drop_move_claim(migration.instance.uuid)
         elif migration.status == move_states.CONFIRMING and not migration.on_one_host:
@@ -257,8 +259,10 @@ class Mover:
         self._notifications.move(context, suffix, self._host.name, migration, instance, cause)
 
     def _destroy(self, context: RequestContext, instance_uuid: str) -> None:
-        """What cannot be destroyed is found by the next comparison with the ledger, and until then counted as an orphan."""
+        """Destroy the guest. If that fails, the next comparison with the ledger finds it; until then it counts as an
+        orphan.
+        """
         try:
             self._host.destroy(context, instance_uuid)
         except Exception:
-            LOG.exception("Cannot destroy what a move has left")
+            LOG.exception("Cannot destroy the remains of a move")

@@ -36,13 +36,13 @@ def invalid(order: str, message: str) -> None:
 
 
 def unwanted(order: str, uuid: str, host: str, reason: str) -> None:
-    """The row does not want it. One line, since a peer that sends such orders is broken or hostile."""
+    """The row does not confirm the order. Logged as a warning: the sender is broken or hostile."""
     metrics.ORDERS_DROPPED.labels(order, UNWANTED).inc()
     LOG.warning("Dropping a %s order for instance %s on %s: %s", order, uuid, host, reason)
 
 
 def unconfirmed(order: str, uuid: str, host: str, silence: Exception) -> None:
-    """The conductor did not answer. The row is still there: its sweeper repeats an order that the row wants."""
+    """The conductor did not answer. Its sweeper repeats an order that the row wants."""
     metrics.ORDERS_DROPPED.labels(order, UNCONFIRMED).inc()
     LOG.warning("Not acting on a %s order for instance %s on %s: %s", order, uuid, host, silence)
 
@@ -50,11 +50,11 @@ def unconfirmed(order: str, uuid: str, host: str, silence: Exception) -> None:
 def wants_termination(
     context: RequestContext, host: Host, calls: BuildCalls, moves: MoveCalls | None, uuid: str
 ) -> str | None:
-    """None if the row wants the guest destroyed here, else the reason against it.
+    """Return None if the row confirms that the guest is to be destroyed here, else the reason against it.
 
-    A wish to delete is never taken back, so it still holds when the work begins.
+    A deletion is never taken back, so the answer is still true when the work begins.
 
-    :raises ledger.Unanswered:
+    :raises build_calls.Unanswered:
     """
     instance = calls.find_instance(context, host.name, uuid)
     if instance is None and moves is not None:
@@ -68,7 +68,7 @@ def wants_termination(
 
 
 def require_same(ordered: Instance, recorded: Instance) -> None:
-    """The host has claimed by the order; the spawn goes by the row. :raises OrderDiffers:"""
+    """Compare order and row: the claim used the order, the spawn uses the row. :raises OrderDiffers:"""
     for field in ("flavor", "numa_topology", "pci_requests"):
         if getattr(ordered, field) != getattr(recorded, field):
             raise OrderDiffers(f"The order's {field} is not the row's: the order is not from this fleet's conductor")

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the power state of guests with the ledger's, reports what differs, and acts on guests that do not run.
+"""Compares the power state of guests with the ledger, reports differences, and acts on guests that do not run.
 
-An audit reads the driver's state of every instance that the host holds. The conductor names those whose row differs. Each is
-looked at again in its instance's lane, so that a guest that is being built, moved or destroyed is not taken for a lost one.
-The row changes by compare-and-set. The first audit reports. A later one that still finds the guest down acts, as
-``lost_guest_action`` says: what a supervisor or an operator starts again in the meantime is left alone.
+An audit reads the driver's state of every instance that the host holds. The conductor names the instances whose row
+differs. Each of them is checked again in its instance's queue, so that a guest that is being built, moved or
+destroyed is not treated as lost. The row changes by compare-and-set. The first audit reports. If a later audit still
+finds the guest down, it acts as ``lost_guest_action`` says. A guest that a supervisor or an operator has started in
+the meantime is left alone.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ NOTHING, RESTART, ERROR = "nothing", "restart", "error"
 
 
 class PowerSync:
-    """One for all hosts of a process; it remembers only which failed restarts it has warned of.
+    """One object for all hosts of a process. It stores only which failed restarts it has warned of.
 
     :param action: NOTHING, RESTART or ERROR
     """
@@ -41,20 +42,21 @@ class PowerSync:
         self._warned: dict[str, str] = {}
 
     def down(self, observed: Mapping[str, int]) -> Collection[str]:
-        """Instances to look at again whatever their rows say; none where nothing would be done."""
+        """Return the instances to check whatever their rows say; none if no action is configured."""
         if self._action == NOTHING:
             return ()
         return [uuid for uuid, state in observed.items() if state in states.DOWN]
 
     def settle(self, context: RequestContext, host: Host, instance: Instance) -> None:
-        """Report what differs from the row, or act on a guest that is known to be down. Nobody else is at the instance.
+        """Report a difference from the row, or act on a guest that is known to be down. No other work on the instance
+        runs.
 
-        What the conductor does not answer is left to the next audit.
+        If the conductor does not answer, the next audit does it.
         """
         try:
             self._settle(context, host, instance)
         except (Unanswered, errors.FleetError) as unsettled:
-            LOG.info("The guest of instance %s is looked at again by the next audit: %s", instance.uuid, unsettled)
+            LOG.info("The next audit checks the guest of instance %s again: %s", instance.uuid, unsettled)
 
     def _settle(self, context: RequestContext, host: Host, instance: Instance) -> None:
         if instance.task_state is not None or instance.vm_state not in states.WATCHED:
@@ -71,7 +73,7 @@ class PowerSync:
 
     def _report(self, context: RequestContext, host: Host, instance: Instance, state: int) -> None:
         if not self._calls.report_guest(context, instance, host.name, state):
-            LOG.info("The row of instance %s has moved on: its guest is looked at again", instance.uuid)
+            LOG.info("The row of instance %s has changed: its guest is checked again", instance.uuid)
             return
         name = states.POWER_NAMES[state]
         metrics.GUEST_CHANGES.labels(name).inc()
@@ -89,7 +91,7 @@ class PowerSync:
             LOG.error("Instance %s is set to ERROR: its guest does not run", instance.uuid)
 
     def _restart(self, context: RequestContext, host: Host, instance: Instance) -> None:
-        """The next audit reports what has become of it."""
+        """Start the guest; the next audit reports the result."""
         try:
             limit_s = host.policy.driver_timeout_s
             time_limit.run_within(context, limit_s, lambda: host.driver.power_on(context, instance))
@@ -111,9 +113,10 @@ class PowerSync:
 
 
 def observe(host: Host, uuids: Collection[str]) -> dict[str, int]:
-    """The power state of each of these guests, NOSTATE of one that is gone; without those that the driver cannot tell.
+    """Return the power state of each guest, NOSTATE if it is gone. Guests whose state the driver cannot tell are left
+    out.
 
-    A guest that is off for a move is left out: its move decides.
+    A guest that is switched off for a move is left out, too: its move decides.
     """
     there = host.driver.get_per_instance_usage()
     found: dict[str, int] = {}
@@ -129,7 +132,7 @@ def observe(host: Host, uuids: Collection[str]) -> dict[str, int]:
         except Exception as failure:
             failures[f"{type(failure).__name__}: {failure}"] += 1
             continue
-        # A driver that shows no state of a guest that is there does not know.
+        # A driver that reports NOSTATE for an existing guest does not know its state.
         if state in states.POWER_NAMES and (state != states.NOSTATE or uuid not in there):
             found[uuid] = state
     for reason, count in failures.items():

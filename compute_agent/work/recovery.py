@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Brings a host, its driver's guests and the ledger to one view: at the start, and where a comparison finds a difference.
 
-Nobody is at work on the instance meanwhile.
+No other work on the instance runs meanwhile.
 
 | The ledger says      | Meaning                                   | Done                                          |
 |----------------------|-------------------------------------------|-----------------------------------------------|
@@ -38,11 +38,11 @@ AGENT_RESTART = "agent-restart"
 
 
 class ClaimUnanswered(Exception):
-    """Why an attempt is given up of which the ledger has not said whether it has its claim."""
+    """The reason of an attempt that is given up because the ledger has not answered its claim."""
 
 
 class AgentRestarted(Exception):
-    """Why a build that this host had claimed is handed back."""
+    """The reason of a build that is handed back after this host's agent restarted."""
 
 
 def recover(
@@ -52,9 +52,9 @@ def recover(
     moves: MoveCalls | None = None,
     watch: PowerSync | None = None,
 ) -> None:
-    """Before the host takes any work: nothing here races with a build.
+    """Recover a host before it takes any work, so nothing competes with a build.
 
-    :raises ledger.Unanswered: only when the agent is told to stop
+    :raises build_calls.Unanswered: only when the agent stops
     """
     host.set_nodes(host.driver.get_available_nodes(refresh=True))
     instances = {instance.uuid: instance for instance in calls.get_host_instances(context, host.name)}
@@ -77,9 +77,9 @@ def settle(
     moves: MoveCalls | None = None,
     watch: PowerSync | None = None,
 ) -> None:
-    """Of one instance, found different by a comparison and looked at again; in its lane, so that nobody is at it.
+    """Settle one instance that a comparison found different, in its queue, so that no other work on it runs.
 
-    :raises ledger.Unanswered:
+    :raises build_calls.Unanswered:
     """
     context = context.about(instance_uuid=uuid, host=host.name)
     migration = moves.find(context, host.name, uuid) if moves else None
@@ -96,18 +96,21 @@ def settle(
 
 
 def own_guests(guests: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Those that an agent of ours spawned."""
+    """Return guests that an agent of this fleet spawned."""
     return {uuid for uuid, usage in guests.items() if usage.get("attempt") is not None}
 
 
 def switched_off(host: Host) -> set[str]:
-    """Guests that are off for a move; it may have ended without this host."""
+    """Return guests that are switched off for a move, which may have ended without this host."""
     return {uuid for uuid, usage in host.driver.get_per_instance_usage().items() if usage.get("switched_off")}
 
 
 def _fence(context: RequestContext, host: Host, calls: BuildCalls, uuid: str, has_guest: bool) -> None:
-    """The ledger does not have it here. :param has_guest: one of ours"""
-    LOG.warning("Giving back what %s holds on %s, where the ledger does not have it", uuid, host.name)
+    """Release an instance that the ledger does not have here.
+
+    :param has_guest: a guest that an agent of this fleet spawned exists
+    """
+    LOG.warning("Releasing what %s holds on %s: the ledger does not have it there", uuid, host.name)
     if has_guest and not _destroy(context, host, uuid):
         host.orphan(uuid)
         return
@@ -118,9 +121,12 @@ def _fence(context: RequestContext, host: Host, calls: BuildCalls, uuid: str, ha
 
 
 def _give_up_undecided(context: RequestContext, host: Host, calls: BuildCalls, uuid: str) -> None:
-    """A claim that was not answered may still be on its way to the ledger, which would then hold room that we have sold.
+    """End an attempt whose claim was not answered.
 
-    So the ledger is told first that the attempt is over: a claim that comes after is stale. :raises ledger.Unanswered:
+    The call may still be on its way; the ledger would then count room that this host has given out again. Reporting
+    the end of the attempt first makes a late claim stale.
+
+    :raises build_calls.Unanswered:
     """
     undecided = host.undecided.get(uuid)
     if undecided is None:
@@ -139,26 +145,31 @@ def _end_attempt(
     failure: dict[str, Any],
     alternates: Sequence[Any] = (),
 ) -> None:
-    """In the ledger; the build may go on elsewhere. :param where: instance, attempt, host and node"""
+    """End the attempt in the ledger; the build may continue elsewhere.
+
+    :param where: instance, attempt, host and node
+    """
     try:
         calls.reschedule(context, *where, failure, list(alternates))
     except (errors.StaleBuild, errors.NotFound) as stale:
-        LOG.info("The build has moved on by itself: %s", stale.message)
+        LOG.info("The build has moved on: %s", stale.message)
     host.undecided.pop(where[0], None)
 
 
 def _tell_gone(context: RequestContext, host: Host, calls: BuildCalls, uuid: str) -> None:
-    """It is to be deleted, or it was evacuated from here and its record waits for the end of the guest that it left."""
+    """Report that the guest is gone: the instance is being deleted, or was evacuated from here and its record waits for
+    this.
+    """
     try:
         calls.instance_destroyed(context, uuid, host.name)
     except (Unanswered, errors.FleetError) as unheard:
-        LOG.info("The conductor was not told that a guest is gone: %s", unheard)
+        LOG.info("Cannot report to the conductor that a guest is gone: %s", unheard)
 
 
 def _recover_move(
     context: RequestContext, host: Host, calls: BuildCalls, migration: Migration, has_guest: bool
 ) -> None:
-    """What this host has to do for it, the conductor asks for again."""
+    """Count the move. The conductor sends the order for this host's part again."""
     instance = migration.instance
     about = context.about(
         instance_uuid=instance.uuid, attempt=migration.attempt, host=host.name, migration=migration.uuid
@@ -194,7 +205,7 @@ def _recover_instance(
     except (errors.StaleBuild, errors.NotFound) as stale:
         LOG.info("Nothing to recover: %s", stale.message)
     except Unanswered as unanswered:
-        LOG.warning("Going on, the conductor will find this instance: %s", unanswered)
+        LOG.warning("Continuing; the conductor will find this instance: %s", unanswered)
 
 
 def _finish_termination(
@@ -209,7 +220,7 @@ def _finish_termination(
 
 
 def _hand_back(context: RequestContext, host: Host, calls: BuildCalls, instance: Instance, has_guest: bool) -> None:
-    LOG.info("Handing back a build that the ledger has spawning here, and nobody is at")
+    LOG.info("Handing back a build that the ledger has as spawning here, without an agent working on it")
     where = (instance.uuid, instance.attempt, host.name, instance.node)
     if has_guest and not _destroy(context, host, instance.uuid):
         reason = f"its guest on {host.name} could not be destroyed after a restart, not rescheduling"
@@ -218,13 +229,13 @@ def _hand_back(context: RequestContext, host: Host, calls: BuildCalls, instance:
         calls.abort_build(context, *where, failure_record(AGENT_RESTART, abort, 0.0))
         return
     restarted = AgentRestarted(f"The agent of {host.name} was restarted, or cut off, while the instance was spawning")
-    # First, so that the room is not sold again here while the ledger still counts it.
+    # First, so that this host does not give out the room again while the ledger still counts it.
     _end_attempt(context, host, calls, where, failure_record(AGENT_RESTART, restarted, 0.0))
     host.release(instance.uuid)
 
 
 def _switch_on(context: RequestContext, host: Host, instance: Instance) -> None:
-    """A move that had switched it off has ended without this host."""
+    """Start the guest: a move that had switched it off has ended without this host."""
     LOG.warning("Starting guest %s again: the move that had switched it off is over", instance.uuid)
     try:
         host.driver.finish_revert_migration(context, instance)

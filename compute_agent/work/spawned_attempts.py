@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which attempts have been spawned here: a repeated order must not spawn one again.
+"""The attempts that this process has spawned, so that a repeated order does not spawn one again.
 
-The ledger cannot tell: until it has heard that an attempt is over, its claim stands, and an order for it is as good as
-the first. What is remembered ends with the process; after that the ledger is compared before any order is taken.
+The ledger cannot decide that: until it has the report of an attempt's end, the claim is valid, and an order for it
+looks like the first. The set ends with the process; the next one compares with the ledger before it takes any order.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import collections
 import threading
 
-#: Orders are repeated within minutes; a host has not so many builds in an hour.
+#: Attempts that are stored: more than a host builds in an hour, and orders are repeated within minutes.
 MOST = 4096
 
 
 class SpawnedAttempts:
-    """Safe for any number of threads."""
+    """Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

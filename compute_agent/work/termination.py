@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends one instance on one host, after the ledger has confirmed that it is to end."""
+"""Destroys one instance on one host, after the ledger has confirmed the order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 class Termination:
     """Termination orders of one host.
 
-    The ledger is read in a lane of the order's own: a build that waits for a slot does not delay it, and only a
+    The ledger is read in a queue of the order's own: a build that waits for a slot does not delay it, and only a
     confirmed order cancels that build.
     """
 
@@ -34,7 +34,7 @@ class Termination:
 
     def order(self, context: RequestContext, uuid: str) -> None:
         lane = f"{uuid} (termination order)"
-        # A repeated order has the same answer as the one that is being confirmed.
+        # A repeated order would get the same answer as the one that is being confirmed.
         if not self._queues.busy(lane):
             self._queues.submit(lane, functools.partial(self._confirm, context, uuid))
 
@@ -51,13 +51,13 @@ class Termination:
         elif uuid in self._host.tracked() or uuid in self._host.driver.list_instance_uuids():
             orders.unwanted(orders.TERMINATE, uuid, self._host.name, against)
         else:
-            LOG.debug("Dropping a termination order that was carried out before: %s", against)
+            LOG.debug("Dropping a termination order that was already carried out: %s", against)
 
 
 def terminate(context: RequestContext, host: Host, calls: BuildCalls, instance_uuid: str) -> None:
-    """Destroy, release, tell the ledger, in this order: the ledger must not sell room that this host still holds.
+    """Destroy, release, report, in this order: the ledger must not give out room that this host still holds.
 
-    May be repeated. If the driver fails the row stays ``deleting``, and the conductor asks again.
+    May be repeated. If the driver fails, the row stays ``deleting``, and the conductor sends the order again.
     """
     context = context.about(instance_uuid=instance_uuid, host=host.name)
     failpoints.hit("agent.destroy.before")
@@ -66,13 +66,15 @@ def terminate(context: RequestContext, host: Host, calls: BuildCalls, instance_u
             host.destroy(context, instance_uuid)
     except Exception as failure:
         expected = isinstance(failure, time_limit.Overrun | errors.FleetError)
-        LOG.warning("Cannot destroy the guest; the conductor will ask again: %s", failure, exc_info=not expected)
+        LOG.warning(
+            "Cannot destroy the guest; the conductor will send the order again: %s", failure, exc_info=not expected
+        )
         return
     host.release(instance_uuid)
     failpoints.hit("agent.destroy.after")
     try:
         calls.instance_destroyed(context, instance_uuid, host.name)
     except Unanswered as unanswered:
-        LOG.warning("Instance is gone, but the conductor does not know yet: %s", unanswered)
+        LOG.warning("The instance is gone, but cannot be reported to the conductor yet: %s", unanswered)
     else:
         LOG.info("Instance is destroyed")

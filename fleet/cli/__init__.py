@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ``fleet`` command (users and operators) and ``fleet-manage`` (the database), on cliff.
 
-Read in this order: ``main`` (the commands, registered in sight), ``command`` (what they share: plain errors, the
-connection), ``connection`` (the RPC clients), then one file per noun. ``fleet`` speaks RPC only; ``manage`` alone opens
-the database. ``trio`` starts all three services for ``make demo`` and ``make up``; ``private_servers`` gives it, and the
-tests, brokers and databases of their own.
+``main`` and ``manage`` list the commands. ``command`` and ``database_command`` are their bases; ``application`` has
+what both programs share. Then there is one file for each noun or command.
+
+Output: ``listing`` and ``table_fit`` (tables), ``moments`` (times), ``progress``, ``finding_list`` (checks),
+``metric_pages`` (metrics of ``top``), ``completion``. Arguments: ``build_arguments`` and ``trace_arguments``. Work
+behind a command: ``emptying`` (of ``host drain``) and ``examination`` (of ``doctor``).
+
+``fleet`` uses RPC only; ``whatif`` and ``fleet-manage`` open the database. No other package imports this one.
 """

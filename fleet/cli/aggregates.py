@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet aggregate``: sets of hosts with metadata; the key ``availability_zone`` makes one a zone."""
+"""``fleet aggregate``: sets of hosts with metadata. The key ``availability_zone`` makes an aggregate a zone."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class AddHost(_Change):
 
 
 class RemoveHost(AddHost):
-    """Take a host out of an aggregate."""
+    """Remove a host from an aggregate."""
 
     method = "remove_aggregate_host"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``fleet`` and ``fleet-manage`` share as programs: their configuration file and how much they say."""
+"""What ``fleet`` and ``fleet-manage`` share as programs: their configuration file and their logging."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from fleet import conf as fleet_conf
 
-#: Libraries whose progress is of no interest to a person at a prompt.
+#: Libraries whose information is not for users.
 _LIBRARIES = ("oslo_messaging", "oslo", "amqp", "stevedore", "cliff", "alembic", "sqlalchemy")
 
 
@@ -28,7 +28,7 @@ def add_config_file(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def quieten(verbose_level: int) -> None:
-    """Of the libraries' logs show only trouble, unless the user asked for more than usual."""
+    """Show only warnings of the libraries, unless the user asked for more."""
     if verbose_level <= 1:
         for library in _LIBRARIES:
             logging.getLogger(library).setLevel(logging.WARNING)

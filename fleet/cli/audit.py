@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage audit``: whether the ledger agrees with itself, and putting right what follows from the rest."""
+"""``fleet-manage audit``: checks whether the ledger is consistent, and repairs what can be derived from other rows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ COLUMNS = ("kind", "name", "found", "state", "fix")
 
 
 class Audit(listing.Fitted):
-    """Compare each node's usage with what instances hold, instances with their hosts, and look for lost faults and steps.
+    """Compare each node's usage with what instances hold, and instances with their hosts; find lost faults and steps.
 
-    Exit status: 0 all agrees; 1 it failed; 2 wrong arguments; 3 all that did not agree is healed; 4 something is left.
+    Exit status: 0 consistent; 1 the audit failed; 2 wrong arguments; 3 all inconsistencies were repaired; 4 some are
+    left.
     """
 
     app: Any
     things = "inconsistencies"
-    #: The database's, unless a test brings its own.
+    #: The database's clock, unless a test sets another.
     clock: Clock | None = None
     _status = CLEAN
 
@@ -50,7 +51,7 @@ class Audit(listing.Fitted):
         return self._status
 
     def _heal(self, database: Database, found: Sequence[Inconsistency], clock: Clock) -> list[Inconsistency]:
-        """What another look finds of it, each having been healed in a transaction of its own."""
+        """Repair each inconsistency in a transaction of its own, and return what a second audit still finds."""
         for each in found:
             if each.heal is not None:
                 database.write(each.heal, clock())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet boot``: ask for instances, and wait for them if told to."""
+"""``fleet boot``: requests instances, and waits for them if asked to."""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ class Boot(listing.Fitted, command.Lister):
 
 
 def _noted(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The faults that several rows have, once each with their number; the rows then have the number of the note."""
+    """Return the faults that several rows have, each once with their number. These rows then show the number of the
+    note.
+    """
     counts = collections.Counter(row["fault"] for row in rows if row.get("fault"))
     notes = [fault for fault, number in counts.items() if number > 1]
     for row in rows:

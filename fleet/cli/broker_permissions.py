@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage rabbitmq permissions``: the commands that give a service's user what it needs, and no more."""
+"""``fleet-manage rabbitmq permissions``: the commands that give a service's user exactly the permissions it needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SERVICES = {
 class Permissions(command.Command):
     """Print the rabbitmqctl commands for the user of a service; nothing is changed.
 
-    One user for all conductors, one for all schedulers, one for people (client), and one for each agent.
+    Use one user for all conductors, one for all schedulers, one for people (client), and one for each agent.
     """
 
     app: Any
@@ -44,7 +44,7 @@ class Permissions(command.Command):
         conf, service, hosts = self.app.conf, parsed_args.service, parsed_args.host
         if (service == "compute") != bool(hosts):
             raise connection.CommandFailed("--host is needed for compute, and for nothing else")
-        # Loads the transport, whose option it is.
+        # Loads the transport, which declares the option.
         oslo_messaging.get_rpc_transport(conf)
         exchange = conf.control_exchange
         role = permissions.compute(exchange, hosts) if hosts else SERVICES[service](exchange)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments that say what is to be built: shared by boot, explain, capacity and resize."""
+"""The arguments that describe a build, shared by boot, explain, capacity and resize."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add_flavor(parser: Arguments, required: bool) -> None:
 
 
 def add_conditions(parser: Arguments) -> None:
-    """What a request may say of the hosts it goes to."""
+    """Add what a request may require of its hosts."""
     parser.add_argument("--hint", type=argument_types.pair, action="append", default=[], metavar="KEY=VALUE",
                         help="Scheduler hint; repeat for several, or for several values of one key.")  # fmt: skip
     parser.add_argument("--availability-zone", default="", metavar="ZONE[:HOST[:NODE]]",
@@ -46,7 +46,7 @@ def add_conditions(parser: Arguments) -> None:
 
 
 def add_build(parser: Arguments) -> None:
-    """What a request may say of the instances besides."""
+    """Add the other properties of the instances."""
     parser.add_argument("--metadata", type=argument_types.pair, action="append", default=[], metavar="KEY=VALUE",
                         help="Metadata of the instances; repeat for several.")  # fmt: skip
     parser.add_argument("--no-retry", action="store_true", help="Try one host only: a build that fails there ends in "
@@ -54,9 +54,9 @@ def add_build(parser: Arguments) -> None:
 
 
 def build_request(conductor: connection.Connection, parsed_args: argparse.Namespace) -> dict[str, Any]:
-    """The BuildRequest of a command line. A command that builds nothing has no name, and one that only counts no count.
+    """Return the BuildRequest of a command line.
 
-    :raises connection.CommandFailed: a host that is to be ignored does not exist
+    :raises connection.CommandFailed: a host to be ignored does not exist
     """
     if parsed_args.ignore_host:
         _require_hosts(conductor, parsed_args.ignore_host)
@@ -85,7 +85,7 @@ def _require_hosts(conductor: connection.Connection, names: Sequence[str]) -> No
 
 
 def hints(pairs: list[tuple[str, str]]) -> dict[str, str | list[str]]:
-    """A key given several times becomes a list of its values."""
+    """Return the hints; a key given several times has a list of its values."""
     values: dict[str, list[str]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)
@@ -93,7 +93,7 @@ def hints(pairs: list[tuple[str, str]]) -> dict[str, str | list[str]]:
 
 
 def image(text: str) -> dict[str, str | int]:
-    """An argparse type: an image's id, or what is known of it."""
+    """An argparse type: an image's id, or its properties."""
     if "=" not in text:
         return {"id": text}
     told = dict(argument_types.pair(part) for part in text.split(","))

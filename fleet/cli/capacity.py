@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet capacity``: how many more instances of a flavor fit, what runs out first, and what is left unusable."""
+"""``fleet capacity``: how many more instances of a flavor fit, what runs out first, and what remains unusable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cliff import columns
 from fleet.cli import build_arguments, command, explain
 from fleet.client.connection import Record
 
-#: The fields of the answer in the order they are shown; ``-f json`` has them all (docs/explain.md).
+#: The fields of the answer in the order of the output; ``-f json`` has all of them (docs/explain.md).
 FIELDS = (
     "fits",
     "binds_first",
@@ -43,21 +43,21 @@ class Capacity(command.ShowOne):
 
 
 class _Fits(columns.FormattableColumn):
-    """How many; null where nothing limits them."""
+    """The number; null if nothing limits it."""
 
     def human_readable(self) -> str:
         return _count(self._value)
 
 
 class _Largest(columns.FormattableColumn):
-    """Where the largest single instance would go, and how large it could be."""
+    """The host of the largest possible instance, and its size."""
 
     def human_readable(self) -> str:
         return _largest(self._value)
 
 
 class _Stranded(columns.FormattableColumn):
-    """What is free, but of no use to this flavor."""
+    """What is free but unusable for this flavor."""
 
     def human_readable(self) -> str:
         return "\n".join(_stranded_line(name, each) for name, each in self._value.items())

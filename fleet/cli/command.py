@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every command shares: the connection to the conductor, failures in plain words, and how values are shown."""
+"""The base of all commands: the connection to the conductor, failures in plain words, and the form of values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fleet.client.connection import Record
 
 
 class _Connected:
-    """Mixed into cliff's classes."""
+    """A mixin for cliff's classes."""
 
     app: Any
 
@@ -29,7 +29,7 @@ class _Connected:
 
 
 class Command(_Connected, command.Command):
-    """Does something and prints at most a line."""
+    """A command that prints at most one line."""
 
 
 class Lister(_Connected, lister.Lister):
@@ -37,29 +37,29 @@ class Lister(_Connected, lister.Lister):
 
 
 class ShowOne(_Connected, show.ShowOne):
-    """Prints one thing, a line per field."""
+    """Prints one object, a line for each field."""
 
 
 def table(names: Sequence[str], records: Iterable[Record]) -> tuple[Sequence[str], list[tuple]]:
-    """Columns and rows as cliff takes them; a missing value is shown as empty."""
+    """Return columns and rows for cliff; a missing value is shown as empty."""
     return names, [tuple(_shown(record.get(name)) for name in names) for record in records]
 
 
 def one(names: Sequence[str], record: Record) -> tuple[Sequence[str], tuple]:
-    """Fields and values of one thing as cliff takes them."""
+    """Return fields and values of one object for cliff."""
     columns, rows = table(names, [record])
     return columns, rows[0]
 
 
 class Listed(columns.FormattableColumn):
-    """A list: comma-separated for people, as it is for programs."""
+    """A list: comma-separated for people, a list for programs."""
 
     def human_readable(self) -> str:
         return ", ".join(map(str, self._value))
 
 
 class Pairs(columns.FormattableColumn):
-    """A mapping: ``key=value`` pairs for people, as it is for programs."""
+    """A mapping: ``key=value`` pairs for people, a mapping for programs."""
 
     def human_readable(self) -> str:
         return ", ".join(f"{key}={value}" for key, value in sorted(self._value.items()))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet complete``: a script that completes commands, options, their values, and names of what there is.
+"""``fleet complete``: prints a shell script that completes commands, options, their values, and names of objects.
 
-Commands and options are written into the script, so that a key press starts no program; names are asked for by ``fleet
-complete --names KIND``, which prints nothing where nobody answers.
+Commands and options are part of the script, so that completing them starts no program. Names are read with ``fleet
+complete --names KIND``, which prints nothing if no conductor answers.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from cliff import command as cliff_command
 
 from fleet.client.connection import Record
 
-#: Seconds for the names: who waits for a completion waits no longer.
+#: Seconds to wait for names.
 _PATIENCE_S = 2
-#: By kind: the method that lists them, and the field that names one.
+#: By kind: the method that lists the objects, and the field with the name.
 KINDS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "server": ("list_instances", {"filters": {}}, "name"),
     "host": ("list_hosts", {}, "host"),
@@ -26,16 +26,17 @@ KINDS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "aggregate": ("list_aggregates", {}, "name"),
     "group": ("list_groups", {}, "name"),
 }
-#: Arguments, by their name in a parser, that take the name of something.
+#: Arguments, by their name in a parser, that take the name of an object.
 _NAMES = {**{kind: kind for kind in KINDS}, "without_host": "host", "like": "host"}
-#: Positional arguments of these commands name something new.
+#: Commands whose positional arguments name a new object.
 _NEW = ("create",)
 
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """``words``: what may follow a beginning of a command. ``values``: by command and option, the words that it takes, or
-    ``@KIND``; the option "" stands for what is no option."""
+    """``words``: the next words after the beginning of a command. ``values``: by command and option the possible words,
+    or ``@KIND``; the option "" stands for positional arguments.
+    """
 
     words: Mapping[str, list[str]]
     options: Mapping[str, list[str]]
@@ -43,7 +44,7 @@ class Known:
 
 
 def known(app: Any) -> Known:
-    """Everything that the program's parsers take."""
+    """Return everything that the program's parsers accept."""
     words: dict[str, set[str]] = {}
     options: dict[str, list[str]] = {"": _flags(app.parser)}
     values: dict[tuple[str, str], str] = {}
@@ -75,7 +76,7 @@ def _values(command_name: str, action: argparse.Action) -> Iterator[tuple[str, s
     elif action.dest in _NAMES and not (not action.option_strings and command_name.split()[-1] in _NEW):
         taken = f"@{_NAMES[action.dest]}"
     else:
-        # An option whose value nobody can guess: nothing is offered, rather than other options.
+        # An option with arbitrary values: offer nothing, instead of other options.
         taken = ""
     for flag in action.option_strings or [""]:
         if flag or taken:
@@ -83,7 +84,7 @@ def _values(command_name: str, action: argparse.Action) -> Iterator[tuple[str, s
 
 
 def bash(program: str, found: Known) -> str:
-    """Also for zsh, which has bash's way of completion as a module."""
+    """Return the script for bash, and for zsh with its bash module."""
     name = program.replace("-", "_")
     words = "".join(_case(each, " ".join(found.words[each])) for each in sorted(found.words))
     options = "".join(_case(each, " ".join(flags)) for each, flags in sorted(found.options.items()))
@@ -142,7 +143,7 @@ class Complete(cliff_command.Command):
 
 
 def names(conductor: Any, kind: str) -> list[str]:
-    """None where nobody answers: a key press must not print errors into a command line."""
+    """Return None if no conductor answers: a key press must not print errors into a command line."""
     method, arguments, field = KINDS[kind]
     try:
         with conductor.plain_failures(), conductor.impatient(_PATIENCE_S):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands of ``fleet-manage`` share: the database, and its failures in a line."""
+"""The base of ``fleet-manage`` commands: the database, and its failures as one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DatabaseCommand(command.Command):
             return self.act(database, parsed_args) or 0
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> int | None:
-        """The exit status; None is 0."""
+        """Return the exit status; None is 0."""
         raise NotImplementedError
 
     def say(self, line: str) -> None:
@@ -37,7 +37,7 @@ class DatabaseCommand(command.Command):
 
 @contextlib.contextmanager
 def opened(conf: cfg.ConfigOpts) -> Iterator[Database]:
-    """The database that the configuration names. :raises connection.CommandFailed: none is named, or it cannot be used"""
+    """Open the configured database. :raises connection.CommandFailed: none is configured, or it cannot be used"""
     with plain_failures():
         required.database(conf)
         with Database(conf).disposed() as database:
@@ -46,11 +46,11 @@ def opened(conf: cfg.ConfigOpts) -> Iterator[Database]:
 
 @contextlib.contextmanager
 def plain_failures() -> Iterator[None]:
-    """Turn refusals, and a database that cannot be used, into one line for the user."""
+    """Turn refusals, and errors of the database, into one line for the user."""
     try:
         yield
     except errors.FleetError as refusal:
         raise connection.CommandFailed(refusal.message) from None
     except failures.RAISED as unusable:
-        # Of a migration, which uses the engine past ``Database.write``.
+        # Raised by a migration, which uses the engine without ``Database.write``.
         raise connection.CommandFailed(failures.typed(unusable).message) from None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet server delete``: what is deleted is gone, so all of them are asked about, and a name must be meant."""
+"""``fleet server delete``: a deletion cannot be undone, so the command asks first and takes names literally."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fleet.cli import command, listing
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
 
-#: Characters of a uuid that name what is to be deleted.
+#: Least characters of a uuid's beginning that select an instance to delete.
 _LEAST_PREFIX = 4
-#: Instances that are named in the report.
+#: Instances named in the report.
 _NAMED = 5
 
 
@@ -61,7 +61,7 @@ class DeleteServers(command.Command):
                 print(f"{each['name']} ({each['uuid']}) is {what}.", file=self.app.stdout)
 
     def _meant(self, name: str) -> Record:
-        """A name that is misspelt must not be taken for the beginning of a uuid."""
+        """Return the instance. A misspelt name must not be taken for the beginning of a uuid."""
         found: Record = self.conductor.operator("show_instance", name=name)["instance"]
         if name not in (found["name"], found["uuid"]) and len(name) < _LEAST_PREFIX:
             raise connection.CommandFailed(
@@ -72,7 +72,7 @@ class DeleteServers(command.Command):
 
 
 def _confirm(count: int) -> None:
-    """:raises connection.CommandFailed: the answer is not yes, or there is nobody to ask"""
+    """:raises connection.CommandFailed: the answer is not yes, or no terminal is there to ask"""
     if not sys.stdin.isatty():
         raise connection.CommandFailed(f"this would delete all {count} instances: say --yes")
     listing.remark(f"Delete all {count} instances? [y/N]")

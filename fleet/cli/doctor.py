@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet doctor``: is everything there, and in good condition? Each line says what was found, and what to do."""
+"""``fleet doctor``: checks all parts of the fleet. Each line has a result and advice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fleet.db import tls
 
 
 class Doctor(finding_list.FindingLister):
-    """Examine broker, database, daemons, clocks, queues and options, and say what to do about what is wrong.
+    """Check broker, database, daemons, clocks, queues and options, and print advice on what is wrong.
 
     Exit status: 0 all is well; 1 warnings; 2 at least one failure.
     """
@@ -54,7 +54,7 @@ class Doctor(finding_list.FindingLister):
 
 
 def trust(conf: cfg.ConfigOpts) -> list[Finding]:
-    """Whether the database that the configuration names, if it does, shows a certificate that can be trusted."""
+    """Check the certificate of the configured database, if there is one."""
     try:
         tls.require_trusted(conf.database.connection or "sqlite://")
     except errors.ConfigError as untrusted:

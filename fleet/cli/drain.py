@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet host drain``: nothing new comes to a host, and with ``--move`` its instances leave it."""
+"""``fleet host drain``: stops new builds on a host, and with ``--move`` moves its instances away."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fleet.client.connection import Record
 
 
 class DrainHost(command.Command):
-    """Place nothing new on a host, and wait until the builds that are on their way to it have ended.
+    """Place nothing new on a host, and wait until builds that are on their way to it have ended.
 
-    With --move its instances then go to other hosts: each is switched off, moved and started again, or built anew elsewhere
-    if the host is down. What was interrupted is taken up by running the same command again.
+    With --move its instances then go to other hosts. Each is switched off, moved and started again, or built again
+    elsewhere if the host is down. After an interruption, run the same command again.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -57,7 +57,7 @@ class DrainHost(command.Command):
         self._say(f"{host} is idle; {len(staying)} instances stay on it")
 
     def _move(self, parsed_args: argparse.Namespace) -> None:
-        """:raises connection.CommandFailed: not all have gone"""
+        """:raises connection.CommandFailed: some instances are left"""
         host = parsed_args.host
         there = len(self.conductor.operator("show_host", name=host)["instances"])
         with progress.shown(there, "moves", self.app.options.verbose_level) as shown:

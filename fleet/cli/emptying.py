@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves the instances of a host away: resizes to the same flavor while the host is up, evacuations when it is down.
+"""Moves the instances of a host away: resizes to the same flavor if the host is up, evacuations if it is down.
 
-Nothing is kept here: what is under way is read from the ledger, so a run that was interrupted is taken up by the next one.
+Nothing is stored here. Moves on their way are read from the ledger, so a second run continues an interrupted one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PAUSE_S = 0.5
 
 @dataclasses.dataclass
 class Look:
-    """A host as it is now: what may be moved, what is on the move, and what is left alone, with the reason."""
+    """The present state of a host: instances to move, moves on their way, and instances that stay, with the reason."""
 
     movable: list[Record]
     moving: list[Record]
@@ -29,9 +29,9 @@ class Look:
 
 
 class Emptying:
-    """One run. An instance is asked to move once: what is refused, or fails, is left with its reason.
+    """One run. Each instance is moved at most once; if its move is refused or fails, it stays, with the reason.
 
-    :param on_progress: told how many have gone, how many there were, and what is under way
+    :param on_progress: called with the number of moved instances, the total, and the moves on their way
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class Emptying:
         self._on_progress = on_progress
         self._clock = clock
         self._sleep = sleep
-        #: By instance: the move that this run has asked for.
+        #: The moves of this run, by instance.
         self._asked: dict[str, str] = {}
         self._refused: dict[str, str] = {}
         self._seen: set[str] = set()
 
     def run(self, timeout_s: float) -> tuple[int, dict[str, str]]:
-        """How many instances have gone, and by instance what is in the way of the others."""
+        """Return the number of moved instances, and the reason of each other one by its uuid."""
         deadline = self._clock() + timeout_s
         while True:
             look = self._look()
@@ -83,7 +83,7 @@ class Emptying:
             self._sleep(_PAUSE_S)
 
     def _look(self) -> Look:
-        # In this order: what has left the host since the records were read is still on the move by them.
+        # In this order: an instance that has left since the records were read still has its move among them.
         records = self._conductor.operator("list_migrations", filters={"host": self._host})
         there = self._conductor.operator("show_host", name=self._host)["instances"]
         away = [each for each in records if each["source_compute"] == self._host]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``fleet doctor`` asks of the broker and the daemons, and what it makes of the answers."""
+"""The checks of ``fleet doctor`` on broker and daemons."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from fleet.objects import host_report
 from fleet.rpc import ledger_queue
 from fleet.rpc.rabbit.broker import BrokerAway, Depth
 
-#: Hosts that are up -> those to ask.
+#: Hosts to ask, by the number of hosts that are up.
 Sample = Callable[[Sequence[str]], list[str]]
 
-#: More messages than this wait for daemons that do not keep up.
+#: Messages in a queue from which on its daemons are too slow.
 LONG_QUEUE = 100
 LONG_HOST_QUEUE = 20
-#: A query that takes longer slows every build.
+#: Seconds of a query from which on it slows every build.
 SLOW_S = 0.25
-#: Clocks that differ by less are in step.
+#: Seconds that clocks may differ.
 SKEW_S = 1.0
 _NAMED = 5
 _TOPICS = ("conductor", "scheduler")
 
 
 def broker(conductor: Connection) -> list[Finding]:
-    """Whether it lets us in, and how long the queues of conductors and schedulers are."""
+    """Check the connection to the broker and the length of the queues of conductors and schedulers."""
     try:
         depths = conductor.depths((*_TOPICS, ledger_queue.TOPIC))
     except BrokerAway as away:
@@ -42,7 +42,7 @@ def broker(conductor: Connection) -> list[Finding]:
     if depths is None:
         return [findings.good("broker", "there is none: messages are passed on this machine")]
     if depths.get(ledger_queue.TOPIC) is None:
-        # Conductors of earlier releases have none.
+        # Conductors of earlier releases have no such queue.
         depths.pop(ledger_queue.TOPIC, None)
     return [findings.good("broker", "it lets us in"), *(_queue(name, depth) for name, depth in depths.items())]
 
@@ -51,7 +51,7 @@ def _queue(topic: str, depth: Depth | None) -> Finding:
     daemon = "fleet-conductor" if topic == ledger_queue.TOPIC else f"fleet-{topic}"
     if depth is None or not depth.consumers:
         waiting = f"{depth.messages} messages wait, and " if depth and depth.messages else ""
-        # A warning only: the ping that follows tells whether somebody answers.
+        # A warning only: the ping that follows shows whether a daemon answers.
         return findings.doubtful("queues", f"{topic}: {waiting}nobody takes messages", f"Start {daemon}.")
     found = f"{topic}: {depth.messages} messages wait, {depth.consumers} consumers"
     if depth.messages > LONG_QUEUE:
@@ -60,7 +60,7 @@ def _queue(topic: str, depth: Depth | None) -> Finding:
 
 
 def daemons(conductor: Connection, sample: Sample, clock: Clock = utcnow) -> list[Finding]:
-    """Everything that a conductor, a scheduler and agents must answer."""
+    """Check the answers of a conductor, a scheduler and agents."""
     found = [_ping(conductor, topic) for topic in _TOPICS]
     if found[0].level:
         return found
@@ -86,7 +86,7 @@ def _ping(conductor: Connection, topic: str) -> Finding:
 
 
 def _asked(ask: Callable[[], Any]) -> Any:
-    """The answer, or why there is none, in words."""
+    """Return the answer, or the reason why there is none, in words."""
     try:
         return ask()
     except errors.FleetError as refusal:
@@ -155,7 +155,7 @@ def _services(services: Sequence[Record]) -> Iterator[Finding]:
 
 
 def _clocks(services: Sequence[Record]) -> Iterator[Finding]:
-    """Daemons that have found their own clock wrong; the machine counts, and not its hosts one by one."""
+    """Check for daemons that report a wrong clock, by machine and not by host."""
     wrong = {
         f"{each['binary']} on {each.get('hostname') or each['host']} by {each['clock_skew_s']:+.0f} s"
         for each in services
@@ -177,7 +177,7 @@ def _simulated(services: Sequence[Record]) -> Iterator[Finding]:
 def _agents(
     conductor: Connection, hosts: Sequence[str], up: int, conductor_offset_s: float, clock: Clock
 ) -> Iterator[Finding]:
-    """The clocks and queues of ``hosts``, out of ``up``."""
+    """Check the clocks and queues of ``hosts``, out of ``up``."""
     if not hosts:
         return
     asked = f"{len(hosts)} of {up} agents asked"
@@ -220,7 +220,7 @@ def _host_queues(conductor: Connection, hosts: Sequence[str]) -> Iterator[Findin
 
 
 def _offset_s(answer: Record, asked_at: datetime.datetime, answered_at: datetime.datetime) -> float:
-    """How far the clock of who has answered is ahead of ours."""
+    """Return the seconds that the other clock is ahead of this one."""
     theirs = datetime.datetime.fromisoformat(answer["now"]) if answer.get("now") else answered_at
     return (theirs - asked_at).total_seconds() - (answered_at - asked_at).total_seconds() / 2
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet explain``: where an instance would go, or why nowhere; nothing is booked."""
+"""``fleet explain``: where an instance would be placed, or why nowhere. Nothing is booked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fleet.cli import build_arguments, command
 from fleet.client import argument_types, connection, faults
 from fleet.client.connection import Record
 
-#: The fields of the answer in the order they are shown; ``-f json`` has them all (docs/explain.md).
+#: The fields of the answer in the order of the output; ``-f json`` has all of them (docs/explain.md).
 FIELDS = (
     "summary",
     "reason_code",
@@ -33,9 +33,9 @@ FIELDS = (
 
 
 class Explain(command.ShowOne):
-    """Show where an instance would be placed now and why, or what keeps it from every host. Nothing is booked.
+    """Show where an instance would be placed now and why, or why no host can take it. Nothing is booked.
 
-    Name a server, or say what would be booted.
+    Name an existing server, or describe a new one with --flavor.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -54,7 +54,7 @@ class Explain(command.ShowOne):
 
 
 def asked(conductor: connection.Connection, parsed_args: argparse.Namespace) -> dict[str, Any]:
-    """What the scheduler is to be asked. :raises connection.CommandFailed: neither or both ways were used"""
+    """Return the request for the scheduler. :raises connection.CommandFailed: neither or both ways were used"""
     server = getattr(parsed_args, "server", None)
     if bool(server) == bool(parsed_args.flavor):
         raise connection.CommandFailed("name a server, or say --flavor")
@@ -67,7 +67,7 @@ def asked(conductor: connection.Connection, parsed_args: argparse.Namespace) -> 
 def shown(
     answer: Record, names: Sequence[str], kinds: Mapping[str, type[columns.FormattableColumn]]
 ) -> tuple[Any, ...]:
-    """The values of these fields as cliff takes them."""
+    """Return the values of these fields for cliff."""
     values = ((name, answer.get(name)) for name in names)
     return tuple(
         Absent(None) if value is None else kinds[name](value) if name in kinds else value for name, value in values
@@ -82,35 +82,35 @@ class Filters(columns.FormattableColumn):
 
 
 class State(columns.FormattableColumn):
-    """The age of the state used."""
+    """The age of the scheduler's state."""
 
     def human_readable(self) -> str:
         return "\n".join(faults.state_lines(self._value))
 
 
 class Absent(columns.FormattableColumn):
-    """Nothing to show; null for programs."""
+    """No value; null for programs."""
 
     def human_readable(self) -> str:
         return ""
 
 
 class Lines(columns.FormattableColumn):
-    """Sentences, one a line."""
+    """Sentences, each on a line."""
 
     def human_readable(self) -> str:
         return "\n".join(self._value)
 
 
 class Counts(columns.FormattableColumn):
-    """Names and how many, one a line."""
+    """Names and numbers, each on a line."""
 
     def human_readable(self) -> str:
         return "\n".join(f"{name} {count}" for name, count in self._value.items())
 
 
 class _Nearest(columns.FormattableColumn):
-    """The hosts that came nearest, with numbers."""
+    """The nearest misses, with numbers."""
 
     def human_readable(self) -> str:
         return "\n".join(miss["text"] for miss in self._value)

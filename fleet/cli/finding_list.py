@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands that check share: a line per finding, and an exit status that says the worst."""
+"""The base of commands that check: a line for each finding, and the worst one as exit status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fleet.checks.findings import Finding, Level
 from fleet.cli import listing
 
 COLUMNS = ("check", "result", "found", "fix")
-#: (configuration files) -> findings: whether a service could start. ``fleet`` imports none of them.
+#: Entry points (configuration files) -> findings; ``fleet`` imports no service.
 SERVICE_CHECKS = "fleet.checks"
 
 
@@ -37,7 +37,7 @@ class FindingLister(listing.Fitted):
 
 
 def of_services(files: Sequence[str]) -> list[Finding]:
-    """Whether each service that is installed here could start with ``files``."""
+    """Check whether each installed service could start with ``files``."""
     return list(_of_services(files))
 
 

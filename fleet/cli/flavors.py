@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet flavor``: the sizes that instances come in."""
+"""``fleet flavor``: the sizes of instances."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CreateFlavor(command.ShowOne):
 
 
 class SetFlavor(command.ShowOne):
-    """Change a flavor for later requests; instances that exist keep their sizes."""
+    """Change a flavor for later requests; existing instances keep their sizes."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = _named(super().get_parser(prog_name))
@@ -86,7 +86,7 @@ class DeleteFlavor(command.Command):
 
 
 def name(text: str) -> str:
-    """An argparse type: a name that --flavor of other commands does not take for sizes."""
+    """An argparse type: a name that --flavor of other commands cannot take for sizes."""
     if "=" in text:
         raise argparse.ArgumentTypeError(f"must not have '=', got {text!r}: --flavor would take it for sizes")
     return text
@@ -98,7 +98,7 @@ def _named(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def _sizes(parser: argparse.ArgumentParser, required: bool) -> argparse.ArgumentParser:
-    """:param required: False: what is not given stays as it is"""
+    """:param required: False: sizes that are not given stay unchanged"""
     rest = 0 if required else None
     parser.add_argument("--vcpus", type=argument_types.positive, required=required)
     parser.add_argument("--memory-mb", "--ram", type=argument_types.positive, required=required, metavar="MB")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet group``: instances that should share a host, or should not."""
+"""``fleet group``: server groups, whose instances should share a host, or should not."""
 
 from __future__ import annotations
 

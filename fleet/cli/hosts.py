@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet host``: capacity and use of every host."""
+"""``fleet host``: capacity and usage of hosts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = (
 
 
 def simulated(drivers: Mapping[str, str | None]) -> str:
-    """The remark on hosts that are invented, by host its driver; empty if there are none."""
+    """Return the remark on simulated hosts; empty if there are none. The argument maps hosts to drivers."""
     found = [host for host, driver in drivers.items() if driver == host_report.SIMULATED]
     return f"{len(found)} of {len(drivers)} hosts are SIMULATED (driver fake): no instance really runs there." * bool(
         found
@@ -37,12 +37,12 @@ def simulated(drivers: Mapping[str, str | None]) -> str:
 
 
 def row(node: Record) -> dict[str, Any]:
-    """A node of a host as one row."""
+    """Return a node of a host as one row."""
     return {**node, "driver": node.get("hypervisor_type")}
 
 
 class ListHosts(listing.List):
-    """List the hosts with their capacity and use."""
+    """List the hosts with their capacity and usage."""
 
     things = "hosts"
     brief = ("host", "state", "zone", "driver", "vcpus", "memory_gb", "local_gb", "vms")
@@ -54,7 +54,7 @@ class ListHosts(listing.List):
         return rows
 
     def columns(self, found: Sequence[Record]) -> Sequence[str]:
-        """The driver is worth a column where it is not the usual one."""
+        """The driver has a column only if it is not the usual one."""
         usual = all(each["driver"] == "local" for each in found)
         return [name for name in self.brief if name != "driver" or not usual]
 

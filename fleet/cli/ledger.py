@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage ledger``: the identity of the database, by which daemons know their own."""
+"""``fleet-manage ledger``: the identity of the database, by which daemons recognise their ledger."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from fleet.db.engine import Database
 
 
 class Show(DatabaseCommand):
-    """Print the uuid of the ledger that the database is."""
+    """Print the uuid of the database's ledger."""
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
         self.say(database.read(identity.read) or "none")
 
 
 class Adopt(DatabaseCommand):
-    """Make the database the ledger UUID: one that replaces it on purpose takes its name, and agents accept it.
+    """Give the database the identity UUID. A database that replaces another on purpose takes its identity, and agents
+    accept it.
 
-    Stop conductors and schedulers before. The agents' guests that this database does not have are destroyed.
+    Stop conductors and schedulers before. Guests that this database does not have are destroyed by their agents.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -37,7 +38,7 @@ class Adopt(DatabaseCommand):
 
 
 class Renew(DatabaseCommand):
-    """Give a copy of a database a ledger identity of its own: daemons of the original refuse it then."""
+    """Give a copy of a database an identity of its own. Daemons of the original refuse it then."""
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
         new = uuidutils.generate_uuid()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists: a table of 80 columns for people, everything for programs; shown once, or again and again.
+"""Lists: a table of 80 columns for people, everything for programs; shown once or repeatedly.
 
-A table has the columns of ``brief``, and short uuids: commands take the beginning of a uuid wherever
-they take a uuid, while it fits one thing only. ``--long``, ``-c`` and the formats for programs show ``whole``, with whole
-uuids.
+A table has the columns of ``brief`` and shortened uuids. Commands accept the beginning of a uuid wherever they accept
+a uuid, if it is unambiguous. ``--long``, ``-c`` and the formats for programs show the columns of ``whole`` with
+complete uuids.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from fleet.cli import command, table_fit
 from fleet.client import argument_types
 from fleet.client.connection import Record
 
-#: Columns of a table that goes to no terminal.
+#: Width of a table that is not printed to a terminal.
 WIDTH = 80
 _CLEAR = "\x1b[H\x1b[2J"
 _SHORT_UUID = 8
 
 
 class Uuid(columns.FormattableColumn):
-    """A uuid of which people are shown so many characters as tell it from the others of the list."""
+    """A uuid. People see as many characters as distinguish it from the others of the list."""
 
     def __init__(self, value: str, length: int) -> None:
         super().__init__(value)
@@ -40,7 +40,7 @@ class Uuid(columns.FormattableColumn):
 
 
 def width() -> int:
-    """Of the terminal; WIDTH if there is none, unless the environment variable COLUMNS names another."""
+    """Return the terminal's width. Without a terminal it is the environment variable COLUMNS, or WIDTH."""
     try:
         return os.get_terminal_size().columns
     except OSError:
@@ -49,16 +49,16 @@ def width() -> int:
 
 
 class Fitted(lister.Lister):
-    """A list whose table is as wide as the terminal at most, and that says so if it is empty."""
+    """A list whose table fits the terminal, with a sentence in place of an empty table."""
 
-    #: What the list has none of, in the plural.
+    #: What is listed, in the plural.
     things = "lines"
 
-    #: Printed below the table, numbered: what is too long for a cell, or would stand in many.
+    #: Numbered notes below the table: texts too long for a cell, or equal in many cells.
     notes: Sequence[str] = ()
 
     def nothing(self, parsed_args: argparse.Namespace) -> str:
-        """The line that stands for an empty table."""
+        """Return the sentence in place of an empty table."""
         return f"There are no {self.things}."
 
     def is_table(self, parsed_args: argparse.Namespace) -> bool:
@@ -104,11 +104,11 @@ class List(Fitted, command.Lister):
         return parser
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        """What is listed, with the columns of ``whole``."""
+        """Return the records, with the columns of ``whole``."""
         raise NotImplementedError
 
     def shortened(self, record: Record) -> Record:
-        """The columns of ``brief``."""
+        """Return the record with the columns of ``brief``."""
         return record
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
@@ -118,7 +118,7 @@ class List(Fitted, command.Lister):
         return command.table(self.columns(found), _with_short_uuids([self.shortened(each) for each in found]))
 
     def columns(self, found: Sequence[Record]) -> Sequence[str]:
-        """Those of ``brief`` that say something of these records."""
+        """Return those columns of ``brief`` that have information about these records."""
         return self.brief
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -136,7 +136,7 @@ class List(Fitted, command.Lister):
 
 
 def some(names: Sequence[Any], most: int = 3) -> str:
-    """The number of names, and the first of them."""
+    """Return the number of names and the first of them."""
     if len(names) <= most:
         return ", ".join(map(str, names))
     return f"{len(names)}: {', '.join(map(str, names[:most]))}, …"
@@ -151,7 +151,7 @@ def _with_short_uuids(records: Sequence[Record]) -> Iterator[Record]:
 
 
 def _telling(uuids: set[str]) -> int:
-    """The least length, from 8 on, at which they differ."""
+    """Return the least length, from 8 on, at which the uuids differ."""
     length = _SHORT_UUID
     while len({each[:length] for each in uuids}) < len(uuids):
         length += 1
@@ -159,6 +159,6 @@ def _telling(uuids: set[str]) -> int:
 
 
 def remark(line: str) -> None:
-    """Say something beside a list: on stderr, so that programs that read the list do not meet it."""
+    """Print a line to standard error, so that it is not part of the list."""
     if line:
         print(line, file=sys.stderr, flush=True)

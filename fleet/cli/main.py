@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet``: boot and watch instances, and run the fleet."""
+"""The program ``fleet``: boots and shows instances, and operates the fleet."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ COMMANDS = (
 
 
 class FleetApp(app.App):
-    """Reads the configuration, registers the commands and turns a failure into one line and exit status 1."""
+    """Reads the configuration, registers the commands, and turns a failure into one line and exit status 1."""
 
     NAME = "fleet"
     LOG = logging.getLogger("fleet")
@@ -95,7 +95,7 @@ class FleetApp(app.App):
         super().__init__(
             "Boot instances and run the fleet.", importlib.metadata.version("fleet"), manager, deferred_help=True
         )
-        # In place of cliff's own, which knows no names.
+        # Replaces cliff's own command, which completes no names.
         manager.add_command("complete", completion.Complete)
         self.conf = conf
         self.connection = connection.Connection(conf)

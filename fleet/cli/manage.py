@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage``: the database's schema, what is kept in it, and whether it agrees with itself."""
+"""The program ``fleet-manage``: the database's schema, retention and consistency."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Sync(DatabaseCommand):
 
 
 class Version(DatabaseCommand):
-    """Print the version that the database is at."""
+    """Print the version of the database's schema."""
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
         self.say(schema.version(database) or "none")
 
 
 class Check(DatabaseCommand):
-    """Exit with status 1, saying what to do, unless the database is at the version that this release needs."""
+    """Exit with status 1 and advice unless the database has the schema of this release."""
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
         schema.check(database)
@@ -63,7 +63,7 @@ class Grants(command.Command):
 
 
 def _name(text: str) -> str:
-    """An argparse type: what stands between quotes in a statement."""
+    """An argparse type: a name that may be quoted in a statement."""
     if not text or any(character in "\"'`;\\" or not character.isprintable() for character in text):
         raise argparse.ArgumentTypeError(f"{text!r} is no name without quotes")
     return text
@@ -86,7 +86,7 @@ COMMANDS: tuple[tuple[str, type[command.Command]], ...] = (
 
 
 class ManageApp(app.App):
-    """As ``fleet``, for the database."""
+    """Like ``fleet``, for the database."""
 
     NAME = "fleet-manage"
     LOG = logging.getLogger("fleet-manage")

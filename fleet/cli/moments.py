@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times as people are shown them: one format, in UTC. Programs are given them as they travel, in ISO 8601."""
+"""Times for people: one format, in UTC. Programs get the ISO 8601 text of the wire."""
 
 from __future__ import annotations
 

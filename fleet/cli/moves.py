@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet server resize``, ``fleet server evacuate`` and ``fleet migration list``: instances on the move."""
+"""``fleet server resize``, ``migrate`` and ``evacuate``, and ``fleet migration list``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLUMNS = (
 
 
 class _Move(command.Command):
-    """Options that all have, and how their end is waited for."""
+    """Options of all moves, and the wait for their end."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -45,7 +45,7 @@ class _Move(command.Command):
         return parser
 
     def follow(self, parsed_args: argparse.Namespace, accepted: Sequence[Record]) -> None:
-        """Say what was accepted, and with --wait what came of it. :raises connection.CommandFailed: not all went well"""
+        """Print what was accepted, and with --wait the results. :raises connection.CommandFailed: a move did not succeed"""
         if not parsed_args.wait:
             for each in accepted:
                 self._say(f"{each['instance_uuid']}: {each['migration_type']} is {each['status']}")
@@ -90,7 +90,7 @@ class MigrateServer(_Move):
 
 
 class ConfirmResize(_Move):
-    """Keep a resized instance as it is; what its former host has kept for it is given back."""
+    """Keep a resized instance as it is; its former host releases what it has kept."""
 
     method = "confirm_resize"
 
@@ -104,13 +104,13 @@ class ConfirmResize(_Move):
 
 
 class RevertResize(ConfirmResize):
-    """Bring a resized instance back to its former host and flavor."""
+    """Return a resized instance to its former host and flavor."""
 
     method = "revert_resize"
 
 
 class EvacuateServer(_Move):
-    """Build an instance anew elsewhere, or all of a host: for hosts that are down."""
+    """Build an instance, or all of a host, again elsewhere: for hosts that are down."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -125,7 +125,7 @@ class EvacuateServer(_Move):
         self.follow(parsed_args, [self.conductor.operator("evacuate_instance", name=name) for name in names])
 
     def _on(self, host: str) -> list[str]:
-        """:raises errors.NotFound: there is no such host"""
+        """Return the instances of a host. :raises errors.NotFound: there is no such host"""
         there = self.conductor.operator("show_host", name=host)["instances"]
         left = [each for each in there if (each["vm_state"], each["task_state"]) != (states.ACTIVE, None)]
         for each in left:
@@ -166,17 +166,17 @@ class ListMigrations(listing.List):
 
 
 def why(migration: Record) -> str:
-    """What stood in the way, in a sentence; "" for nothing."""
+    """Return the reason of a failure in a sentence; "" for none."""
     return (migration.get("failure") or {}).get("message") or ""
 
 
 def outcome(migration: Record) -> str:
-    """A move that has ended, in a line."""
+    """Return the result of a move in a line."""
     where = f"{migration['source_compute']} → {migration['dest_compute'] or '-'}"
     said = f"{migration['instance_uuid']}: {migration['migration_type']} {where} is {migration['status']}"
     return f"{said}: {why(migration)}" if why(migration) else said
 
 
 def shown(migration: Record | None) -> dict[str, Any]:
-    """The last move of an instance, among what is shown of it; nothing of one that was never moved."""
+    """Return the fields of an instance's last move; empty if it was never moved."""
     return {} if migration is None else {"migration": outcome(migration).partition(": ")[2]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a long command has come: a bar on a terminal, a line for each change elsewhere. On stderr."""
+"""Progress of a long command on standard error: a bar on a terminal, otherwise a line for each change."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from fleet.client.connection import Record
 
 
 class Progress:
-    """``show`` says how many of ``total`` are done, and what the others do."""
+    """``show`` prints how many of ``total`` are done, and the state of the others."""
 
     def __init__(self, total: int, things: str, stream: TextIO | None, lines: int | None = None) -> None:
-        """:param stream: None to show nothing
-
-        :param lines: at most so many, where the stream is no terminal; None: one for each change
+        """:param stream: None to print nothing
+        :param lines: at most this many lines if the stream is no terminal; None: one for each change
         """
         self._every = max(1, total // lines) if lines else 1
         self._total = total
@@ -45,7 +44,7 @@ class Progress:
         self._bar.set_postfix_str(doing)
 
     def show_of(self, done: int, total: int, doing: str) -> None:
-        """:meth:`show`, where more has turned up to do."""
+        """Do :meth:`show` with a new total."""
         self._total = total
         if self._bar is not None:
             self._bar.total = total
@@ -67,6 +66,6 @@ def shown(total: int, things: str, verbose_level: int, lines: int | None = None)
 
 
 def counted(instances: Iterable[Record]) -> str:
-    """What instances that are under way do: the number of each step."""
+    """Return the number of instances in each step."""
     steps = collections.Counter(str(each.get("task_state") or each["vm_state"]) for each in instances)
     return ", ".join(f"{number} {step}" for step, number in sorted(steps.items()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet replay``: sends a request trace through the fleet and sums up what became of it."""
+"""``fleet replay``: sends a request trace through the fleet and prints a summary."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from fleet.cli import command, progress, trace_arguments
 from fleet.client import argument_types, connection
 from fleet.trial import replay, traces
 
-#: Of progress, where standard error is no terminal.
+#: Lines of progress if standard error is no terminal.
 _LINES = 20
 
 
 class Replay(command.ShowOne):
     """Replay a request trace against the fleet and print what was placed, what was refused and why.
 
-    The trace is in the format of the Azure V1 flavour sequences. Its requests are sent as fast as the fleet ends them,
-    not at their own pace; with lifetimes, instances are deleted when their time in the trace is over.
+    The trace has the format of the Azure V1 flavour sequences. Its requests are sent as fast as the fleet handles
+    them, not at their own pace. With lifetimes, instances are deleted when their time in the trace is over.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

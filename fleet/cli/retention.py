@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage db archive`` and ``db purge``: deleted instances leave the database, to a file or for good."""
+"""``fleet-manage db archive`` and ``db purge``: move deleted instances to a file, or remove them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fleet.db import clock as ledger_clock
 from fleet.db import retention, schema
 from fleet.db.engine import Database
 
-#: Exit status: there are more that are old enough, and --max-rows was reached.
+#: Exit status: --max-rows was reached, and more old instances are left.
 MORE = 3
-#: Instances of one transaction: short enough that builds do not wait for it.
+#: Instances of one transaction: few enough that builds do not wait for it.
 BATCH = 100
 _MOST_DAYS = 36500
 
@@ -26,11 +26,12 @@ _MOST_DAYS = 36500
 class Purge(DatabaseCommand):
     """Remove instances that were deleted long ago, with their events, faults and requests.
 
-    Exit status: 0 nothing old enough is left; 1 it failed; 2 wrong arguments; 3 --max-rows was reached, and there are more.
+    Exit status: 0 nothing old enough is left; 1 the command failed; 2 wrong arguments; 3 --max-rows was reached, and
+    more are left.
     """
 
     done = "purged"
-    #: The database's, unless a test brings its own.
+    #: The database's clock, unless a test sets another.
     clock: Clock | None = None
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -68,7 +69,7 @@ class Purge(DatabaseCommand):
         return MORE if left else 0
 
     def take(self, database: Database, before: datetime.datetime, wanted: int) -> int:
-        """Remove ``wanted`` instances, a batch after the other; returns how many."""
+        """Remove ``wanted`` instances in batches; return their number."""
         gone = 0
         while gone < wanted:
             uuids = database.read(retention.find, before, min(BATCH, wanted - gone))
@@ -85,10 +86,10 @@ class Purge(DatabaseCommand):
 
 
 class Archive(Purge):
-    """As purge, but write each instance to a file first: one JSON object a line, with its events, faults and request.
+    """Do a purge, but write each instance to a file first: one JSON object a line, with its events, faults and request.
 
-    The lines are appended, and are on the disk before the rows leave the database: a crash in between leaves a line
-    that the next run writes again.
+    Lines are appended, and written to the disk before the rows are removed. After a crash in between, the next run
+    writes a line again.
     """
 
     done = "archived"
@@ -120,7 +121,7 @@ def _line(record: dict[str, Any]) -> str:
 
 
 def days(text: str) -> datetime.timedelta:
-    """An argparse type: a number of days, within a hundred years."""
+    """An argparse type: a number of days, at most a hundred years."""
     number = argument_types.natural(text)
     if number > _MOST_DAYS:
         raise argparse.ArgumentTypeError(f"{text} days are more than {_MOST_DAYS}")
@@ -128,7 +129,7 @@ def days(text: str) -> datetime.timedelta:
 
 
 def moment(text: str) -> datetime.datetime:
-    """An argparse type: a date, or a date and a time, of UTC unless it names another zone."""
+    """An argparse type: a date, or a date and a time, in UTC unless it has another zone."""
     try:
         found = datetime.datetime.fromisoformat(text)
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet server``: the instances."""
+"""``fleet server list`` and ``show``: instances."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ListServers(listing.List):
         return parser
 
     def nothing(self, parsed_args: argparse.Namespace) -> str:
-        """Names what was asked for: instances that differ in it may exist."""
+        """Return a sentence with the filters: other instances may exist."""
         status = f" with status {parsed_args.status}" if parsed_args.status else ""
         host = f" on host {parsed_args.host}" if parsed_args.host else ""
         name = f" named {parsed_args.name}" if parsed_args.name else ""
@@ -62,7 +62,7 @@ class ListServers(listing.List):
         }
         filters = {key: value for key, value in wanted.items() if value}
         asked = {"filters": filters, **({"limit": parsed_args.limit} if parsed_args.limit else {})}
-        # A conductor that is too old for a limit gives all.
+        # A conductor that is too old for a limit returns all.
         return map(summary, self.conductor.operator("list_instances", **asked)[: parsed_args.limit])
 
     def shortened(self, record: Record) -> Record:
@@ -71,7 +71,7 @@ class ListServers(listing.List):
 
 
 class ShowServer(command.ShowOne):
-    """Show one instance: where it is, or why it is nowhere, and every attempt to build it."""
+    """Show one instance: its host, or why it has none, and every attempt to build it."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -97,7 +97,7 @@ class ShowServer(command.ShowOne):
 
 
 def hardware(instance: Record) -> dict[str, str]:
-    """What the instance holds of NUMA cells and PCI devices, in words; nothing for most instances."""
+    """Return the NUMA cells and PCI devices of the instance in words; empty for most instances."""
     cells = (instance.get("claimed_numa_topology") or {}).get("cells") or ()
     devices = instance.get("claimed_pci_devices") or ()
     shown = {
@@ -118,7 +118,7 @@ def _cell(cell: Record) -> str:
 
 
 def summary(instance: Record) -> dict[str, Any]:
-    """An instance as one row."""
+    """Return an instance as one row."""
     power = instance.get("power_state", states.NOSTATE)
     settled = instance.get("vm_state") in (states.ACTIVE, states.RESIZED) and not instance.get("task_state")
     return {

@@ -15,9 +15,9 @@ LONG = ("forced_down", "hostname", "pid", "release", "rpc_version")
 
 
 class ListServices(listing.List):
-    """List the daemons that have registered, with their last sign of life.
+    """List the registered daemons with their last heartbeat.
 
-    States: up; silent (it is not heard of any more); stopped (it said that it stops); forced down (by an operator).
+    States: up; silent (no heartbeats any more); stopped (it reported its end); forced down (by an operator).
     """
 
     things = "services"
@@ -38,7 +38,7 @@ class ListServices(listing.List):
 
 
 class ShowService(ListServices):
-    """Show what is known of the daemons of one host."""
+    """Show the daemons of one host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -56,7 +56,7 @@ UP, SILENT, STOPPED, FORCED_DOWN = "up", "silent", "stopped", "forced down"
 
 
 def state(service: Record) -> str:
-    """Why a service that is down is down."""
+    """Return the state of a daemon, and for one that is down the reason."""
     if service.get("forced_down"):
         return FORCED_DOWN
     if service.get("state") == "up":
@@ -77,7 +77,7 @@ class EnableService(command.Command):
 
 
 class DisableService(command.Command):
-    """Place no new instances on a host; those that it has stay."""
+    """Place no new instances on a host; its instances stay."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = _service_arguments(super().get_parser(prog_name))
@@ -101,7 +101,7 @@ def _service_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentPars
 
 
 class ForceDown(command.Command):
-    """Say that a host is dead, before its silence does: its instances may then be evacuated."""
+    """Declare a host dead before its heartbeats time out, so that its instances can be evacuated."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -114,7 +114,7 @@ class ForceDown(command.Command):
 
 
 class DeleteService(command.Command):
-    """Remove the record of a daemon that is gone; that of an agent goes with its host, which must be empty."""
+    """Remove the record of a daemon that is gone. An agent's record is removed with its host, which must be empty."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _service_arguments(super().get_parser(prog_name))

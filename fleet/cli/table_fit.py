@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a table as wide as a terminal: the widest columns give way, and their cells are wrapped."""
+"""Fits a table to the terminal: the widest columns become narrower, and their cells are wrapped."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from typing import Any
 
 from cliff import columns
 
-#: A column that is narrower is not read any more: rather is the table too wide.
+#: Least width of a column. The table becomes too wide rather than unreadable.
 _LEAST = 8
-#: Of each column, and of the table's right edge.
+#: Characters of each column's border, and of the table's right edge.
 _BORDER, _EDGE = 3, 1
 #: A uuid, with the comma that may follow it: it is copied into the next command, so it stays on one line.
 _UUID = re.compile(r"\b[0-9a-f]{8}[0-9a-f-]{28}\b,?")
 
 
 def fitted(names: Sequence[str], rows: Sequence[Sequence[Any]], chosen: Sequence[str], width: int) -> list[list[Any]]:
-    """:param chosen: the columns that are shown"""
+    """Return the rows with wrapped cells.
+
+    :param chosen: the columns that are shown
+    """
     texts = [[_text(value) for value in row] for row in rows]
     natural = [
         max([len(name), *(len(line) for row in texts for line in row[number].split("\n"))])
@@ -39,7 +42,7 @@ def fitted(names: Sequence[str], rows: Sequence[Sequence[Any]], chosen: Sequence
 
 
 def shrunk(natural: Sequence[int], least: Sequence[int], shown: Sequence[int], room: int) -> list[int]:
-    """``natural`` widths, the widest made narrower until those shown have room, but not narrower than ``least``."""
+    """Return ``natural`` widths that fit into ``room``: the widest become narrower, but none narrower than ``least``."""
     widths = list(natural)
     while sum(widths[number] for number in shown) > room:
         able = [number for number in shown if widths[number] > max(least[number], _LEAST)]
@@ -50,7 +53,7 @@ def shrunk(natural: Sequence[int], least: Sequence[int], shown: Sequence[int], r
 
 
 def _unbroken(text: str) -> int:
-    """The width that the longest uuid in ``text`` needs; 0 without one."""
+    """Return the width of the longest uuid in ``text``; 0 without one."""
     return max((len(each) for each in _UUID.findall(text)), default=0)
 
 

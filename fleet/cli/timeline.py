@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet trace``: what happened to a request or an instance, step by step, across the daemons."""
+"""``fleet trace``: the events of a request or an instance, across the daemons."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ COLUMNS = (
 )
 
 _CONDUCTOR, _SCHEDULER, _COMPUTE = "fleet-conductor", "fleet-scheduler", "fleet-compute"
-#: Who tells of what; anything else is told by the agent of the host that it names.
+#: The daemon of an event, by its kind. Other events are of the agent of their host.
 _TELLERS = {
     "create": _CONDUCTOR,
     "schedule": _SCHEDULER,
     "terminate": _CONDUCTOR,
     "fault": _CONDUCTOR,
 }
-#: An attempt that was lost in one of these: it was the conductor who noticed.
+#: Steps in which the conductor noticed the loss of an attempt.
 _NOTICED = (states.CAST_STEP, *states.BUILD_STEPS)
 
 
-#: Of the table; what is told in sentences stands below it.
+#: Columns of the table; messages stand below it.
 BRIEF = ("since_s", "server", "where", "event", "attempt", "outcome", "note")
 _SENTENCE_END = re.compile(r"(?<=[.;])\s+")
 
@@ -46,8 +46,8 @@ _SENTENCE_END = re.compile(r"(?<=[.;])\s+")
 class Trace(listing.Fitted, command.Lister):
     """Show what happened to an instance, or to all instances of a request, oldest first.
 
-    Messages stand below the table, each sentence once.
-    A build that is under way ends with a line "now": the step it is in, and when it is given up.
+    Messages stand below the table, each sentence once. For a build on its way the last line, "now", has its step and
+    its deadline.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -72,7 +72,7 @@ class Trace(listing.Fitted, command.Lister):
 
 
 def heading(found: Mapping[str, Any]) -> str:
-    """Which instances, under which request, and when it began."""
+    """Return the instances, the request, and its beginning."""
     names = [f"{each['name']} ({each['uuid'][:8]})" for each in found["instances"]]
     first = found["events"][0]
     request = f", {first['request_id']}" if first.get("request_id") else ""
@@ -80,9 +80,9 @@ def heading(found: Mapping[str, Any]) -> str:
 
 
 def notes(messages: Sequence[str]) -> tuple[list[str], list[int | None]]:
-    """What there is to read, no sentence twice, and for each message the number of its note.
+    """Return the messages without repeated sentences, and for each message the number of its note.
 
-    A message of which nothing is new has the number of the note that has told most of it.
+    A message without a new sentence has the number of the note with its last sentence.
     """
     told: list[str] = []
     number_of: dict[str, int] = {}
@@ -148,7 +148,7 @@ def _now(instance: Mapping[str, Any], began: datetime.datetime) -> dict[str, Any
 
 
 def daemon(event: Mapping[str, Any]) -> str:
-    """Which daemon an event is about."""
+    """Return the daemon of an event."""
     if event.get("step") in _NOTICED:
         return _CONDUCTOR
     return _TELLERS.get(event["event"]) or (_COMPUTE if event.get("host") else _CONDUCTOR)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet top``: builds, decisions, slow filters and trouble per second, from the daemons' metrics."""
+"""``fleet top``: builds, decisions, slow filters and failures per second, from the daemons' metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fleet.cli.metric_pages import Change
 from fleet.client import argument_types, connection
 from fleet.rpc.rabbit.broker import BrokerAway
 
-#: Slow filters that are shown.
+#: Filters that are shown.
 _FILTERS = 5
 _CLEAR = "\x1b[H\x1b[2J"
 _TROUBLE = {
@@ -81,7 +81,7 @@ class Top(command.Command):
             if not after.pages:
                 problems = ", ".join(f"{url}: {reason}" for url, reason in after.missing.items())
                 raise connection.CommandFailed(f"no metrics can be read: {problems}")
-            # A broker that does not let us in is asked once: it would hold up every look.
+            # A broker that refuses is asked once: it would delay every update.
             queues = self._queues() if queues is not None else None
             yield view(Change(before, after), queues)
 
@@ -108,7 +108,7 @@ def _spaced(looks: Iterator[metric_pages.Look], interval_s: float) -> Iterator[m
 
 
 def view(change: Change, queues: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is shown. Rates are per second; times in seconds; None: no daemon has told."""
+    """Return the figures. Rates are per second, times in seconds; None: no daemon has the metric."""
     rate, decisions = change.rate, change.rate("fleet_scheduler_decisions_total")
     return {
         "seconds": round(change.seconds, 1),
@@ -148,7 +148,7 @@ def view(change: Change, queues: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _filters(change: Change, decisions: float) -> list[dict[str, Any]]:
-    """The slowest first: seconds per decision, and hosts per second that each was the first to drop."""
+    """Return the slowest filters first: seconds per decision, and hosts per second that each was the first to drop."""
     spent = change.rates("fleet_scheduler_filter_seconds_total", "filter")
     dropped = change.rates("fleet_scheduler_filter_rejections_total", "filter")
     slowest = sorted(spent, key=lambda name: -spent[name])[:_FILTERS]
@@ -159,7 +159,7 @@ def _filters(change: Change, decisions: float) -> list[dict[str, Any]]:
 
 
 def lines(shown: Mapping[str, Any]) -> list[str]:
-    """The view for people."""
+    """Return the figures for people."""
     head = f"{shown['daemons']} daemons, {shown['ready']} ready; per second, over {shown['seconds']} s"
     under_way, queues = shown["under_way"], shown["queues"]
     waiting = "unknown" if queues is None else ", ".join(f"{name} {_whole(depth)}" for name, depth in queues.items())

@@ -15,12 +15,12 @@ from fleet.client import argument_types, connection
 from fleet.objects.fields import MAX_INSTANCES
 from fleet.trial import traces
 
-#: Unknown flavours in an error.
+#: Unknown flavours named in an error.
 _NAMED = 5
 
 
 def add_trace(parser: build_arguments.Arguments) -> None:
-    """A trace that need not be given, and what belongs to one."""
+    """Add an optional trace and its details."""
     parser.add_argument("--trace", type=pathlib.Path, metavar="FILE", help="Requests in the format of 'fleet replay'.")
     add_trace_details(parser)
 
@@ -37,7 +37,7 @@ def add_trace_details(parser: build_arguments.Arguments) -> None:
 
 
 def read_trace(parsed_args: argparse.Namespace) -> tuple[list[traces.TraceRequest], dict[str, dict[str, int]]]:
-    """The requests, and the flavors by their letter. :raises connection.CommandFailed: it cannot be read"""
+    """Return the requests, and the flavors by their letter. :raises connection.CommandFailed: a file cannot be read"""
     try:
         return _read(parsed_args)
     except OSError as unreadable:
@@ -70,6 +70,6 @@ def _read(parsed_args: argparse.Namespace) -> tuple[list[traces.TraceRequest], d
 
 
 def _bounded(request: traces.TraceRequest) -> Iterator[traces.TraceRequest]:
-    """One request may ask for so many instances only."""
+    """Split a request: one request may ask for MAX_INSTANCES instances at most."""
     for start in range(0, request.count, MAX_INSTANCES):
         yield dataclasses.replace(request, lifetimes_s=request.lifetimes_s[start : start + MAX_INSTANCES])

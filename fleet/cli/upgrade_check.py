@@ -26,7 +26,8 @@ _NAMED = 5
 class UpgradeCheck(finding_list.FindingLister):
     """Check schema, options and plugins before this release is started.
 
-    Exit status: 0 it can be started; 1 it can, with warnings (or the configuration cannot be read at all); 2 it cannot.
+    Exit status: 0 the release can be started; 1 with warnings (or the configuration cannot be read); 2 it cannot be
+    started.
     """
 
     def find(self, parsed_args: argparse.Namespace) -> list[Finding]:
@@ -37,9 +38,9 @@ class UpgradeCheck(finding_list.FindingLister):
 
 
 def of_database(conf: cfg.ConfigOpts) -> list[Finding]:
-    """The schema; and, if it can be read, who uses it."""
+    """Check the schema and, if it can be read, the services."""
     try:
-        # A person waits: one try, where a daemon would wait for its database.
+        # One try: a person waits. A daemon would wait for its database.
         conf.set_override("max_retries", 1, "database")
         with Database(conf).disposed() as database:
             schema.check(database)
@@ -62,7 +63,7 @@ def _of_services(database: Database, down_time_s: float) -> list[Finding]:
 
 
 def _older(rows: Sequence[Any]) -> list[Finding]:
-    """Live services that speak an older version than this release sends."""
+    """Check for live services with an older version than this release sends."""
     older = [
         f"{row.binary} on {row.host} ({row.rpc_version or 'version unknown'}, release {row.release or 'unknown'})"
         for row in rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet whatif``: what would become of requests, or of hosts' instances, if the fleet were another."""
+"""``fleet whatif``: places requests, or hosts' instances, on a hypothetical fleet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed, Changes
 from fleet.objects.whatif import ENTRY_POINTS, RATIOS, Change, Demand
 
-#: The figures in the order they are shown; ``-f json`` has them all (docs/whatif.md).
+#: The figures in the order of the output; ``-f json`` has all of them (docs/whatif.md).
 FIGURES = (
     "hosts",
     "requests",
@@ -37,9 +37,9 @@ FIGURES = (
 )
 _SHOWN: Mapping[str, Any] = {"refused_by_reason": explain.Counts, "unplaced": explain.Lines}
 _DATABASE = "[database] connection"
-#: Of progress, where standard error is no terminal.
+#: Lines of progress if standard error is no terminal.
 _LINES = 20
-#: Each further host takes memory in this program.
+#: Each additional host takes memory in this program.
 _MOST_HOSTS = 100_000
 
 
@@ -92,7 +92,7 @@ class WhatIf(command.Lister):
     def _demands(
         self, parsed_args: argparse.Namespace, state: Changes, change: Change
     ) -> tuple[Sequence[Demand], bool]:
-        """And whether they are there already, on the hosts that are to go."""
+        """Return the requests, and True if their instances are on the removed hosts now."""
         if parsed_args.trace:
             return list(_of_trace(parsed_args)), False
         if parsed_args.flavor:
@@ -128,7 +128,7 @@ def ratio(text: str) -> tuple[str, float]:
 
 
 def more_hosts(text: str) -> int:
-    """An argparse type: a number of further hosts."""
+    """An argparse type: a number of additional hosts."""
     if not text.isdecimal() or not 1 <= int(text) <= _MOST_HOSTS:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {_MOST_HOSTS}, got {text!r}")
     return int(text)
@@ -149,7 +149,7 @@ def _change(parsed_args: argparse.Namespace) -> Change:
 
 
 def _require_known(change: Change, hosts: set[str]) -> None:
-    """:raises errors.NotFound: a host that is to go, or to be copied, is not there"""
+    """:raises errors.NotFound: a host to remove or to copy does not exist"""
     for host in (*change.without_hosts, *([change.like] if change.like else [])):
         if host not in hosts:
             raise errors.NotFound(kind="Host", name=host)
@@ -164,7 +164,7 @@ def _of_trace(parsed_args: argparse.Namespace) -> Iterator[Demand]:
 
 
 def _one_by_one(asked: Mapping[str, Any], count: int) -> list[Demand]:
-    """One answer of the conductor's ``request_for``, for one instance after the other."""
+    """Return ``count`` requests for one instance each, from one answer of the conductor's ``request_for``."""
     spec = {**asked["request_spec"], "num_instances": 1}
     properties = spec.get("instance_properties") or {}
     demands = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor and the scheduler as the command line reaches them, and their failures in plain words."""
+"""Calls to the conductor and the scheduler for the command line, with failures in plain words."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from fleet.checks import required
 from fleet.rpc import clients, transport
 from fleet.rpc.rabbit import broker
 
-#: For a daemon that is just being started to take messages. A person waits no longer.
+#: Seconds to wait for a daemon that is just being started.
 TAKER_TIMEOUT_S = 4.0
 _TAKER_PAUSE_S = 0.25
-#: One thing as the conductor shows it: an instance, a host, a flavor.
+#: One object as the conductor returns it: an instance, a host, a flavor.
 Record = Mapping[str, Any]
 
 
 class CommandFailed(Exception):
-    """What went wrong, in one line for the user."""
+    """A failure as one line for the user."""
 
 
 @dataclasses.dataclass
 class _Opened:
-    """A transport, and what is called over it."""
+    """A transport and its clients."""
 
     bus: oslo_messaging.Transport
     operator: clients.OperatorAPI
     tasks: clients.ComputeTaskAPI
     scheduler: clients.SchedulerAPI
-    #: Made when an agent is asked first: few commands do.
+    #: Created when an agent is asked first: few commands do that.
     hosts: clients.ComputeAPI | None = None
 
 
 class Connection:
-    """Opened at the first call: ``--help`` and wrong arguments need no broker.
+    """Opened at the first call, so ``--help`` and wrong arguments need no broker.
 
-    Before the first call on a topic the broker is asked whether a daemon takes messages there: a message that no daemon
-    takes would be waited for until ``rpc_response_timeout``.
+    Before the first call on a topic the broker is asked whether a daemon serves it. Otherwise the call would wait
+    until ``rpc_response_timeout``.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
         self._opened: _Opened | None = None
         self._served: set[str] = set()
-        #: The project and the user that a command acts for.
+        #: The project and the user of the calls.
         self.project_id: str | None = None
         self.user_id: str | None = None
 
@@ -61,16 +61,16 @@ class Connection:
         return self._served_by("conductor").operator.call(self._context(), method, **arguments)
 
     def act_for(self, project_id: str | None, user_id: str | None) -> None:
-        """What is asked from now on is asked for this project and this user."""
+        """Make later calls for this project and this user."""
         self.project_id, self.user_id = project_id, user_id
 
     def _context(self) -> context.RequestContext:
         return context.new_context(self.project_id, self.user_id)
 
     def create(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
-        """Asked once more if no answer comes, under a token that sees to it that nothing is built twice.
+        """Request a build. After a timeout it is repeated once, with a token that prevents a second build.
 
-        :param client_token: the user's own; without, one is made, if all conductors know of tokens
+        :param client_token: the user's own; by default a new one, if all conductors know tokens
         """
         tasks, asked = self._served_by("conductor").tasks, self._context()
         token = client_token or uuidutils.generate_uuid()
@@ -93,12 +93,18 @@ class Connection:
         self._served_by("conductor").tasks.terminate_instances(context.new_context(), uuids)
 
     def explain(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
-        """What the scheduler would do. :param asked: an answer of the conductor's ``request_of`` or ``request_for``"""
+        """Ask the scheduler what it would do.
+
+        :param asked: an answer of the conductor's ``request_of`` or ``request_for``
+        """
         with self._scheduler_failures():
             return self._served_by("scheduler").scheduler.explain(self._context(), **asked, best=best)
 
     def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
-        """How much more of it would fit. :param asked: as for :meth:`explain`"""
+        """Ask the scheduler how much more would fit.
+
+        :param asked: as for :meth:`explain`
+        """
         with self._scheduler_failures():
             return self._served_by("scheduler").scheduler.capacity(self._context(), **asked, group_by=group_by)
 
@@ -107,14 +113,14 @@ class Connection:
         clients.BaseAPI(self._open().bus, self._conf, topic).ping(context.new_context(), topic)
 
     def describe_host(self, host: str) -> dict[str, Any]:
-        """Ask an agent. :raises oslo_messaging.MessageUndeliverable: nobody serves ``host``"""
+        """Ask an agent. :raises oslo_messaging.MessageUndeliverable: no agent serves ``host``"""
         opened = self._open()
         if opened.hosts is None:
             opened.hosts = clients.ComputeAPI(transport.get_host_transport(self._conf, opened.bus), self._conf)
         return opened.hosts.describe_host(context.new_context(), host)
 
     def depths(self, queues: Iterable[str]) -> dict[str, broker.Depth | None] | None:
-        """How long these queues are; None where there is no broker. :raises broker.BrokerAway:"""
+        """Return the length of these queues; None without a broker. :raises broker.BrokerAway:"""
         if not broker.is_there(self._conf):
             return None
         with broker.connected(self._conf) as connection:
@@ -138,7 +144,7 @@ class Connection:
 
     @contextlib.contextmanager
     def plain_failures(self) -> Iterator[None]:
-        """Turn the failures that a user can meet into :class:`CommandFailed`; others are bugs and stay as they are."""
+        """Turn failures that a user can meet into :class:`CommandFailed`. Others are bugs and stay as they are."""
         try:
             yield
         except errors.FleetError as refusal:
@@ -157,7 +163,7 @@ class Connection:
 
     @contextlib.contextmanager
     def impatient(self, timeout_s: int) -> Iterator[None]:
-        """Wait no longer than ``timeout_s`` for an answer: for asking whether anybody is there yet."""
+        """Wait at most ``timeout_s`` for each answer."""
         self._open()
         self._conf.set_override("rpc_response_timeout", timeout_s)
         try:
@@ -178,7 +184,7 @@ class Connection:
         return self._opened
 
     def _served_by(self, topic: str) -> _Opened:
-        """:raises CommandFailed: the broker does not let us in, or no daemon takes messages on ``topic``"""
+        """:raises CommandFailed: the broker refuses, or no daemon serves ``topic``"""
         opened = self._open()
         if topic not in self._served:
             if broker.is_there(self._conf):
@@ -190,7 +196,7 @@ class Connection:
 
 
 def nobody_takes(topic: str) -> str:
-    return f"nobody takes messages on topic {topic}; start fleet-{topic}, or see 'fleet doctor'"
+    return f"no daemon serves topic {topic}; start fleet-{topic}, or see 'fleet doctor'"
 
 
 def require_taker(
@@ -199,9 +205,9 @@ def require_taker(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Return as soon as a daemon takes messages on ``topic``.
+    """Return as soon as a daemon serves ``topic``.
 
-    :raises CommandFailed: no daemon does within TAKER_TIMEOUT_S, or the broker does not let us in
+    :raises CommandFailed: no daemon does within TAKER_TIMEOUT_S, or the broker refuses
     """
     deadline = clock() + TAKER_TIMEOUT_S
     try:
@@ -211,7 +217,9 @@ def require_taker(
                     raise CommandFailed(nobody_takes(topic))
                 sleep(_TAKER_PAUSE_S)
     except broker.BrokerAway as away:
-        raise CommandFailed(f"no message broker lets us in: {away}; check transport_url in the configuration") from None
+        raise CommandFailed(
+            f"no message broker accepts a connection: {away}; check transport_url in the configuration"
+        ) from None
 
 
 def _is_taken(depth: broker.Depth | None) -> bool:

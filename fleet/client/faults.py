@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a failed build is explained: the fault, what each filter dropped, and every attempt."""
+"""The faults of a failed build as text: what each filter dropped, and every attempt."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fleet.client.connection import Record
 
 
 class Faults(columns.FormattableColumn):
-    """The faults of an instance, newest first, each with the hosts that every filter saw and kept."""
+    """The faults of an instance, newest first, each with the hosts that every filter received and kept."""
 
     def human_readable(self) -> str:
         return "\n".join(line for fault in self._value for line in fault_lines(fault))
 
 
 class Attempts(columns.FormattableColumn):
-    """The hosts that were tried: where, how it ended and how long it took."""
+    """The tried hosts: place, result and duration."""
 
     def human_readable(self) -> str:
         return "\n".join(_attempt_line(event) for event in self._value if event["attempt"])
@@ -34,7 +34,7 @@ def fault_lines(fault: Record) -> list[str]:
 
 
 def record_lines(record: Record) -> list[str]:
-    """A decision record: what each filter saw and kept, and the hosts that came nearest."""
+    """Return a decision record as lines: what each filter received and kept, and the nearest misses."""
     lines = []
     if record.get("considered") is not None:
         lines.append(f"hosts considered: {record['considered']}")
@@ -52,7 +52,7 @@ def filter_lines(filters: Sequence[Record]) -> list[str]:
 
 
 def state_lines(state: Record) -> list[str]:
-    """How old what the scheduler knew was."""
+    """Return the age of the scheduler's state."""
     stale = "STALE: the database could not be read; " if state.get("stale") else ""
     return [f"{stale}state of the hosts: {state['age_s']:.1f} s old, generation {state['generation']}"]
 
@@ -76,7 +76,7 @@ def _place(event: Record) -> str:
 
 
 def reason(fault: dict[str, Any]) -> str:
-    """The fault in a few words, to count like with like: the error's class, its code, the filter that left no host."""
+    """Return a fault in few words, for counting: the error's class, its code, and the filter that left no host."""
     details = fault.get("details") or {}
     words = [str(details["reason_code"])] if details.get("reason_code") else []
     words += [each["name"] for each in details.get("filters") or [] if each["start"] and not each["end"]]

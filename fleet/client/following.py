@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows builds to their end."""
+"""Waits until builds, moves and deletions end."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from fleet import move_states, states
 from fleet.client import connection
 from fleet.client.connection import Record
 
-#: As many as one call asks about: its answer stays well under the size that a message should have.
+#: Instances in one call: the answer stays much smaller than a message may be.
 _BATCH = 500
 _SHORTEST_S, _LONGEST_S = 0.1, 1.0
 
 
 def ended(instance: Record) -> bool:
-    """Whether the build has come to its end, good or bad."""
+    """Return True if the build has ended, well or not."""
     return instance["vm_state"] != states.BUILDING
 
 
 def gone(uuid: str) -> dict[str, Any]:
-    """What is known of an instance that is no longer listed: somebody deleted it."""
+    """Return the record of an instance that is no longer listed: it was deleted."""
     return {"uuid": uuid, "vm_state": states.DELETED}
 
 
 def look(conductor: connection.Connection, uuids: Iterable[str]) -> dict[str, Record]:
-    """The present state of ``uuids``."""
+    """Return the present state of ``uuids``."""
     wanted = list(uuids)
     found: dict[str, Record] = {}
     for start in range(0, len(wanted), _BATCH):
@@ -49,7 +49,7 @@ def delete(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[str]:
-    """Terminate ``uuids`` and wait until they are gone; returns those still there after ``timeout_s``."""
+    """Terminate ``uuids`` and wait; return those that still exist after ``timeout_s``."""
     pending = list(uuids)
     ask_to_delete(conductor, pending)
     deadline, pause = clock() + timeout_s, _SHORTEST_S
@@ -72,12 +72,13 @@ def drain(
     sleep: Callable[[float], None] = time.sleep,
     moving: bool = False,
 ) -> list[Record]:
-    """Wait until nothing is under way on a host that has just been disabled; returns what still is after ``timeout_s``.
+    """Wait until no build or deletion is on its way on a host that was just disabled; return those left after
+    ``timeout_s``.
 
-    A build that was being placed then may still arrive: where it goes is not known before it is claimed.
+    A build that was being placed may still arrive: its host is unknown until the claim.
 
-    :param on_change: told what is under way on the host, and how many may arrive
-    :param moving: moves are waited for by the caller, which has begun them: only builds and deletions are waited for here
+    :param on_change: called with what is on its way on the host, and how many builds may arrive
+    :param moving: the caller waits for moves itself: wait for builds and deletions only
     """
     tasks = (*states.BUILD_STEPS, states.DELETING)
     building = conductor.operator("list_instances", filters={"vm_state": states.BUILDING})
@@ -106,7 +107,7 @@ def moves(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[list[Record], list[Record]]:
-    """Wait until these moves are under way no more; returns those that are not, and those that are after ``timeout_s``."""
+    """Wait until these moves have ended; return ended ones, and those left after ``timeout_s``."""
     wanted = list(uuids)
     deadline, pause = clock() + timeout_s, _SHORTEST_S
     while True:
@@ -119,7 +120,7 @@ def moves(
 
 
 def _is_placed(instance: Record, attempt: int) -> bool:
-    """Whether it is still being placed, by the same attempt."""
+    """Return True if the same attempt is still being placed."""
     return instance.get("task_state") == states.PLACING and instance["attempt"] == attempt
 
 
@@ -132,9 +133,9 @@ def follow(
     sleep: Callable[[float], None] = time.sleep,
     on_look: Callable[[list[Record]], object] = lambda under_way: None,
 ) -> list[str]:
-    """Call ``on_end`` for every build that ends within ``timeout_s``; returns those that have not.
+    """Call ``on_end`` for every build that ends within ``timeout_s``; return the others.
 
-    :param on_look: called with the builds that are still under way, as often as they are looked at
+    :param on_look: called with the builds on their way, after each look
     """
     pending = list(uuids)
     deadline, pause = clock() + timeout_s, _SHORTEST_S

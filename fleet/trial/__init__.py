@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trial fleets, and trials of a fleet: for newcomers, tests and planning; no daemon imports this.
+"""Trial fleets, and request traces: for newcomers, tests and planning. No daemon imports this package.
 
-Read ``trio`` (all three services at once: ``make demo``, ``make up``), ``trio_config`` (its directory), ``demo`` (the batch
-that it boots), ``private_servers`` (a broker and databases that end with their process), ``traces`` (request
-traces as files) and ``replay`` (sends one through a fleet).
+Read ``trio`` (all three services at once: ``make demo``, ``make up``), ``trio_config`` (its directory), ``demo`` (the
+batch that it boots), ``private_servers`` (a broker and databases that end with their process), ``traces`` (request
+traces as files) and ``replay`` (sends a trace through a fleet).
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batch that ``make demo`` boots, and the story it tells."""
+"""The batch of ``make demo`` and its report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Expectation = Callable[[Hosts], bool]
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """One request of the batch, and what must be true of the hosts it gets."""
+    """One request of the batch, and the expected result."""
 
     name: str
     flavor: Mapping[str, Any]
@@ -48,7 +48,7 @@ BATCH = (
 
 
 def run(conductor: connection.Connection) -> bool:
-    """Boot the batch and print where everything landed and why the impossible did not; whether all was as expected."""
+    """Boot the batch and print the host of each instance, and why one has none. Return True if all is as expected."""
     print(f"Booting {sum(order.count for order in BATCH)} instances on {HOSTS} simulated hosts (16 CPUs, 32 GB each):")
     for flavor in (SMALL, MEDIUM, LARGE, HUGE):
         conductor.operator("create_flavor", flavor=dict(flavor))

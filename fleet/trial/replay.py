@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends the requests of a trace through a fleet, and counts what became of them."""
+"""Sends the requests of a trace through a fleet and counts the results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fleet.trial import traces
 
 
 class Run:
-    """One replay. ``_lock`` guards the tallies, which the senders fill side by side."""
+    """One replay. ``_lock`` guards the counters, which several senders update."""
 
     def __init__(
         self, conductor: connection.Connection, flavors: dict[str, dict[str, int]], concurrency: int, timeout_s: float
@@ -38,7 +38,7 @@ class Run:
         self._duration_s = 0.0
 
     def replay(self, requests: list[traces.TraceRequest], on_done: Callable[[int], object]) -> None:
-        """Send all requests; those of one moment side by side, after the deletions due by then.
+        """Send all requests. Those of one time are sent in parallel, after the deletions due by then.
 
         :param on_done: called with the number of requests that have ended
         """
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def deleted(self) -> int:
-        """By somebody else while they were built, at the end of their lives, and at the end of all."""
+        """Instances deleted by others during their build, at the end of their lives, and at the end of the replay."""
         return self._outcomes[states.DELETED] + self._gone
 
     def delete_all(self) -> None:
@@ -114,7 +114,7 @@ class Run:
         self._delete(due)
 
     def _delete(self, uuids: set[str]) -> None:
-        """Ask for the deletion and wait for it, so that later requests meet the room it leaves."""
+        """Delete and wait, so that later requests find the room."""
         if not uuids:
             return
         with self._conductor.plain_failures():
@@ -133,7 +133,7 @@ class Run:
 
 
 def _moments(requests: list[traces.TraceRequest]) -> Iterator[tuple[int, list[traces.TraceRequest]]]:
-    """Requests grouped by their time, which matters only where deletions come between them."""
+    """Group requests by their time. That matters only if instances are deleted in between."""
     if all(end is None for request in requests for end in request.lifetimes_s):
         yield 0, requests
         return
@@ -142,7 +142,7 @@ def _moments(requests: list[traces.TraceRequest]) -> Iterator[tuple[int, list[tr
 
 
 def _share(hosts: list[dict[str, Any]], used: str, total: str) -> str:
-    """Use of all hosts against what they really have; more than 100 % is overcommitted."""
+    """Return the usage of all hosts and its share of the physical total; more than 100 % is overcommitted."""
     used_sum, total_sum = sum(host[used] for host in hosts), sum(host[total] for host in hosts)
     percent = 100 * used_sum / total_sum if total_sum else 0.0
     return f"{used_sum} of {total_sum} ({percent:.1f} %)"

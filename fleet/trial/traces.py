@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request traces: who asked for what, in which order, and for how long.
+"""Reads request traces: the requested flavors in their order, and the lifetimes of the instances.
 
-A trace has one line per five minutes: ``<time> token,token,|,token,|``. A token is a flavor's letter, ``|`` closes one
-tenant's batch. A flavor map names the letters, ``cores,GB letter`` a line. A lifetimes file has the same shape: ``U<b>``
-is a life of bin ``b``, ``C<b>`` one that outlasts the trace; its interval map gives the bins, ``seconds bin`` a line. Lines
-that begin with ``#`` say where a trace comes from.
+A trace has one line for each five minutes: ``<time> token,token,|,token,|``. A token is a flavor's letter; ``|`` ends
+the batch of one tenant. A flavor map has a line ``cores,GB letter`` for each letter. A lifetimes file has the same
+shape as the trace: ``U<b>`` is a lifetime of bin ``b``, ``C<b>`` one longer than the trace. Its interval map has
+lines ``seconds bin``. Lines that begin with ``#`` tell the source of a trace.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import math
 import pathlib
 from collections.abc import Iterator, Sequence
 
-#: A small trace that comes with the program, made up for it.
+#: A small, made-up trace that comes with the program.
 SAMPLE = pathlib.Path(__file__).parent / "samples" / "trace.txt"
-#: Seconds of one line.
+#: Seconds that one line stands for.
 LINE_S = 300
 _BATCH_END = "|"
-#: Bytes. A line of real traces has some thousands.
+#: Bytes of one line. Lines of real traces have some thousands.
 _LONGEST_LINE = 16 * 2**20
-#: Where a trace that says nothing itself may have a note, in the directory that it is in.
+#: Files beside a trace that may tell its source.
 _NOTES = ("ATTRIBUTION.txt", "NOTICE", "README.md", "README.txt", "README")
 _LONGEST_NOTE = 500
 
 
 @dataclasses.dataclass(frozen=True)
 class TraceRequest:
-    """``len(lifetimes_s)`` instances of one flavor, asked for together at ``at_s``; a lifetime of None has no end."""
+    """``len(lifetimes_s)`` instances of one flavor, requested together at ``at_s``. A lifetime of None has no end."""
 
     at_s: int
     flavor: str
@@ -41,14 +41,18 @@ class TraceRequest:
 
 
 class BadTrace(ValueError):
-    """A file is no trace, or does not belong to it; says which, the line, and what is wrong there."""
+    """A file is no trace, or does not belong to it. The message has the file, the line and the reason."""
 
     def __init__(self, path: pathlib.Path, reason: str, line: int | None = None) -> None:
         super().__init__(f"{path}{f', line {line}' if line else ''}: {reason}")
 
 
 def read_flavors(path: pathlib.Path, disk_gb: int = 0) -> dict[str, dict[str, int]]:
-    """Letter to the sizes of a flavor. :raises BadTrace: OSError:"""
+    """Return the sizes of each flavor by its letter.
+
+    :raises BadTrace:
+    :raises OSError:
+    """
     flavors = {}
     for line, size, letter in _pairs(path):
         cores, _, memory_gb = size.partition(",")
@@ -60,7 +64,11 @@ def read_flavors(path: pathlib.Path, disk_gb: int = 0) -> dict[str, dict[str, in
 
 
 def read_bins(path: pathlib.Path) -> dict[int, float]:
-    """Lifetime bin to the middle of its seconds. :raises BadTrace: OSError:"""
+    """Return the middle of each lifetime bin in seconds.
+
+    :raises BadTrace:
+    :raises OSError:
+    """
     seconds: dict[int, list[int]] = {}
     for line, second, bin_ in _pairs(path):
         if not (second.isdecimal() and bin_.isdecimal()):
@@ -72,9 +80,10 @@ def read_bins(path: pathlib.Path) -> dict[int, float]:
 def read_requests(
     path: pathlib.Path, lifetimes: pathlib.Path | None = None, bins: dict[int, float] | None = None
 ) -> Iterator[TraceRequest]:
-    """The requests in order: equal flavors that follow each other in one batch are one request.
+    """Return the requests in order. Equal flavors in sequence in one batch are one request.
 
-    :raises BadTrace: OSError:
+    :raises BadTrace:
+    :raises OSError:
     """
     requests, lives = _data(path), _data(lifetimes or path)
     for slot, (line, lives_line) in enumerate(itertools.zip_longest(requests, lives)):
@@ -92,7 +101,7 @@ def read_requests(
 
 
 def note(path: pathlib.Path) -> str:
-    """What the trace says of itself and of its source: its first lines, if they begin with #, or a file beside it."""
+    """Return the source of the trace: its first lines, if they begin with #, or a file beside it."""
     said = []
     for _, text in _lines(path):
         if not text.startswith("#"):
@@ -122,7 +131,7 @@ def _lifetime_s(token: str, bins: dict[int, float]) -> float | None:
 
 
 def _data(path: pathlib.Path) -> Iterator[tuple[int, list[str]]]:
-    """Lines of a trace, without what it says of itself: number and tokens."""
+    """Return number and tokens of each line, without comments."""
     for number, text in _lines(path):
         if text.startswith("#"):
             continue
@@ -142,7 +151,11 @@ def _pairs(path: pathlib.Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
-    """Numbered from 1. What is no text is refused early: a device may have no end. :raises BadTrace: OSError:"""
+    """Return lines numbered from 1. A file that is no text is refused early, because a device may be endless.
+
+    :raises BadTrace:
+    :raises OSError:
+    """
     with path.open("rb") as file:
         for number in itertools.count(1):
             raw = file.readline(_LONGEST_LINE)
@@ -158,7 +171,7 @@ def _lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
 
 
 def _number(text: str) -> float:
-    """0 for what is no finite number."""
+    """Return 0 for text that is no finite number."""
     try:
         number = float(text)
     except ValueError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All three services at once, for trying them out: ``python -m fleet.trial.trio demo|up`` (``make demo``, ``make up``).
+"""All three services at once, for trials: ``python -m fleet.trial.trio demo|up`` (``make demo``, ``make up``).
 
-Without a broker they run in this process, on a SQLite file and a ``local://`` socket. With ``--broker`` each is a daemon
-of its own, as in production, on a private broker and database that end with this process.
+Without a broker they run in this process, with a SQLite file and a ``local://`` socket. With ``--broker`` each is a
+daemon, as in production, with a private broker and database that end with this process.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _STOP_TIMEOUT_S = 45
 
 
 class TrioFailed(Exception):
-    """The services did not come up, or one of them ended by itself."""
+    """The services did not start, or one of them ended."""
 
 
 def load(path: pathlib.Path, setup_logging: bool = True) -> cfg.ConfigOpts:
-    """The configuration of all three services."""
+    """Load the configuration of all three services."""
     return fleet_conf.load_config(
         ["--config-file", str(path)], "fleet-trio", register=[_register_all], setup_logging=setup_logging
     )
@@ -50,7 +50,7 @@ def load(path: pathlib.Path, setup_logging: bool = True) -> cfg.ConfigOpts:
 
 @contextlib.contextmanager
 def embedded(conf: cfg.ConfigOpts) -> Iterator[None]:
-    """The three services in this process."""
+    """Run the three services in this process."""
     bus = transport.get_transport(conf)
     started: list[service.Runnable] = []
     try:
@@ -62,7 +62,7 @@ def embedded(conf: cfg.ConfigOpts) -> Iterator[None]:
     finally:
         for server in reversed(started):
             server.stop()
-        # Side by side: each waits for what it still handles.
+        # In parallel: each waits for messages that it still handles.
         with futures.ThreadPoolExecutor(max(len(started), 1)) as waiters:
             list(waiters.map(lambda server: server.wait(), started))
         bus.cleanup()
@@ -70,12 +70,12 @@ def embedded(conf: cfg.ConfigOpts) -> Iterator[None]:
 
 @contextlib.contextmanager
 def daemons(config: pathlib.Path) -> Iterator[list[subprocess.Popen]]:
-    """The three services as processes of their own, as an operator runs them."""
+    """Run the three services as processes, as an operator does."""
     running: list[subprocess.Popen] = []
     try:
         for entry_point in _services():
             command = [sys.executable, "-m", entry_point.module, "--config-file", str(config)]
-            # A session of its own: Ctrl-C reaches only us, and we stop the daemons in order.
+            # A session of their own: Ctrl-C reaches this process only, which stops the daemons in order.
             running.append(subprocess.Popen(command, start_new_session=True))
         yield running
     finally:
@@ -90,7 +90,7 @@ def daemons(config: pathlib.Path) -> Iterator[list[subprocess.Popen]]:
 
 
 def _module(daemon: subprocess.Popen) -> str:
-    """The module that a process of :func:`daemons` runs."""
+    """Return the module that a process of :func:`daemons` runs."""
     assert isinstance(daemon.args, list)
     return str(daemon.args[2])
 
@@ -101,13 +101,13 @@ def wait_until_ready(
     running: Sequence[subprocess.Popen] = (),
     timeout_s: float = _READY_TIMEOUT_S,
 ) -> int:
-    """Return when every host is up, ``hosts`` or more; how many. :raises TrioFailed:"""
+    """Wait until all hosts are up, ``hosts`` or more; return their number. :raises TrioFailed:"""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         ended = [process for process in running if process.poll() is not None]
         if ended:
             raise TrioFailed(f"{_module(ended[0])} ended with status {ended[0].returncode}")
-        # A call that comes before the conductor has its queue is lost, so it is not waited for.
+        # A call before the conductor has its queue is lost, so a lost call must not be waited for.
         with contextlib.suppress(connection.CommandFailed), conductor.plain_failures(), conductor.impatient(2):
             up = sum(host["state"] == "up" for host in conductor.operator("list_hosts"))
             if up >= hosts:
@@ -117,7 +117,7 @@ def wait_until_ready(
 
 
 def run_demo() -> int:
-    """Boot a mixed batch on a few simulated hosts and tell what became of it."""
+    """Boot a mixed batch on a few simulated hosts and print the results."""
     with tempfile.TemporaryDirectory(prefix="fleet-demo-") as directory:
         conf = load(trio_config.write(pathlib.Path(directory), demo.HOSTS))
         _sync(conf)
@@ -128,7 +128,10 @@ def run_demo() -> int:
 
 
 def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: str) -> int:
-    """Keep a trio running until Ctrl-C. :param hosts: None: as many as the configuration says"""
+    """Keep a trio running until Ctrl-C.
+
+    :param hosts: None: as many as configured
+    """
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -159,7 +162,7 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
 
 
 def warn_of_options(config: pathlib.Path) -> None:
-    """Print what is wrong in the configuration file. Daemons of their own log it at their start."""
+    """Print what is wrong in the configuration file. Daemons log it at their start."""
     for finding in option_check.check([str(config)]):
         if finding.level:
             print(f"Warning: {finding.found}. {finding.fix}", file=sys.stderr, flush=True)
@@ -178,18 +181,18 @@ Ctrl-C stops it."""
 
 
 def _expected(conf: cfg.ConfigOpts) -> int:
-    """How many hosts the configuration names: names, and ranges such as host[1-5]."""
+    """Return the number of configured hosts: names, and ranges such as host[1-5]."""
     ranges = [re.search(r"\[(\d+)-(\d+)\]", each) for each in conf.hosts]
     return sum(int(each.group(2)) - int(each.group(1)) + 1 if each else 1 for each in ranges) or 1
 
 
 def _services() -> list[importlib.metadata.EntryPoint]:
-    """In the order that their names say: the conductor first, since the others register with it."""
+    """Return the services sorted by name: the conductor first, because the others register with it."""
     return sorted(importlib.metadata.entry_points(group="fleet.services"), key=lambda each: each.name)
 
 
 def _register_all(conf: cfg.ConfigOpts) -> None:
-    """Every option that a service of ours publishes."""
+    """Register every option of this project's services."""
     for entry_point in importlib.metadata.entry_points(group="oslo.config.opts"):
         if entry_point.dist is not None and entry_point.dist.name == "fleet":
             for group, options in entry_point.load()():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory of ``make up``: its configuration, which is the user's to edit, and the lock of who runs there."""
+"""The directory of ``make up``: its configuration, which the user may edit, and a lock."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ local_gb = 400
 
 
 class Occupied(Exception):
-    """A fleet runs in the directory already; names its process."""
+    """A fleet already runs in the directory. The message has its process."""
 
 
 def write(directory: pathlib.Path, hosts: int | None, transport_url: str = "", database_url: str = "") -> pathlib.Path:
-    """A configuration of the whole trio in ``directory``; by default embedded.
+    """Write the configuration of the whole trio in ``directory``; by default embedded.
 
     :param hosts: None: as many as before, or HOSTS
     """
@@ -50,7 +50,7 @@ def write(directory: pathlib.Path, hosts: int | None, transport_url: str = "", d
     path = directory / "fleet.conf"
     path.touch(mode=0o600)
     text = path.read_text() or _NEW.format(directory=directory, hosts=hosts or HOSTS)
-    # A private database begins empty: what agents keep for another ledger is not for it.
+    # A private database is empty: agents must not bring the state of another ledger.
     instances = directory / ("instances-of-private-database" if database_url else "instances")
     if database_url:
         shutil.rmtree(instances, ignore_errors=True)
@@ -66,7 +66,7 @@ def write(directory: pathlib.Path, hosts: int | None, transport_url: str = "", d
 
 
 def with_options(text: str, options: Mapping[tuple[str, str], str]) -> str:
-    """``text`` of a configuration file with these options, by section and name; all other lines as they are."""
+    """Return ``text`` of a configuration file with these options, by section and name; other lines are unchanged."""
     lines: list[str] = []
     left = dict(options)
     section = ""
@@ -89,13 +89,13 @@ def with_options(text: str, options: Mapping[tuple[str, str], str]) -> str:
 
 
 def _missing(left: dict[tuple[str, str], str], section: str) -> list[str]:
-    """Those of ``section`` that have not been set, which ``left`` forgets."""
+    """Return lines for the options of ``section`` that are not set yet, and remove them from ``left``."""
     return [f"{key[1]} = {left.pop(key)}" for key in list(left) if key[0] == section]
 
 
 @contextlib.contextmanager
 def occupied(directory: pathlib.Path) -> Iterator[None]:
-    """Nobody else runs a fleet in ``directory`` meanwhile. :raises Occupied: somebody does; nothing is touched"""
+    """Lock ``directory`` for one fleet. :raises Occupied: another fleet runs there; nothing is changed"""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(directory / "lock", "a+") as lock:
         try:

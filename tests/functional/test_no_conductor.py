@@ -75,7 +75,7 @@ def test_nobody_takes_messages(run: Run, deserted: str, argv: list[str], monkeyp
     monkeypatch.setattr(connection, "TAKER_TIMEOUT_S", 0.1)
     status, said = run(deserted, *argv)
     assert 1 == status
-    assert "nobody takes messages on topic conductor; start fleet-conductor" in said
+    assert "no daemon serves topic conductor; start fleet-conductor" in said
 
 
 def test_a_wrong_password_is_refused_once(run: Run, quiet_url: str) -> None:
@@ -94,4 +94,4 @@ def test_a_dead_broker_is_named(run: Run) -> None:
     """A person is not kept waiting for a broker that is not there."""
     status, said = run("rabbit://127.0.0.1:1/", "server", "list")
     assert 1 == status
-    assert "no message broker lets us in: 127.0.0.1:1 (Connection refused)" in said
+    assert "no message broker accepts a connection: 127.0.0.1:1 (Connection refused)" in said

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A broker and databases of one's own, for tests and for trying the service: started on request, stopped afterwards.
+"""Private servers for tests and trials: a broker and databases, started on request and stopped afterwards.
 
-Nothing of the system's own servers is touched: each has a free port or a socket, a directory and a name of its own. As
-root they run as the user that their package made, because they refuse to run as root. ``process`` is what they share.
+The system's own servers are not touched: each private server has a free port or a socket, a directory and a name of
+its own. As root they run as their package's user, because they refuse to run as root. ``process`` has what they
+share.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __all__ = [
     "rabbitmq_node",
 ]
 
-#: By the name that ``make up`` takes.
+#: By their names in ``make up``.
 BROKERS: dict[str, Callable[[], contextlib.AbstractContextManager[str]]] = {"rabbit": rabbitmq}
 DATABASES: dict[str, Callable[[], contextlib.AbstractContextManager[str]]] = {
     "postgresql": postgresql,

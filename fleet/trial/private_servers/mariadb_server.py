@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A MariaDB server of one's own."""
+"""A private MariaDB server."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fleet.trial.private_servers.process import Certificate, PrivateServer, find
 
 @contextlib.contextmanager
 def mariadb(certificate: Certificate | None = None) -> Iterator[str]:
-    """A MariaDB server; yields the URL of an empty database in it.
+    """Run a MariaDB server; yield the URL of an empty database.
 
-    :param certificate: listen with TLS too, on the loopback, show this, and yield the URL there (of user and password
-        fleet), which says nothing of TLS yet
+    :param certificate: also listen on the loopback with TLS and this certificate, and yield the URL there (user and
+    password fleet), without TLS arguments
     """
     install = find("mariadb-install-db", [], package="mariadb-server")
     program = find("mariadbd", ["/usr/sbin"], package="mariadb-server")

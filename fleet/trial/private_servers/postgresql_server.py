@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PostgreSQL server of one's own."""
+"""A private PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ class PostgreSQL(PrivateServer):
 
 @contextlib.contextmanager
 def postgresql() -> Iterator[str]:
-    """A PostgreSQL server; yields the URL of an empty database in it."""
+    """Run a PostgreSQL server; yield the URL of an empty database."""
     with postgresql_server() as server:
         yield server.url()
 
 
 @contextlib.contextmanager
 def postgresql_server(certificate: Certificate | None = None) -> Iterator[PostgreSQL]:
-    """A PostgreSQL server that may be stopped, killed and started again, with an empty database ``fleet``.
+    """Run a PostgreSQL server that can be stopped, killed and restarted, with an empty database ``fleet``.
 
-    :param certificate: listen with TLS too, on ``port`` of the loopback, and show this; the user's name is its password
+    :param certificate: also listen on ``port`` of the loopback with TLS and this certificate; a user's name is its
+    password
     """
     directories = sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
     initdb = find("initdb", directories, package="postgresql")
@@ -58,7 +59,7 @@ def postgresql_server(certificate: Certificate | None = None) -> Iterator[Postgr
             [initdb, "-D", data, "-U", "fleet", "--auth-local", "trust", "--auth-host", "scram-sha-256"]
             + ["--pwfile", here.write("password", "fleet\n"), "--no-sync", "-E", "UTF8", "--locale", "C"]
         )
-        # Reached through a socket in a directory that only this user may enter, hence "trust".
+        # The socket is in a directory that only this user may enter, hence "trust".
         options = {"listen_addresses": "", "unix_socket_directories": here.directory, "max_connections": "300"}
         (port,) = free_ports(1) if certificate else (5432,)
         options |= {"port": str(port)}

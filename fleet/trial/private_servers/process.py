@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server process of one's own: its directory, its user, its log, and the way it is started, stopped and killed."""
+"""A private server process: its directory, its user, its log, and how it is started, stopped and killed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _STOP_TIMEOUT_S = 20
 
 
 class ServerMissing(Exception):
-    """The server is not installed; the message says which Debian package has it."""
+    """The server is not installed. The message has the Debian package."""
 
 
 class ServerFailed(Exception):
-    """The server did not come up; the message ends with the last lines of its log."""
+    """The server did not start. The message ends with the last lines of its log."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """A directory of a server's own, and the user that runs it (None: whoever we are)."""
+    """A server's directory, and the user that runs it (None: the present user)."""
 
     directory: str
     user: str | None
@@ -44,7 +44,7 @@ class Place:
         return path
 
     def write_secret(self, name: str, text: str) -> str:
-        """A file that only the server's user may read."""
+        """Write a file that only the server's user may read."""
         path = self.write(name, text)
         os.chmod(path, 0o600)
         if self.user:
@@ -52,7 +52,7 @@ class Place:
         return path
 
     def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-        """Run a program to its end; returns what it printed. :raises ServerFailed:"""
+        """Run a program to its end; return its output. :raises ServerFailed:"""
         done = subprocess.run(
             command,
             cwd=self.directory,
@@ -69,7 +69,7 @@ class Place:
         return done.stdout
 
     def spawn(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> subprocess.Popen:
-        """Start a server in a session of its own, so that Ctrl-C in the terminal reaches only us."""
+        """Start a server in a session of its own, so that Ctrl-C in the terminal reaches this process only."""
         with open(self.path("server.log"), "ab") as log:
             return subprocess.Popen(
                 command,
@@ -94,18 +94,18 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Certificate:
-    """PEM texts of a server's certificate with its key."""
+    """PEM texts of a server's certificate and key."""
 
     chain: str
     key: str
 
     def files(self, place: Place) -> tuple[str, str]:
-        """Paths of chain and key, in the server's place."""
+        """Return paths of chain and key in the server's place."""
         return place.write_secret("server.pem", self.chain), place.write_secret("server.key", self.key)
 
 
 class PrivateServer:
-    """A program in a place of its own; it may be stopped or killed, and started again on the same data."""
+    """A program in a place of its own. It may be stopped or killed, and restarted on the same data."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class PrivateServer:
         self._process: subprocess.Popen | None = None
 
     def start(self) -> None:
-        """Return when it answers. :raises ServerFailed:"""
+        """Start, and return when the server answers. :raises ServerFailed:"""
         self._process = self.place.spawn(self._command, self._environment)
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._answers():
@@ -133,12 +133,12 @@ class PrivateServer:
 
     @property
     def pid(self) -> int:
-        """Of the program, while it runs."""
+        """The pid while the program runs."""
         assert self._process is not None
         return self._process.pid
 
     def stop(self) -> None:
-        """Gently at first; whatever it started ends with it."""
+        """Stop the program, first by its stop signal. All its processes end."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(self._stop_signal)
@@ -147,7 +147,7 @@ class PrivateServer:
             self.kill()
 
     def kill(self) -> None:
-        """kill -9, with all that it started."""
+        """Kill the program and all its processes (kill -9)."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -156,7 +156,7 @@ class PrivateServer:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Started now, stopped whatever happens."""
+        """Start now, and stop in any case."""
         try:
             self.start()
             yield
@@ -166,7 +166,9 @@ class PrivateServer:
 
 @contextlib.contextmanager
 def place(name: str, user: str | None) -> Iterator[Place]:
-    """A directory for ``name``, gone afterwards; in the system's own place, as other users must be able to enter it."""
+    """Create a directory for ``name`` and remove it afterwards. It is in the system's temporary directory, which other
+    users can enter.
+    """
     directory = tempfile.mkdtemp(prefix=f"fleet-{name}-")
     try:
         owner = user if user and os.geteuid() == 0 else None
@@ -185,7 +187,7 @@ def find(program: str, directories: Sequence[str], package: str) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free now; all are held until all are known, so that they differ."""
+    """Return free ports. All are held until all are known, so that they differ."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

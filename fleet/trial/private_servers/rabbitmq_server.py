@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A RabbitMQ node of one's own."""
+"""A private RabbitMQ node."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ class RabbitMQ(PrivateServer):
         self.url = f"rabbit://guest:{password}@127.0.0.1:{port}/"
 
     def vhost(self, name: str) -> str:
-        """A part of its own for each that must not see the others' queues; returns its transport URL."""
+        """Create a virtual host and return its transport URL."""
         self.ctl("add_vhost", name)
         self.ctl("set_permissions", "-p", name, "guest", ".*", ".*", ".*")
         return f"{self.url}{name}"
 
     def add_user(self, name: str, vhost: str) -> str:
-        """A user whose password is its name, and who may do nothing yet; returns its transport URL."""
+        """Create a user without permissions, whose password is its name; return its transport URL."""
         self.ctl("add_user", name, name)
         return f"rabbit://{name}:{name}@127.0.0.1:{self.port}/{vhost}"
 
     def ctl(self, *arguments: str) -> str:
-        """Run rabbitmqctl; returns what it printed. :raises ServerFailed:"""
+        """Run rabbitmqctl; return its output. :raises ServerFailed:"""
         program = find("rabbitmqctl", ["/usr/lib/rabbitmq/bin"], package="rabbitmq-server")
         return self.place.run([program, "-q", *arguments], self._environment)
 
 
 @contextlib.contextmanager
 def rabbitmq() -> Iterator[str]:
-    """A RabbitMQ node; yields its transport URL."""
+    """Run a RabbitMQ node; yield its transport URL."""
     with rabbitmq_node() as node:
         yield node.url
 
 
 @contextlib.contextmanager
 def rabbitmq_node(certificate: Certificate | None = None) -> Iterator[RabbitMQ]:
-    """A RabbitMQ node that may be stopped, killed and started again.
+    """Run a RabbitMQ node that can be stopped, killed and restarted.
 
-    :param certificate: listen with TLS too, on ``tls_port``, and show this
+    :param certificate: also listen on ``tls_port`` with TLS and this certificate
     """
     program = find("rabbitmq-server", ["/usr/lib/rabbitmq/bin"], package="rabbitmq-server")
     port, dist_port, epmd_port, tls_port = free_ports(4)
@@ -80,8 +80,8 @@ def rabbitmq_node(certificate: Certificate | None = None) -> Iterator[RabbitMQ]:
             "RABBITMQ_CONF_ENV_FILE": "/dev/null",
             "RABBITMQ_CONFIG_FILE": here.write("rabbitmq.conf", config),
             "RABBITMQ_ENABLED_PLUGINS_FILE": here.write("enabled_plugins", "[].\n"),
-            # A test node needs no more, and busy-waiting schedulers would take the machine from what is tested.
-            # By default the port of Erlang's distribution is open to the network, and gives whoever has the cookie a shell.
+            # A test node needs no more. Busy-waiting schedulers would take CPU time from the tests. By default the
+            # port of Erlang's distribution is open to the network, and gives anybody with the cookie a shell.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
                 "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}"
             ),
@@ -92,5 +92,5 @@ def rabbitmq_node(certificate: Certificate | None = None) -> Iterator[RabbitMQ]:
             with node.running():
                 yield node
         finally:
-            # The node's own port mapper, a daemon that would stay behind.
+            # The node's port mapper is a daemon that would remain.
             subprocess.run(["epmd", "-port", str(epmd_port), "-kill"], capture_output=True, check=False)

@@ -265,7 +265,7 @@ def test_a_claim_without_any_answer_is_held_until_the_ledger_is_compared(
     instance = placed(stand)
     stand.build(instance)
     assert "finish_build" not in stand.conductor.calls
-    assert any("Letting go of this build" in line for line in builders.lines(caplog, logging.WARNING))
+    assert any("Giving up this build" in line for line in builders.lines(caplog, logging.WARNING))
     assert Resources(512, 10, 1) == stand.tracker.view().used
 
     assert 1 == stand.compare()

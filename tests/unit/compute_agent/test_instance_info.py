@@ -152,5 +152,5 @@ def test_nobody_need_listen(caplog: pytest.LogCaptureFixture) -> None:
     stand.build(instance)
     told.sync([stand.host, stand.host])
     assert "active" == stand.conductor.rows[instance.uuid].vm_state
-    said = "The schedulers were not told (ConnectionError: no broker); they will read it"
+    said = "Cannot send a hint to the schedulers (ConnectionError: no broker); they will read the change feed"
     assert 2 == builders.lines(caplog).count(said)

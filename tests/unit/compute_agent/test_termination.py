@@ -69,8 +69,10 @@ def test_a_driver_that_cannot_destroy_keeps_the_room(hangs: bool, caplog: pytest
     terminate(stand, instance)
     assert states.DELETING == stand.conductor.rows[instance.uuid].task_state
     assert Resources(512, 10, 1) == stand.tracker.view().used
-    why = "it is not over after 0.05 s" if hangs else "locked"
-    assert [f"Cannot destroy the guest; the conductor will ask again: {why}"] == builders.lines(caplog, logging.WARNING)
+    why = "it has not ended after 0.05 s" if hangs else "locked"
+    assert [f"Cannot destroy the guest; the conductor will send the order again: {why}"] == builders.lines(
+        caplog, logging.WARNING
+    )
     driver.gate, driver.failure, stand.host.policy = None, None, patient
     if gate is not None:
         gate.set()
