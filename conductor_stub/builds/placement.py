@@ -10,7 +10,7 @@ from typing import Any
 import oslo_messaging
 from oslo_log import log as logging
 
-from conductor_stub.builds import failures, refusals
+from conductor_stub.builds import failures, retry_policy
 from conductor_stub.builds.failures import Next
 from conductor_stub.builds.machine import BuildMachine
 from conductor_stub.steps import casting, faults, request_spec
@@ -179,8 +179,8 @@ class BuildPlacement(Placement[Any]):
 
     def _ask_again_at(self, batch: Batch, refusal: Exception) -> datetime.datetime | None:
         row = batch.rows[0]
-        waits_since = self._database.read(refusals.waits_since, row.uuid)
-        return refusals.ask_again_at(
+        waits_since = self._database.read(retry_policy.waits_since, row.uuid)
+        return retry_policy.ask_again_at(
             refusal, batch.avoided.until, waits_since, row.deadline, self._limits, self._clock()
         )
 
@@ -188,7 +188,7 @@ class BuildPlacement(Placement[Any]):
         """End the builds; but place as many as fit if the request allows that (``min_count``)."""
         rows = batch.rows
         ended = self._database.read(builds.failed_of_request, rows[0].reservation_id)
-        fitting = refusals.fitting(refusal, len(rows), instances.spec_of(rows[0]), ended)
+        fitting = retry_policy.fitting(refusal, len(rows), instances.spec_of(rows[0]), ended)
         uuids, ctx = batch.uuids[fitting:], self.step_context(context)
         failed = self._database.write(self._machine.refuse, uuids, batch.attempt, refusal, ctx)
         self._notify_error(context, failed, refusal)

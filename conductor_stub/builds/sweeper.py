@@ -85,17 +85,8 @@ class BuildSweeper(Sweeper[Row]):
         def request(row: Row) -> tuple[str, int]:
             return row.reservation_id, row.attempt
 
-        for (reservation_id, _attempt), group in itertools.groupby(sorted(rows, key=request), request):
-            overdue = list(group)
-            handed_out = len(self._hand_out_again(overdue))
-            metrics.SWEEPER_ACTIONS.labels("hand out again").inc(handed_out)
-            if handed_out:
-                LOG.warning(
-                    "%d builds of %s were overdue in step %s and are handed out again",
-                    handed_out,
-                    reservation_id,
-                    overdue[0].task_state,
-                )
+        for _request, group in itertools.groupby(sorted(rows, key=request), request):
+            metrics.SWEEPER_ACTIONS.labels("hand out again").inc(self._hand_out_again(list(group)))
 
     def _give_up_host(self, row: Row, reason: str) -> None:
         failure = Failure(step=row.task_state, code=faults.AttemptLost.__name__, message=reason)

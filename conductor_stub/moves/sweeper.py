@@ -36,18 +36,22 @@ class MoveSweeper(Sweeper[Move]):
         return len(overdue) + self._confirm_waiting()
 
     def _sweep_one(self, move: Move) -> None:
-        context, ctx = self._context(move), self._step_context(move)
-        if move.record.status in self._machine.unclaimed:
-            following = self._database.write(self._machine.time_out, move.uuid, ctx)
-        else:
-            hosts = {move.record.source_compute, move.record.dest_compute} - {None}
-            silent = self._database.read(services.silent, hosts, ctx.now, self._limits.service_down_time_s)
-            following = self._database.write(failures.overdue, move, silent, ctx)
+        context, ctx, record = self._context(move), self._step_context(move), move.record
+        if record.status in self._machine.unclaimed:
+            ended = self._database.write(self._machine.time_out, move.uuid, ctx)
+            if ended is None:
+                self._hand_out_again([move])
+            else:
+                LOG.warning("The %s is given up: %s", record.migration_type, ended.record.failure["message"])
+            return
+        hosts = {record.source_compute, record.dest_compute} - {None}
+        silent = self._database.read(services.silent, hosts, ctx.now, self._limits.service_down_time_s)
+        following = self._database.write(failures.overdue, move, silent, ctx)
         if following is None:
             following = next(iter(self._database.write(self._machine.postpone, [move], ctx)), None)
         if following is not None:
-            record, status = move.record, following.record.status
-            LOG.warning("A %s was lost while %s: it is %s now", record.migration_type, record.status, status)
+            status = following.record.status
+            LOG.warning("A %s was overdue in status %s; it is %s now", record.migration_type, record.status, status)
             self._placement.notify(context, following)
 
     def _confirm_waiting(self) -> int:

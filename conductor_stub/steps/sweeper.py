@@ -10,12 +10,16 @@ import abc
 from collections.abc import Sequence
 from typing import Any, Generic
 
+from oslo_log import log as logging
+
 from conductor_stub.steps.limits import Limits, StepContext
 from conductor_stub.steps.machine import Machine, RowT
 from conductor_stub.steps.placement import Placement
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine import Database
+
+LOG = logging.getLogger(__name__)
 
 
 class Sweeper(abc.ABC, Generic[RowT]):
@@ -44,10 +48,12 @@ class Sweeper(abc.ABC, Generic[RowT]):
     def _step_context(self, row: Any) -> StepContext:
         return StepContext(self._limits, self._clock(), row.request_id)
 
-    def _hand_out_again(self, rows: Sequence[Any]) -> list[Any]:
-        """Postpone rows of one request and attempt that wait for a host, and hand them out; return those postponed."""
+    def _hand_out_again(self, rows: Sequence[Any]) -> int:
+        """Postpone rows of one request and attempt that wait for a host, and hand them out; return how many."""
+        status = self._machine.status(rows[0])
         postponed: list[Any] = self._database.write(self._machine.postpone, rows, self._step_context(rows[0]))
         if postponed:
-            context = self._context(postponed[0])
+            context, number = self._context(postponed[0]), len(postponed)
+            LOG.warning("%d %ss were overdue in step %s and are handed out again", number, self._placement.noun, status)
             self._placement.hand_out(context, [row.uuid for row in postponed], postponed[0].attempt)
-        return postponed
+        return len(postponed)

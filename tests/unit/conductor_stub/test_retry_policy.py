@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from conductor_stub.builds.refusals import ask_again_at
+from conductor_stub.builds.retry_policy import ask_again_at
 from conductor_stub.steps.avoidance import Avoidance
 from conductor_stub.steps.limits import Limits
 from fleet import errors
