@@ -51,3 +51,16 @@ def test_links_between_pages_lead_somewhere(page: pathlib.Path) -> None:
     """Those in Markdown's own form, which a reader of the source follows as well."""
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     assert [] == [target for target in targets if not (page.parent / target).exists()]
+
+
+@pytest.mark.parametrize("root", ["scheduler", "conductor_stub", "compute_agent", "fleet"])
+def test_the_map_names_every_package(root: str) -> None:
+    """The folder map of CONTRIBUTING.md, and the table of docs/architecture.md for the rooms of each service."""
+    packages = [path.parent for path in (ROOT / root).rglob("__init__.py") if path.parent != ROOT / root]
+    folders = (ROOT / "CONTRIBUTING.md").read_text().split(f"\n{root}/")[1]
+    section = re.split(r"\n\w+/ ", folders)[0]
+    assert [] == [package.name for package in packages if f"{package.name}/" not in section]
+    table = (ROOT / "docs/architecture.md").read_text().split(f"\n| `{root}/` |")[1]
+    rows = re.split(r"\n\| `\w+/` \|", table)[0]
+    rooms = [package.name for package in packages if package.parent == ROOT / root]
+    assert [] == [room for room in rooms if f"`{room}`" not in rows]
