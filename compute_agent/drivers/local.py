@@ -80,7 +80,7 @@ class LocalDriver(ComputeDriver):
     def init_host(self, host: str) -> None:
         self._node = host
         if not self._options.guest_command:
-            raise errors.ConfigError(option="[local] guest_command", reason="is empty")
+            raise errors.ConfigError(option="[local] guest_command", reason="must not be empty")
         _require_user(self._options.guest_user)
         self._root = self._root / host
         try:

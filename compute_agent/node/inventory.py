@@ -121,5 +121,5 @@ def _parsed(key: str, resources: Mapping[str, Any], kind: type) -> Any:
             raise errors.InvalidInput(field=key, reason="is not JSON") from None
     value = kind() if value is None else value
     if not isinstance(value, kind):
-        raise errors.InvalidInput(field=key, reason=f"is no {kind.__name__}")
+        raise errors.InvalidInput(field=key, reason=f"must be a {kind.__name__}")
     return value

@@ -109,7 +109,7 @@ class SetMetadata(_Change):
         if parsed_args.zone is not None:
             metadata["availability_zone"] = parsed_args.zone or None
         if not metadata and not parsed_args.name:
-            raise connection.CommandFailed("nothing to change: say --property, --zone or --name")
+            raise connection.CommandFailed("nothing to change: use --property, --zone or --name")
         name, changed = parsed_args.aggregate, {}
         if metadata:
             changed = self.conductor.operator("set_aggregate_metadata", name=name, metadata=metadata)

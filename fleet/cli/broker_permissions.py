@@ -35,7 +35,8 @@ class Permissions(command.Command):
             "--host",
             action="append",
             default=[],
-            help="compute: a host that this agent serves (may be repeated). It can consume its orders, and nobody else's.",
+            help="compute: a host that this agent serves (may be repeated). It can consume "
+            "its orders, and those of no other host.",
         )
         parser.add_argument("--vhost", help="Default: that of transport_url.")
         return parser

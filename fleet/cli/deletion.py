@@ -32,7 +32,7 @@ class DeleteServers(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         if bool(parsed_args.server) == parsed_args.all:
-            raise connection.CommandFailed("name the instances to delete, or say --all")
+            raise connection.CommandFailed("name the instances to delete, or use --all")
         if parsed_args.all:
             meant = list(self.conductor.operator("list_instances", filters={}))
             if meant and not parsed_args.yes:
@@ -74,7 +74,7 @@ class DeleteServers(command.Command):
 def _confirm(count: int) -> None:
     """:raises connection.CommandFailed: the answer is not yes, or no terminal is there to ask"""
     if not sys.stdin.isatty():
-        raise connection.CommandFailed(f"this would delete all {count} instances: say --yes")
+        raise connection.CommandFailed(f"this would delete all {count} instances: confirm with --yes")
     listing.remark(f"Delete all {count} instances? [y/N]")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise connection.CommandFailed("nothing is deleted")

@@ -40,11 +40,11 @@ def broker(conductor: Connection) -> list[Finding]:
     except BrokerAway as away:
         return [findings.bad("broker", str(away), "Start the broker, or correct transport_url (host, user, password).")]
     if depths is None:
-        return [findings.good("broker", "there is none: messages are passed on this machine")]
+        return [findings.good("broker", "none: the local transport is used")]
     if depths.get(ledger_queue.TOPIC) is None:
         # Conductors of earlier releases have no such queue.
         depths.pop(ledger_queue.TOPIC, None)
-    return [findings.good("broker", "it lets us in"), *(_queue(name, depth) for name, depth in depths.items())]
+    return [findings.good("broker", "accepts connections"), *(_queue(name, depth) for name, depth in depths.items())]
 
 
 def _queue(topic: str, depth: Depth | None) -> Finding:
@@ -52,7 +52,7 @@ def _queue(topic: str, depth: Depth | None) -> Finding:
     if depth is None or not depth.consumers:
         waiting = f"{depth.messages} messages wait, and " if depth and depth.messages else ""
         # A warning only: the ping that follows shows whether a daemon answers.
-        return findings.doubtful("queues", f"{topic}: {waiting}nobody takes messages", f"Start {daemon}.")
+        return findings.doubtful("queues", f"{topic}: {waiting}no daemon serves this queue", f"Start {daemon}.")
     found = f"{topic}: {depth.messages} messages wait, {depth.consumers} consumers"
     if depth.messages > LONG_QUEUE:
         return findings.doubtful("queues", found, f"Start more of {daemon}, or look in its log for what is slow.")
@@ -69,7 +69,7 @@ def daemons(conductor: Connection, sample: Sample, clock: Clock = utcnow) -> lis
     offset_s = _offset_s(answer, asked_at, clock()) if isinstance(answer, dict) else 0.0
     if not isinstance(answer, dict):
         fix = "Read the conductor's log: most likely its database is away."
-        return [*found, findings.bad("database", f"the conductor cannot look into it: {answer}", fix)]
+        return [*found, findings.bad("database", f"the conductor cannot examine it: {answer}", fix)]
     services = conductor.operator("list_services")
     up = [each["host"] for each in services if each["binary"] == "fleet-compute" and each["state"] == "up"]
     found += [*_database(answer), *_ledger(answer), *_services(services), *_simulated(services)]
@@ -81,8 +81,8 @@ def _ping(conductor: Connection, topic: str) -> Finding:
     began = time.monotonic()
     failure = _asked(lambda: conductor.ping(topic))
     if failure is None:
-        return findings.good(topic, f"it has answered after {(time.monotonic() - began) * 1000:.0f} ms")
-    return findings.bad(topic, f"nobody answers: {failure}", f"Start fleet-{topic}, or read its log.")
+        return findings.good(topic, f"answered after {(time.monotonic() - began) * 1000:.0f} ms")
+    return findings.bad(topic, f"no answer: {failure}", f"Start fleet-{topic}, or read its log.")
 
 
 def _asked(ask: Callable[[], Any]) -> Any:
@@ -96,7 +96,7 @@ def _asked(ask: Callable[[], Any]) -> Any:
     except oslo_messaging.MessageUndeliverable:
         return "it has no queue on the broker"
     except oslo_messaging.MessagingException as lost:
-        return "no answer in time" if isinstance(lost, oslo_messaging.MessagingTimeout) else str(lost)
+        return "the call timed out" if isinstance(lost, oslo_messaging.MessagingTimeout) else str(lost)
 
 
 def _database(answer: Record) -> Iterator[Finding]:
@@ -116,24 +116,24 @@ def _database(answer: Record) -> Iterator[Finding]:
 def _ledger(answer: Record) -> Iterator[Finding]:
     if answer["overdue"]:
         fix = "No conductor sweeps: read their logs; see 'fleet-manage audit'."
-        yield findings.bad("builds", f"{answer['overdue']} steps are overdue, and nobody has acted on them", fix)
+        yield findings.bad("builds", f"{answer['overdue']} steps are overdue, and no conductor has acted on them", fix)
     else:
         yield findings.good("builds", "no step is overdue")
     if answer["orphans"]:
         each = [f"{one['host']}:{one['node']} ({one['memory_mb']} MB)" for one in answer["orphans"]]
-        fix = "Look at the guests on these hosts ('Orphan' in the agent's log); remove those that nobody needs."
-        yield findings.doubtful("orphans", f"guests that the ledger does not know run on {_few(each)}", fix)
+        fix = "Look at the guests on these hosts ('Orphan' in the agent's log); remove those that are not needed."
+        yield findings.doubtful("orphans", f"guests that are not in the ledger run on {_few(each)}", fix)
     else:
-        yield findings.good("orphans", "no host runs a guest that the ledger does not know")
+        yield findings.good("orphans", "no host runs a guest that is not in the ledger")
     down = answer.get("down", ())
     if down:
         each = [f"{one['name']} on {one['host']} ({states.POWER_NAMES.get(one['power_state'])})" for one in down]
         fix = "See 'fleet server show'; start the guest on its host, evacuate or delete it, or set lost_guest_action."
         yield findings.bad("guests", f"{len(down)} instances have no running guest: {_few(each)}", fix)
     else:
-        yield findings.good("guests", "every active instance has a running guest, as its host last said")
+        yield findings.good("guests", "every active instance has a running guest, by its host's last report")
     if answer["ahead"]:
-        text = f"by the clock of {answer['host']} these were heard of in the future: {_few(answer['ahead'])}"
+        text = f"by the clock of {answer['host']} the heartbeats of these lie in the future: {_few(answer['ahead'])}"
         yield findings.bad("clocks", text, "Conductors' clocks differ: run a time service on them all.")
 
 
@@ -198,7 +198,7 @@ def _agents(
         yield findings.good("agents", f"{asked}, all answer")
     if skewed:
         fix = "Run a time service there: times in that host's log are wrong by as much."
-        yield findings.doubtful("clocks", f"not in step with the database: {_few(skewed)}", fix)
+        yield findings.doubtful("clocks", f"clocks differ from the database's: {_few(skewed)}", fix)
     else:
         yield findings.good("clocks", f"{asked}, all within {SKEW_S:.0f} s of the database")
     yield from _host_queues(conductor, hosts)
@@ -208,7 +208,7 @@ def _host_queues(conductor: Connection, hosts: Sequence[str]) -> Iterator[Findin
     try:
         depths = conductor.depths([f"compute.{host}" for host in hosts])
     except BrokerAway as away:
-        yield findings.doubtful("queues", f"those of the agents cannot be looked at: {away}")
+        yield findings.doubtful("queues", f"cannot read the agents' queues: {away}")
         return
     long = [
         f"{name} ({depth.messages})"

@@ -57,7 +57,7 @@ def asked(conductor: connection.Connection, parsed_args: argparse.Namespace) -> 
     """Return the request for the scheduler. :raises connection.CommandFailed: neither or both ways were used"""
     server = getattr(parsed_args, "server", None)
     if bool(server) == bool(parsed_args.flavor):
-        raise connection.CommandFailed("name a server, or say --flavor")
+        raise connection.CommandFailed("name a server, or use --flavor")
     if server:
         return conductor.operator("request_of", name=server)
     conductor.act_for(parsed_args.project, parsed_args.user)

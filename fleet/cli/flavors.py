@@ -70,7 +70,7 @@ class SetFlavor(command.ShowOne):
         changes = {key: value for key, value in wanted.items() if value is not None}
         specs = {**dict(parsed_args.extra_specs), **dict.fromkeys(parsed_args.removed)}
         if not changes and not specs:
-            raise connection.CommandFailed("nothing to change: name a size, --name, --property or --unset-property")
+            raise connection.CommandFailed("nothing to change: use a size, --name, --property or --unset-property")
         asked = {"name": parsed_args.flavor, "changes": changes, "extra_specs": specs}
         return command.one(COLUMNS, self.conductor.operator("update_flavor", **asked))
 

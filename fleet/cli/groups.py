@@ -85,7 +85,7 @@ class SetGroup(command.ShowOne):
             "max_server_per_host": parsed_args.max_server_per_host,
         }
         if all(value is None for value in wanted.values()):
-            raise connection.CommandFailed("nothing to change: say --name, --policy or --max-server-per-host")
+            raise connection.CommandFailed("nothing to change: use --name, --policy or --max-server-per-host")
         return command.one(COLUMNS, self.conductor.operator("update_group", name=parsed_args.group, **wanted))
 
 

@@ -112,7 +112,7 @@ class Change:
 
 def _reason(failure: Exception) -> str:
     if isinstance(failure, requests.ConnectionError):
-        return "nobody answers"
+        return "no answer"
     if isinstance(failure, requests.Timeout):
         return f"no answer within {TIMEOUT_S} s"
     return str(failure).splitlines()[0]

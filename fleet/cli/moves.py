@@ -54,7 +54,7 @@ class _Move(command.Command):
         for each in ended:
             self._say(outcome(each))
         if late:
-            raise connection.CommandFailed(f"not over within {parsed_args.timeout} s: {len(late)} of {len(accepted)}")
+            raise connection.CommandFailed(f"not ended within {parsed_args.timeout} s: {len(late)} of {len(accepted)}")
         bad = [each for each in ended if each["status"] == move_states.ERROR]
         if bad:
             raise connection.CommandFailed(f"{len(bad)} of {len(ended)} moves failed; the instances are as they were")
@@ -120,7 +120,7 @@ class EvacuateServer(_Move):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         if bool(parsed_args.server) == bool(parsed_args.host):
-            raise connection.CommandFailed("name the instance to evacuate, or say --host HOST")
+            raise connection.CommandFailed("name the instance to evacuate, or use --host HOST")
         names = [parsed_args.server] if parsed_args.server else self._on(parsed_args.host)
         self.follow(parsed_args, [self.conductor.operator("evacuate_instance", name=name) for name in names])
 

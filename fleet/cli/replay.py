@@ -36,7 +36,7 @@ class Replay(command.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         if bool(parsed_args.trace) == parsed_args.sample:
-            raise connection.CommandFailed("name the trace, or say --sample")
+            raise connection.CommandFailed("name a trace, or use --sample")
         if parsed_args.sample:
             parsed_args.trace = traces.SAMPLE
             parsed_args.lifetimes = parsed_args.lifetimes or traces.SAMPLE.with_name("lifetimes.txt")

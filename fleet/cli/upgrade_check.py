@@ -85,6 +85,6 @@ def _few(names: Sequence[str]) -> str:
 def _heard_of(rows: Sequence[Any], now: datetime.datetime, down_time_s: float) -> Finding:
     silent = [f"{row.binary} on {row.host}" for row in rows if not services.is_up(row, now, down_time_s)]
     if not silent:
-        return findings.good("services", f"all {len(rows)} services have been heard of")
+        return findings.good("services", f"all {len(rows)} services are up")
     fix = "Nothing to do if they are stopped for the upgrade; see 'fleet service list'."
     return findings.doubtful("services", f"{len(silent)} of {len(rows)} services are down: {_few(silent)}", fix)

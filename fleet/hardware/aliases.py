@@ -104,7 +104,7 @@ def _policy(values: Mapping[str, object], name: str, path: str) -> NumaPolicy | 
         return None
     known = typing.get_args(NumaPolicy)
     if value not in known:
-        raise errors.InvalidInput(field=f"{path}.{name}", reason=f"{value!r} is none of {', '.join(known)}")
+        raise errors.InvalidInput(field=f"{path}.{name}", reason=f"must be one of {', '.join(known)}, got {value!r}")
     return typing.cast(NumaPolicy, value)
 
 

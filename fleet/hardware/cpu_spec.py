@@ -17,7 +17,7 @@ def parse(text: str, field: str) -> frozenset[int]:
     for part in text.replace(" ", "").split(","):
         match = _PART.fullmatch(part)
         if match is None:
-            raise errors.InvalidInput(field=field, reason=f"{part!r} is no CPU number or range such as 0-3 or ^2")
+            raise errors.InvalidInput(field=field, reason=f"{part!r} is not a CPU number or a range such as 0-3 or ^2")
         first = int(match[2])
         last = int(match[3] or first)
         if last < first:

@@ -98,7 +98,7 @@ def _records(data: object, wrapper: str, field: str) -> list[Any]:
     if not data:
         return []
     if not isinstance(data, list) or len(data) > _MOST:
-        raise errors.InvalidInput(field=field, reason=f"is no list of at most {_MOST}")
+        raise errors.InvalidInput(field=field, reason=f"must be a list of at most {_MOST}")
     return data
 
 

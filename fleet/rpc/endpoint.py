@@ -75,8 +75,8 @@ def require_size(request: object, field: str) -> None:
     except message_size.TooDeep:
         raise errors.InvalidInput(field=field, reason="is nested too deeply") from None
     except ValueError:
-        raise errors.InvalidInput(field=field, reason="has a number that is not finite") from None
+        raise errors.InvalidInput(field=field, reason="must not contain a number that is not finite") from None
     if len(text) > MAX_REQUEST_BYTES:
-        raise errors.InvalidInput(field=field, reason=f"is {len(text)} bytes, at most {MAX_REQUEST_BYTES} are taken")
+        raise errors.InvalidInput(field=field, reason=f"is {len(text)} bytes, at most {MAX_REQUEST_BYTES} are allowed")
     if "\\u0000" in text:
-        raise errors.InvalidInput(field=field, reason="has a NUL character")
+        raise errors.InvalidInput(field=field, reason="must not contain a NUL character")

@@ -114,7 +114,7 @@ def test_top_shows_what_is_going_on(operated: tuple[Trio, int]) -> None:
     assert (4, 4, {}) == (shown["daemons"], shown["ready"], shown["missing"]), ran.stderr
     assert {"conductor": 0, "scheduler": 0} == shown["queues"]
     nobody = trio.cli("top", "--url", "127.0.0.1:1", "--count", "1", "--interval", "1")
-    assert (1, "no metrics can be read: http://127.0.0.1:1/metrics: nobody answers\n") == (
+    assert (1, "no metrics can be read: http://127.0.0.1:1/metrics: no answer\n") == (
         nobody.returncode,
         nobody.stderr,
     )

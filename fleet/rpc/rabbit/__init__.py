@@ -4,5 +4,5 @@
 How a message is received: ``leader_followers`` (the threads of a server), ``blocking_consume`` (one thread waits for the
 broker), ``host_queues`` (the queues of many hosts on one connection), ``body_decoder`` (a message's body). How it is
 answered: ``replies``, ``late_replies``. What happens while the broker refuses: ``broker_refusals``. For operators:
-``broker`` (whether it lets us in, and the length of its queues) and ``permissions`` (of the services' users).
+``broker`` (whether it accepts connections, and the length of its queues) and ``permissions`` (of the services' users).
 """

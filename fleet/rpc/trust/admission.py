@@ -145,11 +145,11 @@ def _check(message: dict[str, Any]) -> None:
     if size > MAX_MESSAGE_SIZE:
         raise errors.InvalidInput(field="message", reason=f"is larger than {MAX_MESSAGE_SIZE} characters")
     if not isinstance(message.get("method"), str):
-        raise errors.InvalidInput(field="message.method", reason="is not a name")
+        raise errors.InvalidInput(field="message.method", reason="must be text")
     if not isinstance(message.get("args", {}), dict):
-        raise errors.InvalidInput(field="message.args", reason="is not a mapping")
+        raise errors.InvalidInput(field="message.args", reason="must be a mapping")
     if not isinstance(message.get("namespace"), str | None):
-        raise errors.InvalidInput(field="message.namespace", reason="is not a name or null")
+        raise errors.InvalidInput(field="message.namespace", reason="must be text or null")
     version = message.get("version", "1.0")
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
-        raise errors.InvalidInput(field="message.version", reason="is not a version such as 1.0")
+        raise errors.InvalidInput(field="message.version", reason="must be a version such as 1.0")

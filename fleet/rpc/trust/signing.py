@@ -190,7 +190,7 @@ class Checker:
         if taken and self._record is not None and replay_protection.changes_something(namespace, method):
             taken = self._record.take(mac, good_for_s)
         if not taken:
-            raise Repeated(reason=f"{method} came before with the same signature")
+            raise Repeated(reason=f"{method} was received before with the same signature")
 
     def _require_right(self, key: Key, namespace: str | None, method: object, arguments: Mapping[str, Any]) -> None:
         """:raises errors.NotTrusted: the key is good for other messages only"""
@@ -212,7 +212,7 @@ class Checker:
             raise errors.NotTrusted(reason=f"{method} has no time of signature between 0 and {_LAST_TIME:.0f}")
         if key is None:
             raise errors.NotTrusted(
-                reason=f"{method} is signed with key {str(fields.get('key'))[:40]}, which is not known"
+                reason=f"{method} is signed with key {str(fields.get('key'))[:40]}, which is unknown"
             )
         for to in self._destinations:
             letter = Letter(to, message.get("namespace"), message.get("version"), str(method), message.get("args", {}))

@@ -186,7 +186,7 @@ def test_explain_what(run, argv: list[str]) -> None:
     """A server or a flavor, and not both."""
     status, _, complaint = run(fakes.Conductor(), "explain", *argv)
     assert 1 == status
-    assert "name a server, or say --flavor" in complaint
+    assert "name a server, or use --flavor" in complaint
 
 
 def test_capacity(run) -> None:

@@ -87,7 +87,7 @@ def test_every_command_is_there(script) -> None:
 
 @pytest.mark.parametrize("kind", ["server", "host", "flavor", "aggregate", "group"])
 def test_names(run, kind: str) -> None:
-    """Each once, in order; where nobody answers there are none, and nothing is said."""
+    """Each once, in order; without an answer there are none, and nothing is said."""
     field = "host" if kind == "host" else "name"
     methods = {"server": "list_instances", "host": "list_hosts", "group": "list_groups"}
     conductor = fakes.Conductor()

@@ -81,7 +81,7 @@ def test_evacuate_wants_one_or_a_host(run) -> None:
     """Neither, or both, is a mistake that is explained."""
     for arguments in ([], ["web", "--host", "h1"]):
         status, _, told = run(Conductor(), "server", "evacuate", *arguments)
-        assert (1, True) == (status, "name the instance to evacuate, or say --host HOST" in told)
+        assert (1, True) == (status, "name the instance to evacuate, or use --host HOST" in told)
 
 
 def test_force_down_and_back(run) -> None:

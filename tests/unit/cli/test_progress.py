@@ -77,7 +77,7 @@ def test_boot_that_takes_too_long(run, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("y\n", [], 0, "Delete all 2 instances? [y/N]", id="yes"),
         pytest.param("n\n", [], 1, "nothing is deleted", id="no"),
         pytest.param("\n", [], 1, "nothing is deleted", id="just return"),
-        pytest.param(None, [], 1, "this would delete all 2 instances: say --yes", id="nobody to ask"),
+        pytest.param(None, [], 1, "this would delete all 2 instances: confirm with --yes", id="nobody to ask"),
         pytest.param(None, ["--yes"], 0, "", id="said beforehand"),
     ],
 )

@@ -130,4 +130,4 @@ def test_the_sample(run) -> None:
 def test_a_trace_or_the_sample(run, argv: list[str]) -> None:
     """One of them."""
     status, _, complaint = run(fakes.Conductor(), "replay", *argv)
-    assert (1, "name the trace, or say --sample\n") == (status, complaint)
+    assert (1, "name a trace, or use --sample\n") == (status, complaint)

@@ -30,7 +30,7 @@ KEYS = [
 
 @pytest.mark.parametrize(("what", "hosts", "key", "allowed"), KEYS, ids=[case[0] for case in KEYS])
 def test_the_routing_keys_of_an_agent(what: str, hosts: list[str], key: str, allowed: bool) -> None:
-    """It sends to, and is bound for, its own hosts and nobody else's."""
+    """It sends to, and is bound for, its own hosts and those of no other host."""
     sent, bound = topics(hosts)["fleet_hosts"]
     assert (allowed, allowed) == (bool(re.search(sent, key)), bool(re.search(bound, key)))
 

@@ -109,7 +109,7 @@ LETTERS: list[tuple[str, Callable[[Post], Any], str]] = [
     ("a person boots", lambda post: post.letter(CLIENT, "create", "compute_task", request={}), "taken"),
     ("a person claims", lambda post: post.letter(CLIENT, "claim_instance", host="b1"), "is not for key people"),
     ("a conductor", lambda post: post.letter(SERVICE, "build_instances", "compute_task", attempt=1), "taken"),
-    ("a key that nobody knows", lambda post: post.letter(NEW_A, hosts=["a1"]), "key agent-a-2, which is not known"),
+    ("a key that nobody knows", lambda post: post.letter(NEW_A, hosts=["a1"]), "key agent-a-2, which is unknown"),
     ("a known key's name", lambda post: post.letter(f"agent-a host:a1 {'x' * 32}"), "with key agent-a is wrong"),
 ]
 
@@ -199,7 +199,7 @@ def test_keys_are_changed_one_side_after_the_other(post: Post) -> None:
     """Conductors learn the new one first, then the agent signs with it, then the old one goes."""
     both = (SERVICE, A, NEW_A)
     assert ["taken", "taken"] == [post.said_to(post.letter(each, hosts=["a1"]), keys=both) for each in (A, NEW_A)]
-    assert "not known" in post.said_to(post.letter(A, hosts=["a1"]), keys=(SERVICE, NEW_A))
+    assert "which is unknown" in post.said_to(post.letter(A, hosts=["a1"]), keys=(SERVICE, NEW_A))
 
 
 def test_a_changed_file_is_read_again(post: Post, tmp_path: pathlib.Path, caplog: Any) -> None:
@@ -311,12 +311,12 @@ def test_a_message_is_taken_once(post: Post, key: str, method: str, namespace: s
         for _number in range(2)
     ]
     conductors[0].check(*letter)
-    with pytest.raises(errors.NotTrusted, match="came before"):
+    with pytest.raises(errors.NotTrusted, match="was received before"):
         conductors[0].check(*letter)
     if by_another:
         conductors[1].check(*letter)
     else:
-        with pytest.raises(errors.NotTrusted, match="came before"):
+        with pytest.raises(errors.NotTrusted, match="was received before"):
             conductors[1].check(*letter)
     # The same words, sent again by their sender, are another message.
     conductors[0].check(*post.letter(key, method, namespace))
