@@ -111,21 +111,14 @@ class Machine(abc.ABC, Generic[RowT]):
         """
         expected = {row.uuid: (self.status(row), row.attempt, row.step_deadline) for row in seen}
         locked: list[Any] = self.lock(tx, expected)
-        postponed: list[RowT] = []
-        for status in sorted({status for status, _attempt, _due in expected.values() if status is not None}):
-            mine = [
-                row
-                for row in locked
-                if self.status(row) == status
-                and (status, row.attempt, row.step_deadline) == expected[row.uuid]
-                and row.step_deadline <= ctx.now
-            ]
-            following, allowed_s = (
-                (self.waiting, ctx.limits.retry_interval_s)
-                if status in self.unclaimed
-                else (status, ctx.limits.placing_timeout_s)
-            )
-            postponed += self.enter(tx, mine, following, ctx.due(allowed_s), ctx) if mine else []
+        due = [row for row in locked if row.step_deadline is not None and row.step_deadline <= ctx.now]
+        mine = [row for row in due if (self.status(row), row.attempt, row.step_deadline) == expected[row.uuid]]
+        waiting = [row for row in mine if self.status(row) in self.unclaimed]
+        postponed = self.enter(tx, waiting, self.waiting, ctx.due(ctx.limits.retry_interval_s), ctx) if waiting else []
+        for row in mine:
+            status = self.status(row)
+            if status is not None and status not in self.unclaimed:
+                postponed += self.enter(tx, [row], status, ctx.due(ctx.limits.placing_timeout_s), ctx)
         return postponed
 
     def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> Any:
