@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import pathlib
 import re
 
@@ -44,6 +45,33 @@ def test_commands_that_a_page_names_exist(page: pathlib.Path) -> None:
 def _is_command(known: set[str], words: list[str]) -> bool:
     """A command's name, or its beginning, and arguments behind it."""
     return any(" ".join(words[:length]) in known for length in range(1, len(words) + 1))
+
+
+def _options() -> set[tuple[str, str]]:
+    """Group and name of every option that our files may have, and of nova's names that stand for one."""
+    found = set()
+    for entry in importlib.metadata.entry_points(group="oslo.config.opts"):
+        if entry.name.split(".")[0] == "fleet" or entry.name in ("oslo.db", "oslo.log", "oslo.messaging"):
+            for group, options in entry.load()():
+                name = getattr(group, "name", group) or "DEFAULT"
+                for option in options:
+                    found |= {(name, option.dest), *((old.group or name, old.name) for old in option.deprecated_opts)}
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_that_a_page_names_exist(page: pathlib.Path) -> None:
+    """In a block of configuration, and with their group in a sentence."""
+    text = page.read_text()
+    named = set(re.findall(r"`\[(\w+)\] (\w+)", text))
+    for block in re.findall(r"^```ini\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        group = "DEFAULT"
+        for line in block.splitlines():
+            header = re.match(r"\[(\w+)\]", line)
+            option = re.match(r"(\w+) =", line)
+            group = header.group(1) if header else group
+            named |= {(group, option.group(1))} if option else set()
+    assert [] == sorted(named - _options())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
