@@ -45,7 +45,7 @@ class OperatorAPI:
     def list_instances(self, filters: Mapping[str, Any], limit: int | None = None) -> list[dict[str, Any]]:
         """:raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host"""
         _require_filters(filters, instances.FILTERS)
-        found = self._database.read(instances.list_all, limit=limit, **filters)
+        found = self._database.read(instances.list_all, limit, **filters)
         if not found and filters.get("host"):
             self._database.read(services.require_host, str(filters["host"]))
         return [_instance_view(row) for row in found]

@@ -71,12 +71,14 @@ def write(tx: Transaction, heartbeats: Sequence[Heartbeat], now: datetime.dateti
     seen: set[int] = set()
     answers = []
     for heartbeat in heartbeats:
-        superseded, alarmed = [], []
+        superseded: list[str] = []
+        alarmed: list[str] = []
         for host in heartbeat.hosts:
-            row = next((row for row in by_host.get(host, ()) if heartbeat.owns(row)), None)
-            if row is None:
+            mine = [row for row in by_host.get(host, ()) if heartbeat.owns(row)]
+            if not mine:
                 superseded.append(host)
                 continue
+            row = mine[0]
             seen.add(row.id)
             if (row.disabled_reason or "").startswith(AUTO):
                 alarmed.append(host)

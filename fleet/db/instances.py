@@ -29,10 +29,10 @@ _LOCKED_IN_ORDER = JOINED.where(_THESE).order_by(INSTANCES.c.uuid).with_for_upda
 _LOCKED_FOR_HOST = _FOUND.add_columns(services.INCARNATION).with_for_update(of=INSTANCES)
 _LIVE = sa.not_(INSTANCES.c.deleted)
 _DELETED = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.name == sa.bindparam("named"), INSTANCES.c.deleted).limit(1)
-_HOSTS = sa.bindparam("hosts", expanding=True)
-_PLACED = sa.select(INSTANCES.c["host", "uuid", "vm_state", "task_state", "power_state"]).where(
-    INSTANCES.c.host.in_(_HOSTS), _LIVE
-)
+_HOSTS: sa.BindParameter[str] = sa.bindparam("hosts", expanding=True)
+_PLACED = sa.select(
+    INSTANCES.c.host, INSTANCES.c.uuid, INSTANCES.c.vm_state, INSTANCES.c.task_state, INSTANCES.c.power_state
+).where(INSTANCES.c.host.in_(_HOSTS), _LIVE)
 _MOVING = sa.select(MIGRATIONS.c.held_host, MIGRATIONS.c.instance_uuid).where(MIGRATIONS.c.held_host.in_(_HOSTS))
 FILTERS = ("host", "name", "project_id", "reservation_id", "uuids", "vm_state")
 #: Columns of an instance that no host holds.

@@ -23,7 +23,7 @@ _IN_PROGRESS = MIGRATIONS.c.status.in_(move_states.IN_PROGRESS)
 _OF_INSTANCE = sa.select(MIGRATIONS).where(
     MIGRATIONS.c.instance_uuid == sa.bindparam("wanted"), sa.or_(_IN_PROGRESS, MIGRATIONS.c.held_host.is_not(None))
 )
-_HOST = sa.bindparam("on_host")
+_HOST: sa.BindParameter[str] = sa.bindparam("on_host")
 _OF_HOST = sa.select(MIGRATIONS).where(
     sa.or_(
         MIGRATIONS.c.held_host == _HOST,

@@ -8,6 +8,7 @@ if the prepared statement is missing, as behind a pooler that shares one session
 from __future__ import annotations
 
 import collections
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,7 +45,8 @@ class PreparedQuery:
         return connection.execute(self._query, {_NUMBER: number}).all()
 
     def _ask(self, connection: sa.Connection, number: int) -> Sequence[Any]:
-        with connection.connection.cursor() as cursor:
+        cursor: Any
+        with contextlib.closing(connection.connection.cursor()) as cursor:
             if self._name not in connection.info:
                 cursor.execute(self.preparation(connection.dialect))
                 connection.info[self._name] = True
@@ -64,5 +66,6 @@ class PreparedQuery:
     def fetched(self, cursor: Any) -> list[Any]:
         """Rows of the execution, with the columns of the query as attributes."""
         if self._row is None:
-            self._row = collections.namedtuple("Row", [column.name for column in cursor.description])._make
+            namedtuple: Any = collections.namedtuple
+            self._row = namedtuple("Row", [column.name for column in cursor.description])._make
         return list(map(self._row, cursor.fetchall()))

@@ -41,7 +41,9 @@ def find(connection: sa.Connection, before: datetime.datetime, limit: int) -> li
 def read(connection: sa.Connection, uuids: Sequence[str]) -> list[dict[str, Any]]:
     """One plain record for each instance: its row, its ``build_request``, and a list for each table about it."""
     rows = connection.execute(sa.select(INSTANCES).where(INSTANCES.c.uuid.in_(uuids)).order_by(INSTANCES.c.deleted_at))
-    records = {row.uuid: {"instance": _plain(row), **{table.name: [] for table in ABOUT_ONE}} for row in rows}
+    records: dict[str, dict[str, Any]] = {
+        row.uuid: {"instance": _plain(row), **{table.name: [] for table in ABOUT_ONE}} for row in rows
+    }
     for table in ABOUT_ONE:
         query = sa.select(table).where(table.c.instance_uuid.in_(uuids)).order_by(*table.primary_key.columns)
         for row in connection.execute(query):

@@ -26,7 +26,7 @@ _FOUND = sa.select(SERVICES).where(
     SERVICES.c.host == sa.bindparam("on_host"), SERVICES.c.binary == sa.bindparam("which")
 )
 _LOCKED = _FOUND.with_for_update()
-_HOSTS = sa.bindparam("hosts", expanding=True)
+_HOSTS: sa.BindParameter[str] = sa.bindparam("hosts", expanding=True)
 _AGENTS = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.host.in_(_HOSTS))
 #: For use in other queries.
 INCARNATION = (

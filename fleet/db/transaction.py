@@ -68,7 +68,8 @@ def _stamp_of(table: sa.Table) -> sa.Update:
 @functools.cache
 def _defaults_of(table: sa.Table) -> dict[str, Any]:
     """Column defaults, applied here because the INSERT of a CTE does not see SQLAlchemy's defaults."""
-    return {column.name: column.default.arg for column in table.columns if column.default is not None}
+    defaults: dict[str, Any] = {column.name: column.default for column in table.columns if column.default is not None}
+    return {name: default.arg for name, default in defaults.items()}
 
 
 @functools.lru_cache(128)
@@ -129,7 +130,8 @@ class Transaction:
 
     def insert(self, table: sa.Table, values: Mapping[str, Any]) -> Any:
         """Insert one row; returns its primary key (a scalar)."""
-        return self.execute(_insert_of(table), dict(values)).inserted_primary_key[0]
+        key = self.execute(_insert_of(table), dict(values)).inserted_primary_key
+        return key[0] if key else None
 
     def defer_insert(self, table: sa.Table, values: Mapping[str, Any]) -> None:
         """Insert one row later, at the latest with the last statement. Its key is not returned."""
@@ -213,7 +215,7 @@ class Transaction:
             self._touched[table].discard(key)
         for table, keys in self._touched.items():
             if len(keys) == 1:
-                self.update(table, *keys, {"generation": generation})
+                self.update(table, next(iter(keys)), {"generation": generation})
             elif keys:
                 self.execute(_stamp_of(table), {"keys": sorted(keys), "newest": generation})
 

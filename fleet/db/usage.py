@@ -27,7 +27,8 @@ _COUNTED = ("num_instances", "num_vm_", "num_task_", "num_os_type_", "num_proj_"
 
 
 _SORT = (INSTANCES.c.vm_state, INSTANCES.c.task_state, INSTANCES.c.os_type, INSTANCES.c.project_id)
-_HOST, _NODE = sa.bindparam("on_host"), sa.bindparam("on_node")
+_HOST: sa.BindParameter[str] = sa.bindparam("on_host")
+_NODE: sa.BindParameter[str] = sa.bindparam("on_node")
 
 
 def _sums(table: sa.Table) -> list[sa.Label]:
@@ -51,7 +52,8 @@ _BY_SORT = (
 )
 
 
-_HOSTS, _NODES = sa.bindparam("hosts", expanding=True), sa.bindparam("nodes", expanding=True)
+_HOSTS: sa.BindParameter[str] = sa.bindparam("hosts", expanding=True)
+_NODES: sa.BindParameter[str] = sa.bindparam("nodes", expanding=True)
 #: The same for several nodes. It also returns rows of pairs of host and node that were not asked for.
 _BY_PLACE_AND_SORT = (
     sa.select(INSTANCES.c.host, INSTANCES.c.node, *_SORT, *_sums(INSTANCES), sa.func.count().label("number"))
