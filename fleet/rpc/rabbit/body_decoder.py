@@ -114,18 +114,23 @@ class Unpacked(impl_rabbit.RabbitMessage):
 
 
 def content_of(raw: Any) -> dict[str, Any]:
-    """Return the message in the envelope. :raises Unreadable:"""
+    """Return the content of a request. :raises Unreadable: it cannot be read, and nobody can be answered"""
+    return _checked(*decoded(raw))
+
+
+def decoded(raw: Any) -> tuple[dict[str, Any], str]:
+    """Return the content of any message, with its text. :raises Unreadable:"""
     body = _body(raw)
     envelope = _mapping(_parsed(body), "its body")
     if not {common._VERSION_KEY, common._MESSAGE_KEY} <= envelope.keys():
-        # A message from a sender that uses no envelope.
-        return _checked(envelope, body)
+        # From before there was an envelope.
+        return envelope, body
     version, text = envelope[common._VERSION_KEY], envelope[common._MESSAGE_KEY]
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
         raise Unreadable("its envelope has another version")
     if not isinstance(text, str):
         raise Unreadable("its envelope has no text")
-    return _checked(_mapping(_parsed(text), "its content"), text)
+    return _mapping(_parsed(text), "its content"), text
 
 
 def _body(raw: Any) -> str:

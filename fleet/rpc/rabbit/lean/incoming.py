@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The incoming side of a driver: a connection that consumes some queues, and the messages that it takes.
+
+A message is acknowledged when a thread takes it, before it is handled, as oslo.messaging does: the rows of the ledger make
+good what a killed process loses, and a message that kills its process does not come again. The broker hands out
+``rabbit_qos_prefetch_count`` more messages, which it gives to others if this process ends.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import amqp
+from oslo_log import log as logging
+from oslo_messaging._drivers import base
+
+from fleet.rpc import backoff
+from fleet.rpc.rabbit import body_decoder, broker_refusals
+from fleet.rpc.rabbit.lean import topology, wire
+from fleet.rpc.rabbit.lean.link import LOST, Away, Link, opened
+from fleet.rpc.rabbit.lean.outgoing import Outgoing
+from fleet.rpc.rabbit.lean.settings import Settings
+from fleet.telemetry import metrics, rate_limited_log
+
+LOG = logging.getLogger(__name__)
+
+#: Unique ids that are remembered, to drop a message that comes twice.
+_REMEMBERED = 64
+_BEGIN_AGAIN_S = 0.1
+_LONGEST_PAUSE_S = 5.0
+_dropped = rate_limited_log.Seldom()
+
+
+class Incoming(base.RpcIncomingMessage):
+    """A request that was taken. Replies go out on the driver's outgoing connection."""
+
+    def __init__(self, request: wire.Request, outgoing: Outgoing) -> None:
+        super().__init__(request.context, request.message, request.msg_id)
+        self._request = request
+        self._outgoing = outgoing
+        self.client_timeout = request.sign_of_life_s
+        self.reply_q = request.reply_queue
+
+    def reply(self, reply: Any = None, failure: Any = None) -> None:
+        """Send the result, or ``sys.exc_info()`` as the failure, if the sender waits for it."""
+        if self._request.msg_id and self._request.reply_queue:
+            body = wire.reply_body(self._request.msg_id, reply, failure)
+            self._outgoing.reply(self._request.reply_queue, body)
+
+    def heartbeat(self) -> None:
+        """Tell the caller that its call is being handled."""
+        if self._request.msg_id and self._request.reply_queue:
+            self._outgoing.reply(self._request.reply_queue, wire.reply_body(self._request.msg_id, ending=False))
+
+    def requeue(self) -> None:
+        """Nothing: the message has been acknowledged."""
+
+
+class Listener(base.PollStyleListener):
+    """Consumes some queues on a connection of its own. Threads call :meth:`poll` one after the other.
+
+    :param queues: declared and consumed whenever the connection opens
+    """
+
+    def __init__(self, settings: Settings, outgoing: Outgoing, queues: Iterable[topology.Queue]) -> None:
+        super().__init__(settings.prefetch)
+        self._settings = settings
+        self._outgoing = outgoing
+        self._queues = {each.name: each for each in queues}
+        self._stopped = threading.Event()
+        self._pauses = backoff.Backoff(_BEGIN_AGAIN_S, _LONGEST_PAUSE_S)
+        self._link: Link | None = None
+        self._channel: amqp.Channel | None = None
+        self._tags: dict[str, str] = {}
+        self._arrived: collections.deque[tuple[str, amqp.Message]] = collections.deque()
+        self._seen: collections.deque[str] = collections.deque(maxlen=_REMEMBERED)
+        self._connect()
+
+    def poll(
+        self, timeout: float | None = None, batch_size: int = 1, batch_timeout: float | None = None
+    ) -> list[Incoming]:
+        """Return the next message in a list; an empty list after the timeout, or once the listener is stopped."""
+        taken = self._next(None if timeout is None else time.monotonic() + timeout)
+        return [] if taken is None else [taken[1]]
+
+    def _next(self, deadline: float | None) -> tuple[str, Incoming] | None:
+        """Return the next message with the name of its queue."""
+        while True:
+            while self._arrived:
+                taken = self._take(*self._arrived.popleft())
+                if taken is not None:
+                    return taken
+            if self._stopped.is_set() or (deadline is not None and time.monotonic() >= deadline):
+                return None
+            self._listen(deadline)
+
+    def _listen(self, deadline: float | None) -> None:
+        """Wait until messages may have arrived. A lost connection is opened again."""
+        try:
+            link = self._link or self._open()
+            left = link.tick_s if deadline is None else min(link.tick_s, max(0.0, deadline - time.monotonic()))
+            if not self._stopped.is_set() and link.wait(left):
+                link.read()
+            link.heartbeat()
+            if not link.connection.connected or self._channel is None or not self._channel.is_open:
+                raise amqp.ConnectionError("the broker has closed the connection or the channel")
+            self._pauses.reset()
+        except (*LOST, Away) as lost:
+            self._lose(lost)
+            broker_refusals.log_refusal("messages cannot be received", lost)
+            self._stopped.wait(self._pauses.pause_s())
+
+    def _take(self, queue: str, message: amqp.Message) -> tuple[str, Incoming] | None:
+        """Acknowledge a message and read it. None if it cannot be read, came before, or will come again."""
+        link = self._link
+        if link is None or message.channel is not self._channel:
+            return None  # the broker will deliver it again
+        try:
+            with link.lock:
+                message.channel.basic_ack(message.delivery_tag)
+            request = wire.read_request(body_decoder.content_of(message))
+        except LOST as lost:
+            self._lose(lost)
+            return None
+        except body_decoder.Unreadable as unreadable:
+            self._drop(queue, str(unreadable))
+            return None
+        if request.unique_id is not None:
+            if request.unique_id in self._seen:
+                self._drop(queue, "it came before")
+                return None
+            self._seen.append(request.unique_id)
+        return queue, Incoming(request, self._outgoing)
+
+    @staticmethod
+    def _drop(queue: str, reason: str) -> None:
+        metrics.MESSAGES_UNREADABLE.inc()
+        left_out = _dropped.due(reason)
+        if left_out is not None:
+            LOG.warning(
+                "A message in queue %s is dropped: %s (%d more since the last such line)", queue, reason, left_out
+            )
+
+    def stop(self) -> None:
+        """Take no more messages. Those that are not acknowledged go back to their queues when the connection closes."""
+        self._stopped.set()
+        link = self._link
+        if link is not None:
+            link.wake()
+
+    def cleanup(self) -> None:
+        self.stop()
+        self._lose(None)
+
+    # -- the connection ---------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        """Open the connection, however long the broker is away: a server has its queues when it starts."""
+        while self._link is None and not self._stopped.is_set():
+            try:
+                self._open()
+            except (*LOST, Away) as refused:
+                broker_refusals.log_refusal("messages cannot be received", refused)
+                self._stopped.wait(self._pauses.pause_s())
+        self._pauses.reset()
+
+    def _open(self) -> Link:
+        link = opened(self._settings)
+        try:
+            with link.lock:
+                channel = link.connection.channel()
+                channel.basic_qos(0, self._settings.prefetch, False)
+                self._channel, self._tags = channel, {}
+                for each in list(self._queues.values()):
+                    self._consume(link, channel, each)
+                self._link = link
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def _consume(self, link: Link, channel: amqp.Channel, queue: topology.Queue) -> None:
+        """Call it with the link's lock."""
+        topology.declare_queue(link.connection, queue)
+        self._tags[queue.name] = channel.basic_consume(
+            queue.name, callback=self._arrival(queue.name), on_cancel=self._cancelled
+        )
+
+    def _arrival(self, queue: str) -> Callable[[amqp.Message], None]:
+        return lambda message: self._arrived.append((queue, message))
+
+    def _cancelled(self, tag: str) -> None:
+        """The broker has cancelled a consumer: its queue was deleted, or its node is gone."""
+        raise amqp.ConnectionError(f"the broker has cancelled consumer {tag}")
+
+    def _lose(self, why: BaseException | None) -> None:
+        link, self._link, self._channel = self._link, None, None
+        self._arrived.clear()
+        if link is not None:
+            if why is not None:
+                LOG.info("The connection for receiving is lost: %s", " ".join(str(why).split()) or type(why).__name__)
+            link.close()

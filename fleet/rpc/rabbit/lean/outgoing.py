@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The outgoing side of a driver: one connection for all that it publishes, and for the replies to its calls.
+
+One thread reads the connection. Publishers write to it, and wait for what they want::
+
+    publish ── write ──▶ pending ── the broker confirms ──▶ accepted      a cast returns; a call waits for its reply
+                            ├────── the broker returns it ─▶ undeliverable (mandatory messages)
+                            └────── the connection is lost ▶ published again, with the same unique id
+
+The lock of the link guards the connection; ``_lock`` guards the publications and the callers. The lock of the link is taken
+first.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import enum
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import amqp
+from oslo_log import log as logging
+
+from fleet.rpc import backoff
+from fleet.rpc.rabbit import body_decoder, broker_refusals
+from fleet.rpc.rabbit.late_replies import dropped
+from fleet.rpc.rabbit.lean import topology, wire
+from fleet.rpc.rabbit.lean.link import LOST, Away, Link, opened
+from fleet.rpc.rabbit.lean.settings import Settings
+
+LOG = logging.getLogger(__name__)
+
+_PERSISTENT = 2
+_NO_ROUTE = 312
+#: Unconfirmed replies that are sent again after the loss of a connection; older ones are dropped.
+_MOST_REPLIES = 1000
+#: Unique ids of replies that are remembered, to drop one that comes twice.
+_REMEMBERED = 64
+_BEGIN_AGAIN_S = 0.1
+_LONGEST_PAUSE_S = 5.0
+
+
+class Outcome(enum.Enum):
+    """How a publication ended."""
+
+    ACCEPTED = "accepted"
+    UNDELIVERABLE = "undeliverable"
+    REFUSED = "refused"
+    LOST = "lost"
+
+
+@dataclasses.dataclass
+class Publication:
+    """A message on its way. ``ended`` is called once, with the link's lock held."""
+
+    exchange: topology.Exchange
+    key: str
+    body: bytes
+    ended: Callable[[Outcome], object]
+    mandatory: bool = False
+    expiration_s: float | None = None
+    message_id: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
+    undeliverable: bool = False
+
+
+class NotSent(Exception):
+    """The message was not written within the time: there was no connection. The message says why."""
+
+
+class Outgoing:
+    """Safe for any number of threads. The connection opens with the first message, and again whenever it is lost."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.reply_queue = topology.reply_queue(settings)
+        self._lock = threading.Lock()
+        self._ready = threading.Condition(self._lock)
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+        self._link: Link | None = None
+        self._channel: amqp.Channel | None = None
+        self._problem = "no connection yet"
+        self._wants_replies = False
+        self._declared: set[str] = set()
+        self._queues: set[tuple[str, str]] = set()
+        #: By delivery tag, in order. A tag is the number of the message on its channel.
+        self._pending: dict[int, Publication] = {}
+        self._next_tag = 1
+        #: By message id of the call.
+        self._callers: dict[str, queue.SimpleQueue[wire.Reply | Outcome]] = {}
+        self._again: collections.deque[Publication] = collections.deque(maxlen=_MOST_REPLIES)
+        self._seen: collections.deque[str] = collections.deque(maxlen=_REMEMBERED)
+
+    # -- for callers ------------------------------------------------------------------------------------------------
+
+    def expect(self, msg_id: str) -> queue.SimpleQueue[wire.Reply | Outcome]:
+        """Return the queue for the replies to a call. The reply queue exists when the call is published."""
+        arrived: queue.SimpleQueue[wire.Reply | Outcome] = queue.SimpleQueue()
+        with self._lock:
+            self._callers[msg_id] = arrived
+            begins, self._wants_replies = not self._wants_replies, True
+            link, channel = self._link, self._channel
+        if begins and link is not None and channel is not None:
+            try:
+                with link.lock:
+                    self._consume_replies(link)
+            except LOST as lost:
+                self._lost(link, lost)
+        return arrived
+
+    def forget(self, msg_id: str) -> None:
+        with self._lock:
+            self._callers.pop(msg_id, None)
+
+    def publish(self, publication: Publication, timeout_s: float | None, with_queue: bool = False) -> None:
+        """Write a message. Its ``ended`` is called later.
+
+        :param timeout_s: how long to wait for a connection; None for ever
+        :param with_queue: declare the queue of the routing key too, so that the message waits for a consumer
+        :raises NotSent: there is no connection within the time
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            link = self._connected(deadline)
+            try:
+                with link.lock:
+                    if self._write(link, publication, with_queue):
+                        return
+            except LOST as lost:
+                self._lost(link, lost)
+                self._closing.wait(_BEGIN_AGAIN_S)
+
+    def reply(self, queue_name: str, body: bytes) -> None:
+        """Write a reply. It is not waited for; a reply that has no queue is dropped and counted."""
+
+        def ended(outcome: Outcome) -> None:
+            if outcome is Outcome.UNDELIVERABLE:
+                dropped(queue_name)
+            elif outcome is Outcome.LOST:
+                self._again.append(made)
+
+        made = Publication(topology.Exchange(""), queue_name, body, ended, self._settings.mandatory_replies)
+        try:
+            self.publish(made, timeout_s=0.0)
+        except NotSent:
+            self._again.append(made)
+
+    def close(self) -> None:
+        """Close the connection; publications and calls under way end as lost."""
+        self._closing.set()
+        with self._lock:
+            link, thread = self._link, self._thread
+            self._ready.notify_all()
+        if link is not None:
+            link.wake()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    # -- the connection ---------------------------------------------------------------------------------------------
+
+    def _connected(self, deadline: float | None) -> Link:
+        """:raises NotSent:"""
+        with self._lock:
+            if self._thread is None and not self._closing.is_set():
+                self._thread = threading.Thread(target=self._run, name="rpc-outgoing", daemon=True)
+                self._thread.start()
+                # The first message waits for the first attempt to connect.
+                self._ready.wait_for(lambda: self._link is not None or self._problem != "no connection yet", 30)
+            while self._link is None:
+                left = None if deadline is None else deadline - time.monotonic()
+                if self._closing.is_set() or (left is not None and left <= 0):
+                    raise NotSent(self._problem)
+                self._ready.wait(left)
+            return self._link
+
+    def _run(self) -> None:
+        pauses = backoff.Backoff(_BEGIN_AGAIN_S, _LONGEST_PAUSE_S)
+        while not self._closing.is_set():
+            try:
+                link = self._open()
+            except (*LOST, Away) as refused:
+                with self._lock:
+                    self._problem = " ".join(str(refused).split()) or type(refused).__name__
+                    self._ready.notify_all()
+                broker_refusals.log_refusal("messages cannot be sent", refused)
+                self._closing.wait(pauses.pause_s())
+                continue
+            pauses.reset()
+            self._read(link)
+        with self._lock:
+            link_left = self._link
+        if link_left is not None:
+            self._lost(link_left, None)
+
+    def _open(self) -> Link:
+        link = opened(self._settings)
+        try:
+            with link.lock:
+                channel = link.connection.channel()
+                channel.confirm_select()
+                channel.events["basic_ack"].add(self._acked)
+                channel.events["basic_nack"].add(self._nacked)
+                channel.events["basic_return"].add(self._returned)
+                if self._wants_replies:
+                    self._consume_replies(link)
+                with self._lock:
+                    self._link, self._channel = link, channel
+                    self._next_tag, self._problem = 1, ""
+                    self._declared.clear()
+                    self._queues.clear()
+                    again, self._again = list(self._again), collections.deque(maxlen=_MOST_REPLIES)
+                    self._ready.notify_all()
+                for each in again:
+                    self._write(link, each, False)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def _consume_replies(self, link: Link) -> None:
+        topology.declare_queue(link.connection, self.reply_queue)
+        channel = link.connection.channel()
+        channel.basic_consume(self.reply_queue.name, no_ack=True, callback=self._replied)
+
+    def _read(self, link: Link) -> None:
+        while not self._closing.is_set() and link is self._link:
+            try:
+                if link.wait(link.tick_s):
+                    link.read()
+                link.heartbeat()
+                if not link.connection.connected:
+                    raise amqp.ConnectionError("the broker has closed the connection")
+            except LOST as lost:
+                self._lost(link, lost)
+
+    def _lost(self, link: Link, why: BaseException | None) -> None:
+        """Forget a connection; publications that were not confirmed on it end as lost."""
+        with self._lock:
+            if link is not self._link:
+                return
+            self._link = self._channel = None
+            pending, self._pending = list(self._pending.values()), {}
+            self._problem = " ".join(str(why).split()) or type(why).__name__
+        if why is not None:
+            LOG.info("The connection for sending is lost: %s", self._problem)
+        for each in pending:
+            each.ended(Outcome.LOST)
+        link.wake()
+        link.close()
+
+    def _write(self, link: Link, publication: Publication, with_queue: bool) -> bool:
+        """Call it with the link's lock. Return False if the connection is another by now."""
+        channel = self._channel
+        if channel is None or link is not self._link:
+            return False
+        exchange = publication.exchange
+        place = exchange.name, publication.key
+        if with_queue and place not in self._queues:
+            settings = self._settings
+            topology.declare_queue(link.connection, topology.topic_queue(settings, exchange.name, publication.key))
+            self._queues.add(place)
+            self._declared.add(exchange.name)
+        if exchange.name not in self._declared:
+            topology.declare_exchange(link.connection, exchange)
+            self._declared.add(exchange.name)
+        properties: dict[str, Any] = {"delivery_mode": _PERSISTENT, "message_id": publication.message_id}
+        if publication.expiration_s is not None:
+            properties["expiration"] = str(int(publication.expiration_s * 1000))
+        message = amqp.Message(
+            publication.body, content_type="application/json", content_encoding="utf-8", **properties
+        )
+        with self._lock:
+            tag, self._next_tag = self._next_tag, self._next_tag + 1
+            self._pending[tag] = publication
+        # As basic_publish, without its attempt to read from the socket first: the reader does that.
+        channel.send_method(
+            amqp.spec.Basic.Publish, "Bssbb", (0, exchange.name, publication.key, publication.mandatory, False), message
+        )
+        return True
+
+    # -- callbacks, with the link's lock held -----------------------------------------------------------------------
+
+    def _acked(self, tag: int, multiple: bool) -> None:
+        for each in self._settled(tag, multiple):
+            each.ended(Outcome.UNDELIVERABLE if each.undeliverable else Outcome.ACCEPTED)
+
+    def _nacked(self, tag: int, multiple: bool) -> None:
+        for each in self._settled(tag, multiple):
+            each.ended(Outcome.REFUSED)
+
+    def _settled(self, tag: int, multiple: bool) -> list[Publication]:
+        with self._lock:
+            tags = [each for each in self._pending if each <= tag] if multiple else [tag]
+            return [found for each in tags if (found := self._pending.pop(each, None)) is not None]
+
+    def _returned(self, _error: Exception, _exchange: str, _key: str, message: amqp.Message) -> None:
+        """Mark a publication as undeliverable; its confirmation follows."""
+        returned = message.properties.get("message_id")
+        with self._lock:
+            for each in self._pending.values():
+                if each.message_id == returned:
+                    each.undeliverable = True
+                    return
+
+    def _replied(self, message: amqp.Message) -> None:
+        try:
+            reply = wire.read_reply(body_decoder.decoded(message)[0])
+        except body_decoder.Unreadable as unreadable:
+            LOG.warning("A reply is dropped: %s", unreadable)
+            return
+        with self._lock:
+            if reply.unique_id in self._seen:
+                return
+            if reply.unique_id is not None:
+                self._seen.append(reply.unique_id)
+            caller = self._callers.get(reply.msg_id or "")
+        if caller is not None:
+            caller.put(reply)
+        else:
+            LOG.debug("Nobody waits for reply %s", reply.msg_id)

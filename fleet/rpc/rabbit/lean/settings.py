@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of ``[oslo_messaging_rabbit]`` and the brokers of ``transport_url``, parsed once."""
+
+from __future__ import annotations
+
+import dataclasses
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+from oslo_messaging import opts as oslo_opts
+from oslo_messaging._drivers import common
+
+GROUP = "oslo_messaging_rabbit"
+_PORT = 5672
+
+
+@dataclasses.dataclass(frozen=True)
+class Broker:
+    """One node of the broker. ``tls`` are py-amqp's arguments, or None."""
+
+    hostname: str
+    port: int
+    username: str
+    password: str
+    tls: Mapping[str, Any] | None
+
+    @property
+    def address(self) -> str:
+        host = f"[{self.hostname}]" if ":" in self.hostname else self.hostname
+        return f"{host}:{self.port}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the driver reads of the configuration; queries of ``transport_url`` override it. Times are seconds."""
+
+    brokers: tuple[Broker, ...]
+    virtual_host: str
+    heartbeat_s: int
+    heartbeat_rate: int
+    prefetch: int
+    durable: bool
+    auto_delete: bool
+    quorum: bool
+    durable_transient: bool
+    queue_arguments: Mapping[str, Any]
+    unused_queues_s: int
+    mandatory_replies: bool
+
+    @classmethod
+    def parse(cls, conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> Settings:
+        """Register the options, if the stock driver has not, and read them."""
+        for group, options in oslo_opts.list_opts():
+            if getattr(group, "name", group) == GROUP:
+                conf.register_opts(options, group=GROUP)
+        rabbit = common.ConfigOptsProxy(conf, url, GROUP)[GROUP]
+        hosts = url.hosts or [oslo_messaging.TransportHost(hostname="localhost", username="guest", password="guest")]
+        arguments: dict[str, Any] = {"x-ha-policy": "all"} if rabbit.rabbit_ha_queues else {}
+        if rabbit.rabbit_quorum_queue:
+            limits = {
+                "x-delivery-limit": rabbit.rabbit_quorum_delivery_limit,
+                "x-max-in-memory-length": rabbit.rabbit_quorum_max_memory_length,
+                "x-max-in-memory-bytes": rabbit.rabbit_quorum_max_memory_bytes,
+            }
+            arguments |= {"x-queue-type": "quorum"} | {name: value for name, value in limits.items() if value}
+        return cls(
+            brokers=tuple(_broker(host, rabbit) for host in hosts),
+            virtual_host=url.virtual_host or "/",
+            heartbeat_s=rabbit.heartbeat_timeout_threshold,
+            heartbeat_rate=max(1, rabbit.heartbeat_rate),
+            prefetch=rabbit.rabbit_qos_prefetch_count,
+            durable=rabbit.amqp_durable_queues or rabbit.rabbit_quorum_queue,
+            auto_delete=rabbit.amqp_auto_delete,
+            quorum=rabbit.rabbit_quorum_queue,
+            durable_transient=rabbit.rabbit_transient_quorum_queue,
+            queue_arguments=arguments,
+            unused_queues_s=rabbit.rabbit_transient_queues_ttl,
+            mandatory_replies=rabbit.direct_mandatory_flag,
+        )
+
+
+def _broker(host: Any, rabbit: Any) -> Broker:
+    tls = None
+    if rabbit.ssl:
+        tls = {"cert_reqs": ssl.CERT_REQUIRED, "server_hostname": host.hostname}
+        files = {"ca_certs": rabbit.ssl_ca_file, "keyfile": rabbit.ssl_key_file, "certfile": rabbit.ssl_cert_file}
+        tls |= {name: value for name, value in files.items() if value}
+    return Broker(host.hostname, host.port or _PORT, host.username or "", host.password or "", tls)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queues of many hosts on one connection, which one thread reads.
+
+::
+
+    broker ══ one connection ══▶ the thread ── by queue ──▶ the server of that host ── its own thread ──▶ its endpoints
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+
+from oslo_log import log as logging
+from oslo_messaging._drivers import base
+
+from fleet.rpc.rabbit.lean import topology
+from fleet.rpc.rabbit.lean.incoming import Listener
+from fleet.rpc.rabbit.lean.link import LOST
+from fleet.rpc.rabbit.lean.outgoing import Outgoing
+from fleet.rpc.rabbit.lean.settings import Settings
+
+LOG = logging.getLogger(__name__)
+OnIncoming = Callable[[list[base.RpcIncomingMessage]], object]
+
+
+class SharedQueues:
+    """Safe for any number of threads. The connection is open while a host is served; ``_lock`` guards that."""
+
+    def __init__(self, settings: Settings, outgoing: Outgoing, topic: str, exchange: str) -> None:
+        self._settings = settings
+        self._outgoing = outgoing
+        self._topic = topic
+        self._exchange = exchange
+        self._lock = threading.Lock()
+        self._served: dict[str, OnIncoming] = {}
+        self._listener: _Reader | None = None
+
+    def serve(self, host: str, on_incoming: OnIncoming) -> None:
+        """Consume the queue of a host. It exists when this returns.
+
+        :param on_incoming: called in the reading thread; it must be quick, as all hosts wait for it
+        """
+        queue = topology.host_queue(self._settings, self._exchange, f"{self._topic}.{host}")
+        with self._lock:
+            self._served[queue.name] = on_incoming
+            if self._listener is None:
+                self._listener = _Reader(self._settings, self._outgoing, queue, self._served)
+            else:
+                self._listener.add(queue)
+
+    def leave(self, host: str) -> None:
+        """Stop consuming the queue of a host. No message of it is handled after this returns."""
+        name = f"{self._topic}.{host}"
+        with self._lock:
+            if self._served.pop(name, None) is None:
+                return
+            listener = self._listener
+            assert listener is not None
+            if not self._served:
+                self._listener = None
+        if self._listener is None:
+            listener.end()
+        else:
+            listener.remove(name)
+
+
+class _Reader(Listener):
+    """A listener with a thread, which hands each message to the server of its queue."""
+
+    def __init__(
+        self, settings: Settings, outgoing: Outgoing, queue: topology.Queue, served: dict[str, OnIncoming]
+    ) -> None:
+        super().__init__(settings, outgoing, [queue])
+        self._served = served
+        self._thread = threading.Thread(target=self._run, name="host-queues", daemon=True)
+        self._thread.start()
+
+    def add(self, queue: topology.Queue) -> None:
+        self._queues[queue.name] = queue
+        link, channel = self._link, self._channel
+        if link is None or channel is None:
+            return  # the queue is consumed when the connection is open again
+        try:
+            with link.lock:
+                self._consume(link, channel, queue)
+        except LOST as lost:
+            LOG.info("The queue of a host is consumed when the connection is open again: %s", lost)
+
+    def remove(self, name: str) -> None:
+        self._queues.pop(name, None)
+        link, channel, tag = self._link, self._channel, self._tags.pop(name, None)
+        if link is not None and channel is not None and tag is not None:
+            with contextlib.suppress(*LOST), link.lock:
+                channel.basic_cancel(tag)
+
+    def end(self) -> None:
+        self.stop()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        self.cleanup()
+
+    def _run(self) -> None:
+        while (taken := self._next(None)) is not None:
+            queue, incoming = taken
+            handle = self._served.get(queue)
+            if handle is None:
+                continue  # the host has just left; the row of the ledger says what was ordered
+            try:
+                handle([incoming])
+            except Exception:
+                LOG.exception("A message of queue %s was taken, and not handled", queue)

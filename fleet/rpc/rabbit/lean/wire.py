@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Message bodies in oslo.messaging's wire format: requests and replies, in envelope version 2.0.
+
+::
+
+    body     {"oslo.version": "2.0", "oslo.message": JSON text of the content}
+    request  the arguments of the dispatcher, "_context_NAME" for each value of the context, "_unique_id",
+             and for a call "_msg_id", "_reply_q", "_timeout" (seconds between signs of life, or null)
+    reply    "result", "failure" (JSON text, or null), "ending" (false for a sign of life), "_msg_id", "_unique_id"
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from oslo_messaging._drivers import common
+from oslo_serialization import jsonutils
+
+_ENCODER = json.JSONEncoder(default=jsonutils.to_primitive)
+_CONTEXT = "_context_"
+_UNIQUE_ID = "_unique_id"
+
+
+class Request(NamedTuple):
+    """A received request. Without ``msg_id``, nobody waits for a reply."""
+
+    context: dict[str, Any]
+    message: dict[str, Any]
+    unique_id: str | None
+    msg_id: str | None
+    reply_queue: str | None
+    sign_of_life_s: Any
+
+
+class Reply(NamedTuple):
+    """A received reply; ``ending`` is False for a sign of life."""
+
+    msg_id: str | None
+    unique_id: str | None
+    result: Any
+    failure: Any
+    ending: bool
+
+
+def request_body(
+    context: Any, message: Mapping[str, Any], msg_id: str = "", reply_queue: str = "", sign_of_life_s: Any = None
+) -> bytes:
+    values = context if isinstance(context, Mapping) else context.to_dict()
+    content = {**message, _UNIQUE_ID: uuid.uuid4().hex}
+    content.update((f"{_CONTEXT}{name}", value) for name, value in values.items())
+    if msg_id:
+        content |= {"_msg_id": msg_id, "_reply_q": reply_queue, "_timeout": sign_of_life_s}
+    return enveloped(content)
+
+
+def notification_body(context: Any, message: Mapping[str, Any], version: float) -> bytes:
+    """Return the body of a notification, whose version says whether it has an envelope."""
+    if version >= 2.0:
+        return request_body(context, message)
+    values = context if isinstance(context, Mapping) else context.to_dict()
+    content = {**message, _UNIQUE_ID: uuid.uuid4().hex, **{f"{_CONTEXT}{name}": value for name, value in values.items()}}
+    return _ENCODER.encode(content).encode()
+
+
+def reply_body(msg_id: str, result: Any = None, failure: Any = None, ending: bool = True) -> bytes:
+    """:param failure: ``sys.exc_info()`` in place of a result"""
+    error = common.serialize_remote_exception(failure) if failure else None
+    content = {"result": result, "failure": error, "ending": ending, "_msg_id": msg_id, _UNIQUE_ID: uuid.uuid4().hex}
+    return enveloped(content)
+
+
+def enveloped(content: Mapping[str, Any]) -> bytes:
+    return _ENCODER.encode({"oslo.version": "2.0", "oslo.message": _ENCODER.encode(content)}).encode()
+
+
+def read_request(content: dict[str, Any]) -> Request:
+    """Split the content of a request. It is changed."""
+    context = {name.removeprefix(_CONTEXT): content.pop(name) for name in list(content) if name.startswith(_CONTEXT)}
+    unique_id, msg_id = content.pop(_UNIQUE_ID, None), content.pop("_msg_id", None)
+    return Request(context, content, unique_id, msg_id, content.pop("_reply_q", None), content.pop("_timeout", None))
+
+
+def read_reply(content: Mapping[str, Any]) -> Reply:
+    ending = bool(content.get("ending", False))
+    return Reply(
+        content.get("_msg_id"), content.get(_UNIQUE_ID), content.get("result"), content.get("failure"), ending
+    )
