@@ -15,6 +15,7 @@ from fleet import errors, failpoints
 from fleet.db import options as db_options
 from fleet.hardware import conf as hardware_conf
 from fleet.rpc import pins, versions
+from fleet.rpc.rabbit import conf as rabbit_conf
 from fleet.rpc.trust import signing
 from fleet.telemetry import conf as telemetry_conf
 
@@ -99,7 +100,7 @@ NOISY = ["amqp=WARN", "oslo.messaging=INFO", "oslo_messaging=INFO", "sqlalchemy=
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
-    conf.register_opts(COMMON_OPTS)
+    conf.register_opts([*COMMON_OPTS, *rabbit_conf.OPTIONS])
     hardware_conf.register_opts(conf)
     failpoints.register_opts(conf)
     telemetry_conf.register_opts(conf)
@@ -110,7 +111,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
     """For oslo-config-generator."""
     parts = (hardware_conf, failpoints, telemetry_conf, pins, signing)
-    return [("DEFAULT", COMMON_OPTS), *(each for part in parts for each in part.list_opts())]
+    return [("DEFAULT", [*COMMON_OPTS, *rabbit_conf.OPTIONS]), *(each for part in parts for each in part.list_opts())]
 
 
 def load_config(

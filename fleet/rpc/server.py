@@ -61,7 +61,7 @@ def get_server(
     endpoints: Sequence[object],
     exchange: str | None = None,
     draining: threading.Event | None = None,
-    queues: host_queues.HostQueues | None = None,
+    queues: host_queues.HostQueues | host_queues.SharedQueues | None = None,
     ledger: LedgerIdentity | None = None,
     threads: int | None = None,
     signatures: replay_protection.Record | None = None,

@@ -8,6 +8,7 @@ from oslo_config import cfg
 
 from fleet.rpc import serializer
 from fleet.rpc.rabbit import driver
+from fleet.rpc.rabbit.conf import LEAN
 
 #: Errors of these modules are rebuilt on the calling side; others arrive as RemoteError.
 ALLOWED_REMOTE_EXMODS = ["fleet.errors"]
@@ -17,9 +18,22 @@ _RABBIT = "oslo_messaging_rabbit"
 _HOST_QUEUES = {"amqp_auto_delete": "true", "amqp_durable_queues": "false", "rabbit_quorum_queue": "false"}
 
 
+#: The schemes of ``transport_url`` that mean RabbitMQ, and the entry point of the lean driver.
+_RABBIT_SCHEMES = ("rabbit", "kombu", "amqp")
+_LEAN_SCHEME = "fleet-rabbit"
+
+
 def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
-    """The transport that ``transport_url`` names."""
-    return driver.adopt(oslo_messaging.get_rpc_transport(conf, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS), conf)
+    """Return the transport that ``transport_url`` names."""
+    made = oslo_messaging.get_rpc_transport(conf, _url(conf), allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
+    return driver.adopt(made, conf)
+
+
+def _url(conf: cfg.ConfigOpts) -> oslo_messaging.TransportURL:
+    url = oslo_messaging.TransportURL.parse(conf)
+    if url.transport in _RABBIT_SCHEMES and conf.rabbit_driver == LEAN:
+        url.transport = _LEAN_SCHEME
+    return url
 
 
 def get_host_transport(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport) -> oslo_messaging.RPCTransport:
@@ -27,7 +41,7 @@ def get_host_transport(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransp
 
     The local transport deletes every directed queue with its last listener anyway.
     """
-    url = oslo_messaging.TransportURL.parse(conf)
+    url = _url(conf)
     if _RABBIT not in conf:
         return transport
     url.query.update(_HOST_QUEUES)

@@ -167,8 +167,8 @@ class Trio:
         return any(each.pid == pid for each in self._processes.values())
 
     def keeps_thread(self, thread: threading.Thread) -> bool:
-        """Whether oslo.messaging may have started this thread for a connection of the session's clients."""
-        return thread.name == "Rabbit-heartbeat" or thread.name.endswith("(poll)")
+        """Return True if this thread may belong to a connection of the session's clients."""
+        return thread.name in ("Rabbit-heartbeat", "rpc-outgoing") or thread.name.endswith("(poll)")
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """To the daemon and its workers."""

@@ -25,6 +25,8 @@ from oslo_messaging._drivers import amqpdriver, base, common
 
 from fleet.rpc import backoff
 from fleet.rpc.rabbit import body_decoder, broker_refusals
+from fleet.rpc.rabbit.lean.driver import LeanDriver
+from fleet.rpc.rabbit.lean.shared_queues import SharedQueues
 
 LOG = logging.getLogger(__name__)
 
@@ -39,9 +41,11 @@ LEAVE_S = 5.0
 OnIncoming = Callable[[list[base.RpcIncomingMessage]], object]
 
 
-def of(transport: oslo_messaging.RPCTransport, topic: str, exchange: str) -> HostQueues | None:
+def of(transport: oslo_messaging.RPCTransport, topic: str, exchange: str) -> HostQueues | SharedQueues | None:
     """Return the queues of hosts; None without a broker, where a listener costs nothing."""
     driver = transport._driver
+    if isinstance(driver, LeanDriver):
+        return driver.shared_queues(topic, exchange)
     return HostQueues(driver, topic, exchange) if isinstance(driver, amqpdriver.AMQPDriverBase) else None
 
 
@@ -88,7 +92,7 @@ class HostQueues:
 class Listener(base.Listener):
     """The listener of one host's server: it has no connection of its own."""
 
-    def __init__(self, queues: HostQueues, host: str) -> None:
+    def __init__(self, queues: HostQueues | SharedQueues, host: str) -> None:
         super().__init__(batch_size=1, batch_timeout=None)
         self._queues = queues
         self._host = host

@@ -50,7 +50,7 @@ class HostServer(LeaderFollowersServer):
     connection, which other hosts use.
     """
 
-    def __init__(self, queues: host_queues.HostQueues, *options: Any) -> None:
+    def __init__(self, queues: host_queues.HostQueues | host_queues.SharedQueues, *options: Any) -> None:
         super().__init__(*options)
         # These threads block until there is work. Those of oslo.messaging's executor poll every second whether they
         # are still needed.

@@ -26,7 +26,7 @@ from oslo_messaging._drivers import base, common
 from fleet.rpc.rabbit.lean import topology, wire
 from fleet.rpc.rabbit.lean.incoming import Listener
 from fleet.rpc.rabbit.lean.outgoing import NotSent, Outcome, Outgoing, Publication
-from fleet.rpc.rabbit.lean.settings import Settings
+from fleet.rpc.rabbit.lean.settings import Settings, register_opts
 from fleet.rpc.rabbit.lean.shared_queues import SharedQueues
 
 #: Seconds that a cast waits for the broker's confirmation before it is published again.
@@ -44,6 +44,7 @@ class LeanDriver(base.BaseDriver):
         allowed_remote_exmods: list[str] | None = None,
     ) -> None:
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
+        register_opts(conf)
         self._settings: Settings | None = None
         self._outgoing: Outgoing | None = None
         self._lock = threading.Lock()

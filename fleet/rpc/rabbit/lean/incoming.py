@@ -32,7 +32,7 @@ LOG = logging.getLogger(__name__)
 _REMEMBERED = 64
 _BEGIN_AGAIN_S = 0.1
 _LONGEST_PAUSE_S = 5.0
-_dropped = rate_limited_log.Seldom()
+_dropped = rate_limited_log.RateLimit()
 
 
 class Incoming(base.RpcIncomingMessage):

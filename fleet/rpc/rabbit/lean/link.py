@@ -125,7 +125,10 @@ def _connected(broker: Broker, settings: Settings) -> amqp.Connection:
         connect_timeout=CONNECT_S,
         write_timeout=FRAME_S,
         heartbeat=settings.heartbeat_s,
-        client_properties={"product": "fleet", "capabilities": {"connection.blocked": True, "consumer_cancel_notify": True}},
+        client_properties={
+            "product": "fleet",
+            "capabilities": {"connection.blocked": True, "consumer_cancel_notify": True},
+        },
         on_blocked=lambda reason: LOG.warning("The broker accepts no messages now: %s", reason),
         on_unblocked=lambda: LOG.info("The broker accepts messages again"),
     )

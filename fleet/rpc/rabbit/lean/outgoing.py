@@ -35,7 +35,7 @@ from fleet.rpc.rabbit.lean.settings import Settings
 
 LOG = logging.getLogger(__name__)
 
-_PERSISTENT = 2
+_TRANSIENT, _PERSISTENT = 1, 2
 _NO_ROUTE = 312
 #: Unconfirmed replies that are sent again after the loss of a connection; older ones are dropped.
 _MOST_REPLIES = 1000
@@ -78,6 +78,8 @@ class Outgoing:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.reply_queue = topology.reply_queue(settings)
+        #: Messages are hints to rows, so by default they need not survive the broker.
+        self._delivery_mode = _PERSISTENT if settings.durable else _TRANSIENT
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
@@ -268,7 +270,7 @@ class Outgoing:
         if exchange.name not in self._declared:
             topology.declare_exchange(link.connection, exchange)
             self._declared.add(exchange.name)
-        properties: dict[str, Any] = {"delivery_mode": _PERSISTENT, "message_id": publication.message_id}
+        properties: dict[str, Any] = {"delivery_mode": self._delivery_mode, "message_id": publication.message_id}
         if publication.expiration_s is not None:
             properties["expiration"] = str(int(publication.expiration_s * 1000))
         message = amqp.Message(

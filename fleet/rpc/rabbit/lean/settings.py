@@ -52,10 +52,6 @@ class Settings:
 
     @classmethod
     def parse(cls, conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> Settings:
-        """Register the options, if the stock driver has not, and read them."""
-        for group, options in oslo_opts.list_opts():
-            if getattr(group, "name", group) == GROUP:
-                conf.register_opts(options, group=GROUP)
         rabbit = common.ConfigOptsProxy(conf, url, GROUP)[GROUP]
         hosts = url.hosts or [oslo_messaging.TransportHost(hostname="localhost", username="guest", password="guest")]
         arguments: dict[str, Any] = {"x-ha-policy": "all"} if rabbit.rabbit_ha_queues else {}
@@ -80,6 +76,13 @@ class Settings:
             unused_queues_s=rabbit.rabbit_transient_queues_ttl,
             mandatory_replies=rabbit.direct_mandatory_flag,
         )
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register the options of the stock driver, if it has not."""
+    for group, options in oslo_opts.list_opts():
+        if getattr(group, "name", group) == GROUP:
+            conf.register_opts(options, group=GROUP)
 
 
 def _broker(host: Any, rabbit: Any) -> Broker:

@@ -54,9 +54,12 @@ def fanout_exchange(settings: Settings, topic: str) -> Exchange:
 
 
 def topic_queue(settings: Settings, exchange: str, key: str, name: str = "") -> Queue:
-    """Return the queue that all servers of a topic share, or that one server has."""
+    """Return the queue that all servers of a topic share, or that one server has. It survives the broker.
+
+    Whether its messages do follows ``amqp_durable_queues``.
+    """
     made = topic_exchange(settings, exchange)
-    return Queue(name or key, made, key, settings.durable, settings.auto_delete, settings.queue_arguments)
+    return Queue(name or key, made, key, True, settings.auto_delete, settings.queue_arguments)
 
 
 def host_queue(settings: Settings, exchange: str, key: str) -> Queue:
@@ -87,7 +90,9 @@ def declare_exchange(connection: amqp.Connection, exchange: Exchange) -> None:
         return
     channel = connection.channel()
     try:
-        channel.exchange_declare(exchange.name, exchange.kind, durable=exchange.durable, auto_delete=exchange.auto_delete)
+        channel.exchange_declare(
+            exchange.name, exchange.kind, durable=exchange.durable, auto_delete=exchange.auto_delete
+        )
     except amqp.ChannelError as refused:
         _accept_as_it_is("exchange", exchange.name, refused)
         return

@@ -61,7 +61,11 @@ def notification_body(context: Any, message: Mapping[str, Any], version: float) 
     if version >= 2.0:
         return request_body(context, message)
     values = context if isinstance(context, Mapping) else context.to_dict()
-    content = {**message, _UNIQUE_ID: uuid.uuid4().hex, **{f"{_CONTEXT}{name}": value for name, value in values.items()}}
+    content = {
+        **message,
+        _UNIQUE_ID: uuid.uuid4().hex,
+        **{f"{_CONTEXT}{name}": value for name, value in values.items()},
+    }
     return _ENCODER.encode(content).encode()
 
 
@@ -85,6 +89,4 @@ def read_request(content: dict[str, Any]) -> Request:
 
 def read_reply(content: Mapping[str, Any]) -> Reply:
     ending = bool(content.get("ending", False))
-    return Reply(
-        content.get("_msg_id"), content.get(_UNIQUE_ID), content.get("result"), content.get("failure"), ending
-    )
+    return Reply(content.get("_msg_id"), content.get(_UNIQUE_ID), content.get("result"), content.get("failure"), ending)
