@@ -101,6 +101,8 @@ def adopt(transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts | None = 
         conf.set_default("kombu_missing_consumer_retry_timeout", ANSWER_PATIENCE_S, group=_RABBIT)
         conf.set_default("rabbit_transient_queues_ttl", UNUSED_QUEUES_S, group=_RABBIT)
         conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group=_RABBIT)
+        # Brokers since RabbitMQ 4.3 refuse queues that are transient and shared.
+        conf.set_default("amqp_durable_queues", True, group=_RABBIT)
         # Without a file of authorities, oslo.messaging would accept any certificate.
         conf.set_default("ssl_ca_file", system_authorities(), group=_RABBIT)
         # The driver read this option before it could be set.

@@ -78,8 +78,7 @@ class Outgoing:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.reply_queue = topology.reply_queue(settings)
-        #: Messages are hints to rows, so by default they need not survive the broker.
-        self._delivery_mode = _PERSISTENT if settings.durable else _TRANSIENT
+        self._delivery_mode = _PERSISTENT if settings.persistent else _TRANSIENT
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None

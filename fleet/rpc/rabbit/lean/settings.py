@@ -35,7 +35,11 @@ class Broker:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the driver reads of the configuration; queries of ``transport_url`` override it. Times are seconds."""
+    """The options that the driver reads; queries of ``transport_url`` override them. Times are seconds.
+
+    :param durable: of exchanges; queues always are
+    :param persistent: True if messages survive a restart of the broker
+    """
 
     brokers: tuple[Broker, ...]
     virtual_host: str
@@ -43,6 +47,7 @@ class Settings:
     heartbeat_rate: int
     prefetch: int
     durable: bool
+    persistent: bool
     auto_delete: bool
     quorum: bool
     durable_transient: bool
@@ -69,6 +74,9 @@ class Settings:
             heartbeat_rate=max(1, rabbit.heartbeat_rate),
             prefetch=rabbit.rabbit_qos_prefetch_count,
             durable=rabbit.amqp_durable_queues or rabbit.rabbit_quorum_queue,
+            # Messages are hints to rows. They survive the broker only where an operator has asked for it.
+            persistent=rabbit.rabbit_quorum_queue
+            or (rabbit.amqp_durable_queues and _is_set(conf, "amqp_durable_queues")),
             auto_delete=rabbit.amqp_auto_delete,
             quorum=rabbit.rabbit_quorum_queue,
             durable_transient=rabbit.rabbit_transient_quorum_queue,
@@ -83,6 +91,12 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     for group, options in oslo_opts.list_opts():
         if getattr(group, "name", group) == GROUP:
             conf.register_opts(options, group=GROUP)
+
+
+def _is_set(conf: cfg.ConfigOpts, name: str) -> bool:
+    """Return True if the configuration sets an option, and it is not a default."""
+    found = conf.get_location(name, GROUP)
+    return found is not None and found.location.is_user_controlled
 
 
 def _broker(host: Any, rabbit: Any) -> Broker:

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lean driver and the driver of oslo.messaging, as client and as server, against each other on a real broker."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+from oslo_messaging import conffixture
+
+from fleet import conf as fleet_conf
+from fleet import errors
+from fleet.rpc import transport
+from fleet.rpc.rabbit.conf import LEAN, STOCK
+from fleet.rpc.rabbit.lean.driver import LeanDriver
+from fleet.trial import private_servers
+
+#: Other suites declare the default exchange with other arguments.
+EXCHANGE = "four-ways"
+FOUR_WAYS = [(client, server) for client in (STOCK, LEAN) for server in (STOCK, LEAN)]
+UNDELIVERABLE = oslo_messaging.TransportOptions(at_least_once=True)
+
+
+class Endpoint:
+    target = oslo_messaging.Target(version="1.0")
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+        self.release = threading.Event()
+
+    def echo(self, context: Any, value: Any) -> Any:
+        self.heard.append(value)
+        return value
+
+    def fail(self, context: Any, host: str) -> None:
+        raise errors.NotFound(kind="Host", name=host)
+
+    def hold(self, context: Any) -> str:
+        self.release.wait(30)
+        return "held"
+
+
+def conf_of(url: str, driver: str) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    fleet_conf.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    oslo_messaging.TransportURL.parse(conf)
+    conf.set_override("transport_url", url)
+    conf.set_override("rabbit_driver", driver)
+    conf.set_override("control_exchange", EXCHANGE)
+    # Registered by oslo.messaging on the global configuration only.
+    conffixture.ConfFixture(conf, url).setUp()
+    return conf
+
+
+@contextlib.contextmanager
+def opened(url: str, driver: str) -> Iterator[oslo_messaging.RPCTransport]:
+    made = transport.get_transport(conf_of(url, driver))
+    assert (driver == LEAN) == isinstance(made._driver, LeanDriver)
+    try:
+        yield made
+    finally:
+        made.cleanup()
+
+
+@contextlib.contextmanager
+def serving(url: str, driver: str, topic: str, name: str = "s1") -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+    with opened(url, driver) as bus:
+        target = oslo_messaging.Target(topic=topic, server=name)
+        server = oslo_messaging.get_rpc_server(bus, target, [endpoint], executor="threading")
+        server.start()
+        try:
+            yield endpoint
+        finally:
+            endpoint.release.set()
+            server.stop()
+            server.wait()
+
+
+def client_of(bus: oslo_messaging.RPCTransport, topic: str) -> Any:
+    return oslo_messaging.get_rpc_client(bus, oslo_messaging.Target(topic=topic, version="1.0"), timeout=20)
+
+
+def eventually(reached: Any, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"topic-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.mark.parametrize(("client", "server"), FOUR_WAYS)
+def test_calls_and_casts(rabbitmq_url: str, topic: str, client: str, server: str) -> None:
+    """A call, a call to one server, an error of ours with its class, a cast, and a cast to all servers."""
+    with (
+        serving(rabbitmq_url, server, topic) as one,
+        serving(rabbitmq_url, client, topic, "s2") as other,
+        opened(rabbitmq_url, client) as bus,
+    ):
+        calls = client_of(bus, topic)
+        value = {"text": "zwölf\n", "list": [1, 2.5, None, True]}
+        assert value == calls.call({"user": "u"}, "echo", value=value)
+        assert 7 == calls.prepare(server="s2").call({}, "echo", value=7)
+        assert 7 in other.heard
+        with pytest.raises(errors.NotFound, match="nowhere"):
+            calls.call({}, "fail", host="nowhere")
+        calls.prepare(server="s1").cast({}, "echo", value="cast")
+        eventually(lambda: "cast" in one.heard)
+        calls.prepare(fanout=True).cast({}, "echo", value="all")
+        eventually(lambda: "all" in one.heard and "all" in other.heard)
+
+
+@pytest.mark.parametrize(("client", "server"), FOUR_WAYS)
+def test_time_limits(rabbitmq_url: str, topic: str, client: str, server: str) -> None:
+    """A call ends at its time limit; signs of life from the server keep a monitored call going."""
+    with serving(rabbitmq_url, server, topic) as endpoint, opened(rabbitmq_url, client) as bus:
+        calls = client_of(bus, topic)
+        with pytest.raises(oslo_messaging.MessagingTimeout):
+            calls.prepare(timeout=1).call({}, "hold")
+        threading.Timer(5, endpoint.release.set).start()
+        assert "held" == calls.prepare(timeout=25, call_monitor_timeout=2).call({}, "hold")
+
+
+@pytest.mark.parametrize("client", [STOCK, LEAN])
+def test_a_message_that_must_arrive(rabbitmq_url: str, topic: str, client: str) -> None:
+    """A cast and a call to a server that is not there fail at once; a plain cast is lost silently."""
+    with serving(rabbitmq_url, client, topic), opened(rabbitmq_url, client) as bus:
+        nobody = client_of(bus, topic).prepare(server="nobody", transport_options=UNDELIVERABLE)
+        with pytest.raises(oslo_messaging.MessageUndeliverable):
+            nobody.cast({}, "echo", value=1)
+        with pytest.raises(oslo_messaging.MessageUndeliverable):
+            nobody.call({}, "echo", value=1)
+        client_of(bus, topic).prepare(server="nobody").cast({}, "echo", value=1)
+
+
+@pytest.mark.parametrize(("client", "server"), FOUR_WAYS)
+def test_notifications(rabbitmq_url: str, topic: str, client: str, server: str) -> None:
+    """A notification waits in its queue for a listener that comes later."""
+    heard: list[Any] = []
+
+    class Ear:
+        def info(self, context: Any, publisher: str, event: str, payload: Any, metadata: Any) -> None:
+            heard.append((publisher, event, payload))
+
+    with opened(rabbitmq_url, client) as sending, opened(rabbitmq_url, server) as receiving:
+        notifier = oslo_messaging.Notifier(sending, "me", driver="messagingv2", topics=[topic])
+        notifier.info({}, "compute.start", {"a": 1})
+        targets = [oslo_messaging.Target(topic=topic)]
+        listener = oslo_messaging.get_notification_listener(receiving, targets, [Ear()], executor="threading")
+        listener.start()
+        eventually(lambda: heard)
+        listener.stop()
+        listener.wait()
+    assert [("me", "compute.start", {"a": 1})] == heard
+
+
+def test_the_broker_restarts(topic: str) -> None:
+    """Client and server connect again, and a call that was under way when the broker died is answered or times out."""
+    with (
+        private_servers.rabbitmq_node() as node,
+        serving(node.url, LEAN, topic) as endpoint,
+        opened(node.url, LEAN) as bus,
+    ):
+        calls = client_of(bus, topic)
+        assert 1 == calls.call({}, "echo", value=1)
+        node.kill()
+        node.start()
+        assert 2 == calls.prepare(timeout=60).call({}, "echo", value=2)
+        calls.prepare(fanout=True).cast({}, "echo", value=3)
+        eventually(lambda: 3 in endpoint.heard)
+
+
+def test_a_cast_waits_for_the_broker(topic: str) -> None:
+    """A cast that is sent while the broker is away arrives once, when it is back."""
+    with (
+        private_servers.rabbitmq_node() as node,
+        serving(node.url, LEAN, topic) as endpoint,
+        opened(node.url, LEAN) as bus,
+    ):
+        calls = client_of(bus, topic)
+        calls.call({}, "echo", value=1)
+        node.kill()
+        sent = threading.Thread(target=lambda: calls.cast({}, "echo", value="later"))
+        sent.start()
+        node.start()
+        sent.join(60)
+        assert not sent.is_alive()
+        eventually(lambda: "later" in endpoint.heard)
+        assert 1 == endpoint.heard.count("later")
+
+
+def test_no_queue_is_transient_and_shared(topic: str) -> None:
+    """Brokers since RabbitMQ 4.3 refuse such queues: every queue of client, server and hosts is durable or exclusive."""
+    with private_servers.rabbitmq_node() as node, serving(node.url, LEAN, topic), opened(node.url, LEAN) as bus:
+        client_of(bus, topic).call({}, "echo", value=1)
+        queues = bus._driver.shared_queues("compute", "fleet_hosts")
+        queues.serve("h1", lambda incoming: None)
+        listed = node.ctl("list_queues", "name", "durable", "exclusive", "--no-table-headers").splitlines()
+        queues.leave("h1")
+    declared = {name: (durable, exclusive) for name, durable, exclusive in (line.split("\t") for line in listed)}
+    assert {topic, f"{topic}.s1", "compute.h1"} <= declared.keys()
+    assert {} == {name: flags for name, flags in declared.items() if "true" not in flags}
+
+
+def test_hosts_share_a_connection(rabbitmq_url: str, topic: str) -> None:
+    """Messages reach the host that they are for; after a host has left, a message to it cannot be delivered."""
+    heard: dict[str, list[Any]] = {"h1": [], "h2": []}
+    with opened(rabbitmq_url, LEAN) as bus:
+        conf = bus.conf
+        hosts = transport.get_host_transport(conf, bus)
+        exchange = f"{topic}_hosts"
+        queues = hosts._driver.shared_queues(topic, exchange)
+        for host in heard:
+            queues.serve(host, lambda incoming, host=host: heard[host].extend(each.message for each in incoming))
+        calls = oslo_messaging.get_rpc_client(hosts, oslo_messaging.Target(exchange=exchange, topic=topic))
+        for host in heard:
+            calls.prepare(server=host, transport_options=UNDELIVERABLE).cast({}, "order", host=host)
+        eventually(lambda: all(heard.values()))
+        assert ["h1", "h2"] == [heard[host][0]["args"]["host"] for host in ("h1", "h2")]
+        queues.leave("h1")
+        with pytest.raises(oslo_messaging.MessageUndeliverable):
+            calls.prepare(server="h1", transport_options=UNDELIVERABLE).cast({}, "order", host="h1")
+        queues.leave("h2")
+        hosts.cleanup()
