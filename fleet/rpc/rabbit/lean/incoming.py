@@ -116,12 +116,12 @@ class Listener(base.PollStyleListener):
 
     def _take(self, queue: str, message: amqp.Message) -> tuple[str, Incoming] | None:
         """Acknowledge a message and read it. None if it cannot be read, came before, or will come again."""
-        link = self._link
-        if link is None or message.channel is not self._channel:
+        link, channel = self._link, self._channel
+        if link is None or channel is None or message.channel is not channel:
             return None  # the broker will deliver it again
         try:
             with link.lock:
-                message.channel.basic_ack(message.delivery_tag)
+                channel.basic_ack(message.delivery_tag)
             request = wire.read_request(body_decoder.content_of(message))
         except LOST as lost:
             self._lose(lost)
