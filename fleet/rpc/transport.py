@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from fleet.rpc import serializer
 from fleet.rpc.rabbit import driver
-from fleet.rpc.rabbit.conf import LEAN
+from fleet.rpc.rabbit.conf import LEAN, OPTIONS
 
 #: Errors of these modules are rebuilt on the calling side; others arrive as RemoteError.
 ALLOWED_REMOTE_EXMODS = ["fleet.errors"]
@@ -30,6 +30,7 @@ def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
 
 
 def _url(conf: cfg.ConfigOpts) -> oslo_messaging.TransportURL:
+    conf.register_opts(OPTIONS)
     url = oslo_messaging.TransportURL.parse(conf)
     if url.transport in _RABBIT_SCHEMES and conf.rabbit_driver == LEAN:
         url.transport = _LEAN_SCHEME

@@ -14,6 +14,7 @@ from oslo_messaging import conffixture
 from fleet.context import new_context
 from fleet.rpc import clients, pins, server, transport, versions
 from fleet.rpc.rabbit import host_queues
+from fleet.rpc.rabbit.conf import LEAN, OPTIONS, STOCK
 from fleet.trial import private_servers
 from tests.amqp.daemons import eventually
 
@@ -44,11 +45,13 @@ class Host:
         self._server.wait()
 
 
-@pytest.fixture
-def conf(broker: private_servers.RabbitMQ) -> Iterator[cfg.ConfigOpts]:
+@pytest.fixture(params=[STOCK, LEAN])
+def conf(request: pytest.FixtureRequest, broker: private_servers.RabbitMQ) -> Iterator[cfg.ConfigOpts]:
     conf = cfg.ConfigOpts()
     pins.register_opts(conf)
+    conf.register_opts(OPTIONS)
     conf([], default_config_files=[])
+    conf.set_override("rabbit_driver", request.param)
     url = broker.vhost(VHOST)
     fixture = conffixture.ConfFixture(conf, transport_url=url)
     fixture.setUp()
