@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import collections
-import importlib.metadata
 import pathlib
 import re
 
 import pytest
-from oslo_config import cfg
 
 from fleet.cli import main, manage
 from scheduler import filters, weights
+from tests.unit.docs import known_options
 
 PAGE = (pathlib.Path(__file__).parents[3] / "docs/coming-from-nova.md").read_text()
 #: nova's options that have no namesake here.
@@ -26,17 +24,7 @@ ONLY_NOVA = {
 }
 
 
-def _known() -> dict[str, dict[str, cfg.Opt]]:
-    """Every option of ours, by group and name."""
-    found: dict[str, dict[str, cfg.Opt]] = collections.defaultdict(dict)
-    for entry in importlib.metadata.entry_points(group="oslo.config.opts"):
-        if entry.name.split(".")[0] == "fleet":
-            for group, options in entry.load()():
-                found[getattr(group, "name", group)].update({option.dest: option for option in options})
-    return found
-
-
-KNOWN = _known()
+KNOWN = known_options.by_group()
 
 
 def _rows(section: str) -> list[list[str]]:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import pathlib
 import re
 
 import pytest
 
 from fleet.cli import main, manage
+from tests.unit.docs import known_options
 
 ROOT = pathlib.Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -48,15 +48,13 @@ def _is_command(known: set[str], words: list[str]) -> bool:
 
 
 def _options() -> set[tuple[str, str]]:
-    """Group and name of every option that our files may have, and of nova's names that stand for one."""
-    found = set()
-    for entry in importlib.metadata.entry_points(group="oslo.config.opts"):
-        if entry.name.split(".")[0] == "fleet" or entry.name in ("oslo.db", "oslo.log", "oslo.messaging"):
-            for group, options in entry.load()():
-                name = getattr(group, "name", group) or "DEFAULT"
-                for option in options:
-                    found |= {(name, option.dest), *((old.group or name, old.name) for old in option.deprecated_opts)}
-    return found
+    """Group and name of every option that our files may have, and of the older and later names that stand for one."""
+    known = known_options.by_group(known_options.LIBRARIES)
+    names = {(group, name) for group, options in known.items() for name in options}
+    aliases = [
+        (group, old) for group, options in known.items() for each in options.values() for old in each.deprecated_opts
+    ]
+    return names | {(old.group or group, old.name) for group, old in aliases}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
