@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from conductor_stub.steps import faults
-from conductor_stub.steps.limits import StepContext
+from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import Machine
 from fleet import failpoints, states
 from fleet.db import builds, history, instances
@@ -31,8 +31,9 @@ class BuildMachine(Machine[Any]):
         entered = []
         for deadline in sorted({row.deadline for row in rows}):
             alike = [row for row in rows if row.deadline == deadline]
-            values = {"task_state": status, "step_deadline": min(due, deadline)}
-            builds.set_step(tx, [row.uuid for row in alike], status, values["step_deadline"], ctx.now)
+            step_deadline = not_after(due, deadline)
+            builds.set_step(tx, [row.uuid for row in alike], status, step_deadline, ctx.now)
+            values = {"task_state": status, "step_deadline": step_deadline}
             entered += [instances.moved(row, values) for row in alike]
         # A scheduler that was called may have booked room for rows that now wait again: the change feed shows them.
         tx.touch(instances.INSTANCES, *(row.uuid for row in rows if row.task_state == self.placing != status))

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from conductor_stub.steps import faults
-from conductor_stub.steps.limits import StepContext
+from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import Machine
 from fleet import errors, failpoints, move_states, states
 from fleet.db import history, hosts, instances, moves
@@ -98,11 +98,9 @@ class MoveMachine(Machine[Move]):
         entered = []
         for row in rows:
             # A claimed move past its deadline still repeats its step: its host may have to undo what it did.
-            bounded = row.deadline is not None and status in self.unclaimed
-            values: dict[str, Any] = {"step_deadline": min(due, row.deadline) if bounded else due}  # type: ignore[type-var]
-            if status == self.placing:
-                values.update(dest_compute=None, dest_node=None)
-            moves.update(tx, row.uuid, ctx.now, status=status, **values)
+            step_deadline = not_after(due, row.deadline if status in self.unclaimed else None)
+            nowhere = {"dest_compute": None, "dest_node": None} if status == self.placing else {}
+            moves.update(tx, row.uuid, ctx.now, status=status, step_deadline=step_deadline, **nowhere)
             entered.append(read(tx, row.uuid))
         return entered
 

@@ -56,5 +56,9 @@ class StepContext:
 
     def due(self, allowed_s: float, deadline: datetime.datetime | None = None) -> datetime.datetime:
         """Step deadline of a step that starts now: after ``allowed_s``, and never later than the row's ``deadline``."""
-        end = self.now + seconds(allowed_s)
-        return end if deadline is None else min(end, deadline)
+        return not_after(self.now + seconds(allowed_s), deadline)
+
+
+def not_after(due: datetime.datetime, deadline: datetime.datetime | None) -> datetime.datetime:
+    """``due``, or ``deadline`` if that is earlier."""
+    return due if deadline is None else min(due, deadline)
