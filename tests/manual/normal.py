@@ -13,6 +13,7 @@ _REPLACED = [
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z| UTC)?"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)? (ms|s)\b"), "DURATION"),
     (re.compile(r"\bgeneration \d+"), "generation N"),
+    (re.compile(r"(decision_ms *\|) *[\d.]+"), r"\1 DURATION"),
     # The first column of a timeline.
     (re.compile(r"^\|\s+\d+\.\d+ (?=\|)", re.MULTILINE), "| SECONDS "),
     (re.compile(r"^\+[-+]+\+$", re.MULTILINE), ""),

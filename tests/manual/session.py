@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 SHOWN = "/home/you/fleet"
 _START_TIMEOUT_S = 90
 #: Of a command that waits: how far it is. A page does not show it.
-_PROGRESS = re.compile(r"^\d+ of \d+ (builds|moves|deletions|instances|hosts are SIMULATED).*\n", re.MULTILINE)
+_PROGRESS = re.compile(r"^\d+ of \d+ (builds|moves|deletions|instances|requests|hosts are SIMULATED).*\n", re.MULTILINE)
 
 
 class Session:
