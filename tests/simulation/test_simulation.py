@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from conductor_stub.steps.machine import Machine
 from fleet.db import builds, instances
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.scenario import Scenario
@@ -67,4 +68,10 @@ def test_a_broken_ledger_is_caught(simulated: SimulatedDatabase, monkeypatch: py
         return True
 
     monkeypatch.setattr(builds, "move", claim_anything)
+    assert any(Scenario(seed, simulated).play().wrong for seed in SEEDS)
+
+
+def test_a_broken_machine_is_caught(simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the comparison of status and attempt before a step, some seed shows it."""
+    monkeypatch.setattr(Machine, "is_at", lambda *_expected: True)
     assert any(Scenario(seed, simulated).play().wrong for seed in SEEDS)
