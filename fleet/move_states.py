@@ -8,17 +8,17 @@
            ▲  refused:   │               │ failed          │ failed        │ revert
            └─ try again ─┤               └────────▶ reverting ◀────────────┘
                          ▼                              ▼
-                       error                        resuming ──▶ reverted, or error where nobody had asked for it
+                       error                        resuming ──▶ reverted, or error if no operator reverted it
     evacuation
         accepted ──▶ preparing ──▶ pre-migrating ──▶ done ──▶ completed
            ▲  refused or failed: try again │
            └───────────────────────────────┴──▶ error
 
-``preparing``: a conductor has taken it, the destination is to claim. ``pre-migrating``: the destination holds what the
-instance will need; the source is to switch the guest off, or, of an evacuation, the destination to build it anew.
-``post-migrating``: the destination is to start the guest. ``reverting``: the destination is to undo what it did.
-``resuming``: the source is to start its guest again. ``completed``: the source came back and destroyed its stale guest.
-The names are nova's, but for ``resuming``.
+``preparing``: a conductor has taken it; the destination must claim. ``pre-migrating``: the destination holds what the
+instance will need; the source must switch the guest off, or in an evacuation the destination must build it again.
+``post-migrating``: the destination must start the guest. ``reverting``: the destination must undo its part.
+``resuming``: the source must start its guest again. ``completed``: the source came back and destroyed its stale guest.
+All names but ``resuming`` are nova's.
 
 Whatever the status, the record *holds* at most one claim beside the instance's own: on the destination until the
 instance arrives, on the source from then until it is confirmed. A node has used what its instances and the records hold.
@@ -47,14 +47,12 @@ ERROR: Final = "error"
 
 #: No destination has claimed yet.
 UNCLAIMED: Final = (ACCEPTED, PREPARING)
-#: Somebody is to act.
+#: A host or a conductor must act.
 UNDER_WAY: Final = (*UNCLAIMED, PRE_MIGRATING, POST_MIGRATING, CONFIRMING, REVERTING, RESUMING)
 IN_PROGRESS: Final = (*UNDER_WAY, FINISHED)
 
-#: In the order of a move's life.
+#: In the order of a move.
 ALL: Final = (*IN_PROGRESS, CONFIRMED, REVERTED, DONE, COMPLETED, ERROR)
-#: Ends that somebody asked for; ``finished`` waits for its operator.
-GOOD_ENDS: Final = (FINISHED, CONFIRMED, REVERTED, DONE, COMPLETED)
 
 _BY_SOURCE = {(RESIZE, PRE_MIGRATING), (RESIZE, CONFIRMING), (RESIZE, RESUMING)}
 _BY_DESTINATION = {
@@ -67,7 +65,7 @@ _BY_DESTINATION = {
 
 
 def actor(migration_type: str, status: str, source: str, destination: str | None) -> str | None:
-    """The host that is to act; None when a conductor is, or nobody."""
+    """Return the host that must act; None if a conductor must, or none."""
     if (migration_type, status) in _BY_SOURCE:
         return source
     return destination if (migration_type, status) in _BY_DESTINATION else None

@@ -3,7 +3,7 @@
 
 ::
 
-    create ──▶ building/scheduling ◀───────────────┐   (at once ``placing`` where who has accepted it places it, too)
+    create ──▶ building/scheduling ◀───────────────┐   (at once ``placing`` if the accepting conductor places it)
                  │ a conductor takes the build     │ a worker was lost: the sweeper hands it back
                  ▼                                 │
                building/placing ───────────────────┘
@@ -30,7 +30,7 @@ from typing import Final
 
 BUILDING: Final = "building"
 ACTIVE: Final = "active"
-#: Moved to another flavor, and not yet confirmed.
+#: Moved to another flavor, and not confirmed yet.
 RESIZED: Final = "resized"
 ERROR: Final = "error"
 DELETED: Final = "deleted"
@@ -49,19 +49,17 @@ RESIZE_REVERTING: Final = "resize_reverting"
 REBUILDING: Final = "rebuilding"
 REBUILD_SPAWNING: Final = "rebuild_spawning"
 
-#: What an order that a stopping agent has not begun names as its step.
+#: Step of an order that an agent hands back because it stops.
 QUEUE_STEP: Final = "queue"
-#: What an order that found no queue of its host's agent names as its step.
+#: Step of an order to a host whose agent has no queue.
 CAST_STEP: Final = "cast"
-#: What an attempt that its host had no room for names as its step.
+#: Step of an attempt that its host had no room for.
 CLAIM_STEP: Final = "claim"
-#: What an attempt that failed in its driver names as its step.
+#: Step of an attempt that failed in its driver.
 SPAWN_STEP: Final = "spawn"
 
 #: Steps of a build that is not yet over.
 BUILD_STEPS: Final = (SCHEDULING, PLACING, SPAWNING)
-#: Steps in which no host holds anything for the instance.
-UNCLAIMED_STEPS: Final = (SCHEDULING, PLACING)
 #: Tasks of a move that a destination has claimed, while the instance is still on the source.
 CLAIMED_MOVES: Final = (RESIZE_MIGRATING, RESIZE_FINISH, RESIZE_REVERTING, REBUILD_SPAWNING)
 

@@ -54,9 +54,6 @@ class ComputeDriver:
         """Return the names of the nodes; ``refresh``: ask the hypervisor again."""
         raise NotImplementedError
 
-    def node_is_available(self, node: str) -> bool:
-        return node in self.get_available_nodes() or node in self.get_available_nodes(refresh=True)
-
     def get_available_resource(self, node: str) -> dict[str, Any] | None:
         """Return the inventory of ``node``; empty or None if it cannot be read: the node is then not tracked.
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one clock of a process, passed in so that a test can move it."""
+"""The clock of a process, passed as an argument so that tests can set it. ``skew`` measures its difference to the
+database's.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ Clock = Callable[[], datetime.datetime]
 
 
 def utcnow() -> datetime.datetime:
-    """Now, as the database stores it: naive UTC."""
+    """Return the present time as the database stores it: naive UTC."""
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the clock of this machine is off the database's, by which all deadlines and leases go."""
+"""The difference between this machine's clock and the database's, which deadlines and leases use."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ LOG = logging.getLogger(__name__)
 
 
 class ClockSkew:
-    """Keeps the newest measurement; any thread may ask.
+    """Stores the newest measurement. Thread-safe.
 
-    A daemon whose clock is off decides nothing by it, since its times come from the database. It is not ready all the
-    same, and leaves sweeps and evacuations to others: logs and signatures have the wrong time.
+    A daemon's decisions use the database's time. If its own clock differs too much, the daemon is nevertheless not
+    ready, and leaves sweeps and evacuations to others, because its logs and signatures have the wrong time.
 
-    :param most_s: the option ``max_clock_skew``; 0 never complains
+    :param most_s: the option ``max_clock_skew``; 0 turns the check off
     """
 
     def __init__(self, most_s: float) -> None:
@@ -25,7 +25,7 @@ class ClockSkew:
         self._is_off = False
 
     def note(self, offset_s: float, uncertain_s: float = 0.0) -> None:
-        """A measurement: how far this clock is ahead of the database's, give or take ``uncertain_s``."""
+        """Store how far this clock is ahead of the database's, with an error of ``uncertain_s``."""
         self._offset_s = offset_s
         is_off = bool(self._most_s) and abs(offset_s) - uncertain_s > self._most_s
         before, self._is_off = self._is_off, is_off
@@ -36,12 +36,12 @@ class ClockSkew:
 
     @property
     def reported_s(self) -> float:
-        """Whole seconds for the service record; 0 while the clock is within bounds."""
+        """Whole seconds for the service record; 0 while the difference is within bounds."""
         return float(round(self._offset_s)) if self._is_off else 0.0
 
     @property
     def problem(self) -> str:
-        """ "" while the clock is within bounds."""
+        """A sentence; "" while the difference is within bounds."""
         if not self._is_off:
             return ""
         ahead = "ahead of" if self._offset_s > 0 else "behind"
@@ -51,6 +51,6 @@ class ClockSkew:
         )
 
     def require_in_step(self) -> None:
-        """Also a probe of the health page. :raises errors.ClockSkewed:"""
+        """Check the clock; also a probe of the health page. :raises errors.ClockSkewed:"""
         if self._is_off:
             raise errors.ClockSkewed(problem=self.problem)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host aggregate: a named set of hosts with metadata; the ``availability_zone`` key makes it a zone."""
+"""A host aggregate: a named set of hosts with metadata. The key ``availability_zone`` makes it a zone."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client asks the conductor to build."""
+"""The request of a client for a build."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fleet.objects.zone import Zone
 
 @dataclasses.dataclass(frozen=True)
 class BuildRequest:
-    """One ``create``: ``max_count`` instances of one flavor. If hosts have no room for all, but for ``min_count`` of them
-    or more, as many as fit are built and the others end in ERROR; else none is placed.
+    """One ``create`` of ``max_count`` instances of one flavor.
 
-    ``flavor`` is a flavor's name or its sizes inline. ``count`` is short for ``min_count = max_count``.
-    ``scheduler_hints`` are free-form; the built-in filters read ``group``, ``same_host``, ``different_host``, ``query``,
-    ``build_near_host_ip`` and ``cidr``. ``max_attempts`` is how many hosts may be tried, never more than the option
-    ``scheduler_max_attempts``; with 1 a failed attempt is not repeated elsewhere.
+    If only ``min_count`` or more of them find room, those are built and the others end in ERROR. If fewer do, none is
+    placed. ``flavor`` is a flavor's name or its sizes. ``count`` stands for ``min_count = max_count``.
+    ``scheduler_hints`` are free-form; the built-in filters read ``group``, ``same_host``, ``different_host``,
+    ``query``, ``build_near_host_ip`` and ``cidr``. ``max_attempts`` is the most hosts to try, at most the option
+    ``scheduler_max_attempts``; with 1 a failed attempt is not repeated.
     """
 
     flavor: Annotated[str | Flavor, pydantic.PlainValidator(lambda value: value)]
@@ -61,15 +61,15 @@ class BuildRequest:
 
     @property
     def fewest(self) -> int:
-        """So many must be placed together, or none is."""
+        """The least number of instances that must be placed; otherwise none is."""
         return self.min_count or self.count or self.num_instances
 
     @property
     def group_name(self) -> str:
-        """The server group asked for: the option, or nova's ``group`` hint."""
+        """The requested server group: the option, or nova's ``group`` hint."""
         return self.group or self.scheduler_hints.get("group") or ""
 
 
 def parse_flavor(flavor: object, field: str) -> str | Flavor:
-    """A name or inline sizes; a union type would name pydantic's branches in the error."""
+    """Parse a name or sizes; a union type would name pydantic's branches in the error."""
     return fields.parse(fields.Name, flavor, field) if isinstance(flavor, str) else Flavor.from_wire(flavor, field)

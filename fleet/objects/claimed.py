@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host says that it holds for an instance, when it has claimed it."""
+"""What a host holds for an instance after its claim."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleet.objects import fields, numa, pci
 
 @dataclasses.dataclass(frozen=True)
 class Claimed:
-    """Memory in MB with the driver's overhead, disk in GB; the topology with host cells and CPUs, devices by address."""
+    """Memory in MB with the driver's overhead, disk in GB; the topology with host cells and CPUs; devices by address."""
 
     memory_mb: fields.Natural
     disk_gb: fields.Natural

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constrained field types, and the one parser that turns wire data into values.
+"""Constrained field types, and the parser that turns wire data into values.
 
-Values are plain frozen dataclasses: code inside a service builds them freely, and only what comes over a boundary goes
-through :func:`parse`, which tolerates unknown keys and names the field of anything wrong.
+Values are plain frozen dataclasses. Code inside a service creates them freely. Data from outside goes through
+:func:`parse`, which ignores unknown keys and names a wrong field.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Natural = Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=INT32_MAX)]
 Positive = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=INT32_MAX)]
 Bytes = Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=2**63 - 1)]
 InstanceCount = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=MAX_INSTANCES)]
-#: Names one life of a process.
+#: Identifies one run of a process.
 Token = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(max_length=64, pattern=_PRINTABLE)]
 Finite = Annotated[float, pydantic.Field(allow_inf_nan=False)]
 Ratio = Annotated[float, pydantic.Field(ge=0, le=10_000, allow_inf_nan=False)]
@@ -64,7 +64,7 @@ def parse(cls: type[Value], data: object, field: str = "") -> Value:
 
 
 def parse_text(cls: type[Value], text: str) -> Value | None:
-    """A ``cls`` straight from its JSON text, at a fraction of the cost; None if it is not plainly one: ask :func:`parse`."""
+    """Return a ``cls`` from its JSON text, much faster than :func:`parse`; None if the text needs :func:`parse`."""
     try:
         parsed: Value = _adapter(cls).validate_json(text)  # type: ignore[arg-type] # a class is hashable
         return parsed
@@ -73,14 +73,14 @@ def parse_text(cls: type[Value], text: str) -> Value | None:
 
 
 def invalid_input(invalid: pydantic.ValidationError, field: str = "") -> errors.InvalidInput:
-    """The first of pydantic's complaints, as the error that callers see."""
+    """Return pydantic's first complaint as the error that callers see."""
     first = invalid.errors(include_url=False, include_input=False)[0]
     path = ".".join([part for part in (field, *map(str, first["loc"])) if part]) or "request"
     return errors.InvalidInput(field=path, reason=_reason(first))
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    """pydantic's sentence, except where it would show a pattern to a user, or a Python type that JSON has not."""
+    """Return pydantic's sentence, without patterns and without Python types that JSON does not have."""
     if error["type"] == "string_pattern_mismatch":
         if "[0-9a-fA-F]" in error["ctx"]["pattern"]:
             return "must be a UUID"

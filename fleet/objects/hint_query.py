@@ -16,7 +16,7 @@ OPERATORS = (*COMPARISONS, "in", "not", "or", "and")
 
 @functools.lru_cache(maxsize=64)
 def parse(text: str) -> Any:
-    """Return the query, checked. :raises ValueError: with what is wrong"""
+    """Return the query after a check. :raises ValueError: with the mistake"""
     try:
         query = json.loads(text)
         _check(query)

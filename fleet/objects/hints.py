@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scheduler hints that built-in filters read: their shapes. Any other hint is free-form, for filters of users."""
+"""The scheduler hints that built-in filters read. Other hints are free-form, for filters of users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIELD = "filter_properties.scheduler_hints"
 
 
 def check(hints: Mapping[str, Any], field: str) -> None:
-    """:raises errors.InvalidInput: a hint has not the shape that its filter reads; its field is named"""
+    """:raises errors.InvalidInput: a hint has not the form that its filter reads; its field is named"""
     for name in ("same_host", "different_host"):
         value = hints.get(name)
         if value is not None:
@@ -29,7 +29,7 @@ def check(hints: Mapping[str, Any], field: str) -> None:
 
 
 def query(hints: Mapping[str, Any], field: str = _FIELD) -> Any:
-    """Return the hint ``query``, parsed; None if there is none. :raises errors.InvalidInput:"""
+    """Return the parsed hint ``query``; None if there is none. :raises errors.InvalidInput:"""
     text = single(hints.get("query"))
     if not text:
         return None
@@ -66,5 +66,5 @@ def near_network(hints: Mapping[str, Any], field: str = _FIELD) -> Network | Non
 
 
 def single(hint: Any) -> Any:
-    """A hint that is given once; newer releases of nova send a list of one."""
+    """Return a hint that may have one value; newer releases of nova send a list of one."""
     return hint[0] if isinstance(hint, list) and len(hint) == 1 else hint

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one instance holds of one node, as the ledger has it."""
+"""What one instance holds of one node, from the ledger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleet.objects.claimed import Claimed
 
 @dataclasses.dataclass(frozen=True)
 class Holding:
-    """``node`` and ``claimed`` are None where no host has claimed the instance."""
+    """``node`` and ``claimed`` are None if no host has claimed the instance."""
 
     instance_uuid: fields.Uuid
     host: fields.Text | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Up to what a host's resources may be used: what the scheduler's filters allowed when they let the host through."""
+"""Upper bounds of a host's usage, set by the scheduler's filters that let the host through."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _numa_limits(value: object) -> object:
 
 @dataclasses.dataclass(frozen=True)
 class HostLimits:
-    """Ceilings of what is used, with what is reserved: memory in MB, disk in GB. None is no ceiling (nova's rule)."""
+    """Upper bounds of used resources, reserved ones included: memory in MB, disk in GB. None is no bound (nova's rule)."""
 
     memory_mb: _Number | None = None
     disk_gb: _Number | None = None
@@ -32,11 +32,11 @@ class HostLimits:
         return fields.parse(cls, data or {}, field)
 
     def to_wire(self) -> dict[str, Any]:
-        """Without what is not limited; of the cells nothing, which only the host looks at."""
+        """Return the bounds that exist, without those of cells, which only the host tests."""
         said = {"memory_mb": self.memory_mb, "disk_gb": self.disk_gb, "vcpu": self.vcpu}
         return {name: most for name, most in said.items() if most is not None}
 
     @property
     def vcpus(self) -> int | None:
-        """Half a virtual CPU cannot be sold: the ceiling is cut to whole ones."""
+        """The bound in whole virtual CPUs, rounded down."""
         return None if self.vcpu is None else int(self.vcpu)

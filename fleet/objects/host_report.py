@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent's audit says of one node: its inventory. Usage is not in it: the ledger sums that from instances."""
+"""An agent's report of one node: its inventory. Usage is not part of it: the ledger sums that from instances."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pydantic
 from fleet import errors
 from fleet.objects import fields, numa, pci
 
-#: ``hypervisor_type`` of hosts that a driver invents.
+#: ``hypervisor_type`` of simulated hosts.
 SIMULATED = "fake"
 
 
 @dataclasses.dataclass(frozen=True)
 class HostReport:
-    """Inventory of ``host``/``node`` (nova: ``hypervisor_hostname``): MB of memory, GB of disk, count of vcpus.
+    """Inventory of ``host``/``node`` (nova: ``hypervisor_hostname``): MB of memory, GB of disk, number of vcpus.
 
-    ``reserved_*`` is the host's own part of the total, ``orphaned_memory_mb`` what guests unknown to the ledger hold.
-    ``numa_topology`` and ``pci_device_pools`` are kept as sent (see ``numa``, ``pci``), but must make sense.
-    ``hypervisor_version`` is nova's base-1000 integer; ``disk_available_least`` is in GB, None when unknown.
+    ``reserved_*`` is the host's own part of the total; ``orphaned_memory_mb`` is held by guests that are not in the
+    ledger. ``numa_topology`` and ``pci_device_pools`` are stored as sent (see ``numa``, ``pci``), after a check.
+    ``hypervisor_version`` is nova's base-1000 integer; ``disk_available_least`` is in GB, None if unknown.
     """
 
     host: fields.Name
@@ -63,7 +63,7 @@ class HostReport:
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
-    """Totals of one node as the ledger has them: what an agent compares its first inventory with."""
+    """Totals of one node from the ledger, with which an agent compares its first inventory."""
 
     node: fields.Name
     vcpus: fields.Natural

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the placement needs to know of an image."""
+"""The properties of an image that placement reads."""
 
 from __future__ import annotations
 

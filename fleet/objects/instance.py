@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An instance as the services pass it around: a snapshot of its row."""
+"""A snapshot of an instance's row, as services exchange it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fleet.objects.image import Image
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
-    """``host``, ``node`` are None until a host has claimed it. ``attempt`` counts the hosts tried, from 1."""
+    """``host`` and ``node`` are None until a host has claimed the instance. ``attempt`` counts the tried hosts, from 1."""
 
     uuid: fields.Uuid
     flavor: Flavor
@@ -32,11 +32,11 @@ class Instance:
     numa_topology: dict[str, Any] | None = None
     pci_requests: list[dict[str, Any]] | None = None
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
-    #: ISO 8601, UTC; None while it has not been.
+    #: ISO 8601, UTC; None if it has not happened.
     created_at: fields.Text | None = None
     launched_at: fields.Text | None = None
-    #: What the claim holds, set when a host has claimed: memory includes the driver's overhead. The topology has the
-    #: host's cells and CPUs, where ``numa_topology`` and ``pci_requests`` are what is asked for.
+    #: Held by the claim of a host; memory includes the driver's overhead. This topology has the host's cells and
+    #: CPUs; ``numa_topology`` and ``pci_requests`` are what is asked for.
     claimed_memory_mb: int = 0
     claimed_disk_gb: int = 0
     claimed_vcpus: int = 0
@@ -48,5 +48,5 @@ class Instance:
         return fields.parse(cls, data, field)
 
     def to_wire(self) -> dict[str, Any]:
-        # Not asdict, which copies what is in it, too: an instance travels with every step of its build.
+        # Not asdict, which also copies nested values: an instance is sent with every step of its build.
         return {**vars(self), "flavor": self.flavor.to_wire(), "image": self.image.to_wire()}

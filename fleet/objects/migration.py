@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A move of an instance, as the services pass it around: a snapshot of its record and of its instance's row."""
+"""A snapshot of a move: its migration record and its instance's row, as services exchange them."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Sizing:
         return dataclasses.asdict(self)
 
     def of(self, instance: Instance) -> Instance:
-        """``instance``, of this size."""
+        """Return ``instance`` with this size."""
         return dataclasses.replace(instance, **{name: getattr(self, name) for name in self.__dataclass_fields__})
 
 
 @dataclasses.dataclass(frozen=True)
 class Migration:
-    """``instance`` is as the ledger has it now; ``held`` what the record claims beside it. ``fleet.move_states``.
+    """``instance`` is the present row; ``held`` is what the record claims besides it (see ``fleet.move_states``).
 
-    ``step_within_s``: how many seconds the host may take for the present step.
+    ``step_within_s``: seconds that the host may take for the present step.
     """
 
     uuid: fields.Uuid
@@ -67,7 +67,7 @@ class Migration:
 
     @property
     def actor(self) -> str | None:
-        """The host that is to act now, if one is."""
+        """The host that must act now; None if it is not a host's turn."""
         return move_states.actor(self.migration_type, self.status, self.source_compute, self.dest_compute)
 
     @property
@@ -76,17 +76,17 @@ class Migration:
 
     @property
     def at_source(self) -> Instance:
-        """The instance as the source runs it."""
+        """The instance as it runs on the source."""
         there = dataclasses.replace(self.instance, host=self.source_compute, node=self.source_node)
         return self.old.of(there)
 
     @property
     def at_destination(self) -> Instance:
-        """The instance as the destination is to run it."""
+        """The instance as it is to run on the destination."""
         there = dataclasses.replace(self.instance, host=self.dest_compute, node=self.dest_node)
         return self.new.of(there)
 
     def claim_on(self, host: str, node: str) -> Claimed | None:
-        """What the record holds there."""
+        """Return what the record holds on this node."""
         held = self.held
         return held.claimed if held is not None and (held.host, held.node) == (host, node) else None

@@ -19,19 +19,19 @@ PREFER, ISOLATE, REQUIRE = "prefer", "isolate", "require"
 CpuPolicy = Literal["shared", "dedicated", "mixed"]
 ThreadPolicy = Literal["prefer", "isolate", "require"]
 
-#: Page sizes that name no size: the smallest one, any but the smallest, any.
+#: Page sizes without a number: the smallest, any but the smallest, any.
 SMALL_PAGES, LARGE_PAGES, ANY_PAGES = -1, -2, -3
 
 Cpus = frozenset[fields.Natural]
 _NONE: frozenset[int] = frozenset()
-#: JSON makes text of a dict's numbers.
+#: JSON turns numeric keys into text.
 _Cpu = Annotated[int, pydantic.Field(ge=0, le=fields.INT32_MAX)]
 _PageSize = Annotated[int, pydantic.Field(ge=ANY_PAGES, le=fields.INT32_MAX)]
 
 
 @dataclasses.dataclass(frozen=True)
 class Pages:
-    """The memory pages of one size in a cell; ``reserved`` ones are the host's own."""
+    """Memory pages of one size in a cell; ``reserved`` pages are the host's own."""
 
     size_kb: fields.Positive
     total: fields.Natural
@@ -47,9 +47,9 @@ class Pages:
 class HostCell:
     """A cell of a host, with what instances hold of it.
 
-    ``cpuset`` is for vcpus that float. ``pcpuset`` is for vcpus with a CPU of their own; None where a host does not set
-    such CPUs aside: then both kinds come from ``cpuset``, and ``cpu_usage`` counts both. ``siblings`` are the threads of
-    each core, empty without hyperthreading.
+    ``cpuset`` is for floating vcpus, ``pcpuset`` for pinned ones. If ``pcpuset`` is None, the host reserves no CPUs
+    for pinning: both kinds use ``cpuset``, and ``cpu_usage`` counts both. ``siblings`` are the threads of each core,
+    empty without hyperthreading.
     """
 
     id: fields.Natural
@@ -65,7 +65,7 @@ class HostCell:
 
     @property
     def dedicated_cpus(self) -> frozenset[int]:
-        """Those that may be pinned, free or not."""
+        """The CPUs that may be pinned, free or not."""
         return self.cpuset if self.pcpuset is None else self.pcpuset
 
     @property
@@ -89,7 +89,7 @@ class HostTopology:
 
     @classmethod
     def from_wire(cls, data: object, field: str = "numa_topology") -> HostTopology | None:
-        """A dict with ``cells``, or its JSON; nothing, or no cells, is no topology. :raises errors.InvalidInput:"""
+        """Parse a dict with ``cells``, or its JSON. No data or no cells is no topology. :raises errors.InvalidInput:"""
         known = fields.parse_text(cls, data) if isinstance(data, str) else None
         data = structure.plain(data or None, field) if known is None else None
         topology = known or (fields.parse(cls, data, field) if data else cls(()))
@@ -102,7 +102,7 @@ class HostTopology:
         return {"cells": [_wire(cell) for cell in self.cells]}
 
     def emptied(self) -> HostTopology:
-        """The same host with nothing on it."""
+        """Return the same host without instances."""
         return HostTopology(
             tuple(
                 dataclasses.replace(
@@ -119,7 +119,7 @@ class HostTopology:
 
 @dataclasses.dataclass(frozen=True)
 class CpuTopology:
-    """How a guest sees its vcpus."""
+    """The guest's view of its vcpus."""
 
     sockets: fields.Positive = 1
     cores: fields.Positive = 1
@@ -128,10 +128,10 @@ class CpuTopology:
 
 @dataclasses.dataclass(frozen=True)
 class InstanceCell:
-    """A cell of an instance: as asked for, or (``id`` a host cell's, size and pinning set) as a host holds it.
+    """A cell of an instance: as asked for, or as a host holds it (with the host cell's ``id``, size and pinning).
 
-    ``cpuset`` are all its vcpus, ``pcpuset`` those that get a CPU of their own; ``cpu_pinning`` maps these to the host's
-    CPUs. ``cpuset_reserved`` are CPUs of the host that stay idle for it. ``pagesize`` is in KiB, or one of the three
+    ``cpuset`` are all its vcpus, ``pcpuset`` the pinned ones; ``cpu_pinning`` maps these to the host's CPUs.
+    ``cpuset_reserved`` are CPUs of the host that stay idle for it. ``pagesize`` is in KiB, or one of the three
     negative names above; None: not asked for.
     """
 
@@ -152,7 +152,7 @@ class InstanceCell:
 
     @property
     def held_cpus(self) -> frozenset[int]:
-        """The host's CPUs that nobody else gets."""
+        """The host's CPUs that only this cell uses."""
         return frozenset((self.cpu_pinning or {}).values()) | self.cpuset_reserved
 
 
@@ -162,7 +162,7 @@ class InstanceTopology:
 
     @classmethod
     def from_wire(cls, data: object, field: str = "numa_topology") -> InstanceTopology | None:
-        """A dict with ``cells``, its JSON, or nova's object; nothing is no topology. :raises errors.InvalidInput:"""
+        """Parse a dict with ``cells``, its JSON, or nova's object. No data is no topology. :raises errors.InvalidInput:"""
         data = structure.plain(data or None, field)
         if not data:
             return None
@@ -177,14 +177,14 @@ class InstanceTopology:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """How far a host's cells are stretched for vcpus that float; vcpus of their own are never overcommitted."""
+    """Overcommit ratios of a host's cells for floating vcpus; pinned vcpus are never overcommitted."""
 
     cpu_allocation_ratio: fields.Ratio
     ram_allocation_ratio: fields.Ratio
 
     @classmethod
     def from_wire(cls, data: object, field: str = "limits.numa_topology") -> Limits | None:
-        """The two ratios, or the form of old from whose first cell they are recovered. :raises errors.InvalidInput:"""
+        """Parse the two ratios, or an older form with the ratios in its first cell. :raises errors.InvalidInput:"""
         data = structure.plain(data or None, field)
         if not data:
             return None
@@ -217,14 +217,14 @@ def _ratios(first: _CellLimit) -> dict[str, float]:
 
 
 def _one_form(cell: object) -> object:
-    """nova's objects say ``cpu_pinning_raw``."""
+    """Rename nova's ``cpu_pinning_raw``."""
     if isinstance(cell, Mapping) and "cpu_pinning_raw" in cell:
         return {"cpu_pinning": cell["cpu_pinning_raw"], **cell}
     return cell
 
 
 def _completed(cell: InstanceCell) -> InstanceCell:
-    """All forms of asking for CPUs of one's own as one: Liberty's pinning, even an empty one, and the policy."""
+    """Convert all forms of pinning to one: Liberty's ``cpu_pinning``, even an empty one, and the CPU policy."""
     vcpus = cell.cpuset | cell.pcpuset
     policy: CpuPolicy | None = cell.cpu_policy or (DEDICATED if cell.cpu_pinning is not None else None)
     own = {DEDICATED: vcpus, MIXED: cell.pcpuset}.get(policy or SHARED, _NONE)
@@ -232,12 +232,12 @@ def _completed(cell: InstanceCell) -> InstanceCell:
 
 
 def _wire(value: Any) -> Any:
-    """Sets as sorted lists: equal topologies have equal JSON."""
+    """Return sets as sorted lists: equal topologies have equal JSON."""
     if dataclasses.is_dataclass(value):
         return {each.name: _wire(getattr(value, each.name)) for each in dataclasses.fields(value)}
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, tuple):
         return [_wire(each) for each in value]
-    # JSON has text keys only; what comes back from a database must equal what was written.
+    # JSON has text keys only, and a topology read from a database must equal the one written.
     return {str(key): each for key, each in value.items()} if isinstance(value, dict) else value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI devices, pools of alike ones, and requests for them."""
+"""PCI devices, pools of equal devices, and requests for them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ REQUIRED, LEGACY, PREFERRED, SOCKET = "required", "legacy", "preferred", "socket
 NumaPolicy = Literal["required", "legacy", "preferred", "socket"]
 
 Tags = frozenset[tuple[str, str]]
-#: What alike devices share: the NUMA cell that they are at (None: not known), and their properties.
+#: The kind of a device: its NUMA cell (None: unknown) and its properties.
 Kind = tuple[int | None, Tags]
 
-#: What a driver says of a device that is its own, and not its kind's.
+#: Keys of a device that are its own, not its kind's.
 _OWN_KEYS = ("address", "dev_id", "label", "parent_addr", "status", "request_id", "extra_info", "capabilities")
 _MOST = 65536
 
@@ -91,7 +91,7 @@ def requests_from_wire(data: object, field: str = "pci_requests") -> tuple[PciRe
 
 
 def _records(data: object, wrapper: str, field: str) -> list[Any]:
-    """The list, bare or (nova) as one key of an object."""
+    """Return the list, as such or (nova) under one key of an object."""
     data = structure.plain(data or None, field)
     if isinstance(data, Mapping) and wrapper in data:
         data = data[wrapper]
@@ -120,7 +120,7 @@ def _device(data: object, field: str) -> PciDevice:
 
 def _record(data: object, field: str) -> Mapping[str, Any]:
     record = fields.parse(dict[str, Any], data, field)
-    # nova's pool objects keep what is not standard in a dict of its own.
+    # nova's pool objects keep additional properties in a dict of their own.
     return {**record, **fields.parse(dict[str, Any], record.get("tags") or {}, f"{field}.tags")}
 
 
