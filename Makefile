@@ -21,13 +21,13 @@ FIRST ?= 0
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-demo: $(STAMP) ## boot a mixed batch on a few simulated hosts; no broker, no server
+demo: $(STAMP) ## boot some instances on simulated hosts; no broker, no server
 	@$(BIN)/python -m fleet.trial.trio demo
 
-up: $(STAMP) ## keep a trio running until Ctrl-C (BROKER=rabbit DB=postgresql|mariadb: private real parts)
+up: $(STAMP) ## run a trial fleet until Ctrl-C (BROKER=rabbit DB=postgresql|mariadb: with private servers)
 	@$(BIN)/python -m fleet.trial.trio up --broker $(BROKER) --database $(DB) $(if $(HOSTS),--hosts $(HOSTS))
 
-test: $(STAMP) lint servers ## lint and every suite
+test: $(STAMP) lint servers ## lint and all suites
 	@$(PYTEST) tests/unit tests/simulation tests/functional tests/amqp
 
 lint: $(STAMP) ## ruff, the import contracts, mypy
@@ -36,38 +36,38 @@ lint: $(STAMP) ## ruff, the import contracts, mypy
 	@$(BIN)/mypy --no-error-summary
 	@echo "lint: clean"
 
-format: $(STAMP) ## repair what ruff can repair
+format: $(STAMP) ## fix what ruff can fix
 	@$(BIN)/ruff check -q --fix . ; $(BIN)/ruff format -q .
 
-unit: $(STAMP) ## no network, no servers
+unit: $(STAMP) ## unit tests; no network, no servers
 	@$(PYTEST) tests/unit
 
-functional: $(STAMP) servers ## one process, every database
+functional: $(STAMP) servers ## functional tests; one process, every database
 	@$(PYTEST) tests/functional
 
-amqp: $(STAMP) servers ## the daemons on a private RabbitMQ and PostgreSQL
+amqp: $(STAMP) servers ## tests of the daemons on a private RabbitMQ and PostgreSQL
 	@$(PYTEST) tests/amqp
 
-simulation: $(STAMP) ## ten thousand seeds of the trio in one thread; one that fails prints its history (SEEDS=N FIRST=N)
+simulation: $(STAMP) ## play 10,000 seeds of the services in one thread; a seed that fails prints its history (SEEDS=N FIRST=N)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
-chaos: $(STAMP) servers ## every fault there is, on real daemons; half an hour (ONLY='broker:*' SEED=7 JSON=FILE)
+chaos: $(STAMP) servers ## inject faults into real daemons; half an hour (ONLY='broker:*' SEED=7 JSON=FILE)
 	@$(BIN)/python -m tests.chaos $(if $(ONLY),--only '$(ONLY)') $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))
 
-install: $(STAMP) servers ## follow README.md and docs/install.md to the letter, each in a root of its own (as root, some minutes)
+install: $(STAMP) servers ## follow README.md and docs/install.md to the letter, each in a separate root (as root; some minutes)
 	@$(BIN)/python -m tests.install
 
-bench: $(STAMP) ## figures as JSON lines
+bench: $(STAMP) ## run the benchmarks; figures as JSON lines
 	@$(BIN)/python -m tests.bench
 
-docs: $(STAMP) ## the manual and the man pages, in docs/_build; a warning is an error
+docs: $(STAMP) ## build the manual and the man pages in docs/_build; a warning is an error
 	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@$(BIN)/python -m sphinx -q -W --keep-going -b man docs docs/_build/man
 	@cp docs/_build/man/*.[18] etc/man/
 	@echo "docs/_build/html/index.html, and man pages in etc/man, which the package installs"
 
-servers: $(STAMP) ## install the servers that the tests start for themselves (root or sudo; otherwise says what is skipped)
+servers: $(STAMP) ## install the servers that tests start (root or sudo; otherwise lists what is skipped)
 	@.ci/install-servers $(BIN)/bindep
 
 sample: $(STAMP) ## generate etc/fleet/fleet.conf.sample from the options' own help
@@ -86,5 +86,5 @@ $(STAMP): setup.cfg pyproject.toml constraints.txt
 	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[postgresql,mariadb,test]'
 	@touch $@
 
-clean: ## remove what make has made
+clean: ## remove everything that make has created
 	@rm -rf $(VENV) .fleet build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
