@@ -32,7 +32,7 @@ from conductor_stub.operators.catalog import Catalog
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import CatalogManager, OperatorManager
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from fleet import conf as fleet_conf
 from fleet import errors, service
 from fleet.checks import required
@@ -68,7 +68,7 @@ def build_servers(
     schema.check(database)
     skew = skew or ClockSkew(conf.max_clock_skew)
     clock = LedgerClock(database, skew)
-    limits = Limits.from_conf(conf)
+    limits = StepLimits.from_conf(conf)
     host_transport = transport.get_host_transport(conf, rpc_transport)
     ledger = LedgerIdentity(TOPIC, database.read(identity.read))
     agent_api = AgentAPI(database, limits, conf.enable_new_services, clock, ledger=ledger)

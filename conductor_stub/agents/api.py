@@ -13,7 +13,7 @@ from oslo_log import log as logging
 from conductor_stub.agents import guests
 from conductor_stub.agents.heartbeats import Heartbeats
 from conductor_stub.builds import claims, termination
-from conductor_stub.steps.limits import Limits, StepContext
+from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -36,7 +36,7 @@ class AgentAPI:
     def __init__(
         self,
         database: Database,
-        limits: Limits,
+        limits: StepLimits,
         enable_new_services: bool = True,
         clock: Clock = utcnow,
         turn: contextlib.AbstractContextManager[Any] | None = None,

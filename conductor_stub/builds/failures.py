@@ -11,7 +11,7 @@ from conductor_stub.builds.machine import BuildMachine, end_in_error
 from conductor_stub.steps import avoidance, faults, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, usable
 from conductor_stub.steps.avoidance import Avoidance
-from conductor_stub.steps.limits import Limits, StepContext
+from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, failpoints, states
 from fleet.db import history, instances
 from fleet.db.engine import Row, Transaction
@@ -95,7 +95,7 @@ def _own_request(row: Row, ctx: StepContext) -> StepContext:
     return dataclasses.replace(ctx, request_id=row.request_id)
 
 
-def _is_untried(row: Row, failure: Failure, failed: Sequence[Row], limits: Limits) -> bool:
+def _is_untried(row: Row, failure: Failure, failed: Sequence[Row], limits: StepLimits) -> bool:
     """Whether the host has not tried the build, so that the attempt is not spent."""
     if row.task_state != states.PLACING:
         return False
@@ -139,15 +139,15 @@ def _add_event(tx: Transaction, event: str, row: Row, attempt: Attempt, failure:
     history.add_event(tx, row.uuid, event, now=ctx.now, **where, **failure.event())
 
 
-def _may_retry(row: Row, limits: Limits) -> bool:
+def _may_retry(row: Row, limits: StepLimits) -> bool:
     return request_spec.may_retry(request_spec.build_filter_properties(instances.spec_of(row)), _allowed(row, limits))
 
 
-def _allowed(row: Row, limits: Limits) -> int:
+def _allowed(row: Row, limits: StepLimits) -> int:
     return request_spec.attempts_allowed(instances.spec_of(row), limits.max_attempts)
 
 
-def _retries_exceeded(row: Row, tried: Sequence[Row], limits: Limits) -> errors.FleetError:
+def _retries_exceeded(row: Row, tried: Sequence[Row], limits: StepLimits) -> errors.FleetError:
     """The error that lists all attempts, and the reason if only one was allowed."""
     if _may_retry(row, limits):
         return faults.retries_exceeded(row.uuid, faults.attempts(tried))

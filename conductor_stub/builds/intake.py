@@ -16,7 +16,7 @@ from conductor_stub.builds.client_token import ClientToken
 from conductor_stub.builds.local_placement import LocalPlacement
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.steps.flavor_check import check_image, requested_hardware
-from conductor_stub.steps.limits import Limits, StepContext
+from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
@@ -41,7 +41,7 @@ class Intake:
         self,
         database: Database,
         placement: BuildPlacement,
-        limits: Limits,
+        limits: StepLimits,
         default_zone: str | None,
         clock: Clock = utcnow,
         aliases: Aliases = types.MappingProxyType({}),

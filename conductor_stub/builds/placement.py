@@ -16,7 +16,7 @@ from conductor_stub.builds.machine import BuildMachine
 from conductor_stub.steps import casting, faults, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
 from conductor_stub.steps.avoidance import Avoidance, HostNode
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.placement import Batch, Placement
 from fleet import failpoints, states
 from fleet.clock import Clock, utcnow
@@ -40,7 +40,7 @@ class BuildPlacement(Placement[Any]):
         compute: ComputeAPI,
         tasks: ComputeTaskAPI,
         notifier: oslo_messaging.Notifier,
-        limits: Limits,
+        limits: StepLimits,
         clock: Clock = utcnow,
     ) -> None:
         super().__init__(database, BuildMachine(), scheduler, limits, clock)

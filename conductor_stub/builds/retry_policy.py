@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.placement import knows_no_host
 from fleet import errors
 from fleet.clock import seconds
@@ -22,7 +22,7 @@ def ask_again_at(
     avoided_until: datetime.datetime | None,
     waits_since: datetime.datetime | None,
     deadline: datetime.datetime | None,
-    limits: Limits,
+    limits: StepLimits,
     now: datetime.datetime,
 ) -> datetime.datetime | None:
     """When to call the scheduler again; None if its refusal is final.

@@ -13,7 +13,7 @@ from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.termination import Termination
 from conductor_stub.steps import faults
 from conductor_stub.steps.attempt import Attempt, Failure
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.sweeper import Sweeper
 from fleet import states
 from fleet.clock import Clock, utcnow
@@ -42,7 +42,7 @@ class BuildSweeper(Sweeper[Row]):
         database: Database,
         placement: BuildPlacement,
         termination: Termination,
-        limits: Limits,
+        limits: StepLimits,
         clock: Clock = utcnow,
     ) -> None:
         super().__init__(database, BuildMachine(), placement, limits, clock)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from oslo_log import log as logging
 
 from conductor_stub.steps import casting
-from conductor_stub.steps.limits import Limits, StepContext
+from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -27,7 +27,7 @@ class Termination:
     destroys it.
     """
 
-    def __init__(self, database: Database, compute: ComputeAPI, limits: Limits, clock: Clock = utcnow) -> None:
+    def __init__(self, database: Database, compute: ComputeAPI, limits: StepLimits, clock: Clock = utcnow) -> None:
         self._database = database
         self._compute = compute
         self._limits = limits

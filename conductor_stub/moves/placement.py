@@ -13,7 +13,7 @@ from conductor_stub.moves import claims, failures, group_evacuation
 from conductor_stub.moves.machine import Move, MoveMachine
 from conductor_stub.steps import casting, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.placement import Batch, Placement, knows_no_host
 from fleet import move_states
 from fleet.clock import Clock, utcnow
@@ -35,7 +35,7 @@ class MovePlacement(Placement[Move]):
         scheduler: SchedulerAPI,
         compute: ComputeAPI,
         tasks: MigrationAPI,
-        limits: Limits,
+        limits: StepLimits,
         same_host: bool = False,
         clock: Clock = utcnow,
     ) -> None:

@@ -11,7 +11,7 @@ from conductor_stub.moves import claims, machine
 from conductor_stub.moves.machine import Move
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.steps.attempt import Attempt, Failure
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from fleet.context import RequestContext
 from fleet.db import moves
 from fleet.db.engine import Database
@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 class MoveProgress:
     """Each method may be repeated without harm. The answer tells the calling host what to do next."""
 
-    def __init__(self, database: Database, placement: MovePlacement, limits: Limits) -> None:
+    def __init__(self, database: Database, placement: MovePlacement, limits: StepLimits) -> None:
         self._database = database
         self._placement = placement
         self._limits = limits

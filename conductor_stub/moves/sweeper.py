@@ -9,7 +9,7 @@ from oslo_log import log as logging
 from conductor_stub.moves import failures, intake
 from conductor_stub.moves.machine import Move, MoveMachine
 from conductor_stub.moves.placement import MovePlacement
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.sweeper import Sweeper
 from fleet import errors
 from fleet.clock import Clock, seconds, utcnow
@@ -26,7 +26,7 @@ BATCH = 200
 class MoveSweeper(Sweeper[Move]):
     _placement: MovePlacement
 
-    def __init__(self, database: Database, placement: MovePlacement, limits: Limits, clock: Clock = utcnow) -> None:
+    def __init__(self, database: Database, placement: MovePlacement, limits: StepLimits, clock: Clock = utcnow) -> None:
         super().__init__(database, MoveMachine(), placement, limits, clock)
 
     def sweep(self) -> int:

@@ -18,7 +18,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from fleet import errors, states
 from fleet.clock import seconds
 from fleet.db import history
@@ -45,7 +45,7 @@ class Avoidance:
     until: datetime.datetime | None = None
 
     @classmethod
-    def of(cls, failed: Iterable[Any], limits: Limits, now: datetime.datetime) -> Avoidance:
+    def of(cls, failed: Iterable[Any], limits: StepLimits, now: datetime.datetime) -> Avoidance:
         """:param failed: events of one build, from :func:`fleet.db.history.failed_orders`"""
         tried: dict[HostNode, None] = {}
         ends: dict[HostNode, datetime.datetime] = {}

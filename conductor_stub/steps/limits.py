@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of time and number that bound builds and moves. They are read from the configuration once."""
+"""StepLimits of time and number that bound builds and moves. They are read from the configuration once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleet.clock import seconds
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class StepLimits:
     """Times in seconds. The options of the same names describe them."""
 
     max_attempts: int = 3
@@ -28,7 +28,7 @@ class Limits:
     hosts_down_retry_time_s: float = 120
 
     @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts) -> Limits:
+    def from_conf(cls, conf: cfg.ConfigOpts) -> StepLimits:
         return cls(
             max_attempts=conf.scheduler_max_attempts,
             build_timeout_s=conf.instance_build_timeout,
@@ -50,7 +50,7 @@ class StepContext:
     :param now: by the database's clock
     """
 
-    limits: Limits
+    limits: StepLimits
     now: datetime.datetime
     request_id: str | None = None
 

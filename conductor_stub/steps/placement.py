@@ -20,7 +20,7 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.steps.avoidance import Avoidance
-from conductor_stub.steps.limits import Limits, StepContext
+from conductor_stub.steps.limits import StepContext, StepLimits
 from conductor_stub.steps.machine import Machine, RowT
 from fleet import errors, failpoints
 from fleet.clock import Clock, utcnow
@@ -70,7 +70,7 @@ class Placement(abc.ABC, Generic[RowT]):
         database: Database,
         machine: Machine[RowT],
         scheduler: SchedulerAPI,
-        limits: Limits,
+        limits: StepLimits,
         clock: Clock = utcnow,
     ) -> None:
         self._database = database

@@ -12,7 +12,7 @@ from typing import Any, Generic
 
 from oslo_log import log as logging
 
-from conductor_stub.steps.limits import Limits, StepContext
+from conductor_stub.steps.limits import StepContext, StepLimits
 from conductor_stub.steps.machine import Machine, RowT
 from conductor_stub.steps.placement import Placement
 from fleet.clock import Clock, utcnow
@@ -28,7 +28,7 @@ class Sweeper(abc.ABC, Generic[RowT]):
         database: Database,
         machine: Machine[RowT],
         placement: Placement[RowT],
-        limits: Limits,
+        limits: StepLimits,
         clock: Clock = utcnow,
     ) -> None:
         self._database = database

@@ -19,7 +19,7 @@ from typing import Any
 
 from compute_agent.node.resource_tracker import ResourceTracker
 from conductor_stub.agents.api import AgentAPI
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from fleet import errors, states
 from fleet.clock import utcnow
 from fleet.context import new_context
@@ -77,7 +77,7 @@ class _Fleet:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._agents = AgentAPI(database, Limits())
+        self._agents = AgentAPI(database, StepLimits())
         self._lock = threading.Lock()
         self._counts: collections.Counter[str] = collections.Counter()
         self._placed: collections.deque[tuple[str, str, int]] = collections.deque()

@@ -17,7 +17,7 @@ from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operators.api import OperatorAPI
 from conductor_stub.operators.catalog import Catalog
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from fleet.context import RequestContext, new_context
 from fleet.db.engine import Database
 from fleet.hardware.aliases import Aliases
@@ -32,14 +32,14 @@ class Conductor:
     def __init__(
         self,
         database: Database,
-        limits: Limits | None = None,
+        limits: StepLimits | None = None,
         aliases: Aliases | None = None,
         same_host: bool = False,
         local: LocalPlacement | None = None,
     ) -> None:
         self.database = database
         self.clock = FakeClock()
-        self.limits = limits or Limits()
+        self.limits = limits or StepLimits()
         self.scheduler, self.compute, self.tasks, self.notifier = (
             FakeScheduler(),
             FakeCompute(),

@@ -7,7 +7,7 @@ import oslo_messaging
 import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from fleet import errors
 from fleet.db import hosts
 from fleet.db.engine import Database
@@ -462,7 +462,7 @@ def test_a_host_that_dies_while_spawning_loses_the_build(conductor: Conductor) -
 
 def test_a_host_that_spawns_for_too_long_loses_the_build(database: Database) -> None:
     """Its agent lives, but the step's time is over."""
-    conductor = Conductor(database, Limits(service_down_time_s=10**6))
+    conductor = Conductor(database, StepLimits(service_down_time_s=10**6))
     conductor.add_host("h1")
     uuid = conductor.place("h1")
     conductor.claim(uuid, "h1")

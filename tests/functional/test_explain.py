@@ -9,7 +9,7 @@ import pytest
 from conductor_stub.operators.announcements import Announcements
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.steps.attempt import Attempt, Failure
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from fleet import errors
 from fleet.db import feed
 from fleet.db.engine import Database
@@ -109,7 +109,7 @@ def test_a_lost_announcement_is_no_failure(conductor: Conductor, database: Datab
 
 def test_the_fault_of_refused_claims(database: Database) -> None:
     """It is in the ledger, beside the attempts, where each refusal spends one."""
-    conductor = Conductor(database, Limits(claim_refusals=0))
+    conductor = Conductor(database, StepLimits(claim_refusals=0))
     for host in ("h1", "h2", "h3"):
         conductor.add_host(host)
     uuid = conductor.place("h1", "h2", "h3")

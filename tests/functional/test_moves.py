@@ -10,7 +10,7 @@ import pytest
 from conductor_stub.moves.intake import MoveIntake
 from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.steps.attempt import Attempt, Failure
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from fleet import errors, move_states, states
 from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat
@@ -27,7 +27,7 @@ BOOM = Failure(step="finish", code="Boom", message="boom")
 class Stage:
     """An active instance on ``h1``, and hosts to move it to; a host's part is played by hand."""
 
-    def __init__(self, database: Database, same_host: bool = False, limits: Limits | None = None) -> None:
+    def __init__(self, database: Database, same_host: bool = False, limits: StepLimits | None = None) -> None:
         self.conductor = Conductor(database, limits, same_host=same_host)
         for host in ("h1", "h2", "h3"):
             self.conductor.add_host(host)
@@ -371,7 +371,7 @@ def test_a_resize_is_confirmed_by_itself(
     database: Database, what: str, window_s: int, waited_s: int, status: str
 ) -> None:
     """Once, after resize_confirm_window; its former host is told to let go."""
-    stage = Stage(database, limits=Limits(resize_confirm_window_s=window_s))
+    stage = Stage(database, limits=StepLimits(resize_confirm_window_s=window_s))
     stage.until(move_states.FINISHED)
     stage.conductor.clock.advance(waited_s)
     stage.conductor.move_sweeper.sweep()

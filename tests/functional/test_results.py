@@ -13,7 +13,7 @@ import oslo_messaging
 import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from fleet import errors
 from fleet.db.engine import Database
 from fleet.objects import Place
@@ -98,7 +98,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=[case.what for case in CASES])
 def test_result_of_an_attempt(database: Database, case: Case) -> None:
     """State, attempt, what is held, the event and the fault follow from what the host has said, and where."""
-    conductor = Conductor(database, Limits(max_attempts=case.max_attempts))
+    conductor = Conductor(database, StepLimits(max_attempts=case.max_attempts))
     for host in ("h0", "h1", "h2"):
         conductor.add_host(host)
     uuid = _on_its_way(conductor, case)
@@ -180,7 +180,7 @@ def test_result_of_asking_the_scheduler(
 
 def test_a_request_may_ask_for_one_attempt(database: Database) -> None:
     """Its first failure is the last, though the configuration allows more; no retry entry is sent to the scheduler."""
-    conductor = Conductor(database, Limits(max_attempts=3))
+    conductor = Conductor(database, StepLimits(max_attempts=3))
     for host in ("h1", "h2"):
         conductor.add_host(host)
     uuid = conductor.place("h1", "h2", max_attempts=1)

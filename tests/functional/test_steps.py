@@ -20,7 +20,7 @@ from oslo_messaging.rpc import dispatcher
 
 from conductor_stub.builds import claims
 from conductor_stub.manager import MOST_STEPS, ConductorManager
-from conductor_stub.steps.limits import Limits, StepContext
+from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import conf as fleet_conf
 from fleet import errors, failpoints
 from fleet.context import new_context
@@ -216,7 +216,7 @@ def test_nobody_takes_a_host_over_while_a_finish_is_written(conductor: Stand, da
     conductor.ask(claim(uuid, "h1"))
     conductor.agents.leave("fleet-compute", ["h1"], INCARNATION)
     step = Finish(uuid, 1, "h1", 1, INCARNATION)
-    work = claims.transaction([claims.StepReport(step, None)], StepContext(Limits(), conductor.clock()))
+    work = claims.transaction([claims.StepReport(step, None)], StepContext(StepLimits(), conductor.clock()))
     with futures.ThreadPoolExecutor(1) as other:
 
         def finish_while_another_comes(tx: Transaction) -> futures.Future:

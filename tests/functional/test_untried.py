@@ -7,7 +7,7 @@ import oslo_messaging
 import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from fleet import errors
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
@@ -21,7 +21,7 @@ STOPPED = Failure(step="queue", code="AgentStopping", message="The agent of h1 s
 
 @pytest.fixture
 def conductor(database: Database) -> Conductor:
-    return with_hosts(Conductor(database, Limits(claim_refusals=2)))
+    return with_hosts(Conductor(database, StepLimits(claim_refusals=2)))
 
 
 def with_hosts(conductor: Conductor) -> Conductor:

@@ -44,7 +44,7 @@ from conductor_stub.operators.api import OperatorAPI
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from fleet import conf as fleet_conf
 from fleet import errors, states
 from fleet.context import RequestContext, new_context
@@ -60,7 +60,7 @@ from tests.simulation.bus import Bus, unpinned
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.world import Process, World
 
-LIMITS = Limits(
+LIMITS = StepLimits(
     max_attempts=3,
     build_timeout_s=200,
     placing_timeout_s=30,

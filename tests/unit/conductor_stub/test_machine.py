@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.steps.limits import Limits, StepContext
+from conductor_stub.steps.limits import StepContext, StepLimits
 from conductor_stub.steps.machine import Machine
 from fleet.clock import seconds
 from fleet.objects import Place
 
 NOW = datetime.datetime(2026, 3, 1, 12)
-LIMITS = Limits(placing_timeout_s=30, retry_interval_s=3)
+LIMITS = StepLimits(placing_timeout_s=30, retry_interval_s=3)
 CTX = StepContext(LIMITS, NOW)
 TX: Any = None
 WAITING, PLACING, CLAIMED, ERROR = "creating", "placing", "reserved", "error"

@@ -10,12 +10,12 @@ import pytest
 
 from conductor_stub.builds.retry_policy import ask_again_at
 from conductor_stub.steps.avoidance import Avoidance
-from conductor_stub.steps.limits import Limits
+from conductor_stub.steps.limits import StepLimits
 from fleet import errors
 from fleet.clock import seconds
 
 NOW = datetime.datetime(2026, 3, 1, 12)
-LIMITS = Limits(retry_interval_s=3, hosts_down_retry_time_s=120)
+LIMITS = StepLimits(retry_interval_s=3, hosts_down_retry_time_s=120)
 
 
 def event(host: str, step: str, ago_s: float, kind: str = "hand-back") -> types.SimpleNamespace:
