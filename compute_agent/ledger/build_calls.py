@@ -6,10 +6,11 @@ All of them are safe to repeat: the row stores the attempt, the host and the inc
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from oslo_log import log as logging
 
@@ -23,6 +24,7 @@ from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
 LOG = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
+P = ParamSpec("P")
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 10.0
@@ -48,6 +50,10 @@ class Patience:
         self._stopping = stopping
         self._clock = clock
         self._first_delay_s = first_delay_s
+
+    def call(self, limit_s: float | None, method: Callable[P, Answer], *args: P.args, **kwargs: P.kwargs) -> Answer:
+        """Call a client's method with these arguments; see :meth:`until_answered`."""
+        return self.until_answered(method.__name__, functools.partial(method, *args, **kwargs), limit_s)
 
     def until_answered(self, what: str, call: Callable[[], Answer], limit_s: float | None) -> Answer:
         """:raises Unanswered: after ``limit_s`` (None: never), or when the agent stops"""
@@ -107,7 +113,7 @@ class BuildCalls:
             ``errors``) Unanswered:
         """
         step = self._batcher.step(context, claim.method, **claim.to_wire())
-        return Instance.from_wire(self._ask(claim.method, step.ask))
+        return Instance.from_wire(self._patience.until_answered(claim.method, step.ask, self._limit_s))
 
     def finish_build(self, context: RequestContext, finish: Finish) -> Instance:
         """Record that the guest runs; returns the instance, active. Repeated without end: only the row can say whether
@@ -132,8 +138,7 @@ class BuildCalls:
     ) -> bool:
         """Return True if the attempt counts among those that ``scheduler_max_attempts`` allows."""
         return self._ask(
-            "reschedule",
-            lambda: self._compute_task.reschedule(context, instance_uuid, attempt, host, node, failure, alternates),
+            self._compute_task.reschedule, context, instance_uuid, attempt, host, node, failure, alternates
         )
 
     def abort_build(
@@ -145,20 +150,17 @@ class BuildCalls:
         node: str | None,
         failure: dict[str, Any],
     ) -> None:
-        self._ask(
-            "abort_build",
-            lambda: self._compute_task.abort_build(context, instance_uuid, attempt, host, node, failure),
-        )
+        self._ask(self._compute_task.abort_build, context, instance_uuid, attempt, host, node, failure)
 
     def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
-        self._ask("instance_destroyed", lambda: self._conductor.instance_destroyed(context, instance_uuid, host))
+        self._ask(self._conductor.instance_destroyed, context, instance_uuid, host)
         self._told.gone(context, host, instance_uuid)
 
     def compare_instances(
         self, context: RequestContext, held: dict[str, list[str]], power: dict[str, dict[str, int]] | None = None
     ) -> dict[str, list[str]]:
         """Return, by host, the instances that must be compared in detail. :raises Unanswered:"""
-        return self._ask("compare_instances", lambda: self._conductor.compare_instances(context, held, power or {}))
+        return self._ask(self._conductor.compare_instances, context, held, power or {})
 
     def report_guest(
         self, context: RequestContext, instance: Instance, host: str, power_state: int, failed: bool = False
@@ -169,23 +171,18 @@ class BuildCalls:
         :param failed: set the instance to ERROR
         """
         return self._ask(
-            "report_guest",
-            lambda: self._conductor.report_guest(
-                context, instance.uuid, host, power_state, instance.power_state, failed
-            ),
+            self._conductor.report_guest, context, instance.uuid, host, power_state, instance.power_state, failed
         )
 
     def find_instance(self, context: RequestContext, host: str, uuid: str) -> Instance | None:
         """Return the instance, if the ledger has it on ``host``. :raises Unanswered:"""
-        answer = self._ask("get_host_instances", lambda: self._conductor.get_host_instances(context, host, [uuid]))
+        answer = self._ask(self._conductor.get_host_instances, context, host, [uuid])
         return Instance.from_wire(answer[0]) if answer else None
 
     def get_host_instances(self, context: RequestContext, host: str) -> list[Instance]:
         """Repeat without a limit: an agent must know its instances before it begins."""
-        answer = self._patience.until_answered(
-            "get_host_instances", lambda: self._conductor.get_host_instances(context, host), limit_s=None
-        )
+        answer = self._patience.call(None, self._conductor.get_host_instances, context, host)
         return [Instance.from_wire(instance) for instance in answer]
 
-    def _ask(self, what: str, call: Callable[[], Answer]) -> Answer:
-        return self._patience.until_answered(what, call, self._limit_s)
+    def _ask(self, call: Callable[P, Answer], *args: P.args, **kwargs: P.kwargs) -> Answer:
+        return self._patience.call(self._limit_s, call, *args, **kwargs)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from compute_agent.ledger.build_calls import Patience
+from compute_agent.ledger.build_calls import Answer, P, Patience
 from fleet.context import RequestContext
 from fleet.objects import Claimed, Migration
 from fleet.rpc.clients import MigrationAPI
@@ -21,52 +22,34 @@ class MoveCalls:
 
     def of_host(self, context: RequestContext, host: str) -> dict[str, Migration]:
         """Return all moves to and from ``host``, by instance; repeated without a limit."""
-        answer = self._patience.until_answered(
-            "get_host_migrations", lambda: self._conductor.get_host_migrations(context, host), limit_s=None
-        )
+        answer = self._patience.call(None, self._conductor.get_host_migrations, context, host)
         found = [Migration.from_wire(each) for each in answer]
         return {migration.instance.uuid: migration for migration in found}
 
     def find(self, context: RequestContext, host: str, instance_uuid: str) -> Migration | None:
         """Return the instance's move, if there is one to or from ``host``."""
-        answer = self._patience.until_answered(
-            "get_host_migrations",
-            lambda: self._conductor.get_host_migrations(context, host, [instance_uuid]),
-            self._limit_s,
-        )
+        answer = self._ask(self._conductor.get_host_migrations, context, host, [instance_uuid])
         return Migration.from_wire(answer[0]) if answer else None
 
     def claim(
         self, context: RequestContext, migration: Migration, host: str, node: str, incarnation: str, claimed: Claimed
     ) -> Migration:
         """:raises StaleBuild: StaleIncarnation: GroupAffinityViolation: NotFound: (all of ``errors``)"""
-        answer = self._patience.until_answered(
-            "claim_migration",
-            lambda: self._conductor.claim_migration(
-                context, migration.uuid, migration.attempt, host, node, incarnation, claimed.to_wire()
-            ),
-            self._limit_s,
-        )
-        return Migration.from_wire(answer)
+        place = (migration.uuid, migration.attempt, host, node, incarnation, claimed.to_wire())
+        return Migration.from_wire(self._ask(self._conductor.claim_migration, context, *place))
 
     def done(self, context: RequestContext, migration: Migration, host: str) -> Migration:
-        """Report that this host's part of the migration's status is done; return the move as it is now. :raises
-        errors.NotFound:
+        """Report that this host's part of the migration's status is done; return the move as it is now.
+
+        :raises errors.NotFound:
         """
-        answer = self._patience.until_answered(
-            "migration_done",
-            lambda: self._conductor.migration_done(context, migration.uuid, migration.attempt, host, migration.status),
-            self._limit_s,
-        )
-        return Migration.from_wire(answer)
+        part = (migration.uuid, migration.attempt, host, migration.status)
+        return Migration.from_wire(self._ask(self._conductor.migration_done, context, *part))
 
     def failed(self, context: RequestContext, migration: Migration, host: str, failure: dict[str, Any]) -> Migration:
         """Report that this host cannot do its part; return the move as it is now. :raises errors.NotFound:"""
-        answer = self._patience.until_answered(
-            "migration_failed",
-            lambda: self._conductor.migration_failed(
-                context, migration.uuid, migration.attempt, host, migration.status, failure
-            ),
-            self._limit_s,
-        )
-        return Migration.from_wire(answer)
+        part = (migration.uuid, migration.attempt, host, migration.status, failure)
+        return Migration.from_wire(self._ask(self._conductor.migration_failed, context, *part))
+
+    def _ask(self, call: Callable[P, Answer], *args: P.args, **kwargs: P.kwargs) -> Answer:
+        return self._patience.call(self._limit_s, call, *args, **kwargs)

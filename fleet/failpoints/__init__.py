@@ -19,19 +19,3 @@ from fleet.failpoints.injection import (
     parse,
     register_opts,
 )
-
-__all__ = [
-    "OPTS",
-    "Action",
-    "Failpoint",
-    "FailpointReached",
-    "after_commit",
-    "arm",
-    "before_commit",
-    "commits",
-    "commits_all",
-    "hit",
-    "list_opts",
-    "parse",
-    "register_opts",
-]
