@@ -22,6 +22,7 @@ from fleet import conf as fleet_conf
 from fleet.context import new_context
 from fleet.rpc import transport
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, OperatorAPI, SchedulerAPI
+from fleet.rpc.rabbit.conf import STOCK
 
 READY_S = 60
 STOP_S = 40
@@ -31,6 +32,7 @@ PLUGINS = pathlib.Path(__file__).parent / "plugins"
 _CONFIG = """\
 [DEFAULT]
 transport_url = {transport_url}
+rabbit_driver = {rabbit_driver}
 rpc_response_timeout = 10
 long_rpc_timeout = 20
 report_interval = 1
@@ -91,6 +93,7 @@ class Trio:
         self.instances_path = directory / "instances"
         self.config_file = directory / "fleet.conf"
         config = _CONFIG.format(
+            rabbit_driver=os.environ.get("FLEET_RABBIT_DRIVER", STOCK),
             transport_url=transport_url,
             database_url=database_url,
             instances_path=self.instances_path,
