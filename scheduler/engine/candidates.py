@@ -189,10 +189,24 @@ class Candidates:
     def rows_of_hosts(self, hosts: Iterable[str]) -> list[int]:
         return [row for host in hosts for row in self._table.rows_of_host(host)]
 
-    def rows_of_hosts_any_case(self, hosts: Iterable[str]) -> list[int]:
-        """Return the rows of these hosts, comparing names without case. Reads every host's name."""
-        wanted = {host.lower() for host in hosts}
-        return [row for row, key in enumerate(self._table.keys) if key and key[0].lower() in wanted]
+    def restricted(
+        self, ignore_hosts: Sequence[str], force_hosts: Sequence[str], force_nodes: Sequence[str]
+    ) -> numpy.ndarray:
+        """Return the mask of hosts left when some are excluded or forced by name. Reads every host's name.
+
+        Host names are compared without case. An empty list of forced names forces nothing.
+        """
+        ignored, hosts = ({name.lower() for name in names} for names in (ignore_hosts, force_hosts))
+        nodes = set(force_nodes)
+        mask: numpy.ndarray = self.present() & self.only(
+            row
+            for row, key in enumerate(self._table.keys)
+            if key is not None
+            and key[0].lower() not in ignored
+            and (not hosts or key[0].lower() in hosts)
+            and (not nodes or key[1] in nodes)
+        )
+        return mask
 
     def rows_of_nodes(self, nodes: Iterable[str]) -> list[int]:
         """Return the rows of these nodes. Reads every node's name."""

@@ -7,6 +7,7 @@ It is a function of its arguments: a prepared request and hosts in, picks and re
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -15,17 +16,17 @@ import numpy
 from oslo_log import log as logging
 
 from fleet.objects import Place
-from scheduler.engine import filtering, normalise, restriction
+from scheduler.engine import filtering, restriction
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.decision import Decision, Pick, Refusal, Refused, StateAge
-from scheduler.engine.evaluation import Evaluation, Judgement
+from scheduler.engine.evaluation import Evaluation
 from scheduler.engine.pipeline import Pipeline
 from scheduler.engine.prepared_request import PARSED, PreparedRequest
 from scheduler.engine.request_cache import RequestCache
 
 LOG = logging.getLogger(__name__)
-#: Number of hosts that are judged ahead, as they would be with one more instance.
-_JUDGED_AHEAD = 32
+#: Up to this number of best hosts, searching again for each is faster than a partition.
+_FEW = 6
 
 
 def decide(
@@ -91,9 +92,6 @@ class _Picking:
         self._requested = prepared.request.num_instances
         self._considered = evaluation.considered
         self._chosen: list[_Chosen] = []
-        #: Judgements of rows with one more instance on them.
-        self._ahead: dict[int, Judgement] = {}
-        self._log_counts(log)
 
     @property
     def wanted(self) -> int:
@@ -118,44 +116,27 @@ class _Picking:
         """Count the newest pick for the rest of the request, and judge again what it has changed."""
         if not self.wanted and (self._requested == 1 or not self._pipeline.alternates):
             return  # nobody looks at the hosts again
-        chosen, prepared = self._chosen[-1], self._prepared
+        chosen, prepared, evaluation = self._chosen[-1], self._prepared, self._evaluation
         self._hosts.pick(chosen.row, chosen.uuid, prepared.consumption)
         request = prepared.request
         if request.group_updated:
             grown = request.group_hosts | {self._hosts.key(chosen.row)[0]}
             prepared.request = dataclasses.replace(request, group_hosts=grown)
             prepared.properties.update({"group_hosts": set(grown), PARSED: prepared.request})
-        judgement = self._ahead.pop(chosen.row, None) or self._judge(chosen.row)
-        self._evaluation.take_pick(prepared, self._hosts, chosen.row, judgement)
-        self._log_counts(self._log and self.wanted > 0)
-
-    def _judge(self, picked: int) -> Judgement:
-        """Judge the picked row as it is now, and the likely next picks as they will be.
-
-        Judging thirty rows costs little more than judging one.
-        """
-        prepared, evaluation = self._prepared, self._evaluation
-        # Numbers are counted for all rows at once, but rare values, such as PCI devices, row by row.
-        most = 1 if prepared.consumption.rare else min(self.wanted + 1, _JUDGED_AHEAD)
-        others = [row for row in self._best(most) if row != picked and row not in self._ahead]
-        if not others:
-            return evaluation.judge_next(prepared, self._hosts.subset(numpy.array([picked])))
-        # The picked row has its instance counted already; the others are judged with one more.
-        rows = numpy.array([picked, *others])
-        judged = evaluation.judge_next(prepared, self._hosts.with_one_more(rows, rows[1:], prepared.consumption))
-        self._ahead.update({row: judged.of(number) for number, row in enumerate(others, 1)})
-        return judged.of(0)
+        likely = functools.partial(self._best, evaluation.worth_judging(prepared, self.wanted))
+        evaluation.follow_pick(prepared, self._hosts, chosen.row, likely)
 
     def _best(self, count: int, shuffle: random.Random | None = None) -> list[int]:
         """Return the rows of the ``count`` best hosts that are alive, best first."""
         count = min(count, self._evaluation.alive_count)
-        found: list[int] = normalise.best(self._evaluation.scores, count, shuffle).tolist()
+        found: list[int] = best_rows(self._evaluation.scores, count, shuffle).tolist()
         return found
 
     # -- the result -------------------------------------------------------------------------------------------------
 
     def decision(self, scores: Sequence[dict[str, Any]], state: StateAge | None) -> Decision:
         prepared = self._prepared
+        self._log_counts()
         return Decision(
             requested=self._requested,
             considered=self._considered,
@@ -238,10 +219,51 @@ class _Picking:
                         limit[name] = value
         return [Place(*self._hosts.key(row), limit) for row, limit in zip(rows, limits, strict=True)]
 
-    def _log_counts(self, log: bool) -> None:
-        if self._evaluation.alive_count and not LOG.isEnabledFor(logging.DEBUG):
+    def _log_counts(self) -> None:
+        if not self.wanted and not LOG.isEnabledFor(logging.DEBUG):
             return
         for each in self._evaluation.tally(self._prepared.filters).counts():
             LOG.debug("Filter %s returned %d host(s)", each.name, each.end)
-            if not each.end and each.start:
-                LOG.log(logging.INFO if log else logging.DEBUG, "Filter %s returned 0 hosts", each.name)
+            if not each.end and each.start and self.wanted:
+                LOG.log(logging.INFO if self._log else logging.DEBUG, "Filter %s returned 0 hosts", each.name)
+
+
+def best_rows(scores: numpy.ndarray, count: int, shuffle: random.Random | None = None) -> numpy.ndarray:
+    """Return the positions of the ``count`` highest scores, best first, equal ones in their order. No full sort.
+
+    :param scores: written to meanwhile, and then restored
+    :param shuffle: puts the hosts that share the highest score in random order, so that equal hosts take turns
+    """
+    if shuffle is not None:
+        return _best_shuffled(scores, count, shuffle)
+    if count == 1:
+        return numpy.array([scores.argmax()])
+    if count >= len(scores):
+        return numpy.argsort(-scores, kind="stable")
+    if count <= _FEW:
+        return _best_few(scores, count)
+    threshold = numpy.partition(scores, len(scores) - count)[len(scores) - count]
+    above = numpy.flatnonzero(scores > threshold)
+    equal = numpy.flatnonzero(scores == threshold)[: count - len(above)]
+    return numpy.concatenate((above[numpy.argsort(-scores[above], kind="stable")], equal))
+
+
+def _best_few(scores: numpy.ndarray, count: int) -> numpy.ndarray:
+    """Take the first highest score again and again: for a few hosts far cheaper than a partition, or than a copy."""
+    found: list[int] = []
+    values: list[float] = []
+    for _number in range(count):
+        found.append(int(scores.argmax()))
+        values.append(scores[found[-1]])
+        scores[found[-1]] = -numpy.inf
+    for position, value in zip(reversed(found), reversed(values), strict=True):
+        scores[position] = value
+    return numpy.array(found, dtype=numpy.intp)
+
+
+def _best_shuffled(scores: numpy.ndarray, count: int, chance: random.Random) -> numpy.ndarray:
+    equal = numpy.flatnonzero(scores == scores.max()).tolist()
+    chance.shuffle(equal)
+    if len(equal) >= count:
+        return numpy.array(equal[:count])
+    return numpy.concatenate((equal, best_rows(scores, count)[len(equal) :]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy
@@ -23,6 +23,8 @@ from scheduler.engine.weighing import Scores
 
 #: Judging a changed row costs as much as judging this many rows together with all others.
 _COST_OF_ONE = 50
+#: Number of rows that are judged ahead.
+_JUDGED_AHEAD = 32
 #: Following changes saves nothing below this number of rows.
 WORTH_FOLLOWING = 4096
 
@@ -60,8 +62,11 @@ class Evaluation:
         self._silent: frozenset[BaseHostFilter] = frozenset()
         #: Rows to judge again though the table has not changed: picks of a request counted on them.
         self._stale: list[int] = []
-        self._alive: Candidates | None = None
+        #: The rows that passed, if that was computed.
+        self._alive: numpy.ndarray | None = None
         self._for_further: _Further | None = None
+        #: Judgements of rows as they will be with one more instance.
+        self._ahead: dict[int, Judgement] = {}
 
     @property
     def scores(self) -> numpy.ndarray:
@@ -85,18 +90,15 @@ class Evaluation:
 
     def alive(self, hosts: Candidates) -> Candidates:
         """Return the hosts that passed, of ``hosts``, which are the whole table."""
+        if self.alive_count == len(hosts):
+            return hosts
         if self._alive is None:
-            all_pass = self.alive_count == len(hosts)
-            self._alive = hosts if all_pass else hosts.subset(numpy.flatnonzero(self.dropped_by == PASSED))
-        return self._alive
+            self._alive = numpy.flatnonzero(self.dropped_by == PASSED)
+        return hosts.subset(self._alive)
 
     def table(self, prepared: PreparedRequest, hosts: Candidates, rows: Sequence[int]) -> list[list[dict[str, Any]]]:
         """Return how the scores of these rows are made up: for each row, a line per weigher."""
         return self._scores.table(prepared, self.alive(hosts), rows)
-
-    def release_hosts(self) -> None:
-        """Drop what belongs to the request that is over."""
-        self._alive = self._for_further = None
 
     # -- before the first instance ----------------------------------------------------------------------------------
 
@@ -106,7 +108,7 @@ class Evaluation:
         :param hosts: the whole table, with no pick of this request
         :param allowed: mask of the hosts that may be considered
         """
-        self.release_hosts()
+        self._for_further, self._ahead = None, {}
         epoch, version = self._seen
         known = epoch == hosts.epoch
         rows = self._changed(hosts, version) if known and len(hosts) >= WORTH_FOLLOWING else None
@@ -124,7 +126,7 @@ class Evaluation:
         result = filtering.run(prepared, hosts, allowed, silent.union(idle))
         self._silent = silent.union(result.silent)
         self.dropped_by, self.alive_count = result.dropped_by, result.count
-        self._dropped, self.considered = result.dropped, result.considered
+        self._dropped, self.considered, self._alive = result.dropped, result.considered, None
         self._scores.weigh(prepared, self.alive(hosts), len(hosts), known)
 
     def _changed(self, hosts: Candidates, version: int) -> numpy.ndarray:
@@ -137,29 +139,47 @@ class Evaluation:
 
     # -- between two instances --------------------------------------------------------------------------------------
 
-    def judge_next(self, prepared: PreparedRequest, few: Candidates) -> Judgement:
-        """Judge some alive hosts for a further instance of the request; nothing is taken over yet."""
-        return self._judge(prepared, few, numpy.ones(len(few), dtype=bool), self._further(prepared).skipped)
+    @staticmethod
+    def worth_judging(prepared: PreparedRequest, wanted: int) -> int:
+        """Return how many likely next picks to judge together with a pick, if ``wanted`` instances have no host yet.
 
-    def take_pick(self, prepared: PreparedRequest, hosts: Candidates, row: int, judgement: Judgement) -> None:
-        """Take over the judgement of the row on which an instance was placed, and run the filters that follow picks.
+        Judging thirty rows costs little more than judging one. But rare values, such as PCI devices, are counted row by row.
+        """
+        return 0 if prepared.consumption.rare else min(wanted + 1, _JUDGED_AHEAD)
+
+    def follow_pick(
+        self, prepared: PreparedRequest, hosts: Candidates, row: int, likely: Callable[[], Sequence[int]]
+    ) -> None:
+        """Judge the row on which an instance was placed again, and run the filters that follow picks.
 
         :param hosts: the whole table, with the pick counted
-        :param judgement: of the row, from :meth:`judge_next`
+        :param likely: returns the rows that may be picked next; they are judged ahead, with one more instance
         """
         self._stale.append(row)
-        rows, dropped_by, raw = numpy.array([row]), judgement.dropped_by, judgement.raw
+        if row not in self._ahead:
+            self._judge_ahead(
+                prepared, hosts, row, [each for each in likely() if each != row and each not in self._ahead]
+            )
+        judged = self._ahead.pop(row)
+        rows, dropped_by, raw = numpy.array([row]), judged.dropped_by, judged.raw
         following = self._further(prepared).following
         if following:
             alive = self.dropped_by == PASSED
             alive[row] = dropped_by[0] == PASSED
             said = filtering.run(prepared, hosts, alive, frozenset(prepared.filters) - following).dropped_by
-            others = numpy.flatnonzero(alive & (said != PASSED))
-            rows = numpy.union1d(rows, others)
-            dropped_by = numpy.where(numpy.isin(rows, others), said[rows], dropped_by[0])
+            dropped = numpy.flatnonzero(alive & (said != PASSED))
+            rows = numpy.union1d(rows, dropped)
+            dropped_by = numpy.where(numpy.isin(rows, dropped), said[rows], dropped_by[0])
             raw = None if raw is None else numpy.repeat(raw, len(rows), axis=1)
-            self._stale += others.tolist()
+            self._stale += dropped.tolist()
         self._settle(prepared, hosts, rows, Judgement(dropped_by, raw))
+
+    def _judge_ahead(self, prepared: PreparedRequest, hosts: Candidates, picked: int, others: Sequence[int]) -> None:
+        # The picked row has its instance counted already; the others are judged with one more.
+        rows = numpy.array([picked, *others])
+        few = hosts.with_one_more(rows, rows[1:], prepared.consumption) if others else hosts.subset(rows)
+        judged = self._judge(prepared, few, numpy.ones(len(few), dtype=bool), self._further(prepared).skipped)
+        self._ahead.update({row: judged.of(number) for number, row in enumerate([picked, *others])})
 
     def _further(self, prepared: PreparedRequest) -> _Further:
         if self._for_further is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From raw weights to contributions, and from scores to the best hosts.
+"""From raw weights to contributions and scores.
 
 Scores equal those of the obvious loop over hosts bit by bit: normalise, multiply, add in the configured order. A faster
 formula would round differently, and break ties differently.
@@ -7,7 +7,6 @@ formula would round differently, and break ties differently.
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import numpy
@@ -16,7 +15,6 @@ from scheduler.engine.domain import Normalisation
 
 #: The smallest and the largest of some numbers.
 Bounds = tuple[float, float]
-_FEW = 6
 
 
 def observed(raw: numpy.ndarray) -> Bounds:
@@ -64,44 +62,3 @@ def total(contributions: Any, size: int) -> numpy.ndarray:
     for each in contributions:
         scores += each
     return scores
-
-
-def best(scores: numpy.ndarray, count: int, shuffle: random.Random | None = None) -> numpy.ndarray:
-    """Return the positions of the ``count`` highest scores, best first, equal ones in their order. No full sort.
-
-    :param scores: written to meanwhile, and then restored
-    :param shuffle: puts the hosts that share the highest score in random order, so that equal hosts take turns
-    """
-    if shuffle is not None:
-        return _best_shuffled(scores, count, shuffle)
-    if count == 1:
-        return numpy.array([scores.argmax()])
-    if count >= len(scores):
-        return numpy.argsort(-scores, kind="stable")
-    if count <= _FEW:
-        return _best_few(scores, count)
-    threshold = numpy.partition(scores, len(scores) - count)[len(scores) - count]
-    above = numpy.flatnonzero(scores > threshold)
-    equal = numpy.flatnonzero(scores == threshold)[: count - len(above)]
-    return numpy.concatenate((above[numpy.argsort(-scores[above], kind="stable")], equal))
-
-
-def _best_few(scores: numpy.ndarray, count: int) -> numpy.ndarray:
-    """Take the first highest score again and again: for a few hosts far cheaper than a partition, or than a copy."""
-    found: list[int] = []
-    values: list[float] = []
-    for _number in range(count):
-        found.append(int(scores.argmax()))
-        values.append(scores[found[-1]])
-        scores[found[-1]] = -numpy.inf
-    for position, value in zip(reversed(found), reversed(values), strict=True):
-        scores[position] = value
-    return numpy.array(found, dtype=numpy.intp)
-
-
-def _best_shuffled(scores: numpy.ndarray, count: int, chance: random.Random) -> numpy.ndarray:
-    equal = numpy.flatnonzero(scores == scores.max()).tolist()
-    chance.shuffle(equal)
-    if len(equal) >= count:
-        return numpy.array(equal[:count])
-    return numpy.concatenate((equal, best(scores, count)[len(equal) :]))

@@ -35,7 +35,6 @@ class RequestCache:
         """Store the evaluation; the ones used longest ago make room."""
         if key is None:
             return
-        evaluation.release_hosts()
         self._kept[key] = evaluation
         most = max(LEAST, MOST_BYTES // max(evaluation.nbytes, 1))
         while len(self._kept) > most:

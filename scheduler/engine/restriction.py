@@ -28,21 +28,10 @@ def allowed(hosts: Candidates, request: Any) -> numpy.ndarray:
 
     Host names are compared without case, node names with case.
     """
-    mask = hosts.present()
-    if request.ignore_hosts:
-        LOG.debug("The request excludes hosts %s", ", ".join(request.ignore_hosts))
-        mask = mask & ~hosts.only(hosts.rows_of_hosts_any_case(request.ignore_hosts))
-    if request.force_hosts:
-        mask = mask & hosts.only(hosts.rows_of_hosts_any_case(request.force_hosts))
-        _log_forced("hosts", request.force_hosts, mask)
-    if request.force_nodes:
-        mask = mask & hosts.only(hosts.rows_of_nodes(request.force_nodes))
-        _log_forced("nodes", request.force_nodes, mask)
-    return mask
-
-
-def _log_forced(kind: str, names: tuple[str, ...], mask: numpy.ndarray) -> None:
-    if mask.any():
-        LOG.debug("The request forces the %s %s", kind, ", ".join(names))
-    else:
-        LOG.debug("None of the %s that the request forces is known: %s", kind, ", ".join(names))
+    if not is_restricted(request):
+        return hosts.present()
+    LOG.debug(
+        "The request excludes hosts %s; it forces hosts %s and nodes %s",
+        *(", ".join(names) or "-" for names in (request.ignore_hosts, request.force_hosts, request.force_nodes)),
+    )
+    return hosts.restricted(request.ignore_hosts, request.force_hosts, request.force_nodes)

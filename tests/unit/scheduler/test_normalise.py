@@ -8,6 +8,7 @@ import pytest
 
 from scheduler import weights
 from scheduler.engine import normalise
+from scheduler.engine.decide import best_rows
 from tests import factories
 
 
@@ -38,7 +39,7 @@ def test_best(count, expected):
     """The best come first, and equals in their order, however many are asked for."""
     given = [1.0, 5.0, 1.0, 5.0, 0.0]
     array = numpy.array(given)
-    assert expected == normalise.best(array, count).tolist()
+    assert expected == best_rows(array, count).tolist()
     assert given == array.tolist()
 
 
