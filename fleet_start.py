@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the programs begin. It stands outside the packages, because to import one of them takes a second.
+"""Entry points of all programs. The module is outside the packages, because importing one of them takes a second.
 
-Until then Ctrl-C ends the program at once and without a traceback, as it does with a program that is not in Python. A stream
-that the caller has closed is replaced by one that forgets.
+During that second Ctrl-C ends the program at once and without a traceback. A standard stream that the caller has
+closed is replaced by /dev/null.
 """
 
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver stores of a guest, in memory or in a file that survives the agent."""
+"""A driver's record of a guest, in memory or in a file that survives the agent."""
 
 from __future__ import annotations
 

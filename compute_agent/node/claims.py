@@ -146,7 +146,7 @@ def require_room(claim: ClaimRequest) -> None:
 
 
 class Claim:
-    """What a tracker holds for one instance. An exception that leaves the ``with`` gives it back."""
+    """Resources that a tracker holds for one instance. An exception that leaves the ``with`` gives them back."""
 
     def __init__(self, resources: Resources, give_back: Callable[[], None], hardware: Holding = NOTHING) -> None:
         self.resources = resources
@@ -190,7 +190,7 @@ class Claim:
 
 
 class MoveClaim(Claim):
-    """What the destination holds for an instance that is to arrive, besides what it may already hold for it."""
+    """Resources that the destination holds for an instance that is to arrive, besides those it may already hold for it."""
 
 
 class NopClaim(Claim):

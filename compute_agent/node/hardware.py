@@ -15,7 +15,7 @@ from fleet.objects import Claimed, Instance, numa, pci
 
 @dataclasses.dataclass(frozen=True)
 class Holding:
-    """What one instance holds: cells with pinning and page size, devices by address."""
+    """The cells (with pinning and page size) and devices (by address) of one instance."""
 
     topology: numa.InstanceTopology | None = None
     devices: tuple[pci.PciDevice, ...] = ()

@@ -35,7 +35,7 @@ class View:
 
 @dataclasses.dataclass(frozen=True)
 class _Held:
-    """What one instance holds."""
+    """Resources of one instance."""
 
     resources: Resources
     hardware: Holding = NOTHING

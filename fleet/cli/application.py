@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``fleet`` and ``fleet-manage`` share as programs: their configuration file and their logging."""
+"""The configuration file and the logging of the programs ``fleet`` and ``fleet-manage``."""
 
 from __future__ import annotations
 

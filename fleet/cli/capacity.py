@@ -57,14 +57,14 @@ class _Largest(columns.FormattableColumn):
 
 
 class _Stranded(columns.FormattableColumn):
-    """What is free but unusable for this flavor."""
+    """Free resources that this flavor cannot use."""
 
     def human_readable(self) -> str:
         return "\n".join(_stranded_line(name, each) for name, each in self._value.items())
 
 
 class _Groups(columns.FormattableColumn):
-    """The same for each zone or aggregate."""
+    """The figures of each zone or aggregate."""
 
     def human_readable(self) -> str:
         return "\n".join(

@@ -19,21 +19,21 @@ Fetch = Callable[[str], str]
 
 
 def fetch(url: str) -> str:
-    """:raises requests.RequestException: there is no such page"""
+    """Read a page. :raises requests.RequestException: there is no such page"""
     answer = requests.get(url, timeout=TIMEOUT_S)
     answer.raise_for_status()
     return answer.text
 
 
 def page_url(url: str) -> str:
-    """``HOST:PORT`` is enough."""
+    """Return the URL of a page; ``HOST:PORT`` is enough."""
     full = url if "://" in url else f"http://{url}"
     return full if full.rstrip("/").endswith("/metrics") else f"{full.rstrip('/')}/metrics"
 
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """All pages at one moment, by URL; and why others could not be read. ``at_s`` is of a clock that only goes on."""
+    """All pages at one time, by URL, and the failures of others. ``at_s`` is monotonic."""
 
     at_s: float
     pages: Mapping[str, Page]
@@ -52,7 +52,7 @@ def look(urls: Sequence[str], clock: Callable[[], float], get: Fetch = fetch) ->
 
 
 def parse(text: str) -> dict[Key, float]:
-    """:raises ValueError: it is no page of metrics"""
+    """Parse a page. :raises ValueError: it is not a page of metrics"""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in parser.text_string_to_metric_families(text)
@@ -62,7 +62,7 @@ def parse(text: str) -> dict[Key, float]:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """From one look to a later one. Counters are added over all daemons."""
+    """The difference between two looks. Counters are summed over all daemons."""
 
     before: Look
     after: Look
@@ -72,11 +72,11 @@ class Change:
         return max(self.after.at_s - self.before.at_s, 1e-6)
 
     def rate(self, name: str, **labels: str) -> float:
-        """Per second, of all samples that have these labels."""
+        """Return the rate per second of all samples with these labels."""
         return sum(amount for found, amount in self._grown(name) if labels.items() <= found.items()) / self.seconds
 
     def rates(self, name: str, label: str) -> dict[str, float]:
-        """Per second, by the value of ``label``; those that have grown."""
+        """Return the rates per second by the value of ``label``, of samples that have grown."""
         found: dict[str, float] = {}
         for labels, amount in self._grown(name):
             if amount:
@@ -84,12 +84,12 @@ class Change:
         return found
 
     def mean(self, histogram: str) -> float | None:
-        """Of what was observed meanwhile; None if nothing was."""
+        """Return the mean of the observations in between; None if there were none."""
         count = self.rate(f"{histogram}_count")
         return self.rate(f"{histogram}_sum") / count if count else None
 
     def largest(self, name: str, **labels: str) -> float | None:
-        """Of a gauge that several daemons show of the same thing, as it is now."""
+        """Return the largest present value of a gauge that several daemons publish."""
         values = [
             value
             for page in self.after.pages.values()

@@ -49,7 +49,7 @@ OPTS = [
 
 
 class Action(enum.StrEnum):
-    """What happens at a point."""
+    """The kinds of failures."""
 
     #: The process is killed, as by kill -9.
     EXIT = "exit"

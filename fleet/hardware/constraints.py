@@ -103,7 +103,7 @@ def requested_topology(flavor: Flavor, image: Image) -> InstanceTopology | None:
 
 @dataclasses.dataclass(frozen=True)
 class _Shape:
-    """What all cells have in common; ``dedicated`` are the pinned vcpus of the whole instance."""
+    """Properties that all cells share; ``dedicated`` are the pinned vcpus of the whole instance."""
 
     pagesize: int | None
     policy: CpuPolicy | None

@@ -17,7 +17,7 @@ from fleet.objects.pci import PciDevice, PciRequest
 
 @dataclasses.dataclass(frozen=True)
 class Held:
-    """What an instance gets: its cells on the host, and devices by kind."""
+    """The cells on the host, and the devices by kind, that an instance gets."""
 
     topology: InstanceTopology | None = None
     devices: tuple[device_pools.Taken, ...] = ()
@@ -25,7 +25,7 @@ class Held:
 
 @dataclasses.dataclass(frozen=True)
 class Hardware:
-    """What a node has free. ``limits`` overcommit its cells for floating vcpus.
+    """The free cells and devices of a node. ``limits`` overcommit its cells for floating vcpus.
 
     ``stock`` are all its pools, held devices included; empty if unknown.
     """
@@ -43,7 +43,7 @@ class Hardware:
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """What an instance asks for besides memory, disk and vcpus."""
+    """The cells and devices that an instance asks for."""
 
     topology: InstanceTopology | None = None
     devices: tuple[PciRequest, ...] = ()

@@ -36,7 +36,7 @@ class Taken:
 
 @dataclasses.dataclass(frozen=True)
 class Allocation:
-    """What requests take from the pools, and what is left."""
+    """The devices that requests take from the pools, and the pools that are left."""
 
     left: Pools
     taken: tuple[Taken, ...] = ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node lacks of the cells and devices that an instance asks for, in numbers.
+"""The cells and devices that a node lacks for an instance, in numbers.
 
 Of the possible arrangements the nearest is reported: the host's cell that lacks the smallest share.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host holds for an instance after its claim."""
+"""The resources that a host holds for an instance after its claim."""
 
 from __future__ import annotations
 

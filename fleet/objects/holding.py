@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one instance holds of one node, from the ledger."""
+"""The claim of one instance on one node, from the ledger."""
 
 from __future__ import annotations
 
