@@ -19,6 +19,7 @@ from oslo_messaging._drivers import common, impl_rabbit
 
 from fleet.rpc import backoff
 from fleet.rpc.rabbit.broker_refusals import limit_library_logs, log_refusal
+from fleet.rpc.rabbit.lean.topology import FANOUT_BOUNDS
 
 #: Messages that the broker may send to one consumer before they are handled. oslo.messaging's default is unlimited:
 #: one process would receive a whole backlog, and the others nothing.
@@ -29,8 +30,6 @@ UNUSED_QUEUES_S = 120
 #: Seconds that oslo.messaging's own reply waits for the caller's queue, which blocks a worker; its default is 60.
 ANSWER_PATIENCE_S = 1
 _RABBIT = "oslo_messaging_rabbit"
-#: Fanout messages are hints, and old ones are useless. Milliseconds, and messages.
-FANOUT_BOUNDS = {"x-message-ttl": 60_000, "x-max-length": 10_000}
 
 
 class BackOffDriver(impl_rabbit.RabbitDriver):

@@ -12,7 +12,7 @@ import amqp
 import pytest
 
 from fleet import errors
-from fleet.rpc.rabbit import body_decoder
+from fleet.rpc.rabbit import body_decoder, message_body
 from fleet.rpc.trust import admission
 from fleet.telemetry import metrics
 
@@ -37,11 +37,11 @@ def raw(body: bytes | str, **properties: Any) -> Any:
 def test_a_sound_message_is_read() -> None:
     """With an envelope or, as long ago, without; as bytes or as a text that py-amqp has decoded; compressed or not."""
     for body in (enveloped(CALL), enveloped(CALL).decode(), json.dumps(CALL)):
-        assert CALL == body_decoder.content_of(raw(body))
+        assert CALL == message_body.content_of(raw(body))
     packed = raw(zlib.compress(enveloped(CALL)), application_headers={"compression": "application/x-gzip"})
-    assert CALL == body_decoder.content_of(packed)
+    assert CALL == message_body.content_of(packed)
     assert (
-        "\U0001f600" == body_decoder.content_of(raw(enveloped({**CALL, "args": {"arg": "\U0001f600"}})))["args"]["arg"]
+        "\U0001f600" == message_body.content_of(raw(enveloped({**CALL, "args": {"arg": "\U0001f600"}})))["args"]["arg"]
     )
 
 
@@ -68,16 +68,16 @@ UNREADABLE = [
 @pytest.mark.parametrize(("message", "why"), UNREADABLE, ids=[why for _message, why in UNREADABLE])
 def test_why_a_message_is_dropped(message: Any, why: str) -> None:
     """In words of which none are the sender's."""
-    with pytest.raises(body_decoder.Unreadable, match=why):
-        body_decoder.content_of(message)
+    with pytest.raises(message_body.Unreadable, match=why):
+        message_body.content_of(message)
 
 
 def test_a_bomb_is_not_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Decompression ends at the bound."""
-    monkeypatch.setattr(body_decoder, "MAX_BODY_SIZE", 10_000)
+    monkeypatch.setattr(message_body, "MAX_BODY_SIZE", 10_000)
     bomb = raw(zlib.compress(b"0" * 10_000_000), application_headers={"compression": "application/x-gzip"})
-    with pytest.raises(body_decoder.Unreadable, match="larger than 10000"):
-        body_decoder.content_of(bomb)
+    with pytest.raises(message_body.Unreadable, match="larger than 10000"):
+        message_body.content_of(bomb)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_bomb_is_not_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_caller_that_can_be_answered_is(changes: dict[str, Any], why: str) -> None:
     """The dispatcher refuses what is passed on in the message's place."""
-    content = body_decoder.content_of(raw(enveloped({**CALL, **changes})))
+    content = message_body.content_of(raw(enveloped({**CALL, **changes})))
     assert (CALL["_msg_id"], CALL["_reply_q"]) == (content["_msg_id"], content["_reply_q"])
     with pytest.raises(errors.InvalidInput, match=why):
         admission._check(content)

@@ -19,7 +19,7 @@ from oslo_log import log as logging
 from oslo_messaging._drivers import base
 
 from fleet.rpc import backoff
-from fleet.rpc.rabbit import body_decoder, broker_refusals
+from fleet.rpc.rabbit import broker_refusals, message_body
 from fleet.rpc.rabbit.lean import topology, wire
 from fleet.rpc.rabbit.lean.link import LOST, Away, Link, opened
 from fleet.rpc.rabbit.lean.outgoing import Outgoing
@@ -122,11 +122,11 @@ class Listener(base.PollStyleListener):
         try:
             with link.lock:
                 channel.basic_ack(message.delivery_tag)
-            request = wire.read_request(body_decoder.content_of(message))
+            request = wire.read_request(message_body.content_of(message))
         except LOST as lost:
             self._lose(lost)
             return None
-        except body_decoder.Unreadable as unreadable:
+        except message_body.Unreadable as unreadable:
             self._drop(queue, str(unreadable))
             return None
         if request.unique_id is not None:

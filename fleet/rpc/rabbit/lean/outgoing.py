@@ -27,7 +27,7 @@ import amqp
 from oslo_log import log as logging
 
 from fleet.rpc import backoff
-from fleet.rpc.rabbit import body_decoder, broker_refusals
+from fleet.rpc.rabbit import broker_refusals, message_body
 from fleet.rpc.rabbit.late_replies import dropped
 from fleet.rpc.rabbit.lean import topology, wire
 from fleet.rpc.rabbit.lean.link import LOST, Away, Link, opened
@@ -310,8 +310,8 @@ class Outgoing:
 
     def _replied(self, message: amqp.Message) -> None:
         try:
-            reply = wire.read_reply(body_decoder.decoded(message)[0])
-        except body_decoder.Unreadable as unreadable:
+            reply = wire.read_reply(message_body.decoded(message)[0])
+        except message_body.Unreadable as unreadable:
             LOG.warning("A reply is dropped: %s", unreadable)
             return
         with self._lock:

@@ -16,10 +16,11 @@ from typing import Any
 import amqp
 from oslo_log import log as logging
 
-from fleet.rpc.rabbit.driver import FANOUT_BOUNDS
 from fleet.rpc.rabbit.lean.settings import Settings
 
 LOG = logging.getLogger(__name__)
+#: Fanout messages are hints, and old ones are useless. Milliseconds, and messages.
+FANOUT_BOUNDS = {"x-message-ttl": 60_000, "x-max-length": 10_000}
 _DIFFERS = 406
 
 
