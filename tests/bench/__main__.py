@@ -10,12 +10,13 @@ import signal
 import sys
 from collections.abc import Callable
 
-from tests.bench import agents, builds, conflicts, decision, figures, memory, packing, select, startup
+from tests.bench import agents, builds, conflicts, decision, figures, memory, packing, select, startup, transport
 
 PARTS: dict[str, Callable[[], None]] = {
     "decision": decision.run,
     "memory": memory.run,
     "startup": startup.run,
+    "transport": transport.run,
     "select": select.run,
     "builds": builds.run,
     "agents": agents.run,

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An empty call through RabbitMQ: the driver of oslo.messaging and the lean driver, as client and as server.
+
+``stock`` is oslo.messaging and nothing else. ``lean`` is the lean driver, with this project's server where it serves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+from oslo_messaging import conffixture
+
+from fleet import conf as fleet_conf
+from fleet.rpc import server, transport
+from fleet.rpc.rabbit.conf import LEAN, STOCK
+from fleet.rpc.rabbit.lean import settings
+from fleet.trial import private_servers
+from tests.bench import figures
+
+KINDS = (STOCK, LEAN)
+ROUNDS = 500
+PROCESSES, THREADS = 2, 4
+TURNS, TURN_S = 4, 2.0
+_SERVER_THREADS = 8
+
+
+class _Echo:
+    target = oslo_messaging.Target(version="1.0")
+
+    def echo(self, context: Any, **_arguments: Any) -> None:
+        return None
+
+
+def run() -> None:
+    with private_servers.rabbitmq_node() as node, contextlib.ExitStack() as stack:
+        for kind in KINDS:
+            stack.enter_context(_serving(node.url, kind))
+        callers = {kind: _client(node.url, kind) for kind in KINDS}
+        pairs = [(client, served) for client in KINDS for served in KINDS]
+        times: dict[tuple[str, str], list[float]] = {pair: [] for pair in pairs}
+        for number in range(ROUNDS + 20):
+            for pair in pairs if number % 2 else pairs[::-1]:
+                took_s = figures.timed(lambda pair=pair: callers[pair[0]][pair[1]].call({}, "echo"))  # type: ignore[misc]
+                if number >= 20:
+                    times[pair].append(took_s)
+        rates = _rates(node.url, pairs)
+    stock = figures.Times(times[STOCK, STOCK]).median_s
+    for pair in pairs:
+        found = figures.Times(times[pair])
+        figures.report(
+            "transport",
+            client=pair[0],
+            server=pair[1],
+            **found.to_line(),
+            of_stock_median=round(found.median_s / stock, 2),
+            calls_per_s=round(rates[pair]),
+            of_stock_rate=round(rates[pair] / rates[STOCK, STOCK], 2),
+        )
+
+
+def _conf(url: str, kind: str) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    fleet_conf.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conffixture.ConfFixture(conf, url).setUp()
+    conf.set_override("rabbit_driver", kind)
+    # As oslo.messaging has it by default, so that both kinds declare the same.
+    settings.register_opts(conf)
+    conf.set_override("amqp_durable_queues", False, group=settings.GROUP)
+    return conf
+
+
+def _bus(url: str, kind: str, served: str) -> oslo_messaging.RPCTransport:
+    conf = _conf(url, kind)
+    conf.set_override("control_exchange", f"bench_{served}")
+    return transport.get_transport(conf) if kind == LEAN else oslo_messaging.get_rpc_transport(conf)
+
+
+def _client(url: str, kind: str) -> dict[str, Any]:
+    """Return a client of each server."""
+    made = {}
+    for served in KINDS:
+        bus = _bus(url, kind, served)
+        made[served] = oslo_messaging.get_rpc_client(bus, oslo_messaging.Target(topic="echo", version="1.0"))
+    return made
+
+
+@contextlib.contextmanager
+def _serving(url: str, kind: str) -> Iterator[None]:
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    process = spawn.Process(target=_serve, args=(url, kind, theirs), daemon=True)
+    process.start()
+    ours.recv()
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve(url: str, kind: str, ready: Connection) -> None:
+    bus = _bus(url, kind, kind)
+    if kind == LEAN:
+        served: Any = server.get_server(bus, "echo", "s1", [_Echo()], threads=_SERVER_THREADS)
+    else:
+        target = oslo_messaging.Target(topic="echo", server="s1")
+        served = oslo_messaging.get_rpc_server(bus, target, [_Echo()], executor="threading")
+    served.start()
+    ready.send(None)
+    threading.Event().wait()
+
+
+def _rates(url: str, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], float]:
+    """Return calls a second of eight callers, in turns."""
+    spawn = multiprocessing.get_context("spawn")
+    pipes = []
+    for _process in range(PROCESSES):
+        ours, theirs = spawn.Pipe()
+        spawn.Process(target=_call, args=(url, theirs), daemon=True).start()
+        pipes.append(ours)
+    counts = dict.fromkeys(pairs, 0)
+    for turn in range(TURNS + 1):
+        for pair in pairs:
+            for pipe in pipes:
+                pipe.send((pair, TURN_S if turn else 0.5))
+            made = sum(pipe.recv() for pipe in pipes)
+            counts[pair] += made if turn else 0
+    for pipe in pipes:
+        pipe.send(None)
+    return {pair: count / TURNS / TURN_S for pair, count in counts.items()}
+
+
+def _call(url: str, orders: Connection) -> None:
+    clients = {kind: _client(url, kind) for kind in KINDS}
+    while (order := orders.recv()) is not None:
+        (kind, served), seconds = order
+        counts = [0] * THREADS
+
+        def work(number: int, client: Any, until: float, counts: list[int] = counts) -> None:
+            while time.monotonic() < until:
+                client.call({}, "echo")
+                counts[number] += 1
+
+        about = clients[kind][served], time.monotonic() + seconds
+        threads = [threading.Thread(target=work, args=(number, *about)) for number in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        orders.send(sum(counts))
+    sys.exit(0)
