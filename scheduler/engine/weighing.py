@@ -9,7 +9,7 @@ row has a raw weight beyond the bounds, or was the last one on a bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy
@@ -42,8 +42,6 @@ class Scale:
         per_host = isinstance(weights.multiplier, numpy.ndarray)
         self.counts = self.low != self.high and (per_host or weights.multiplier != 0)
         self.volatile = per_host or follows_picks(weigher)
-        #: How many hosts have the lowest and the highest observed raw weight; None if they are not counted yet.
-        self.on_bounds: numpy.ndarray | None = None
 
     @property
     def single_multiplier(self) -> float | None:
@@ -218,10 +216,8 @@ class Scores:
         policy: Normalisation = scales[0].policy if scales else "clamp"
         bounds = normalise.contribution(normalise.clamped(observed, low, high, policy), low, high, multiplier)
         on_bounds = numpy.array(
-            [self._on_bounds(scale, line, ends) for scale, line, ends in zip(scales, lines, bounds, strict=True)]
+            [self._on_bounds(line, ends) for line, ends in zip(lines, bounds, strict=True)], dtype=numpy.intp
         ).reshape(-1, 2)
-        for scale, counts in zip(scales, on_bounds, strict=True):
-            scale.on_bounds = counts  # a view, so that it stays true while the layout is used
         return _Steady(
             numpy.array(numbers, dtype=numpy.intp),
             _column([self._scales[number].observed[0] for number in numbers]),
@@ -236,11 +232,30 @@ class Scores:
             [number for number, scale in enumerate(self._scales) if scale.volatile],
         )
 
-    def _on_bounds(self, scale: Scale, line: int, ends: numpy.ndarray) -> numpy.ndarray:
-        if scale.on_bounds is None:
-            there = self._matrix[line][self.total != OUT]
-            return numpy.array([numpy.count_nonzero(there == end) for end in ends])
-        return scale.on_bounds
+    def _lay_out_again(self, number: int, scale: Scale, lines: Mapping[int, int]) -> None:
+        """Write one scale, whose bounds have moved, into the layout."""
+        steady = self._steady
+        if steady is None:
+            return
+        position = int(numpy.searchsorted(steady.numbers, number))
+        steady.least[position], steady.most[position] = scale.observed
+        if not scale.counts:
+            return
+        line = lines[number]
+        row = int(numpy.searchsorted(steady.lines, line))
+        steady.low[row], steady.high[row], steady.multiplier[row] = scale.low, scale.high, scale.multiplier
+        ends = normalise.clamped(numpy.array(scale.observed), scale.low, scale.high, scale.policy)
+        steady.bounds[row, :, 0] = normalise.contribution(ends, scale.low, scale.high, scale.multiplier)
+        steady.on_bounds[row] = self._on_bounds(line, steady.bounds[row, :, 0])
+
+    def _on_bounds(self, line: int, ends: numpy.ndarray) -> list[int]:
+        """Count the alive hosts with the lowest, and with the highest observed raw weight, by their contributions."""
+        there = self._matrix[line]
+        # 0 is also what hosts have that are not alive.
+        return [
+            int(numpy.count_nonzero(there == end if end else (there == 0) & (self.total != OUT)))
+            for end in ends.tolist()
+        ]
 
     def _counting(self) -> list[int]:
         return [number for number, scale in enumerate(self._scales) if scale.counts]
@@ -256,16 +271,19 @@ class Scores:
                 return False
             scale = Scale(former.weigher, weights, former.policy)
             if scale.observed == former.observed and not former.volatile:
-                former.on_bounds = self._steady = None  # another host is on the bound, too: count again
+                self._lay_out_again(number, former, lines)  # another host is on the bound, too: count again
                 continue
             if scale.counts != former.counts:
                 return False
             same = (scale.low, scale.high) == (former.low, former.high) and not former.volatile
-            self._scales[number], self._steady = scale, None
+            self._scales[number] = scale
             if scale.counts and not same:
                 assert weights.raw is not None
-                self._matrix[lines[number]][hosts.rows] = scale.contributions(weights.raw, weights.observed)
+                where = slice(None) if len(hosts) == len(self.total) else hosts.rows
+                self._matrix[lines[number], where] = scale.contributions(weights.raw, weights.observed)
                 changed = True
+            if not scale.volatile:
+                self._lay_out_again(number, scale, lines)
         if changed:
             size = len(self.total)
             rows = None if len(hosts) == size else hosts.rows

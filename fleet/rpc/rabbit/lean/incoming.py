@@ -76,7 +76,8 @@ class Listener(base.PollStyleListener):
         self._link: Link | None = None
         self._channel: amqp.Channel | None = None
         self._tags: dict[str, str] = {}
-        self._arrived: collections.deque[tuple[str, amqp.Message]] = collections.deque()
+        #: Messages with the names of their queues, and the marks of :meth:`settle`.
+        self._arrived: collections.deque[tuple[str, amqp.Message | threading.Event]] = collections.deque()
         self._seen: collections.deque[str] = collections.deque(maxlen=_REMEMBERED)
         self._connect()
 
@@ -91,8 +92,10 @@ class Listener(base.PollStyleListener):
         """Return the next message with the name of its queue."""
         while True:
             while self._arrived:
-                taken = self._take(*self._arrived.popleft())
-                if taken is not None:
+                queue, message = self._arrived.popleft()
+                if isinstance(message, threading.Event):
+                    message.set()
+                elif (taken := self._take(queue, message)) is not None:
                     return taken
             if self._stopped.is_set() or (deadline is not None and time.monotonic() >= deadline):
                 return None
@@ -144,6 +147,15 @@ class Listener(base.PollStyleListener):
             LOG.warning(
                 "A message in queue %s is dropped: %s (%d more since the last such line)", queue, reason, left_out
             )
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait until another thread, which polls, has taken every message that has arrived."""
+        mark = threading.Event()
+        self._arrived.append(("", mark))
+        link = self._link
+        if link is not None:
+            link.wake()
+        mark.wait(timeout_s)
 
     def stop(self) -> None:
         """Take no more messages. Those that are not acknowledged go back to their queues when the connection closes."""

@@ -28,6 +28,8 @@ LOG = logging.getLogger(__name__)
 #: Seconds to open a connection, and for the rest of a frame whose first bytes have come, or a write.
 CONNECT_S = 5.0
 FRAME_S = 10.0
+#: Bytes of wakes that end one wait together.
+_WAKES = 4096
 #: Seconds to wait for the broker to confirm that the connection is closed.
 CLOSE_S = 1.0
 #: What py-amqp raises when a connection or channel is lost.
@@ -63,11 +65,13 @@ class Link:
         """
         if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
             return True
-        ready = self._poll.poll(max(0.0, timeout_s) * 1000)
-        return any(descriptor != self._wake_read.fileno() for descriptor, _event in ready)
+        ready = {descriptor for descriptor, _event in self._poll.poll(max(0.0, timeout_s) * 1000)}
+        if self._wake_read.fileno() in ready:
+            self._wake_read.recv(_WAKES)
+        return bool(ready - {self._wake_read.fileno()})
 
     def wake(self) -> None:
-        """End the :meth:`wait` of all readers, now and later."""
+        """End the :meth:`wait` of the reader."""
         with contextlib.suppress(OSError):
             self._wake_write.send(b"\0")
 

@@ -22,6 +22,8 @@ from fleet.rpc.rabbit.lean.outgoing import Outgoing
 from fleet.rpc.rabbit.lean.settings import Settings
 
 LOG = logging.getLogger(__name__)
+#: Seconds that a host which leaves waits for the reading thread to hand over what has arrived.
+_SETTLE_S = 5.0
 OnIncoming = Callable[[list[base.RpcIncomingMessage]], object]
 
 
@@ -51,19 +53,20 @@ class SharedQueues:
                 self._listener.add(queue)
 
     def leave(self, host: str) -> None:
-        """Stop consuming the queue of a host. No message of it is handled after this returns."""
+        """Stop consuming the queue of a host. What the broker has delivered before is handled when this returns."""
         name = f"{self._topic}.{host}"
         with self._lock:
-            if self._served.pop(name, None) is None:
-                return
             listener = self._listener
-            assert listener is not None
-            if not self._served:
+            if listener is None or name not in self._served:
+                return
+        listener.remove(name)
+        with self._lock:
+            self._served.pop(name, None)
+            last = not self._served and self._listener is listener
+            if last:
                 self._listener = None
-        if self._listener is None:
+        if last:
             listener.end()
-        else:
-            listener.remove(name)
 
 
 class _Reader(Listener):
@@ -93,7 +96,8 @@ class _Reader(Listener):
         link, channel, tag = self._link, self._channel, self._tags.pop(name, None)
         if link is not None and channel is not None and tag is not None:
             with contextlib.suppress(*LOST), link.lock:
-                channel.basic_cancel(tag)
+                channel.basic_cancel(tag)  # what the broker has sent before its answer is read meanwhile
+            self.settle(_SETTLE_S)
 
     def end(self) -> None:
         self.stop()
