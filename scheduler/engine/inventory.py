@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy
-
 from fleet.objects import Aggregate
 from scheduler.engine.domain import Domain
 from scheduler.engine.instance_index import InstanceIndex
@@ -69,7 +67,3 @@ class Inventory:
     def aggregates_of(self, numbers: tuple[int, ...] | None) -> list[Aggregate]:
         """Return the aggregates with these ids, leaving out ids that are not known."""
         return [self.aggregates[number] for number in numbers or () if number in self.aggregates]
-
-    def present(self) -> numpy.ndarray:
-        """Return a mask of the rows that hold a host which may be considered."""
-        return self.table.present()

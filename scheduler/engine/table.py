@@ -217,10 +217,6 @@ class HostTable:
             return  # there was none before
         self._touch(row)
 
-    def present(self) -> numpy.ndarray:
-        """Return a mask of the rows that hold a host which may be considered; do not write to it."""
-        return self.column(PRESENT)
-
     def touch_row(self, row: int) -> None:
         """Mark one row as changed, though its columns are the same."""
         self._touch(row)

@@ -49,7 +49,6 @@ class Settings:
     durable: bool
     persistent: bool
     auto_delete: bool
-    quorum: bool
     durable_transient: bool
     queue_arguments: Mapping[str, Any]
     unused_queues_s: int
@@ -78,7 +77,6 @@ class Settings:
             persistent=rabbit.rabbit_quorum_queue
             or (rabbit.amqp_durable_queues and _is_set(conf, "amqp_durable_queues")),
             auto_delete=rabbit.amqp_auto_delete,
-            quorum=rabbit.rabbit_quorum_queue,
             durable_transient=rabbit.rabbit_transient_quorum_queue,
             queue_arguments=arguments,
             unused_queues_s=rabbit.rabbit_transient_queues_ttl,
