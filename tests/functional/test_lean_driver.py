@@ -201,6 +201,23 @@ def test_a_cast_waits_for_the_broker(topic: str) -> None:
         assert 1 == endpoint.heard.count("later")
 
 
+def test_a_forbidden_message_fails(topic: str) -> None:
+    """A cast and a call to an exchange that the user may not write to fail after a few attempts; others go through."""
+    with private_servers.rabbitmq_node() as node, serving(node.url, LEAN, topic) as endpoint:
+        url = node.add_user("agent", "")
+        node.ctl("set_permissions", "agent", ".*", "^(amq.default|reply_.*|four-ways|.*_fanout)$", ".*")
+        with opened(url, LEAN) as bus:
+            calls = client_of(bus, topic)
+            other = oslo_messaging.Target(topic=topic, exchange="other", version="1.0")
+            forbidden = oslo_messaging.get_rpc_client(bus, other, timeout=20)
+            with pytest.raises(oslo_messaging.MessageDeliveryFailure):
+                forbidden.cast({}, "echo", value=1)
+            with pytest.raises(oslo_messaging.MessageDeliveryFailure):
+                forbidden.call({}, "echo", value=1)
+            assert 2 == calls.call({}, "echo", value=2)
+        assert [2] == endpoint.heard
+
+
 def test_no_queue_is_transient_and_shared(topic: str) -> None:
     """Brokers since RabbitMQ 4.3 refuse such queues: every queue of client, server and hosts is durable or exclusive."""
     with private_servers.rabbitmq_node() as node, serving(node.url, LEAN, topic), opened(node.url, LEAN) as bus:

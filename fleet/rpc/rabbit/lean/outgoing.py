@@ -5,7 +5,8 @@ One thread reads the connection. Publishers write to it, and wait for what they 
 
     publish ── write ──▶ pending ── the broker confirms ──▶ accepted      a cast returns; a call waits for its reply
                             ├────── the broker returns it ─▶ undeliverable (mandatory messages)
-                            └────── the connection is lost ▶ published again, with the same unique id
+                            ├────── the connection is lost ▶ published again, with the same unique id
+                            └────── the broker refuses ────▶ published again, a few times
 
 The lock of the link guards the connection; ``_lock`` guards the publications and the callers. The lock of the link is taken
 first.
@@ -132,6 +133,9 @@ class Outgoing:
                 with link.lock:
                     if self._write(link, publication, with_queue):
                         return
+            except amqp.exceptions.IrrecoverableChannelError:  # of a declaration, which has a channel of its own
+                publication.ended(Outcome.REFUSED)
+                return
             except LOST as lost:
                 self._lost(link, lost)
                 self._closing.wait(_BEGIN_AGAIN_S)
@@ -246,11 +250,13 @@ class Outgoing:
                 return
             self._link = self._channel = None
             pending, self._pending = list(self._pending.values()), {}
-            self._problem = " ".join(str(why).split()) or type(why).__name__
+            self._problem = "the driver is closed" if why is None else " ".join(str(why).split()) or type(why).__name__
         if why is not None:
             LOG.info("The connection for sending is lost: %s", self._problem)
+        # A forbidden message closes the channel, and the broker does not say which message it was.
+        forbidden = isinstance(why, amqp.exceptions.IrrecoverableChannelError)
         for each in pending:
-            each.ended(Outcome.LOST)
+            each.ended(Outcome.REFUSED if forbidden else Outcome.LOST)
         link.wake()
         link.close()
 
