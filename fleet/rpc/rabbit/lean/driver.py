@@ -13,6 +13,7 @@ A process has one outgoing connection (:mod:`.outgoing`), and one connection for
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 import time
@@ -29,8 +30,6 @@ from fleet.rpc.rabbit.lean.outgoing import NotSent, Outcome, Outgoing, Publicati
 from fleet.rpc.rabbit.lean.settings import Settings, register_opts
 from fleet.rpc.rabbit.lean.shared_queues import SharedQueues
 
-#: Attempts for a message that the broker refuses. It may be another message on the channel that is forbidden.
-_REFUSED_ATTEMPTS = 3
 #: Seconds that a cast waits for the broker's confirmation before it is published again.
 _CONFIRM_S = 30.0
 
@@ -115,11 +114,9 @@ class LeanDriver(base.BaseDriver):
         """Publish until the broker confirms. A message that is published again keeps its unique id."""
         attempts = None if retry is None or retry < 0 else retry + 1
         deadline = None if timeout is None else time.monotonic() + timeout
-        attempt = refused = 0
-        while (attempts is None or attempt < attempts) and refused < _REFUSED_ATTEMPTS:
-            attempt += 1
-            ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-            publication = Publication(where, key, body, ended.put, mandatory, timeout)
+        ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        publication = Publication(where, key, body, ended.put, mandatory, timeout)
+        for _attempt in itertools.count() if attempts is None else range(attempts):
             try:
                 left = None if deadline is None else deadline - time.monotonic()
                 wait_s = left if attempts is None else min(_CONFIRM_S, left or _CONFIRM_S)
@@ -133,7 +130,8 @@ class LeanDriver(base.BaseDriver):
                 return
             if outcome is Outcome.UNDELIVERABLE:
                 raise _undeliverable(where, key)
-            refused += outcome is Outcome.REFUSED
+            if outcome is Outcome.REFUSED:
+                break
         raise oslo_messaging.MessageDeliveryFailure(f"The broker did not accept a message to {key}")
 
     def _call(
@@ -151,23 +149,22 @@ class LeanDriver(base.BaseDriver):
         deadline = None if timeout is None else time.monotonic() + timeout
         alive_until = None if not monitor_s else time.monotonic() + monitor_s
         arrived = out.expect(msg_id)
-        refused = 0
 
         def ended(outcome: Outcome) -> None:
             if outcome is not Outcome.ACCEPTED:
                 arrived.put(outcome)
 
+        publication = Publication(where, key, body, ended, mandatory, timeout)
         try:
-            self._publish_call(out, Publication(where, key, body, ended, mandatory, timeout), msg_id, deadline)
+            self._publish_call(out, publication, msg_id, deadline)
             while True:
                 found = self._arrival(arrived, msg_id, deadline, alive_until)
                 if found is Outcome.UNDELIVERABLE:
                     raise _undeliverable(where, key)
-                if isinstance(found, Outcome):  # the message was lost, or refused, before the broker confirmed
-                    refused += found is Outcome.REFUSED
-                    if refused >= _REFUSED_ATTEMPTS:
-                        raise oslo_messaging.MessageDeliveryFailure(f"The broker did not accept a message to {key}")
-                    self._publish_call(out, Publication(where, key, body, ended, mandatory, timeout), msg_id, deadline)
+                if found is Outcome.REFUSED:
+                    raise oslo_messaging.MessageDeliveryFailure(f"The broker did not accept a message to {key}")
+                if isinstance(found, Outcome):  # the message was lost before the broker confirmed
+                    self._publish_call(out, publication, msg_id, deadline)
                 elif found.ending:
                     return self._result(found)
                 elif monitor_s:

@@ -214,5 +214,5 @@ class Listener(base.PollStyleListener):
         self._arrived.clear()
         if link is not None:
             if why is not None:
-                LOG.info("The connection for receiving is lost: %s", " ".join(str(why).split()) or type(why).__name__)
+                LOG.info("The connection for receiving is lost: %s", broker_refusals.reason(why))
             link.close()

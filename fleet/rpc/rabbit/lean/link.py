@@ -21,6 +21,7 @@ from collections.abc import Iterator
 import amqp
 from oslo_log import log as logging
 
+from fleet.rpc.rabbit import broker_refusals
 from fleet.rpc.rabbit.lean.settings import Broker, Settings
 
 LOG = logging.getLogger(__name__)
@@ -110,7 +111,7 @@ def opened(settings: Settings) -> Link:
         try:
             return Link(_connected(broker, settings), settings)
         except LOST as refused:
-            refusals.append(f"{broker.address} ({' '.join(str(refused).split()) or type(refused).__name__})")
+            refusals.append(f"{broker.address} ({broker_refusals.reason(refused)})")
     raise Away("; ".join(refusals))
 
 

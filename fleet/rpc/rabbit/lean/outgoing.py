@@ -37,7 +37,8 @@ from fleet.rpc.rabbit.lean.settings import Settings
 LOG = logging.getLogger(__name__)
 
 _TRANSIENT, _PERSISTENT = 1, 2
-_NO_ROUTE = 312
+#: Times that the broker may refuse a message before it is given up.
+_MOST_REFUSALS = 3
 #: Unconfirmed replies that are sent again after the loss of a connection; older ones are dropped.
 _MOST_REPLIES = 1000
 #: Unique ids of replies that are remembered, to drop one that comes twice.
@@ -57,7 +58,7 @@ class Outcome(enum.Enum):
 
 @dataclasses.dataclass
 class Publication:
-    """A message on its way. ``ended`` is called once, with the link's lock held."""
+    """A message on its way. ``ended`` is called once for each time that it is published."""
 
     exchange: topology.Exchange
     key: str
@@ -67,6 +68,15 @@ class Publication:
     expiration_s: float | None = None
     message_id: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
     undeliverable: bool = False
+    refusals: int = 0
+
+    def refuse(self) -> None:
+        """End as lost, so that the sender publishes it again; as refused the last time.
+
+        A forbidden message closes the channel. The broker does not say which of the messages on it was forbidden.
+        """
+        self.refusals += 1
+        self.ended(Outcome.REFUSED if self.refusals >= _MOST_REFUSALS else Outcome.LOST)
 
 
 class NotSent(Exception):
@@ -86,7 +96,8 @@ class Outgoing:
         self._closing = threading.Event()
         self._link: Link | None = None
         self._channel: amqp.Channel | None = None
-        self._problem = "no connection yet"
+        #: Why there is no connection; empty while one is open, and before the first attempt.
+        self._problem = ""
         self._wants_replies = False
         self._declared: set[str] = set()
         self._queues: set[tuple[str, str]] = set()
@@ -134,7 +145,7 @@ class Outgoing:
                     if self._write(link, publication, with_queue):
                         return
             except amqp.exceptions.IrrecoverableChannelError:  # of a declaration, which has a channel of its own
-                publication.ended(Outcome.REFUSED)
+                publication.refuse()
                 return
             except LOST as lost:
                 self._lost(link, lost)
@@ -144,10 +155,10 @@ class Outgoing:
         """Write a reply. It is not waited for; a reply that has no queue is dropped and counted."""
 
         def ended(outcome: Outcome) -> None:
-            if outcome is Outcome.UNDELIVERABLE:
-                dropped(queue_name)
-            elif outcome is Outcome.LOST:
+            if outcome is Outcome.LOST:
                 self._again.append(made)
+            elif outcome is not Outcome.ACCEPTED:
+                dropped(queue_name)
 
         made = Publication(topology.Exchange(""), queue_name, body, ended, self._settings.mandatory_replies)
         try:
@@ -175,11 +186,11 @@ class Outgoing:
                 self._thread = threading.Thread(target=self._run, name="rpc-outgoing", daemon=True)
                 self._thread.start()
                 # The first message waits for the first attempt to connect.
-                self._ready.wait_for(lambda: self._link is not None or self._problem != "no connection yet", 30)
+                self._ready.wait_for(lambda: self._link is not None or self._problem, 30)
             while self._link is None:
                 left = None if deadline is None else deadline - time.monotonic()
                 if self._closing.is_set() or (left is not None and left <= 0):
-                    raise NotSent(self._problem)
+                    raise NotSent(self._problem or "no connection yet")
                 self._ready.wait(left)
             return self._link
 
@@ -190,7 +201,7 @@ class Outgoing:
                 link = self._open()
             except (*LOST, Away) as refused:
                 with self._lock:
-                    self._problem = " ".join(str(refused).split()) or type(refused).__name__
+                    self._problem = broker_refusals.reason(refused)
                     self._ready.notify_all()
                 broker_refusals.log_refusal("messages cannot be sent", refused)
                 self._closing.wait(pauses.pause_s())
@@ -250,13 +261,14 @@ class Outgoing:
                 return
             self._link = self._channel = None
             pending, self._pending = list(self._pending.values()), {}
-            self._problem = "the driver is closed" if why is None else " ".join(str(why).split()) or type(why).__name__
+            self._problem = "the driver is closed" if why is None else broker_refusals.reason(why)
         if why is not None:
             LOG.info("The connection for sending is lost: %s", self._problem)
-        # A forbidden message closes the channel, and the broker does not say which message it was.
-        forbidden = isinstance(why, amqp.exceptions.IrrecoverableChannelError)
         for each in pending:
-            each.ended(Outcome.REFUSED if forbidden else Outcome.LOST)
+            if isinstance(why, amqp.exceptions.IrrecoverableChannelError):
+                each.refuse()
+            else:
+                each.ended(Outcome.LOST)
         link.wake()
         link.close()
 
@@ -298,7 +310,7 @@ class Outgoing:
 
     def _nacked(self, tag: int, multiple: bool) -> None:
         for each in self._settled(tag, multiple):
-            each.ended(Outcome.REFUSED)
+            each.refuse()
 
     def _settled(self, tag: int, multiple: bool) -> list[Publication]:
         with self._lock:
