@@ -72,7 +72,7 @@ class Identity:
 
     @contextlib.contextmanager
     def _descriptor(self) -> Any:
-        """Return a descriptor of the process, whatever happens to its pid. It is opened first and compared afterwards."""
+        """Return a descriptor of this process, even if its pid is reused. It is opened first, and checked then."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except ProcessLookupError:

@@ -173,7 +173,7 @@ class Claim:
         self._give_back()
 
     def keep(self) -> None:
-        """Keep the resources whatever happens: it is unknown whether the ledger holds them, too."""
+        """Keep the resources when the claim ends. The agent does not know whether the ledger holds them too."""
         self._kept = True
 
     def __enter__(self) -> Self:

@@ -42,7 +42,7 @@ class PowerSync:
         self._warned: dict[str, str] = {}
 
     def down(self, observed: Mapping[str, int]) -> Collection[str]:
-        """Return the instances to check whatever their rows say; none if no action is configured."""
+        """Return the instances whose power state is checked; none if no action is configured."""
         if self._action == NOTHING:
             return ()
         return [uuid for uuid, state in observed.items() if state in states.DOWN]

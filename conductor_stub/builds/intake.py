@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accepts build requests: writes their rows, so that each build ends whatever happens next."""
+"""Accepts build requests and writes their rows. From then on the sweeper ends each build that is lost."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletes instances, at whatever step they are."""
+"""Deletes instances, at any step of their builds and moves."""
 
 from __future__ import annotations
 

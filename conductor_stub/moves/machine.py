@@ -72,7 +72,7 @@ class Move:
 
     @property
     def actor(self) -> str | None:
-        """The host that must act; None if a conductor must, or nobody."""
+        """The host that must act; None if a conductor must act, or the move is over."""
         record = self.record
         return move_states.actor(record.migration_type, record.status, record.source_compute, record.dest_compute)
 

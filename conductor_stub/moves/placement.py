@@ -46,7 +46,7 @@ class MovePlacement(Placement[Move]):
         self._same_host = same_host
 
     def notify(self, context: RequestContext, move: Move) -> None:
-        """Cast to the one that must act next: a host, another conductor, or nobody."""
+        """Cast to the host or conductor that must act next, if any."""
         record, host = move.record, move.actor
         if record.status == move_states.ACCEPTED:
             self.hand_out(context, [move.uuid], move.attempt)

@@ -55,7 +55,7 @@ class MoveSweeper(Sweeper[Move]):
             self._placement.notify(context, following)
 
     def _confirm_waiting(self) -> int:
-        """Confirm resizes that nobody decided on within ``resize_confirm_window``; return how many there were."""
+        """Confirm resizes that users neither confirmed nor reverted within ``resize_confirm_window``; return the count."""
         window_s = self._limits.resize_confirm_window_s
         since = self._clock() - seconds(window_s)
         waiting = self._database.read(moves.unconfirmed, since, BATCH) if window_s else []

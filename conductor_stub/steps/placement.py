@@ -186,7 +186,7 @@ class Placement(abc.ABC, Generic[RowT]):
 
 
 def knows_no_host(refusal: Exception) -> bool:
-    """Whether the scheduler knows of no host at all, whatever the request."""
+    """Return True if the scheduler knows no host at all."""
     if not isinstance(refusal, errors.NoValidHost) or refusal.reason_code is not Reason.HOSTS_DOWN:
         return False
     return refusal.details.get("considered") == 0

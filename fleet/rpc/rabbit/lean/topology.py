@@ -64,13 +64,13 @@ def topic_queue(settings: Settings, exchange: str, key: str, name: str = "") -> 
 
 
 def host_queue(settings: Settings, exchange: str, key: str) -> Queue:
-    """Return the queue of one host. The broker deletes it when the last consumer leaves, or nobody has come."""
+    """Return the queue of one host. The broker deletes it when its last consumer leaves, or no consumer has come."""
     made = Exchange(exchange, "topic", durable=False, auto_delete=True)
     return Queue(key, made, key, True, True, {"x-expires": 1000 * settings.unused_queues_s})
 
 
 def fanout_queue(settings: Settings, topic: str) -> Queue:
-    """Return a queue of one process for messages to all servers of a topic. It ends when nobody uses it."""
+    """Return a queue of one process for messages to all servers of a topic. The broker deletes it when unused."""
     arguments = {"x-expires": 1000 * settings.unused_queues_s, **FANOUT_BOUNDS}
     exchange = fanout_exchange(settings, topic)
     return Queue(f"{topic}_fanout_{uuid.uuid4().hex}", exchange, topic, True, False, arguments)

@@ -25,7 +25,7 @@ _UNIQUE_ID = "_unique_id"
 
 
 class Request(NamedTuple):
-    """A received request. Without ``msg_id``, nobody waits for a reply."""
+    """A received request. Without ``msg_id``, the sender waits for no reply."""
 
     context: dict[str, Any]
     message: dict[str, Any]
