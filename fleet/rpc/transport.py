@@ -7,7 +7,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet.rpc import serializer
-from fleet.rpc.rabbit import driver
+from fleet.rpc.rabbit import broker_refusals, driver
 from fleet.rpc.rabbit.conf import LEAN, OPTIONS
 
 #: Errors of these modules are rebuilt on the calling side; others arrive as RemoteError.
@@ -70,6 +70,7 @@ class Silence:
 
 def get_notifier(conf: cfg.ConfigOpts, publisher_id: str) -> oslo_messaging.Notifier | Silence:
     """Return the notifier that ``[oslo_messaging_notifications]`` configures; by default it sends nothing."""
+    broker_refusals.limit_notification_logs()
     transport = oslo_messaging.get_notification_transport(conf)
     notifier = oslo_messaging.Notifier(
         transport, publisher_id=publisher_id, serializer=serializer.ContextSerializer(), topics=["notifications"]

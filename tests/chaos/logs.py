@@ -69,7 +69,16 @@ def no_secret_is_told(world: World, ledger: Ledger, logs: dict[str, str]) -> Ite
         "a notification": json.dumps([_without_metadata(each) for each in world.notifications()], default=str),
     }
     for what, secret in world.secrets.items():
-        yield from (f"the {what}'s secret is in {name}" for name, text in places.items() if secret in text)
+        for name, text in places.items():
+            if secret in text:
+                yield f"the {what}'s secret is in {name}: {_around(secret, text)}"
+
+
+def _around(secret: str, text: str) -> str:
+    """The line where it stands first, without it, as long as it takes to find who wrote it."""
+    line = next(each for each in text.splitlines() if secret in each)
+    at = line.index(secret)
+    return f"{line[:300]} … {line[max(at - 200, 0) : at + 200]}".replace(secret, "***")
 
 
 def _without_metadata(value: Any) -> Any:

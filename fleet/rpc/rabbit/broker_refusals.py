@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging as standard_logging
+from collections.abc import Callable, Mapping
 
 import amqp
 import kombu.exceptions
@@ -26,6 +27,8 @@ REFUSALS = (
 AWAY = (*REFUSALS, oslo_messaging.MessagingException)
 #: oslo.log may name a library's logger in either way.
 _LIBRARIES = [f"oslo{mark}messaging._drivers.{name}" for mark in "._" for name in ("impl_rabbit", "amqpdriver")]
+#: Logs the whole of a notification that it cannot send: an instance's metadata may be a secret.
+_NOTIFICATIONS = "oslo_messaging.notify.messaging"
 _LONGEST = 200
 _refused = rate_limited_log.RateLimit()
 
@@ -50,9 +53,29 @@ _library_said = rate_limited_log.RateLimit()
 def limit_library_logs() -> None:
     """Limit the warnings of oslo.messaging's loggers to one line a minute of each kind."""
     for name in _LIBRARIES:
-        logger = standard_logging.getLogger(name)
-        if _one_a_minute not in logger.filters:
-            logger.addFilter(_one_a_minute)
+        _filter(name, _one_a_minute)
+
+
+def limit_notification_logs() -> None:
+    """Limit what oslo.messaging logs of notifications that it cannot send: one line a minute, without their content."""
+    _filter(_NOTIFICATIONS, _without_payload)
+    _filter(_NOTIFICATIONS, _one_a_minute)
+
+
+def _filter(name: str, judge: Callable[[standard_logging.LogRecord], bool]) -> None:
+    logger = standard_logging.getLogger(name)
+    if judge not in logger.filters:
+        logger.addFilter(judge)
+
+
+def _without_payload(record: standard_logging.LogRecord) -> bool:
+    """A logging filter: a line about a notification names its event and message id only."""
+    message = record.args.get("message") if isinstance(record.args, Mapping) else None
+    if isinstance(record.args, Mapping) and isinstance(message, Mapping):
+        record.msg = "Notification %(event)s, message id %(id)s, was not sent to %(topic)s"
+        about = {"event": message.get("event_type"), "id": message.get("message_id"), "topic": record.args.get("topic")}
+        record.args = about
+    return True
 
 
 def _one_a_minute(record: standard_logging.LogRecord) -> bool:
