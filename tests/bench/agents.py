@@ -53,7 +53,7 @@ def _measure(here: Site, config: str, conductor: Daemon) -> None:
         said = load.stdout.readline()
         assert said == "begun\n", said
         registered_s = time.monotonic() - began
-        parts = {"conductor": conductor.process.pid, "load": load.pid, "postgresql": here.postgresql.pid}
+        parts = {"conductor": conductor.process.pid, "load": load.pid, "postgresql": here.server.pid}
         parts["rabbitmq"] = here.broker.pid
         before = _activity(here), {name: daemons.cpu_s(pid) for name, pid in parts.items()}
         began = time.monotonic()

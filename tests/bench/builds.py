@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds per second, from the request to ACTIVE, with every part a real daemon on this machine; and what each one costs."""
+"""Builds a second, from the request to ACTIVE, with every part a real daemon on this machine; and what a build costs.
+
+Processor time, messages, statements and commits of a build depend little on what else the machine does; builds a second
+and latencies do. ``python_ms`` is the processor time of a fixed piece of Python: it shows how fast the machine was.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import os
+import statistics
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -17,13 +24,13 @@ from fleet.db import models
 from fleet.rpc import transport
 from fleet.rpc.clients import ComputeTaskAPI
 from tests.amqp.daemons import eventually
-from tests.bench import figures, traffic
-from tests.bench.daemons import Site, site
+from tests.bench import databases, figures, traffic
+from tests.bench.daemons import Daemon, Site, site
 
-HOSTS = 1_000
-AGENT_PROCESSES = 1
 BUILDS = 400
-COUNTED = 60
+COUNTED = 100
+#: Builds on an idle system, one after the other.
+SINGLE = 40
 #: Requests on their way into the conductor at a time; each is for so many instances.
 CLIENTS = 8
 SIZES = (1, 10)
@@ -32,76 +39,153 @@ TIMEOUT_S = 240
 
 _DEFAULT = """\
 compute_driver = fake
-report_interval = 30
+rabbit_driver = {driver}
+report_interval = 60
 # What goes on without builds is not to be counted with them.
 update_resources_interval = 3600
 scheduler_instance_sync_interval = 0
 rpc_response_timeout = 60
 instances_path = {directory}/instances
-{more}"""
+scheduler_tracks_instance_changes = {hints}
+"""
 _FAKE = "[fake]\nvcpus = 64\nmemory_mb = 262144\nlocal_gb = 2000\n[conductor]\nworkers = 1\n"
 
 
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """A fleet: ``agents`` processes with ``hosts`` hosts each.
+
+    :param hints: whether agents send hints about instances to the schedulers
+    """
+
+    agents: int
+    hosts: int = 1
+    server: str = "postgresql"
+    hints: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"{self.agents}x{self.hosts}-{self.server}" + ("" if self.hints else "-untracked")
+
+
+SHAPES = (Shape(24), Shape(48), Shape(24, server="mariadb"), Shape(24, hints=False), Shape(1, 1_000))
+#: Names of shapes, separated by commas; default: all.
+CHOSEN = os.environ.get("FLEET_BENCH_BUILDS", "")
+#: ``rabbit_driver`` of all daemons.
+DRIVER = os.environ.get("FLEET_BENCH_DRIVER", "stock")
+
+
 def run() -> None:
-    for told in (True, False):
-        with site() as here, _fleet(here, told) as (config, parts):
+    chosen = [shape for shape in SHAPES if not CHOSEN or shape.name in CHOSEN.split(",")]
+    for shape in chosen:
+        with site(shape.server) as here, _fleet(here, shape) as fleet, _client(fleet.config) as tasks:
+            _build(here, tasks, COUNTED, 1)
+            _measure_single(here, tasks, fleet)
             for size in SIZES:
-                _measure(here, config, parts, size, told)
+                _measure(here, tasks, fleet, size)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fleet:
+    shape: Shape
+    config: str
+    daemons: Mapping[str, Sequence[Daemon]]
+
+    def pids(self) -> dict[str, Sequence[int]]:
+        return {name: [daemon.process.pid for daemon in daemons] for name, daemons in self.daemons.items()}
 
 
 @contextlib.contextmanager
-def _fleet(here: Site, told: bool) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """:param told: whether agents tell the schedulers of each instance, besides the ledger"""
-    default = _DEFAULT.format(directory=here.directory, more=f"scheduler_tracks_instance_changes = {told}")
+def _fleet(here: Site, shape: Shape) -> Iterator[Fleet]:
+    default = _DEFAULT.format(directory=here.directory, hints=shape.hints, driver=DRIVER)
     config = here.config("builds", default, _FAKE)
     with contextlib.ExitStack() as running:
         parts = {
-            "broker": here.broker.pid,
-            "database": here.postgresql.pid,
+            name: [running.enter_context(here.daemon(name, module, config))]
+            for name, module in (("conductor", "conductor_stub.main"), ("scheduler", "scheduler.main"))
         }
-        for name, module in (("conductor", "conductor_stub.main"), ("scheduler", "scheduler.main")):
-            parts[name] = running.enter_context(here.daemon(name, module, config)).process.pid
-        each = HOSTS // AGENT_PROCESSES
-        for number in range(AGENT_PROCESSES):
-            hosts = f"host[{number * each + 1:04}-{(number + 1) * each:04}]"
-            name = f"agent{number}"
-            agent = running.enter_context(here.daemon(name, "compute_agent.main", config, "--hosts", hosts))
-            parts[name] = agent.process.pid
-        eventually(lambda: _count(here, models.compute_nodes) == HOSTS, timeout_s=TIMEOUT_S)
-        yield config, parts
+        parts["agent"] = [
+            running.enter_context(here.starting(f"agent{number}", "compute_agent.main", config, "--hosts", hosts))
+            for number, hosts in enumerate(_host_names(shape))
+        ]
+        for agent in parts["agent"]:
+            agent.await_ready()
+        eventually(lambda: _count(here, models.compute_nodes) == shape.agents * shape.hosts, timeout_s=TIMEOUT_S)
+        yield Fleet(shape, config, parts)
 
 
-def _measure(here: Site, config: str, parts: Mapping[str, int], size: int, told: bool) -> None:
+def _host_names(shape: Shape) -> Iterator[str]:
+    for number in range(shape.agents):
+        first, last = number * shape.hosts + 1, (number + 1) * shape.hosts
+        yield f"host[{first:04}-{last:04}]"
+
+
+@contextlib.contextmanager
+def _client(config: str) -> Iterator[ComputeTaskAPI]:
     conf = fleet_conf.load_config(["--config-file", config], prog="bench", conf=cfg.CONF)
     opened = transport.get_transport(conf)
-    tasks = ComputeTaskAPI(opened, conf)
+    try:
+        yield ComputeTaskAPI(opened, conf)
+    finally:
+        opened.cleanup()
+        cfg.CONF.reset()
+
+
+def _measure_single(here: Site, tasks: ComputeTaskAPI, fleet: Fleet) -> None:
+    """From the request to ACTIVE, where nothing else is built."""
+    took = [_time_one(here, tasks) for _each in range(SINGLE)]
+    figures.report("builds-single", shape=fleet.shape.name, driver=DRIVER, **figures.Times(took).to_line())
+
+
+def _time_one(here: Site, tasks: ComputeTaskAPI) -> float:
+    began = time.perf_counter()
+    answer = tasks.create(new_context(project_id="bench"), {"flavor": FLAVOR, "count": 1})
+    this = models.instances.c.uuid == answer["instances"][0]["uuid"]
+    while not _count(here, models.instances, this, models.instances.c.vm_state == "active"):
+        assert time.perf_counter() - began < TIMEOUT_S
+        time.sleep(0.001)
+    return time.perf_counter() - began
+
+
+def _measure(here: Site, tasks: ComputeTaskAPI, fleet: Fleet, size: int) -> None:
     _build(here, tasks, COUNTED, size)
-    with traffic.statements(here) as count:
+    with here.server.counting() as count:
         before = count()
         _build(here, tasks, COUNTED, size)
         statements = (count() - before) / COUNTED
-    former, mine = traffic.read(here, parts), time.process_time()
+    pids = {**fleet.pids(), "broker": [here.broker.pid], "database": [here.server.pid]}
+    python_ms = [_python_ms()]
+    former, mine = traffic.read(here, pids), time.process_time()
     began = time.perf_counter()
     _build(here, tasks, BUILDS, size)
     took_s = time.perf_counter() - began
     client_s = time.process_time() - mine
-    spent = traffic.read(here, parts).since(former)
-    per_s, messages = BUILDS / took_s, spent.published / BUILDS
+    spent = traffic.read(here, pids).since(former)
+    python_ms.append(_python_ms())
+    cpu_ms = {name: spent_s / BUILDS * 1e3 for name, spent_s in (*spent.cpu_s.items(), ("client", client_s))}
     figures.report(
         "builds",
-        hosts=HOSTS,
+        shape=fleet.shape.name,
+        driver=DRIVER,
         instances_a_request=size,
-        schedulers_told=told,
-        per_s=round(per_s, 1),
-        messages=round(messages, 2),
-        per_s_per_message=round(per_s / messages, 1),
-        statements=round(statements, 1),
-        commits=round(spent.commits / BUILDS, 1),
-        client_cpu_ms=round(client_s / BUILDS * 1e3, 2),
-        **{f"{name}_cpu_ms": round(spent_s / BUILDS * 1e3, 2) for name, spent_s in spent.cpu_s.items()},
+        per_s=round(BUILDS / took_s, 1),
+        messages=round(spent.published / BUILDS, 2),
+        statements=round(statements, 2),
+        commits=round(spent.commits / BUILDS, 2),
+        **{f"{name}_cpu_ms": round(spent_ms, 2) for name, spent_ms in cpu_ms.items()},
+        cpu_ms=round(sum(cpu_ms.values()), 2),
+        agent_rss_mb=round(statistics.median(agent.worker_rss_mb() for agent in fleet.daemons["agent"]), 1),
+        agent_pss_mb=round(statistics.median(agent.pss_mb() for agent in fleet.daemons["agent"]), 1),
+        python_ms=round(statistics.mean(python_ms), 1),
     )
-    opened.cleanup()
-    cfg.CONF.reset()
+
+
+def _python_ms() -> float:
+    began = time.process_time()
+    total = 0
+    for number in range(1_000_000):
+        total += number % 7
+    return (time.process_time() - began) * 1e3
 
 
 def _build(here: Site, tasks: ComputeTaskAPI, builds: int, size: int) -> None:
@@ -130,5 +214,6 @@ def _active(here: Site) -> int:
 
 
 def _count(here: Site, table: sa.Table, *where: sa.ColumnElement[bool]) -> int:
+    query = sa.select(sa.func.count()).select_from(table).where(*where).prefix_with(databases.OURS)
     with here.database.engine.connect() as connection:
-        return connection.execute(sa.select(sa.func.count()).select_from(table).where(*where)).scalar_one()
+        return connection.execute(query).scalar_one()

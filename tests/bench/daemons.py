@@ -18,10 +18,12 @@ import psutil
 from fleet.db.engine import Database
 from fleet.trial import private_servers
 from tests.amqp.daemons import eventually
-from tests.functional import databases
+from tests.bench import databases
 
 STOP_S = 20
-#: What each worker says when it serves.
+#: Many processes may start at the same time.
+READY_S = 180
+#: Each worker logs it when it serves.
 _READY = " is ready"
 
 _CONFIG = """\
@@ -37,23 +39,33 @@ connection = {database_url}
 
 @dataclasses.dataclass
 class Site:
-    """``broker`` and ``database`` of one measurement, and a directory for configuration files and logs."""
+    """Broker and database ``server`` of one measurement, and a directory for configuration files and logs."""
 
     directory: pathlib.Path
     broker: private_servers.RabbitMQ
-    postgresql: private_servers.PostgreSQL
-    database: Database
+    server: databases.Server
+
+    @property
+    def database(self) -> Database:
+        return self.server.database
 
     def config(self, name: str, default: str = "", more: str = "") -> str:
         """Write a configuration file; returns its path."""
         path = self.directory / f"{name}.conf"
-        urls = {"transport_url": self.broker.url, "database_url": self.postgresql.url()}
+        urls = {"transport_url": self.broker.url, "database_url": self.server.url}
         path.write_text(_CONFIG.format(default=default, more=more, **urls))
         return str(path)
 
     @contextlib.contextmanager
     def daemon(self, name: str, module: str, config: str, *arguments: str, workers: int = 1) -> Iterator[Daemon]:
-        """``python -m module``, in a session of its own; as soon as all its workers serve."""
+        """Run ``python -m module`` in a session of its own; yield it when all its workers serve."""
+        with self.starting(name, module, config, *arguments) as daemon:
+            daemon.await_ready(workers)
+            yield daemon
+
+    @contextlib.contextmanager
+    def starting(self, name: str, module: str, config: str, *arguments: str) -> Iterator[Daemon]:
+        """As :meth:`daemon`, but yield it at once."""
         command = [sys.executable, "-m", module, "--config-file", config, *arguments]
         path = self.directory / f"{name}.log"
         with path.open("wb") as log:
@@ -61,8 +73,7 @@ class Site:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         try:
-            eventually(lambda: _is_ready(process, path, workers))
-            yield Daemon(name, process)
+            yield Daemon(name, process, path)
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -72,17 +83,21 @@ class Site:
             process.wait()
 
 
-def _is_ready(process: subprocess.Popen, path: pathlib.Path, workers: int) -> bool:
-    said = path.read_text(errors="replace")
-    if process.poll() is not None:
-        raise RuntimeError(f"It has ended before it was ready:\n{said[-2000:]}")
-    return said.count(_READY) >= workers
-
-
 @dataclasses.dataclass(frozen=True)
 class Daemon:
     name: str
     process: subprocess.Popen
+    log: pathlib.Path
+
+    def await_ready(self, workers: int = 1) -> None:
+        """Return when ``workers`` of it serve. :raises RuntimeError: the daemon has ended"""
+        eventually(lambda: self._is_ready(workers), READY_S)
+
+    def _is_ready(self, workers: int) -> bool:
+        written = self.log.read_text(errors="replace")
+        if self.process.poll() is not None:
+            raise RuntimeError(f"{self.name} has ended before it was ready:\n{written[-2000:]}")
+        return written.count(_READY) >= workers
 
     def family(self) -> list[psutil.Process]:
         """The process and all that it has started."""
@@ -95,6 +110,10 @@ class Daemon:
     def worker_rss_mb(self) -> float:
         """Of the largest of the family: a worker, where there are some."""
         return max(each.memory_info().rss for each in self.family()) / 2**20
+
+    def pss_mb(self) -> float:
+        """Of the whole family. A page that several processes share counts in parts."""
+        return sum(each.memory_full_info().pss for each in self.family()) / 2**20
 
 
 def family(pid: int) -> list[psutil.Process]:
@@ -113,11 +132,11 @@ def cpu_s(pid: int) -> float:
 
 
 @contextlib.contextmanager
-def site() -> Iterator[Site]:
+def site(kind: str = "postgresql") -> Iterator[Site]:
+    """:param kind: of the database, from ``databases.SERVERS``"""
     with (
         tempfile.TemporaryDirectory(prefix="fleet-bench-") as directory,
         private_servers.rabbitmq_node() as broker,
-        private_servers.postgresql_server() as postgresql,
-        databases.open_database(postgresql.url()).disposed() as database,
+        databases.SERVERS[kind]() as server,
     ):
-        yield Site(pathlib.Path(directory), broker, postgresql, database)
+        yield Site(pathlib.Path(directory), broker, server)
