@@ -16,11 +16,13 @@ nova's RamFilter, DiskFilter and CoreFilter. Every function takes numbers or num
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy
+if TYPE_CHECKING:
+    # An agent has no other use for numpy, which takes 10 MB.
+    import numpy
 
-Number = TypeVar("Number", int, float, numpy.ndarray)
+Number = TypeVar("Number", int, float, "numpy.ndarray")
 
 MB_PER_GB = 1024
 

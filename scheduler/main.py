@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         skew = ClockSkew(conf.max_clock_skew)
         through = {
             probes.BROKER: probes.through_broker(conf, transport, TOPIC, conf.host),
-            probes.DATABASE: probes.through_database(database),
+            probes.DATABASE: database.ping,
             probes.CLOCK: skew.require_in_step,
         }
         return probes.process(conf, BINARY, number, through, lambda: servers(conf, transport, database, skew))

@@ -11,5 +11,5 @@ changed with the next *generation*). Then:
   ``removal``; ``signatures``. Their functions take a transaction or a connection first.
 - For operators: ``audit``, ``diagnosis``, ``retention``, ``uuid_prefix``.
 - Schema: ``schema`` (checks it), ``migration`` (changes it), ``grants`` (privileges of each service).
-- Connections: ``options``, ``driver``, ``tls``, ``idle_ping``, ``failures`` (errors), ``statements`` (no pool).
+- Connections: ``options``, ``driver``, ``tls``, ``loopback``, ``idle_ping``, ``failures`` (errors), ``statements``.
 """

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 from oslo_log import log as logging
 
-from fleet import errors
+from fleet import errors, failpoints
 from fleet.telemetry import rate_limited_log
 
 LOG = logging.getLogger(__name__)
@@ -27,6 +27,11 @@ RAISED = (db_exception.DBError, sa.exc.SQLAlchemyError)
 
 #: A transaction with one of these errors is run again from its start.
 _AGAIN = (db_exception.DBConnectionError, db_exception.DBDeadlock)
+#: The errors that failpoints stand for.
+_INJECTED = {
+    failpoints.Action.DEADLOCK: db_exception.DBDeadlock,
+    failpoints.Action.DISCONNECT: db_exception.DBConnectionError,
+}
 #: SQLSTATE classes: connection, rollback, resources, operator intervention, system; and 25006, read only.
 _PASSING_STATES = ("08", "40", "53", "57", "58", "25006", "55P03")
 #: MariaDB: too many connections, shutdown, lock wait, deadlock, disk full, read only.
@@ -39,7 +44,8 @@ _said = rate_limited_log.RateLimit()
 def caught(engine: sa.Engine) -> tuple[type[Exception], ...]:
     """Errors of the database that a use of ``engine`` may raise."""
     driver = engine.dialect.loaded_dbapi.Error
-    return (db_exception.DBError, db_exception.DBInvalidUnicodeParameter, sa.exc.SQLAlchemyError, driver)
+    ours = failpoints.DatabaseFault
+    return (db_exception.DBError, db_exception.DBInvalidUnicodeParameter, sa.exc.SQLAlchemyError, driver, ours)
 
 
 def typed(failure: Exception, url: sa.URL | None = None) -> errors.DatabaseError:
@@ -47,6 +53,8 @@ def typed(failure: Exception, url: sa.URL | None = None) -> errors.DatabaseError
 
     :param url: of the database; its password is removed from the text of the driver
     """
+    if isinstance(failure, failpoints.DatabaseFault):
+        failure = _INJECTED[failure.action]()
     orig, statement = _original(failure)
     kind = type(failure).__name__
     if statement is None and _is_of_connecting(failure, orig):
@@ -72,16 +80,6 @@ def runs_again(failure: Exception) -> bool:
 
 def is_duplicate(failure: errors.DatabaseError) -> bool:
     return failure.kind == db_exception.DBDuplicateEntry.__name__
-
-
-def deadlock() -> Exception:
-    """The error of a deadlock, as the libraries raise it: for failpoints."""
-    return db_exception.DBDeadlock()
-
-
-def disconnection() -> Exception:
-    """The error of a lost connection, as the libraries raise it: for failpoints."""
-    return db_exception.DBConnectionError()
 
 
 def keep_libraries_quiet() -> None:

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 import sqlalchemy as sa
 
 from fleet import errors
+from fleet.db.loopback import is_loopback
 
 #: Texts of drivers and OpenSSL if the certificate, or TLS itself, is the problem.
 _REFUSALS = (
@@ -23,16 +22,6 @@ ADVICE = (
 )
 _POSTGRESQL = "add ?sslmode=verify-full&sslrootcert=FILE with the authority that signed its certificate"
 _MARIADB = "add ?ssl_ca=FILE with the authority that signed its certificate"
-
-
-def is_loopback(host: str | None) -> bool:
-    """Whether traffic to ``host`` stays on this machine. No host means a Unix socket."""
-    if not host or host == "localhost" or host.startswith("/"):
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def weakness(connection: str) -> tuple[str, str] | None:

@@ -7,6 +7,7 @@ Read ``names`` (every point, and where it is), then ``injection`` (what happens 
 from fleet.failpoints.injection import (
     OPTS,
     Action,
+    DatabaseFault,
     Failpoint,
     FailpointReached,
     after_commit,

@@ -26,7 +26,6 @@ from oslo_log import log as logging
 from oslo_serialization import jsonutils
 
 from fleet import errors
-from fleet.db import failures
 from fleet.failpoints.names import AFTER_COMMIT, BEFORE_COMMIT, NAMES
 from fleet.objects import fields
 
@@ -63,6 +62,14 @@ class Action(enum.StrEnum):
     DEADLOCK = "deadlock"
     #: The connection to the database is lost. After a commit the outcome is then unknown.
     DISCONNECT = "disconnect"
+
+
+class DatabaseFault(Exception):
+    """Raised by the actions ``deadlock`` and ``disconnect``. ``fleet.db`` treats it as the error of that kind."""
+
+    def __init__(self, action: Action) -> None:
+        super().__init__(f"{action}, as a failpoint was told to")
+        self.action = action
 
 
 class FailpointReached(Exception):
@@ -246,12 +253,8 @@ def _raise(point: Failpoint) -> None:
     raise FailpointReached("as a failpoint was told to")
 
 
-def _deadlock(point: Failpoint) -> None:
-    raise failures.deadlock()
-
-
-def _disconnect(point: Failpoint) -> None:
-    raise failures.disconnection()
+def _fail_transaction(point: Failpoint) -> None:
+    raise DatabaseFault(point.action)
 
 
 _ACTIONS: dict[Action, Callable[[Failpoint], None]] = {
@@ -259,7 +262,7 @@ _ACTIONS: dict[Action, Callable[[Failpoint], None]] = {
     Action.PAUSE: _pause,
     Action.DELAY: _delay,
     Action.RAISE: _raise,
-    Action.DEADLOCK: _deadlock,
-    Action.DISCONNECT: _disconnect,
+    Action.DEADLOCK: _fail_transaction,
+    Action.DISCONNECT: _fail_transaction,
 }
 _armed: _Armed | None = None

@@ -12,7 +12,6 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet.context import new_context
-from fleet.db.engine import Database
 from fleet.rpc import serializer
 from fleet.rpc.rabbit import broker
 from fleet.service import Process, Runnable
@@ -98,11 +97,6 @@ def through_broker(
             raise RuntimeError(f"the answer to a ping was {answer!r:.80}")
 
     return ping
-
-
-def through_database(database: Database) -> Probe:
-    """Return a probe that runs a query, without retries."""
-    return database.ping
 
 
 def broker_reachable(conf: cfg.ConfigOpts) -> bool:

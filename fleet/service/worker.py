@@ -20,7 +20,6 @@ from oslo_reports import opts as report_opts
 
 from fleet import errors
 from fleet.checks import option_check
-from fleet.db import failures
 from fleet.rpc import backoff, versions
 from fleet.rpc.rabbit import broker_refusals
 from fleet.service.periodic import Runnable
@@ -35,7 +34,6 @@ UNSERVED_STOP_S = 2.0
 #: Errors of a database or a broker that cannot be reached or refuses.
 _AWAY = (
     errors.FleetError,
-    *failures.RAISED,
     oslo_messaging.MessagingException,
     *broker_refusals.REFUSALS,
     OSError,
