@@ -13,6 +13,7 @@ Rooms, from the ground up:
 - ``why``: refusals, near misses, explanations, the log of decisions
 - ``filters`` and ``weights``: the plugins for virtual machines
 - ``planning``: capacity, and what-if over a copy of the fleet
+- ``nova``: what nova's conductor asks for, and is answered
 
 At the top: ``main`` (the wiring), ``conf`` (options), ``checks``, ``manager`` (the RPC surface) and ``registration``
 (heartbeats); ``driver`` with the drivers ``filter_scheduler``, ``caching_scheduler`` and ``chance``; ``driver_loading``,

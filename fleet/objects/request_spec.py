@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from fleet import errors
 from fleet.objects import fields, numa, pci
@@ -102,7 +102,7 @@ class RequestSpec:
     begin_by: datetime.datetime | None = None
 
     @classmethod
-    def from_wire(cls, request_spec: object, filter_properties: object) -> RequestSpec:
+    def from_wire(cls, request_spec: object, filter_properties: object) -> Self:
         """:raises errors.InvalidInput: naming the field"""
         spec = fields.parse(_Spec, request_spec, "request_spec")
         props = fields.parse(_FilterProperties, filter_properties or {}, "filter_properties")

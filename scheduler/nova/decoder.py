@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decodes the arguments of nova's ``select_destinations``: a RequestSpec object, or before 4.3 two dicts.
+
+The object becomes the two dicts of this project's own contract, which :class:`fleet.objects.RequestSpec` parses: there is
+one parser, and plugins in nova's form find the keys that they know. Only known fields are copied. Passwords of a cell,
+which every move carries, and fields of later releases do not get past this module.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import pydantic
+
+from fleet import errors
+from fleet.objects import fields, hints, structure
+from scheduler.nova import scope, traits
+from scheduler.nova.request import Call, Destination, Flags, NovaRequest
+
+#: Hint with which nova marks the check of a rebuild.
+CHECK_TYPE = "_nova_check_type"
+_FLAVOR = ("id", "name", "flavorid", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
+_IMAGE = ("id", "name", "status", "min_ram", "min_disk", "size")
+_GROUP_KEYS = ("group_updated", "group_hosts", "group_policies", "group_members", "group_uuid")
+_PLACES = ("ignore_hosts", "force_hosts", "force_nodes")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Cell:
+    uuid: fields.Uuid
+
+
+@dataclasses.dataclass(frozen=True)
+class _Destination:
+    host: fields.Name | None = None
+    node: fields.Name | None = None
+    cell: _Cell | None = None
+    aggregates: list[fields.Name] | None = None
+    forbidden_aggregates: list[fields.Uuid] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rules:
+    #: nova sends numbers of rules as text.
+    max_server_per_host: Annotated[int, pydantic.Field(ge=1, le=fields.INT32_MAX)] = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class _Group:
+    uuid: fields.Text | None = None
+    policy: fields.Text | None = None
+    policies: list[fields.Text] | None = None
+    members: list[fields.Uuid] | None = None
+    hosts: list[fields.Text] | None = None
+
+
+def decode(arguments: Mapping[str, Any]) -> Call:
+    """:raises errors.InvalidInput: naming the field"""
+    flags = fields.parse(Flags, {name: arguments[name] for name in _FLAGS if name in arguments}, "arguments")
+    if "spec_obj" in arguments:
+        spec = _object(arguments["spec_obj"], "spec_obj")
+        wanted, properties = _of_object(spec, flags)
+        destination = spec.get("requested_destination")
+    elif "request_spec" in arguments:
+        spec = _object(arguments["request_spec"], "request_spec")
+        given = _object(arguments.get("filter_properties") or {}, "filter_properties")
+        wanted, properties = _of_dicts(spec, given)
+        destination = given.get("requested_destination")
+    else:
+        raise errors.InvalidInput(field="spec_obj", reason="is missing, and so is request_spec")
+    checked = properties["scheduler_hints"].pop(CHECK_TYPE, None)
+    request = NovaRequest.from_wire(wanted, properties)
+    required, forbidden = traits.of_request(wanted["instance_type"], spec.get("image"))
+    scope.check(spec, request)
+    request = dataclasses.replace(
+        request,
+        destination=_destination(destination),
+        required_traits=required,
+        forbidden_traits=forbidden,
+        is_bfv=bool(spec.get("is_bfv")),
+    )
+    return Call(
+        request,
+        named=bool(flags.instance_uuids),
+        return_objects=flags.return_objects,
+        return_alternates=flags.return_alternates,
+        rebuild_check=hints.single(checked) == "rebuild",
+    )
+
+
+_FLAGS = tuple(each.name for each in dataclasses.fields(Flags))
+
+
+def _of_object(spec: Mapping[str, Any], flags: Flags) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return ``request_spec`` and ``filter_properties`` of a RequestSpec object."""
+    uuid = spec.get("instance_uuid")
+    uuids = flags.instance_uuids
+    # nova's num_instances is wrong in moves: the uuids count.
+    count = len(uuids) if uuids else spec.get("num_instances", 1)
+    flavor = _flavor(spec.get("flavor"), bool(spec.get("is_bfv")), "spec_obj.flavor")
+    instance = {
+        "uuid": uuid or (uuids[0] if uuids else ""),
+        "project_id": spec.get("project_id"),
+        "user_id": spec.get("user_id"),
+        "availability_zone": spec.get("availability_zone"),
+        "numa_topology": _without_nulls(spec.get("numa_topology")),
+        "pci_requests": _pci(spec.get("pci_requests")),
+    }
+    image = _image(spec.get("image"))
+    wanted = {
+        "instance_type": flavor,
+        "num_instances": count,
+        "image": image,
+        "instance_properties": {**instance, "image_ref": image["id"] or None},
+        **({"instance_uuids": list(uuids)} if uuids else {}),
+    }
+    properties = {
+        "scheduler_hints": _hints(spec.get("scheduler_hints")),
+        **{name: spec.get(name) for name in _PLACES},
+        **_group(spec.get("instance_group")),
+    }
+    return wanted, properties
+
+
+def _of_dicts(spec: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the same from the arguments of version 4.0."""
+    instance = _mapping(spec.get("instance_properties") or {}, "request_spec.instance_properties")
+    kept = {name: instance.get(name) for name in _INSTANCE}
+    wanted = {
+        "instance_type": _flavor(spec.get("instance_type"), False, "request_spec.instance_type"),
+        "num_instances": spec.get("num_instances", 1),
+        "image": _image(spec.get("image")),
+        "instance_properties": {
+            **kept,
+            "numa_topology": _without_nulls(instance.get("numa_topology")),
+            "pci_requests": _pci(instance.get("pci_requests")),
+        },
+    }
+    properties = {
+        "scheduler_hints": _hints(given.get("scheduler_hints")),
+        **{name: given[name] for name in (*_PLACES, *_GROUP_KEYS) if name in given},
+    }
+    return wanted, properties
+
+
+_INSTANCE = ("uuid", "project_id", "user_id", "availability_zone", "root_gb", "ephemeral_gb", "memory_mb", "vcpus")
+
+
+def _flavor(data: object, is_bfv: bool, field: str) -> dict[str, Any]:
+    """:param is_bfv: the root disk is a volume, so the host needs no room for it"""
+    found = _mapping(data, field)
+    flavor = {name: found[name] for name in _FLAVOR if found.get(name) is not None}
+    return {**flavor, "root_gb": 0} if is_bfv else flavor
+
+
+def _image(data: object) -> dict[str, Any]:
+    found = _mapping(data or {}, "spec_obj.image")
+    properties = _mapping(found.get("properties") or {}, "spec_obj.image.properties")
+    # Of the properties that are lists, only the required traits matter to placement, and traits are read apart.
+    scalars = {name: value for name, value in properties.items() if not isinstance(value, list | dict)}
+    image = {name: found[name] for name in _IMAGE if found.get(name) is not None}
+    return {"id": "", **image, "properties": scalars}
+
+
+def _hints(data: object) -> dict[str, Any]:
+    """Return the hints. Lists of one value are unwrapped, as in the dicts that nova gives its own plugins."""
+    return {name: hints.single(value) for name, value in _mapping(data or {}, "scheduler_hints").items()}
+
+
+def _group(data: object) -> dict[str, Any]:
+    if not data:
+        return {}
+    found = _mapping(data, "spec_obj.instance_group")
+    group = fields.parse(_Group, dict(found), "spec_obj.instance_group")
+    policies = [group.policy] if group.policy else group.policies
+    rules = fields.parse(_Rules, found.get("_rules") or {}, "spec_obj.instance_group._rules")
+    return {
+        "group_updated": True,
+        "group_uuid": group.uuid,
+        "group_policies": policies or [],
+        "group_members": group.members or [],
+        "group_hosts": group.hosts or [],
+        "group_max_server_per_host": rules.max_server_per_host,
+    }
+
+
+def _destination(data: object) -> Destination:
+    if not data:
+        return Destination()
+    found = fields.parse(_Destination, data, "requested_destination")
+    return Destination(
+        found.host,
+        found.node,
+        found.cell.uuid if found.cell else None,
+        tuple(frozenset(_uuids(each)) for each in found.aggregates or ()),
+        frozenset(found.forbidden_aggregates or ()),
+    )
+
+
+def _uuids(text: str) -> list[str]:
+    """Return the uuids of ``uuid`` or ``uuid,uuid``; before release 34 of nova, with ``in:`` in front."""
+    return fields.parse(list[fields.Uuid], text.removeprefix("in:").split(","), "requested_destination.aggregates")
+
+
+def _without_nulls(data: object) -> object:
+    """Return a topology whose cells have only the fields with a value: null means "not asked for"."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("cells"), list):
+        return data
+    return {"cells": [_set_fields(cell) for cell in data["cells"]]}
+
+
+def _set_fields(cell: object) -> object:
+    return {name: value for name, value in cell.items() if value is not None} if isinstance(cell, Mapping) else cell
+
+
+def _pci(data: object) -> object:
+    return data.get("requests") if isinstance(data, Mapping) else data
+
+
+def _object(data: object, field: str) -> Mapping[str, Any]:
+    return _mapping(structure.plain(data, field), field)
+
+
+def _mapping(data: object, field: str) -> Mapping[str, Any]:
+    if not isinstance(data, Mapping):
+        raise errors.InvalidInput(field=field, reason="must be an object")
+    return data

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A request of nova's conductor, parsed: the scheduler's own request, and what only nova has."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fleet.objects import RequestSpec, fields
+
+
+@dataclasses.dataclass(frozen=True)
+class Destination:
+    """Where the request must go (nova: Destination). Empty values restrict nothing.
+
+    :param cell: uuid of the only cell that is allowed
+    :param aggregates: sets of aggregate uuids. A host must be in at least one aggregate of each set
+    :param forbidden_aggregates: uuids of aggregates that a host must not be in
+    """
+
+    host: str | None = None
+    node: str | None = None
+    cell: str | None = None
+    aggregates: tuple[frozenset[str], ...] = ()
+    forbidden_aggregates: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True)
+class NovaRequest(RequestSpec):
+    """``providers`` are the compute nodes with the required traits, by uuid; None: no trait is required."""
+
+    destination: Destination = Destination()
+    required_traits: frozenset[str] = frozenset()
+    forbidden_traits: frozenset[str] = frozenset()
+    providers: frozenset[str] | None = None
+    #: True if the root disk is a volume.
+    is_bfv: bool = False
+
+    @property
+    def is_restricted(self) -> bool:
+        """True if the destination or traits exclude hosts."""
+        return self.destination != Destination() or self.providers is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One call of ``select_destinations``.
+
+    :param named: True if the caller gave the uuids of the instances. Without them nothing can be claimed
+    :param rebuild_check: the instance stays on its host, and only its new image is checked
+    """
+
+    request: NovaRequest
+    named: bool
+    return_objects: bool = False
+    return_alternates: bool = False
+    rebuild_check: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The arguments of a call beside the request."""
+
+    instance_uuids: list[fields.Uuid] | None = None
+    return_objects: bool = False
+    return_alternates: bool = False

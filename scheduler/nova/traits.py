@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The traits that a flavor and an image require of a compute node, or forbid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleet import errors
+from fleet.objects import fields
+
+_PREFIX = "trait:"
+_REQUIRED, _FORBIDDEN = "required", "forbidden"
+
+
+def of_request(flavor: Mapping[str, Any], image: object) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the traits that are required, and those that are forbidden.
+
+    :param image: an image with ``properties``, or None
+    :raises errors.InvalidInput: a value is neither ``required`` nor ``forbidden``
+    """
+    found: dict[str, set[str]] = {_REQUIRED: set(), _FORBIDDEN: set()}
+    specs = flavor.get("extra_specs") or {}
+    for key, value in specs.items() if isinstance(specs, Mapping) else ():
+        if not str(key).startswith(_PREFIX):
+            continue
+        if value not in found:
+            field = f"flavor.extra_specs.{key}"[:255]
+            raise errors.InvalidInput(field=field, reason="must be required or forbidden")
+        found[value].add(str(key).removeprefix(_PREFIX))
+    properties = image.get("properties") if isinstance(image, Mapping) else None
+    named = properties.get("traits_required") if isinstance(properties, Mapping) else None
+    found[_REQUIRED].update(fields.parse(list[fields.Name], named or [], "image.properties.traits_required"))
+    return frozenset(found[_REQUIRED]), frozenset(found[_FORBIDDEN])
