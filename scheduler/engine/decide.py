@@ -7,7 +7,6 @@ It is a function of its arguments: a prepared request and hosts in, picks and re
 from __future__ import annotations
 
 import dataclasses
-import functools
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -123,8 +122,11 @@ class _Picking:
             grown = request.group_hosts | {self._hosts.key(chosen.row)[0]}
             prepared.request = dataclasses.replace(request, group_hosts=grown)
             prepared.properties.update({"group_hosts": set(grown), PARSED: prepared.request})
-        likely = functools.partial(self._best, evaluation.worth_judging(prepared, self.wanted))
-        evaluation.follow_pick(prepared, self._hosts, chosen.row, likely)
+        evaluation.follow_pick(prepared, self._hosts, chosen.row, self._likely)
+
+    def _likely(self) -> list[int]:
+        """Return the rows that may be picked next."""
+        return self._best(self._evaluation.worth_judging(self._prepared, self.wanted))
 
     def _best(self, count: int, shuffle: random.Random | None = None) -> list[int]:
         """Return the rows of the ``count`` best hosts that are alive, best first."""

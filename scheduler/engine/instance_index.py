@@ -29,10 +29,12 @@ class InstanceIndex:
     def __len__(self) -> int:
         return len(self._by_uuid)
 
-    def place(self, instance: Any) -> None:
-        self.remove(instance.uuid)
+    def place(self, instance: Any) -> Any | None:
+        """Put an instance on its host, and return its former entry if there was one."""
+        former = self.remove(instance.uuid)
         self._by_uuid[instance.uuid] = instance
         self._by_host.setdefault(instance.host, {})[instance.uuid] = instance
+        return former
 
     def remove(self, uuid: str) -> Any | None:
         """Remove an instance, and return its entry if there was one."""

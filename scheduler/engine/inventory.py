@@ -37,12 +37,12 @@ class Inventory:
 
     def place(self, instance: Any) -> None:
         """Put an instance on its host; it leaves the host that it was on."""
-        former = self.instances.get(instance.uuid)
+        former = self.instances.place(instance)
         if former == instance:
             return
-        self.instances.place(instance)
-        for host in {instance.host, former.host if former is not None else instance.host}:
-            self._touch(host)
+        self._touch(instance.host)
+        if former is not None and former.host != instance.host:
+            self._touch(former.host)
 
     def remove(self, uuid: str) -> None:
         former = self.instances.remove(uuid)

@@ -8,8 +8,10 @@ row has a raw weight beyond the bounds, or was the last one on a bound.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy
@@ -24,6 +26,10 @@ from scheduler.engine.weighers import Weights
 
 #: The score of a row that is not to be chosen.
 OUT = -math.inf
+#: Up to this number of changed rows are taken over one by one, which is faster than building arrays of them.
+_FEW = 8
+#: Bounds of raw weights of which nothing is known.
+_ANY: Bounds = (-math.inf, math.inf)
 
 
 class Scale:
@@ -31,6 +37,7 @@ class Scale:
 
     :ivar counts: False if the weigher cannot tell one host from another
     :ivar volatile: True if any change of a host may change the contribution of every other host
+    :ivar on_ends: how many alive hosts have the smallest, and the largest observed raw weight; None if not counted yet
     """
 
     def __init__(self, weigher: BaseHostWeigher, weights: Weights, policy: Normalisation) -> None:
@@ -42,42 +49,56 @@ class Scale:
         per_host = isinstance(weights.multiplier, numpy.ndarray)
         self.counts = self.low != self.high and (per_host or weights.multiplier != 0)
         self.volatile = per_host or follows_picks(weigher)
+        self.on_ends: list[int] | None = None
 
     @property
     def single_multiplier(self) -> float | None:
         """The multiplier, if it is one number that no change of a host changes."""
         return None if self.volatile or isinstance(self.multiplier, numpy.ndarray) else self.multiplier
 
-    def contributions(self, raw: numpy.ndarray, observed: Bounds) -> numpy.ndarray:
+    @functools.cached_property
+    def ends(self) -> tuple[float, float]:
+        """The contributions of hosts with the smallest, and with the largest observed raw weight."""
+        return self.contribution(self.observed[0]), self.contribution(self.observed[1])
+
+    def of_all(self, weights: Weights) -> numpy.ndarray | None:
+        """Return what all hosts get; None if the weigher does not count."""
+        return self.contributions(weights.raw, weights.observed) if self.counts and weights.raw is not None else None
+
+    def contributions(self, raw: numpy.ndarray, observed: Bounds = _ANY) -> numpy.ndarray:
         """Return what hosts with these raw weights get; ``observed`` are the bounds of ``raw``."""
         if observed[0] < self.low or observed[1] > self.high:
             raw = normalise.clamped(raw, self.low, self.high, self.policy)
         found: numpy.ndarray = normalise.contribution(raw, self.low, self.high, self.multiplier)
         return found
 
+    def contribution(self, raw: float) -> float:
+        """Return the same for one host, of a scale that is not volatile. Python's numbers are faster here than arrays."""
+        if self.policy == "clamp":
+            raw = self.low if raw < self.low else self.high if raw > self.high else raw
+        found: float = normalise.contribution(raw, self.low, self.high, self.multiplier)
+        return found
+
+    def leaves_an_end(self, come: Sequence[int], left: Sequence[int]) -> bool:
+        """Count hosts that have come onto the two ends, or left them. Return True if an end has no host any more."""
+        assert self.on_ends is not None
+        self.on_ends = [there + more - fewer for there, more, fewer in zip(self.on_ends, come, left, strict=True)]
+        return min(self.on_ends) <= 0
+
 
 class _Steady(NamedTuple):
-    """The scales that are not volatile, as arrays with one row a scale, to follow changes of all of them at once.
+    """A scale that is not volatile, its number among all scales, and its contributions, if it counts."""
 
-    :param numbers: positions of these scales among all; ``least`` and ``most`` are their observed bounds
-    :param counting: positions among ``numbers`` of the scales that count; the arrays after it are of these
-    :param lines: the rows of the counting scales in the matrix of contributions
-    :param bounds: the contributions of hosts with the lowest, and with the highest observed raw weight
-    :param on_bounds: how many alive hosts have them
-    :param volatile: positions of the other scales
-    """
+    number: int
+    scale: Scale
+    contributions: numpy.ndarray | None
 
-    numbers: numpy.ndarray
-    least: numpy.ndarray
-    most: numpy.ndarray
-    counting: numpy.ndarray
-    lines: numpy.ndarray
-    low: numpy.ndarray
-    high: numpy.ndarray
-    multiplier: numpy.ndarray
-    bounds: numpy.ndarray
-    on_bounds: numpy.ndarray
-    volatile: list[int]
+
+class _Layout(NamedTuple):
+    """The scales, and the numbers of those that are volatile."""
+
+    steady: Sequence[_Steady]
+    volatile: Sequence[int]
 
 
 class Scores:
@@ -88,20 +109,22 @@ class Scores:
         self._scales: list[Scale] = []
         #: False while there is one host or none: then no weigher was asked.
         self._weighed = False
-        #: Contributions as they were computed, per counting scale, and the rows they belong to (None: all rows).
-        self._fresh: tuple[Sequence[numpy.ndarray], numpy.ndarray | None] | None = None
-        #: The same with one element per row of the table, 0 where a host is not alive.
-        self._matrix = numpy.empty((0, 0))
-        self._steady: _Steady | None = None
+        #: Per scale the contributions, 0 where a host is not alive; None where the scale does not count.
+        self._contributions: list[numpy.ndarray | None] = []
+        #: The rows that the contributions belong to; None for all rows of the table.
+        self._rows: numpy.ndarray | None = None
+        self._layout: _Layout | None = None
 
     @property
     def nbytes(self) -> int:
-        return self.total.nbytes * (1 + len(self._counting()))
+        return self.total.nbytes * (1 + sum(each is not None for each in self._contributions))
 
     def grow(self, size: int) -> None:
         """Add rows that are not alive."""
+        self._spread()
+        self._layout = None
         more = size - len(self.total)
-        self._matrix = numpy.pad(self._contributions(), ((0, 0), (0, more)))
+        self._contributions = [None if each is None else numpy.pad(each, (0, more)) for each in self._contributions]
         self.total = numpy.concatenate((self.total, numpy.full(more, OUT)))
 
     def weigh(self, prepared: PreparedRequest, hosts: Candidates, size: int, repeat: bool = False) -> None:
@@ -119,20 +142,16 @@ class Scores:
         elif len(hosts) > 1:
             asked = [(each, None) for each in weighers.applying(prepared)]
         self._weighed = len(hosts) > 1
-        self._scales = []
-        values: list[numpy.ndarray] = []
+        self._scales, self._contributions, self._layout = [], [], None
         for each, multiplier in asked:
             weights = weighers.weigh(prepared, each, hosts, multiplier)
             if weights is None:
                 continue
             scale = Scale(each, weights, prepared.normalisation)
             self._scales.append(scale)
-            if scale.counts:
-                assert weights.raw is not None
-                values.append(scale.contributions(weights.raw, weights.observed))
-        self._fresh = values, None if len(hosts) == size else hosts.rows
-        self._steady = None
-        self._set_total(normalise.total(values, len(hosts)), self._fresh[1], size)
+            self._contributions.append(scale.of_all(weights))
+        self._rows = None if len(hosts) == size else hosts.rows
+        self._set_total(self._sum(len(hosts)), self._rows, size)
 
     def raw(self, prepared: PreparedRequest, hosts: Candidates) -> numpy.ndarray | None:
         """Return raw weights of a few hosts, a row per scale; None if a weigher is left out, or none was asked."""
@@ -163,133 +182,120 @@ class Scores:
         :param raw: from :meth:`raw`, for these rows
         :param alive: returns all hosts that are alive now
         """
-        matrix, steady, every = self._contributions(), self._steadily(), bool(stay.all())
-        known = raw[steady.numbers]
-        outside = (known < steady.least) | ~(known <= steady.most)  # also if it is NaN
-        moved = (outside if every else outside & stay).any(axis=1)
-        before = matrix[steady.lines[:, None], rows]
-        kept = normalise.clamped(known[steady.counting], steady.low, steady.high, prepared.normalisation)
-        after = normalise.contribution(kept, steady.low, steady.high, steady.multiplier)
-        if not every:
-            after = numpy.where(stay, after, 0.0)
-        # Per scale and bound: how many of the rows have come onto the bound, less how many have left it.
-        come = (after[:, None] == steady.bounds) & stay
-        left = (before[:, None] == steady.bounds) & were
-        steady.on_bounds[...] += come.sum(axis=2) - left.sum(axis=2)
-        moved[steady.counting] |= steady.on_bounds.min(axis=1, initial=1) <= 0
-        matrix[steady.lines[:, None], rows] = after
-        # Added one after the other, as everywhere: numpy's sum may add in pairs.
-        sums = numpy.add.accumulate(after, axis=0)[-1] if len(after) else numpy.zeros(len(rows))
-        self.total[rows] = sums if every else numpy.where(stay, sums, OUT)
-        suspects = steady.numbers[moved].tolist() if moved.any() else []
-        suspects += steady.volatile
+        steady, volatile = self._laid_out()
+        suspects = set(volatile)
+        if len(rows) <= _FEW:
+            for changed in zip(rows.tolist(), were.tolist(), stay.tolist(), raw.T.tolist(), strict=True):
+                suspects.update(self._update_one(steady, *changed))
+        else:
+            suspects.update(self._update_many(steady, rows, were, stay, raw))
         return self._weigh_again(prepared, sorted(suspects), alive()) if suspects else True
 
-    def _contributions(self) -> numpy.ndarray:
-        """Return the matrix of contributions: a row per counting scale, a column per row of the table.
+    def _update_one(
+        self, steady: Sequence[_Steady], row: int, was: bool, stays: bool, raw: Sequence[float]
+    ) -> list[int]:
+        """Take over one row. Return the numbers of the scales whose bounds may have moved."""
+        suspects = []
+        total = 0.0
+        for number, scale, contributions in steady:
+            weight = raw[number]
+            if stays and not scale.observed[0] <= weight <= scale.observed[1]:  # also if it is NaN
+                suspects.append(number)
+            if contributions is None:
+                continue
+            before = contributions.item(row) if was else None
+            now = scale.contribution(weight) if stays else None
+            contributions[row] = now or 0.0
+            total += now or 0.0
+            ends = scale.ends
+            if before != now and (before in ends or now in ends):
+                come, left = ([int(each == end) for end in ends] for each in (now, before))
+                if scale.leaves_an_end(come, left):
+                    suspects.append(number)
+        self.total[row] = total if stays else OUT
+        return suspects
 
-        It is built at the first change that is followed. Most decisions about few hosts are over before.
+    def _update_many(
+        self,
+        steady: Sequence[_Steady],
+        rows: numpy.ndarray,
+        were: numpy.ndarray,
+        stay: numpy.ndarray,
+        raw: numpy.ndarray,
+    ) -> Iterator[int]:
+        """The same as :meth:`_update_one` for many rows."""
+        total = numpy.where(stay, 0.0, OUT)
+        for number, scale, contributions in steady:
+            inside = (raw[number] >= scale.observed[0]) & (raw[number] <= scale.observed[1])
+            if (stay > inside).any():
+                yield number
+            if contributions is None:
+                continue
+            before = contributions[rows]
+            now = numpy.where(stay, scale.contributions(raw[number]), 0.0)
+            contributions[rows] = now
+            total += now
+            come, left = (
+                [int(numpy.count_nonzero(each[alive] == end)) for end in scale.ends]
+                for each, alive in ((now, stay), (before, were))
+            )
+            if scale.leaves_an_end(come, left):
+                yield number
+        self.total[rows] = total
+
+    def _spread(self) -> None:
+        """Give the contributions one element per row of the table.
+
+        That is done at the first change that is followed. Most decisions about few hosts are over before.
         """
-        if self._fresh is not None:
-            values, rows = self._fresh
-            self._fresh = None
-            self._matrix = numpy.zeros((len(values), len(self.total)))
-            for line, each in enumerate(values):
-                self._matrix[line, slice(None) if rows is None else rows] = each
-        return self._matrix
-
-    def _steadily(self) -> _Steady:
-        if self._steady is None:
-            self._steady = self._lay_out()
-        return self._steady
-
-    def _lay_out(self) -> _Steady:
-        line_of = {number: line for line, number in enumerate(self._counting())}
-        numbers = [number for number, scale in enumerate(self._scales) if not scale.volatile]
-        counting = [position for position, number in enumerate(numbers) if number in line_of]
-        scales = [self._scales[numbers[position]] for position in counting]
-        lines = [line_of[numbers[position]] for position in counting]
-        low, high, multiplier = (
-            _column([getattr(scale, name) for scale in scales]) for name in ("low", "high", "multiplier")
-        )
-        observed = numpy.array([scale.observed for scale in scales]).reshape(-1, 2)
-        policy: Normalisation = scales[0].policy if scales else "clamp"
-        bounds = normalise.contribution(normalise.clamped(observed, low, high, policy), low, high, multiplier)
-        on_bounds = numpy.array(
-            [self._on_bounds(line, ends) for line, ends in zip(lines, bounds, strict=True)], dtype=numpy.intp
-        ).reshape(-1, 2)
-        return _Steady(
-            numpy.array(numbers, dtype=numpy.intp),
-            _column([self._scales[number].observed[0] for number in numbers]),
-            _column([self._scales[number].observed[1] for number in numbers]),
-            numpy.array(counting, dtype=numpy.intp),
-            numpy.array(lines, dtype=numpy.intp),
-            low,
-            high,
-            multiplier,
-            bounds[:, :, None],
-            on_bounds,
-            [number for number, scale in enumerate(self._scales) if scale.volatile],
-        )
-
-    def _lay_out_again(self, number: int, scale: Scale, lines: Mapping[int, int]) -> None:
-        """Write one scale, whose bounds have moved, into the layout."""
-        steady = self._steady
-        if steady is None:
+        if self._rows is None:
             return
-        position = int(numpy.searchsorted(steady.numbers, number))
-        steady.least[position], steady.most[position] = scale.observed
-        if not scale.counts:
-            return
-        line = lines[number]
-        row = int(numpy.searchsorted(steady.lines, line))
-        steady.low[row], steady.high[row], steady.multiplier[row] = scale.low, scale.high, scale.multiplier
-        ends = normalise.clamped(numpy.array(scale.observed), scale.low, scale.high, scale.policy)
-        steady.bounds[row, :, 0] = normalise.contribution(ends, scale.low, scale.high, scale.multiplier)
-        steady.on_bounds[row] = self._on_bounds(line, steady.bounds[row, :, 0])
+        for number, each in enumerate(self._contributions):
+            if each is not None:
+                whole = self._contributions[number] = numpy.zeros(len(self.total))
+                whole[self._rows] = each
+        self._rows = None
 
-    def _on_bounds(self, line: int, ends: numpy.ndarray) -> list[int]:
-        """Count the alive hosts with the lowest, and with the highest observed raw weight, by their contributions."""
-        there = self._matrix[line]
-        # 0 is also what hosts have that are not alive.
-        return [
-            int(numpy.count_nonzero(there == end if end else (there == 0) & (self.total != OUT)))
-            for end in ends.tolist()
-        ]
-
-    def _counting(self) -> list[int]:
-        return [number for number, scale in enumerate(self._scales) if scale.counts]
+    def _laid_out(self) -> _Layout:
+        """Return the scales as :meth:`update` needs them, with the hosts on their ends counted."""
+        if self._layout is None:
+            self._spread()
+            numbered = zip(itertools.count(), self._scales, self._contributions)
+            steady = [_Steady(*each) for each in numbered if not each[1].volatile]
+            for _number, scale, there in steady:
+                if there is not None and scale.on_ends is None:
+                    # 0 is also what hosts have that are not alive.
+                    on_ends = [(there == end) if end else (there == 0) & (self.total != OUT) for end in scale.ends]
+                    scale.on_ends = [int(numpy.count_nonzero(each)) for each in on_ends]
+            self._layout = _Layout(steady, [number for number, scale in enumerate(self._scales) if scale.volatile])
+        return self._layout
 
     def _weigh_again(self, prepared: PreparedRequest, suspects: Sequence[int], hosts: Candidates) -> bool:
         """Ask these weighers about all hosts. Return False if one counts that did not, or must be left out."""
         changed = False
-        lines = {number: line for line, number in enumerate(self._counting())}
         for number in suspects:
-            former = self._scales[number]
+            former, contributions = self._scales[number], self._contributions[number]
             weights = weighers.weigh(prepared, former.weigher, hosts)
             if weights is None:
                 return False
             scale = Scale(former.weigher, weights, former.policy)
-            if scale.observed == former.observed and not former.volatile:
-                self._lay_out_again(number, former, lines)  # another host is on the bound, too: count again
-                continue
             if scale.counts != former.counts:
                 return False
+            self._scales[number], self._layout = scale, None
             same = (scale.low, scale.high) == (former.low, former.high) and not former.volatile
-            self._scales[number] = scale
-            if scale.counts and not same:
-                assert weights.raw is not None
+            if contributions is not None and not same:
                 where = slice(None) if len(hosts) == len(self.total) else hosts.rows
-                self._matrix[lines[number], where] = scale.contributions(weights.raw, weights.observed)
+                contributions[where] = scale.of_all(weights)
                 changed = True
-            if not scale.volatile:
-                self._lay_out_again(number, scale, lines)
         if changed:
             size = len(self.total)
             rows = None if len(hosts) == size else hosts.rows
-            scores = normalise.total(self._matrix, size)
+            scores = self._sum(size)
             self._set_total(scores if rows is None else scores[rows], rows, size)
         return True
+
+    def _sum(self, size: int) -> numpy.ndarray:
+        return normalise.total([each for each in self._contributions if each is not None], size)
 
     def _set_total(self, scores: numpy.ndarray, rows: numpy.ndarray | None, size: int) -> None:
         """:param rows: the rows that have these scores; None for all rows"""
@@ -322,7 +328,3 @@ def _lines(
     }
     name = {"name": type(scale.weigher).__name__}
     return [name | {key: float(values[place]) for key, values in columns.items()} for place in positions.tolist()]
-
-
-def _column(numbers: Sequence[Any]) -> numpy.ndarray:
-    return numpy.array(numbers, dtype=float).reshape(-1, 1)
