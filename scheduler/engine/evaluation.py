@@ -22,7 +22,7 @@ from scheduler.engine.prepared_request import PreparedRequest
 from scheduler.engine.weighing import Scores
 
 #: Judging a changed row costs as much as judging this many rows together with all others.
-_COST_OF_ONE = 100
+_COST_OF_ONE = 30
 #: Number of rows that are judged ahead.
 _JUDGED_AHEAD = 32
 #: Following changes saves nothing below this number of rows.
