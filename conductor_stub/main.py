@@ -27,11 +27,10 @@ from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operators.announcements import Announcements
-from conductor_stub.operators.api import OperatorAPI
-from conductor_stub.operators.catalog import Catalog
+from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
-from conductor_stub.operators.manager import CatalogManager, OperatorManager
+from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.limits import StepLimits
 from fleet import conf as fleet_conf
 from fleet import errors, service
@@ -96,19 +95,19 @@ def build_servers(
         database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host, clock.fresh
     )
     move_intake = MoveIntake(database, move_placement, aliases, skew.require_in_step)
-    announcements = Announcements(database, scheduler)
     agents = ConductorManager(agent_api, pins)
     moves = MigrationManager(move_placement, MoveProgress(database, move_placement, limits))
     endpoints = [
         agents,
         ComputeTaskManager(intake, placement, termination, draining),
         OperatorManager(
-            OperatorAPI(database, conf.service_down_time, clock=clock),
+            database,
+            conf.service_down_time,
             DryRun(database, intake, placement),
-            announcements,
             Diagnosis(database, conf.host, clock.fresh),
+            clock,
         ),
-        CatalogManager(Catalog(database, conf.service_down_time, clock=clock), announcements),
+        CatalogManager(database, Announcements(database, scheduler), clock),
         OperatorMoves(move_intake),
         moves,
     ]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operators see and change, behind the ``fleet`` command.
 
-Read ``manager`` (the RPC surface), ``api`` (lists, views, services), ``catalog`` (flavors, aggregates and groups are
-changed and removed), ``announcements`` (schedulers are notified of a changed aggregate), ``dry_run`` (the scheduler
-request of a build that is not made), ``diagnosis`` (what ``fleet doctor`` reads).
+Read ``manager`` (the RPC surface of instances, hosts and services), ``catalog`` (that of flavors, aggregates and groups),
+``announcements`` (schedulers are notified of a changed aggregate), ``dry_run`` (the scheduler request of a build that is
+not made), ``diagnosis`` (what ``fleet doctor`` reads).
 """

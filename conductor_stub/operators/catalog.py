@@ -1,102 +1,187 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows, changes and removes flavors, aggregates and groups, and the records of hosts that are gone.
-
-``api`` creates and lists them.
-"""
+"""The RPC surface of flavors, aggregates and groups, namespace ``operator``."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
-from conductor_stub.operators import api
+import oslo_messaging
+from oslo_utils import uuidutils
+
+from conductor_stub.operators.announcements import Announcements
 from fleet import errors
 from fleet.clock import Clock, utcnow
-from fleet.db import aggregates, flavors, groups, hosts, removal, services
-from fleet.db.engine import Database
-from fleet.objects import Aggregate, Flavor
+from fleet.context import RequestContext
+from fleet.db import aggregates, flavors, groups, removal
+from fleet.db.engine import Connection, Database, Row
+from fleet.objects import Flavor, fields, instance_group
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint
 
 _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "name")
 
 
-class Catalog:
-    """Arguments are names or uuids. What is in use is not removed: errors.Conflict names its users."""
+class CatalogManager:
+    """A ``name`` is a name or a uuid. What is in use is not removed: errors.Conflict names its users."""
 
-    def __init__(self, database: Database, service_down_time_s: float, clock: Clock = utcnow) -> None:
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, announcements: Announcements, clock: Clock = utcnow) -> None:
         self._database = database
-        self._service_down_time_s = service_down_time_s
+        self._announcements = announcements
         self._clock = clock
 
     # Flavors
 
-    def show_flavor(self, name: str) -> dict[str, Any]:
+    @endpoint
+    def list_flavors(self, context: RequestContext) -> list[dict[str, Any]]:
+        return [flavor.to_wire() for flavor in self._database.read(flavors.list_all)]
+
+    @endpoint
+    def create_flavor(self, context: RequestContext, flavor: dict[str, Any]) -> dict[str, Any]:
+        """:raises errors.Conflict: errors.InvalidInput: it has no name"""
+        wanted = Flavor.from_wire(flavor)
+        if not wanted.name:
+            raise errors.InvalidInput(field="flavor.name", reason="is required")
+        named = dataclasses.replace(wanted, flavorid=wanted.flavorid or uuidutils.generate_uuid())
+        return self._database.write(flavors.create, named, self._clock()).to_wire()
+
+    @endpoint
+    def show_flavor(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         return self._database.read(flavors.find, name).to_wire()
 
+    @endpoint
     def update_flavor(
-        self, name: str, changes: Mapping[str, Any], extra_specs: Mapping[str, str | None]
+        self,
+        context: RequestContext,
+        name: fields.Name,
+        changes: dict[str, Any] | None = None,
+        extra_specs: dict[fields.Name, fields.Text | None] | None = None,
     ) -> dict[str, Any]:
         """:param changes: sizes, and a new ``name``
         :param extra_specs: None removes a key; others stay
 
         :raises errors.InvalidInput: naming the field
         """
+        changes = changes or {}
         unknown = sorted(set(changes) - set(_SIZES))
         if unknown:
             raise errors.InvalidInput(field=f"changes.{unknown[0]}", reason=f"is not one of {', '.join(_SIZES)}")
         found = self._database.read(flavors.find, name)
-        specs = {**found.extra_specs, **extra_specs}
+        specs = {**found.extra_specs, **(extra_specs or {})}
         kept = {key: value for key, value in specs.items() if value is not None}
         wanted = Flavor.from_wire({**dataclasses.asdict(found), **changes, "extra_specs": kept}, "changes")
         if not wanted.name:
             raise errors.InvalidInput(field="changes.name", reason="must not be empty")
         return self._database.write(flavors.change, _key(found.id), wanted).to_wire()
 
-    def delete_flavor(self, name: str) -> None:
+    @endpoint
+    def delete_flavor(self, context: RequestContext, name: fields.Name) -> None:
         found = self._database.read(flavors.find, name)
         self._database.write(removal.flavor, _key(found.id))
 
     # Aggregates
 
-    def show_aggregate(self, name: str) -> dict[str, Any]:
+    @endpoint
+    def list_aggregates(self, context: RequestContext) -> list[dict[str, Any]]:
+        return [aggregate.to_wire() for aggregate in self._database.read(aggregates.list_all)]
+
+    @endpoint
+    def create_aggregate(
+        self, context: RequestContext, name: fields.Name, metadata: fields.Texts | None = None
+    ) -> dict[str, Any]:
+        self._database.write(aggregates.create, uuidutils.generate_uuid(), name, metadata or {}, self._clock())
+        return self._announcements.aggregate_changed(context, self._database.read(aggregates.find, name))
+
+    @endpoint
+    def show_aggregate(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         return self._database.read(aggregates.find, name).to_wire()
 
-    def rename_aggregate(self, name: str, new_name: str) -> Aggregate:
+    @endpoint
+    def rename_aggregate(self, context: RequestContext, name: fields.Name, new_name: fields.Name) -> dict[str, Any]:
         found = self._database.read(aggregates.find, name)
-        return self._database.write(aggregates.rename, found.id, new_name)
+        changed = self._database.write(aggregates.rename, found.id, new_name)
+        return self._announcements.aggregate_changed(context, changed)
 
-    def delete_aggregate(self, name: str) -> Aggregate:
-        """Returns the aggregate as it was."""
+    @endpoint
+    def add_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
+        changed = self._database.write(aggregates.add_host, name, host)
+        return self._announcements.aggregate_changed(context, changed)
+
+    @endpoint
+    def remove_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
+        changed = self._database.write(aggregates.remove_host, name, host)
+        return self._announcements.aggregate_changed(context, changed)
+
+    @endpoint
+    def set_aggregate_metadata(
+        self, context: RequestContext, name: fields.Name, metadata: dict[fields.Name, fields.Text | None]
+    ) -> dict[str, Any]:
+        changed = self._database.write(aggregates.set_metadata, name, metadata)
+        return self._announcements.aggregate_changed(context, changed)
+
+    @endpoint
+    def delete_aggregate(self, context: RequestContext, name: fields.Name) -> None:
         found = self._database.read(aggregates.find, name)
         self._database.write(removal.aggregate, found.id, self._clock())
-        return found
+        self._announcements.aggregate_deleted(context, found)
 
     # Groups
 
-    def show_group(self, name: str) -> dict[str, Any]:
-        return self._database.read(lambda read: api.group_view(read, groups.find(read, name)))
+    @endpoint
+    def list_groups(self, context: RequestContext) -> list[dict[str, Any]]:
+        return self._database.read(lambda read: [_group_view(read, row) for row in groups.list_all(read)])
 
+    @endpoint
+    def create_group(
+        self,
+        context: RequestContext,
+        name: fields.Name,
+        policy: instance_group.Policy,
+        max_server_per_host: fields.Positive = 1,
+    ) -> dict[str, Any]:
+        """:raises errors.Conflict:"""
+        about = name, policy, max_server_per_host, context.project_id
+        self._database.write(groups.create, uuidutils.generate_uuid(), *about, self._clock())
+        return self._show_group(name)
+
+    @endpoint
+    def show_group(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        return self._show_group(name)
+
+    @endpoint
     def update_group(
-        self, name: str, new_name: str | None, policy: str | None, max_server_per_host: int | None
+        self,
+        context: RequestContext,
+        name: fields.Name,
+        new_name: fields.Name | None = None,
+        policy: instance_group.Policy | None = None,
+        max_server_per_host: fields.Positive | None = None,
     ) -> dict[str, Any]:
         uuid = self._database.read(groups.find, name).uuid
         self._database.write(groups.change, uuid, new_name, policy, max_server_per_host)
-        return self.show_group(uuid)
+        return self._show_group(uuid)
 
-    def delete_group(self, name: str) -> None:
+    @endpoint
+    def delete_group(self, context: RequestContext, name: fields.Name) -> None:
         found = self._database.read(groups.find, name)
         self._database.write(removal.group, found.uuid)
 
-    # Hosts and services
+    def _show_group(self, name: str) -> dict[str, Any]:
+        return self._database.read(lambda read: _group_view(read, groups.find(read, name)))
 
-    def delete_service(self, host: str, binary: str) -> None:
-        self._database.read(services.require, host, binary)
-        self._database.write(removal.service, host, binary, self._clock(), self._service_down_time_s)
 
-    def delete_host(self, host: str) -> None:
-        if not self._database.read(hosts.list_all, host):
-            self._database.read(services.require, host, services.COMPUTE)
-        self._database.write(removal.host_of_agent, host, self._clock(), self._service_down_time_s)
+def _group_view(connection: Connection, row: Row) -> dict[str, Any]:
+    members = groups.members(connection, row.uuid)
+    return {
+        "uuid": row.uuid,
+        "name": row.name,
+        "policy": row.policy,
+        "max_server_per_host": row.max_server_per_host,
+        "members": list(dict.fromkeys(member.uuid for member in members)),
+        "hosts": sorted({member.host for member in members if member.host}),
+    }
 
 
 def _key(found: int | None) -> int:

@@ -1,33 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface for operators: namespace ``operator``."""
+"""The RPC surface for operators, namespace ``operator``: instances, moves, hosts and services. ``catalog`` has the rest."""
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import oslo_messaging
+from oslo_log import log as logging
 
-from conductor_stub.operators.announcements import Announcements
-from conductor_stub.operators.api import OperatorAPI
-from conductor_stub.operators.catalog import Catalog
+from conductor_stub.moves import views
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
+from fleet import errors
+from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.objects import BuildRequest, Flavor, fields, instance_group, request_keys
+from fleet.db import aggregates, history, hosts, instances, moves, removal, services
+from fleet.db.engine import Connection, Database, Row
+from fleet.objects import Aggregate, BuildRequest, Zone, fields, request_keys
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 
+LOG = logging.getLogger(__name__)
+
+#: Events in one answer. Nobody would read more, and a message should stay small.
+TRACE_LENGTH = 5000
+_HOST_VIEW = """
+    vcpus vcpus_used memory_mb memory_mb_used free_ram_mb local_gb local_gb_used free_disk_gb running_vms
+    cpu_allocation_ratio ram_allocation_ratio disk_allocation_ratio reserved_vcpus reserved_memory_mb reserved_disk_gb
+    hypervisor_type hypervisor_version host_ip
+"""
+
 
 class OperatorManager:
-    """What operators list, show and create."""
+    """Returns plain data. Times are ISO 8601 text in UTC."""
 
     target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 
-    def __init__(self, api: OperatorAPI, dry_run: DryRun, announcements: Announcements, diagnosis: Diagnosis) -> None:
-        self._api = api
-        self._diagnosis = diagnosis
+    def __init__(
+        self,
+        database: Database,
+        service_down_time_s: float,
+        dry_run: DryRun,
+        diagnosis: Diagnosis,
+        clock: Clock = utcnow,
+        default_zone: str = "nova",
+    ) -> None:
+        self._database = database
+        self._service_down_time_s = service_down_time_s
         self._dry_run = dry_run
-        self._announcements = announcements
+        self._diagnosis = diagnosis
+        self._clock = clock
+        self._default_zone = default_zone
+
+    # Instances
 
     @endpoint
     def list_instances(
@@ -36,19 +63,55 @@ class OperatorManager:
         filters: dict[str, fields.Text | list[fields.Uuid] | None] | None = None,
         limit: fields.Positive | None = None,
     ) -> list[dict[str, Any]]:
-        return self._api.list_instances(filters or {}, limit)
+        """:raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host"""
+        filters = filters or {}
+        _require_filters(filters, instances.FILTERS)
+        found = self._database.read(instances.list_all, limit, **filters)
+        if not found and filters.get("host"):
+            self._database.read(services.require_host, str(filters["host"]))
+        return [_instance_view(row) for row in found]
 
     @endpoint
     def show_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._api.show_instance(name)
+        """:raises errors.NotFound: errors.Conflict: several have that name"""
+
+        def read(connection: Connection) -> dict[str, Any]:
+            row = instances.find(connection, name)
+            return {
+                "instance": _instance_view(row),
+                "faults": [_view(fault) for fault in history.faults(connection, row.uuid)],
+                "events": [_view(event) for event in history.events(connection, row.uuid)],
+                "migration": self._last_migration(connection, row.uuid),
+            }
+
+        return self._database.read(read)
 
     @endpoint
     def trace(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._api.trace(name)
+        """The ``events`` of an instance, a reservation or a request id, oldest first, with their ``instances``.
+
+        At most TRACE_LENGTH events.
+
+        :raises errors.NotFound: errors.Conflict: several instances have that name
+        """
+        return self._database.read(_trace, name)
+
+    @staticmethod
+    def _last_migration(connection: Connection, uuid: str) -> dict[str, Any] | None:
+        found = moves.list_all(connection, instance_uuid=uuid)
+        return views.view(found[0]) if found else None
 
     @endpoint
-    def examine(self, context: RequestContext) -> dict[str, Any]:
-        return self._diagnosis.run()
+    def list_migrations(
+        self, context: RequestContext, filters: dict[fields.Name, fields.Name | list[fields.Uuid]] | None = None
+    ) -> list[dict[str, Any]]:
+        """The newest first. :raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host"""
+        filters = filters or {}
+        _require_filters(filters, moves.FILTERS)
+        found = self._database.read(moves.list_all, **filters)
+        if not found and filters.get("host"):
+            self._database.read(services.require_host, str(filters["host"]))
+        return [views.view(row) for row in found]
 
     @endpoint
     def request_of(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
@@ -60,17 +123,51 @@ class OperatorManager:
         request_keys.examine(request)
         return self._dry_run.request_for(context, BuildRequest.from_wire(request))
 
+    # Hosts and services
+
     @endpoint
     def list_hosts(self, context: RequestContext) -> list[dict[str, Any]]:
-        return self._api.list_hosts()
+        return self._database.read(self._host_views, None)
 
     @endpoint
     def show_host(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._api.show_host(name)
+        """:raises errors.NotFound:"""
+
+        def read(connection: Connection) -> dict[str, Any]:
+            nodes = self._host_views(connection, name)
+            if not nodes:
+                raise errors.NotFound(kind="Host", name=name)
+            there = [_instance_view(row) for row in instances.on_host(connection, name)]
+            return {"host": name, "nodes": nodes, "instances": there}
+
+        return self._database.read(read)
+
+    def _host_views(self, connection: Connection, name: str | None) -> list[dict[str, Any]]:
+        agents = {row.host: row for row in services.list_all(connection) if row.binary == services.COMPUTE}
+        zones = _zones(aggregates.list_all(connection))
+        views = []
+        for row in hosts.list_all(connection, name):
+            agent = agents.get(row.host)
+            view = {"host": row.host, "node": row.hypervisor_hostname, "uuid": row.uuid, **self._health(agent)}
+            view.update({column: getattr(row, column) for column in _HOST_VIEW.split()})
+            view.update(zone=zones.get(row.host, self._default_zone), updated_at=_plain(row.updated_at))
+            views.append(view)
+        return views
+
+    def _health(self, service: Row | None) -> dict[str, str]:
+        up = service is not None and services.is_up(service, self._clock(), self._service_down_time_s)
+        enabled = service is not None and not service.disabled
+        return {"state": "up" if up else "down", "status": "enabled" if enabled else "disabled"}
 
     @endpoint
     def list_services(self, context: RequestContext) -> list[dict[str, Any]]:
-        return self._api.list_services()
+        """All services; an agent's with the ``driver`` that the nodes of its host report."""
+
+        def read(connection: Connection) -> list[dict[str, Any]]:
+            types = hosts.hypervisor_types(connection)
+            return [{**self._service_view(row), "driver": _driver(row, types)} for row in services.list_all(connection)]
+
+        return self._database.read(read)
 
     @endpoint
     def update_service(
@@ -78,132 +175,108 @@ class OperatorManager:
         context: RequestContext,
         host: fields.Name,
         disabled: fields.Flag,
-        binary: fields.Name = "fleet-compute",
+        binary: fields.Name = services.COMPUTE,
         reason: fields.Text | None = None,
     ) -> dict[str, Any]:
-        return self._api.update_service(host, binary, disabled, reason)
+        """:raises errors.NotFound:"""
+        row = self._database.write(services.set_disabled, host, binary, disabled, reason, self._clock())
+        return self._service_view(row)
 
     @endpoint
     def force_down(
-        self, context: RequestContext, host: fields.Name, forced: fields.Flag, binary: fields.Name = "fleet-compute"
+        self, context: RequestContext, host: fields.Name, forced: fields.Flag, binary: fields.Name = services.COMPUTE
     ) -> None:
-        self._api.force_down(host, binary, forced)
+        """Count the service as down before it is silent for ``service_down_time``. :raises errors.NotFound:"""
+        self._database.write(services.force_down, host, binary, forced, self._clock())
+        LOG.warning("Service %s on host %s is %s", binary, host, "forced down" if forced else "no longer forced down")
+
+    def _service_view(self, row: Row) -> dict[str, Any]:
+        view = {"host": row.host, "binary": row.binary, **self._health(row), "disabled_reason": row.disabled_reason}
+        spoken = {"rpc_version": row.rpc_version, "release": row.release}
+        return {
+            **view,
+            "last_seen_up": _plain(row.last_seen_up),
+            "forced_down": row.forced_down,
+            "clock_skew_s": row.clock_skew_s,
+            "pid": row.pid,
+            "hostname": row.hostname,
+            **spoken,
+        }
 
     @endpoint
-    def list_migrations(
-        self, context: RequestContext, filters: dict[fields.Name, fields.Name | list[fields.Uuid]] | None = None
-    ) -> list[dict[str, Any]]:
-        return self._api.list_migrations(filters or {})
-
-    @endpoint
-    def list_flavors(self, context: RequestContext) -> list[dict[str, Any]]:
-        return self._api.list_flavors()
-
-    @endpoint
-    def create_flavor(self, context: RequestContext, flavor: dict[str, Any]) -> dict[str, Any]:
-        return self._api.create_flavor(Flavor.from_wire(flavor))
-
-    @endpoint
-    def list_aggregates(self, context: RequestContext) -> list[dict[str, Any]]:
-        return self._api.list_aggregates()
-
-    @endpoint
-    def create_aggregate(
-        self, context: RequestContext, name: fields.Name, metadata: fields.Texts | None = None
-    ) -> dict[str, Any]:
-        return self._announcements.aggregate_changed(context, self._api.create_aggregate(name, metadata or {}))
-
-    @endpoint
-    def add_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
-        return self._announcements.aggregate_changed(context, self._api.add_aggregate_host(name, host))
-
-    @endpoint
-    def remove_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
-        return self._announcements.aggregate_changed(context, self._api.remove_aggregate_host(name, host))
-
-    @endpoint
-    def set_aggregate_metadata(
-        self, context: RequestContext, name: fields.Name, metadata: dict[fields.Name, fields.Text | None]
-    ) -> dict[str, Any]:
-        return self._announcements.aggregate_changed(context, self._api.set_aggregate_metadata(name, metadata))
-
-    @endpoint
-    def list_groups(self, context: RequestContext) -> list[dict[str, Any]]:
-        return self._api.list_groups()
-
-    @endpoint
-    def create_group(
-        self,
-        context: RequestContext,
-        name: fields.Name,
-        policy: instance_group.Policy,
-        max_server_per_host: fields.Positive = 1,
-    ) -> dict[str, Any]:
-        return self._api.create_group(name, policy, max_server_per_host, context.project_id)
-
-
-class CatalogManager:
-    """What operators change and remove, from version 1.5 on."""
-
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
-
-    def __init__(self, catalog: Catalog, announcements: Announcements) -> None:
-        self._catalog = catalog
-        self._announcements = announcements
-
-    @endpoint
-    def show_flavor(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._catalog.show_flavor(name)
-
-    @endpoint
-    def update_flavor(
-        self,
-        context: RequestContext,
-        name: fields.Name,
-        changes: dict[str, Any] | None = None,
-        extra_specs: dict[fields.Name, fields.Text | None] | None = None,
-    ) -> dict[str, Any]:
-        return self._catalog.update_flavor(name, changes or {}, extra_specs or {})
-
-    @endpoint
-    def delete_flavor(self, context: RequestContext, name: fields.Name) -> None:
-        self._catalog.delete_flavor(name)
-
-    @endpoint
-    def show_aggregate(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._catalog.show_aggregate(name)
-
-    @endpoint
-    def rename_aggregate(self, context: RequestContext, name: fields.Name, new_name: fields.Name) -> dict[str, Any]:
-        return self._announcements.aggregate_changed(context, self._catalog.rename_aggregate(name, new_name))
-
-    @endpoint
-    def delete_aggregate(self, context: RequestContext, name: fields.Name) -> None:
-        self._announcements.aggregate_deleted(context, self._catalog.delete_aggregate(name))
-
-    @endpoint
-    def show_group(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._catalog.show_group(name)
-
-    @endpoint
-    def update_group(
-        self,
-        context: RequestContext,
-        name: fields.Name,
-        new_name: fields.Name | None = None,
-        policy: instance_group.Policy | None = None,
-        max_server_per_host: fields.Positive | None = None,
-    ) -> dict[str, Any]:
-        return self._catalog.update_group(name, new_name, policy, max_server_per_host)
-
-    @endpoint
-    def delete_group(self, context: RequestContext, name: fields.Name) -> None:
-        self._catalog.delete_group(name)
-
-    @endpoint
-    def delete_service(self, context: RequestContext, host: fields.Name, binary: fields.Name = "fleet-compute") -> None:
-        self._catalog.delete_service(host, binary)
+    def delete_service(
+        self, context: RequestContext, host: fields.Name, binary: fields.Name = services.COMPUTE
+    ) -> None:
+        """:raises errors.Conflict: it is in use"""
+        self._database.read(services.require, host, binary)
+        self._database.write(removal.service, host, binary, self._clock(), self._service_down_time_s)
 
     @endpoint
     def delete_host(self, context: RequestContext, host: fields.Name) -> None:
-        self._catalog.delete_host(host)
+        """:raises errors.Conflict: it is in use"""
+        if not self._database.read(hosts.list_all, host):
+            self._database.read(services.require, host, services.COMPUTE)
+        self._database.write(removal.host_of_agent, host, self._clock(), self._service_down_time_s)
+
+    @endpoint
+    def examine(self, context: RequestContext) -> dict[str, Any]:
+        return self._diagnosis.run()
+
+
+def _trace(connection: Connection, name: str) -> dict[str, Any]:
+    queries: tuple[dict[str, str], ...] = ({"reservation_id": name}, {"request_id": name})
+    try:
+        queries = ({"uuid": instances.find(connection, name).uuid},)
+    except errors.NotFound:
+        pass
+    lines = next(filter(None, (history.timeline(connection, limit=TRACE_LENGTH, **each) for each in queries)), [])
+    if not lines:
+        raise errors.NotFound(kind="Instance, reservation or request", name=name)
+    rows = instances.summaries(connection, {line["instance_uuid"] for line in lines})
+    return {
+        "instances": [{column: _plain(value) for column, value in row._mapping.items()} for row in rows],
+        "events": [{**_view_of(line), "instance_uuid": line["instance_uuid"]} for line in lines],
+    }
+
+
+def _driver(service: Row, types: Mapping[str, str]) -> str | None:
+    return types.get(service.host) if service.binary == services.COMPUTE else None
+
+
+def _require_filters(filters: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in filters:
+        if name not in known:
+            raise errors.InvalidInput(field=f"filters.{name}", reason=f"is not one of {', '.join(known)}")
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat(timespec="milliseconds") + "Z" if isinstance(value, datetime.datetime) else value
+
+
+def _view(row: Row) -> dict[str, Any]:
+    return _view_of(dict(row._mapping))
+
+
+def _view_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in values.items() if name not in ("id", "instance_uuid")}
+
+
+def _instance_view(row: Row) -> dict[str, Any]:
+    view = instances.to_instance(row).to_wire()
+    times = ("created_at", "updated_at", "launched_at", "terminated_at", "deadline")
+    view.update({name: _plain(getattr(row, name)) for name in times})
+    view.update(request_id=row.request_id, deleted=row.deleted, group_uuid=row.group_uuid)
+    view["scheduler_hints"] = row.spec["scheduler_hints"]
+    zone = Zone.parse(row.spec.get("availability_zone") or "")
+    view.update(forced_host=zone.host or None, forced_node=zone.node or None)
+    return view
+
+
+def _zones(found: list[Aggregate]) -> dict[str, str]:
+    """Availability zone by host, as the aggregates set it."""
+    return {
+        host: each.metadata["availability_zone"]
+        for each in found
+        if each.metadata.get("availability_zone")
+        for host in each.hosts
+    }

@@ -14,7 +14,8 @@ from typing import Any
 from compute_agent.manager import ComputeManager
 from conductor_stub.manager import ComputeTaskManager, ConductorManager
 from conductor_stub.moves.manager import MigrationManager, OperatorMoves
-from conductor_stub.operators.manager import CatalogManager, OperatorManager
+from conductor_stub.operators.catalog import CatalogManager
+from conductor_stub.operators.manager import OperatorManager
 from scheduler.manager import SchedulerManager
 from tests.amqp.raw import EXCHANGE
 

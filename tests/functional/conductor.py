@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
+
+import oslo_messaging
 
 from conductor_stub.agents.api import AgentAPI
 from conductor_stub.builds.intake import Intake
@@ -15,8 +19,11 @@ from conductor_stub.moves.intake import MoveIntake
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.moves.sweeper import MoveSweeper
-from conductor_stub.operators.api import OperatorAPI
-from conductor_stub.operators.catalog import Catalog
+from conductor_stub.operators.announcements import Announcements
+from conductor_stub.operators.catalog import CatalogManager
+from conductor_stub.operators.diagnosis import Diagnosis
+from conductor_stub.operators.dry_run import DryRun
+from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.limits import StepLimits
 from fleet.context import RequestContext, new_context
 from fleet.db.engine import Database
@@ -72,8 +79,16 @@ class Conductor:
         self.move_intake = MoveIntake(database, self.move_placement, aliases or {})
         self.move_progress = MoveProgress(database, self.move_placement, self.limits)
         self.move_sweeper = MoveSweeper(database, self.move_placement, self.limits, self.clock)
-        self.catalog = Catalog(database, self.limits.service_down_time_s, clock=self.clock)
-        self.operator = OperatorAPI(database, self.limits.service_down_time_s, clock=self.clock)
+        self.operator = Operator(
+            OperatorManager(
+                database,
+                self.limits.service_down_time_s,
+                DryRun(database, self.intake, self.placement),
+                Diagnosis(database, "conductor", self.clock),
+                self.clock,
+            ),
+            CatalogManager(database, Announcements(database, self.scheduler), self.clock),  # type: ignore[arg-type]
+        )
 
     def add_host(self, host: str, memory_mb: int = 8000, **service: Any) -> None:
         service = {"incarnation": INCARNATION, **service, "host": host, "binary": "fleet-compute", "topic": "compute"}
@@ -125,6 +140,25 @@ class Conductor:
     def memory_used(self, host: str) -> int:
         (node,) = self.operator.show_host(host)["nodes"]
         return node["memory_mb_used"]
+
+
+class Operator:
+    """Calls endpoints as a client does. Arguments may be positional; the context is added."""
+
+    def __init__(self, *endpoints: object) -> None:
+        self._endpoints = endpoints
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = next(getattr(each, name) for each in self._endpoints if hasattr(each, name))
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            arguments = inspect.signature(method).bind(context(), *args, **kwargs).arguments
+            try:
+                return method(arguments.pop("context"), **arguments)
+            except oslo_messaging.ExpectedException as expected:
+                raise expected.exc_info[1] from None
+
+        return call
 
 
 def context() -> RequestContext:

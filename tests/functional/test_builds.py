@@ -231,7 +231,7 @@ def test_a_forced_host_is_not_retried(conductor: Conductor) -> None:
 
 UNUSABLE = [
     ("its agent is down", lambda conductor: conductor.clock.advance(conductor.limits.service_down_time_s + 1)),
-    ("it is disabled", lambda conductor: conductor.operator.update_service("h2", "fleet-compute", True, "broken")),
+    ("it is disabled", lambda conductor: conductor.operator.update_service("h2", True, "fleet-compute", "broken")),
 ]
 
 
@@ -318,7 +318,7 @@ def test_the_ledger_never_counts_more_than_a_host_may_sell(conductor: Conductor,
 
 def test_a_group_policy_is_held_at_the_claim(conductor: Conductor) -> None:
     """Two members of an anti-affinity group that were sent to one host: the second claim is refused."""
-    conductor.operator.create_group("apart", "anti-affinity", 1, None)
+    conductor.operator.create_group("apart", "anti-affinity", 1)
     first = conductor.place("h1", group="apart")
     second = conductor.place("h1", group="apart")
     conductor.claim(first, "h1")
@@ -331,7 +331,7 @@ def test_a_group_policy_is_held_at_the_claim(conductor: Conductor) -> None:
 
 def test_group_members_are_told_to_the_scheduler(conductor: Conductor) -> None:
     """Policy, members and their hosts are in the filter properties; the request's own instances count as members."""
-    group = conductor.operator.create_group("together", "affinity", 1, None)
+    group = conductor.operator.create_group("together", "affinity", 1)
     first = conductor.place("h1", group="together")
     conductor.claim(first, "h1")
     second = conductor.place("h1", scheduler_hints={"group": "together"})

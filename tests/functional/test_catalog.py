@@ -27,7 +27,9 @@ def conductor(database: Database) -> Conductor:
 
 
 def a_flavor(conductor: Conductor, name: str = "small") -> dict[str, Any]:
-    return conductor.operator.create_flavor(Flavor(vcpus=1, memory_mb=512, name=name, extra_specs={"ssd": "true"}))
+    return conductor.operator.create_flavor(
+        Flavor(vcpus=1, memory_mb=512, name=name, extra_specs={"ssd": "true"}).to_wire()
+    )
 
 
 def silent(conductor: Conductor, host: str) -> None:
@@ -44,9 +46,9 @@ def test_a_flavor_is_changed(conductor: Conductor) -> None:
     """What is not named stays; a null removes an extra spec. Later requests get the new sizes, instances keep theirs."""
     made = a_flavor(conductor)
     old = conductor.place("h1", flavor="small")
-    changed = conductor.catalog.update_flavor("small", {"vcpus": 2, "name": "medium"}, {"ssd": None, "gpu": "1"})
+    changed = conductor.operator.update_flavor("small", {"vcpus": 2, "name": "medium"}, {"ssd": None, "gpu": "1"})
     assert {**made, "name": "medium", "vcpus": 2, "extra_specs": {"gpu": "1"}} == changed
-    assert changed == conductor.catalog.show_flavor("medium")
+    assert changed == conductor.operator.show_flavor("medium")
     new = conductor.place("h1", flavor="medium")
     shown = {uuid: conductor.operator.show_instance(uuid)["instance"]["flavor"]["vcpus"] for uuid in (old, new)}
     assert {old: 1, new: 2} == shown
@@ -60,7 +62,7 @@ def test_a_flavor_stays_sound(conductor: Conductor, changes: dict[str, Any], fie
     """The field is named."""
     a_flavor(conductor)
     with pytest.raises(errors.InvalidInput) as wrong:
-        conductor.catalog.update_flavor("small", changes, {})
+        conductor.operator.update_flavor("small", changes, {})
     assert field == wrong.value.field
 
 
@@ -69,7 +71,7 @@ def test_two_flavors_have_two_names(conductor: Conductor) -> None:
     a_flavor(conductor)
     a_flavor(conductor, "medium")
     with pytest.raises(errors.Conflict, match="small exists already"):
-        conductor.catalog.update_flavor("medium", {"name": "small"}, {})
+        conductor.operator.update_flavor("medium", {"name": "small"}, {})
 
 
 def test_a_flavor_in_use_stays(conductor: Conductor) -> None:
@@ -79,13 +81,13 @@ def test_a_flavor_in_use_stays(conductor: Conductor) -> None:
     conductor.claim(uuid, "h1")
     conductor.finish(uuid, "h1")
     with pytest.raises(errors.Conflict, match="Flavor small is the flavor of 1 instance: web"):
-        conductor.catalog.delete_flavor("small")
+        conductor.operator.delete_flavor("small")
     conductor.termination.terminate(context(), [uuid])
     conductor.agents.destroyed(context(), uuid, "h1")
-    conductor.catalog.delete_flavor("small")
+    conductor.operator.delete_flavor("small")
     assert [] == conductor.operator.list_flavors()
     with pytest.raises(errors.NotFound, match="Flavor small could not be found"):
-        conductor.catalog.delete_flavor("small")
+        conductor.operator.delete_flavor("small")
     a_flavor(conductor)
 
 
@@ -96,8 +98,8 @@ def test_an_aggregate_is_renamed(conductor: Conductor) -> None:
     """Its hosts and metadata stay."""
     conductor.operator.create_aggregate("racks", {"ssd": "true"})
     conductor.operator.add_aggregate_host("racks", "h1")
-    conductor.catalog.rename_aggregate("racks", "rows")
-    shown = conductor.catalog.show_aggregate("rows")
+    conductor.operator.rename_aggregate("racks", "rows")
+    shown = conductor.operator.show_aggregate("rows")
     assert (["h1"], {"ssd": "true"}) == (shown["hosts"], shown["metadata"])
 
 
@@ -107,13 +109,13 @@ def test_an_aggregate_with_hosts_stays(conductor: Conductor, database: Database)
     conductor.operator.create_aggregate("racks", {"ssd": "true"})
     conductor.operator.add_aggregate_host("racks", "h1")
     with pytest.raises(errors.Conflict, match="Aggregate racks has 1 host: h1; remove them first"):
-        conductor.catalog.delete_aggregate("racks")
+        conductor.operator.delete_aggregate("racks")
     conductor.operator.remove_aggregate_host("racks", "h1")
-    since = feed.read(0).generation
-    gone = conductor.catalog.delete_aggregate("racks")
-    assert [(gone.id, True)] == [(each.id, each.deleted) for each in feed.read(since).aggregates]
+    since, number = feed.read(0).generation, conductor.operator.show_aggregate("racks")["id"]
+    conductor.operator.delete_aggregate("racks")
+    assert [(number, True)] == [(each.id, each.deleted) for each in feed.read(since).aggregates]
     assert [] == conductor.operator.list_aggregates()
-    assert {} == conductor.operator.create_aggregate("racks", {}).metadata
+    assert {} == conductor.operator.create_aggregate("racks", {})["metadata"]
 
 
 def test_an_unknown_host_joins_no_aggregate(conductor: Conductor) -> None:
@@ -121,7 +123,7 @@ def test_an_unknown_host_joins_no_aggregate(conductor: Conductor) -> None:
     conductor.operator.create_aggregate("racks", {})
     with pytest.raises(errors.NotFound, match="Host h9 could not be found"):
         conductor.operator.add_aggregate_host("racks", "h9")
-    assert [] == conductor.catalog.show_aggregate("racks")["hosts"]
+    assert [] == conductor.operator.show_aggregate("racks")["hosts"]
 
 
 def test_a_host_is_in_one_zone(conductor: Conductor) -> None:
@@ -144,27 +146,27 @@ def test_a_host_is_in_one_zone(conductor: Conductor) -> None:
 
 def test_a_group_is_changed(conductor: Conductor) -> None:
     """Its policy only while it has no members; so many of them on one host as there are must be allowed."""
-    conductor.operator.create_group("web", "affinity", 1, None)
-    conductor.catalog.update_group("web", "front", "anti-affinity", 2)
+    conductor.operator.create_group("web", "affinity", 1)
+    conductor.operator.update_group("web", "front", "anti-affinity", 2)
     for _ in range(2):
         conductor.claim(conductor.place("h1", group="front"), "h1")
-    shown = conductor.catalog.show_group("front")
+    shown = conductor.operator.show_group("front")
     assert ("anti-affinity", 2, ["h1"]) == (shown["policy"], shown["max_server_per_host"], shown["hosts"])
     with pytest.raises(errors.Conflict, match="front has 2 members, so its policy stays anti-affinity"):
-        conductor.catalog.update_group("front", None, "affinity", None)
+        conductor.operator.update_group("front", None, "affinity", None)
     with pytest.raises(errors.Conflict, match="front has 2 members on host h1: max_server_per_host cannot be 1"):
-        conductor.catalog.update_group("front", None, None, 1)
-    assert 3 == conductor.catalog.update_group("front", None, None, 3)["max_server_per_host"]
+        conductor.operator.update_group("front", None, None, 1)
+    assert 3 == conductor.operator.update_group("front", None, None, 3)["max_server_per_host"]
 
 
 def test_a_group_with_members_stays(conductor: Conductor) -> None:
     """Until they are gone."""
-    conductor.operator.create_group("web", "affinity", 1, None)
+    conductor.operator.create_group("web", "affinity", 1)
     (uuid,) = conductor.create(group="web", name="first")
     with pytest.raises(errors.Conflict, match="Server group web has 1 member: first"):
-        conductor.catalog.delete_group("web")
+        conductor.operator.delete_group("web")
     conductor.termination.terminate(context(), [uuid])
-    conductor.catalog.delete_group("web")
+    conductor.operator.delete_group("web")
     assert [] == conductor.operator.list_groups()
 
 
@@ -174,11 +176,11 @@ def test_a_group_with_members_stays(conductor: Conductor) -> None:
 def test_a_host_that_is_up_stays(conductor: Conductor) -> None:
     """Whichever way it is asked for."""
     with pytest.raises(errors.Conflict, match="fleet-compute on h1 is up; stop the daemon"):
-        conductor.catalog.delete_host("h1")
+        conductor.operator.delete_host("h1")
     with pytest.raises(errors.Conflict, match="is up"):
-        conductor.catalog.delete_service("h1", "fleet-compute")
+        conductor.operator.delete_service("h1", "fleet-compute")
     with pytest.raises(errors.NotFound, match="Service fleet-compute on h9"):
-        conductor.catalog.delete_host("h9")
+        conductor.operator.delete_host("h9")
 
 
 def test_a_host_with_instances_stays(conductor: Conductor) -> None:
@@ -186,7 +188,7 @@ def test_a_host_with_instances_stays(conductor: Conductor) -> None:
     conductor.claim(conductor.place("h1", name="web"), "h1")
     silent(conductor, "h1")
     with pytest.raises(errors.Conflict, match="Host h1 has 1 instance: web; delete or move them first"):
-        conductor.catalog.delete_host("h1")
+        conductor.operator.delete_host("h1")
 
 
 def test_a_host_that_is_gone_goes(conductor: Conductor, database: Database) -> None:
@@ -194,13 +196,13 @@ def test_a_host_that_is_gone_goes(conductor: Conductor, database: Database) -> N
     feed = ChangeFeed(database)
     conductor.operator.create_aggregate("racks", {})
     conductor.operator.add_aggregate_host("racks", "h1")
-    conductor.operator.update_service("h1", "fleet-compute", True, "broken")
+    conductor.operator.update_service("h1", True, "fleet-compute", "broken")
     silent(conductor, "h1")
     since = feed.read(0).generation
-    conductor.catalog.delete_host("h1")
+    conductor.operator.delete_host("h1")
     assert ["h2"] == [each["host"] for each in conductor.operator.list_hosts()]
     assert ["h2"] == [each["host"] for each in conductor.operator.list_services()]
-    assert [] == conductor.catalog.show_aggregate("racks")["hosts"]
+    assert [] == conductor.operator.show_aggregate("racks")["hosts"]
     changes = feed.read(since)
     assert {("h1", True)} == {(each.host, each.deleted) for each in (*changes.nodes, *changes.services)}
     assert [[]] == [each.hosts for each in changes.aggregates]
@@ -216,14 +218,14 @@ def test_a_daemon_that_is_gone_goes(conductor: Conductor) -> None:
     """A conductor's or a scheduler's record."""
     conductor.agents.register_services([{"host": "c1", "binary": "fleet-scheduler", "topic": "scheduler"}])
     with pytest.raises(errors.Conflict, match="fleet-scheduler on c1 is up"):
-        conductor.catalog.delete_service("c1", "fleet-scheduler")
+        conductor.operator.delete_service("c1", "fleet-scheduler")
     conductor.clock.advance(DOWN_S)
-    conductor.catalog.delete_service("c1", "fleet-scheduler")
+    conductor.operator.delete_service("c1", "fleet-scheduler")
     assert "c1" not in {each["host"] for each in conductor.operator.list_services()}
     with pytest.raises(errors.NotFound):
-        conductor.catalog.delete_service("c1", "fleet-scheduler")
+        conductor.operator.delete_service("c1", "fleet-scheduler")
     with pytest.raises(errors.NotFound):
-        conductor.operator.update_service("c1", "fleet-scheduler", True, None)
+        conductor.operator.update_service("c1", True, "fleet-scheduler")
 
 
 # As few as will do

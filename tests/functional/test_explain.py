@@ -7,6 +7,7 @@ import oslo_messaging
 import pytest
 
 from conductor_stub.operators.announcements import Announcements
+from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
@@ -14,7 +15,7 @@ from fleet import errors
 from fleet.db import feed
 from fleet.db.engine import Database
 from fleet.objects import BuildRequest, Place, RequestSpec
-from tests.functional.conductor import Conductor, context
+from tests.functional.conductor import Conductor, Operator, context
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def without_identity(asked: dict) -> tuple[dict, dict]:
 
 def test_a_request_that_is_not_made(conductor: Conductor, dry_run: DryRun) -> None:
     """The scheduler would be asked exactly what it is asked for a build, and nothing is written."""
-    conductor.operator.create_group("apart", "anti-affinity", 1, None)
+    conductor.operator.create_group("apart", "anti-affinity", 1)
     request = {**ASKED, "group": "apart"}
     planned = dry_run.request_for(context(), BuildRequest.from_wire(request))
     assert conductor.operator.list_instances({}) == []
@@ -91,19 +92,22 @@ class FakeScheduler:
         self.told += aggregates
 
 
-def test_schedulers_are_told_of_aggregates(conductor: Conductor, database: Database) -> None:
-    """With the generation that has the change: who has read it knows the change."""
+def catalog(database: Database, scheduler: FakeScheduler) -> Operator:
+    return Operator(CatalogManager(database, Announcements(database, scheduler)))  # type: ignore[arg-type]
+
+
+def test_schedulers_are_notified_of_aggregates(database: Database) -> None:
+    """The message has the generation of the change: a scheduler that has read it ignores the message."""
     scheduler = FakeScheduler()
-    changed = conductor.operator.create_aggregate("racks", {"availability_zone": "east"})
-    Announcements(database, scheduler).aggregate_changed(context(), changed)  # type: ignore[arg-type]
-    assert scheduler.told == [{**changed.to_wire(), "generation": database.read(feed.generation)}]
+    changed = catalog(database, scheduler).create_aggregate("racks", {"availability_zone": "east"})
+    assert scheduler.told == [{**changed, "generation": database.read(feed.generation)}]
 
 
-def test_a_lost_announcement_is_no_failure(conductor: Conductor, database: Database, caplog) -> None:
+def test_a_lost_announcement_is_no_failure(database: Database, caplog) -> None:
     """The change is committed: schedulers will read it."""
-    changed = conductor.operator.create_aggregate("racks", {})
-    told = Announcements(database, FakeScheduler(lost=True)).aggregate_changed(context(), changed)  # type: ignore[arg-type]
-    assert told == changed.to_wire()
+    operator = catalog(database, FakeScheduler(lost=True))
+    changed = operator.create_aggregate("racks", {})
+    assert [changed] == operator.list_aggregates()
     assert "they will read the change" in caplog.text
 
 

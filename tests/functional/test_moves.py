@@ -458,7 +458,7 @@ def test_a_resize_to_the_present_flavor_is_refused(stage: Stage) -> None:
 def test_a_group_counts_a_move_on_both_hosts(stage: Stage) -> None:
     """Anti-affinity: neither the host that is left nor the one that is gone to takes another member meanwhile."""
     conductor = stage.conductor
-    conductor.operator.create_group("apart", "anti-affinity", 1, None)
+    conductor.operator.create_group("apart", "anti-affinity", 1)
     mine = conductor.place("h1", group="apart")
     conductor.claim(mine, "h1")
     conductor.finish(mine, "h1")
@@ -476,7 +476,7 @@ class Group:
 
     def __init__(self, stage: Stage, policy: str) -> None:
         self.stage, self.conductor = stage, stage.conductor
-        self.conductor.operator.create_group("team", policy, 3, None)
+        self.conductor.operator.create_group("team", policy, 3)
         self.members = []
         for _number in range(3):
             uuid = self.conductor.place("h1", group="team")

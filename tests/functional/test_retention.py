@@ -52,7 +52,7 @@ def uuids(database: Database) -> set[str]:
 
 def test_purge_takes_the_old_and_leaves_the_rest(conductor: Conductor, database: Database, manage: Manage) -> None:
     """What lives stays, what was deleted later stays, and a request stays while one of its instances does."""
-    conductor.operator.create_group("g", "anti-affinity", 1, None)
+    conductor.operator.create_group("g", "anti-affinity", 1)
     old, sibling = conductor.create(count=2, group="g")
     delete(conductor, old)
     conductor.clock.advance(2 * DAY_S)

@@ -110,7 +110,7 @@ def test_a_host_with_an_alarm_is_disabled_until_it_is_over(
 
 def test_an_operators_word_outlasts_an_alarm(conductor: Conductor) -> None:
     """What a person has disabled neither an alarm nor its end changes; nor does good news enable a new host."""
-    conductor.operator.update_service("h1", "fleet-compute", True, "broken fan")
+    conductor.operator.update_service("h1", True, "fleet-compute", "broken fan")
     for alarm in ("memory_mb is -5", ""):
         conductor.agents.report_hosts([], {"h1": ["h1"]}, {"h1": alarm})
         assert ("disabled", "broken fan") == seen(conductor, "h1")

@@ -241,7 +241,7 @@ def test_a_finish_may_be_repeated_by_a_later_life(conductor: Stand) -> None:
 
 def test_a_group_policy_is_held_among_those_that_come_together(conductor: Stand) -> None:
     """Of two members that must be apart, on one host, the first has it, as if they had come one after the other."""
-    conductor.operator.create_group("apart", "anti-affinity", 1, None)
+    conductor.operator.create_group("apart", "anti-affinity", 1)
     first, second, third = (conductor.place(host, group="apart") for host in ("h1", "h1", "h2"))
     told = conductor.ask(claim(first, "h1"), claim(second, "h1"), claim(third, "h2"))
     assert [SPAWNING, "GroupAffinityViolation", SPAWNING] == states(told)
@@ -262,7 +262,7 @@ def test_a_group_that_comes_together_does_not_part(
     conductor: Stand, there: str, arriving: list[str], expected: list[Any]
 ) -> None:
     """Members on one host do not stand for each other against those on another."""
-    conductor.operator.create_group("together", "affinity", 1, None)
+    conductor.operator.create_group("together", "affinity", 1)
     if there:
         conductor.claim(conductor.place(there, group="together"), there)
     uuids = [conductor.place(host, group="together") for host in arriving]

@@ -76,10 +76,10 @@ def test_the_name_of_a_deleted_instance_is_no_beginning(conductor: Conductor) ->
 
 def test_groups_and_aggregates(conductor: Conductor) -> None:
     """As well."""
-    group = conductor.operator.create_group("web", "affinity", 1, None)
+    group = conductor.operator.create_group("web", "affinity", 1)
     aggregate = conductor.operator.create_aggregate("racks", {})
-    assert "web" == conductor.catalog.show_group(group["uuid"][:13])["name"]
-    assert "racks" == conductor.catalog.show_aggregate(str(aggregate.uuid)[:13])["name"]
+    assert "web" == conductor.operator.show_group(group["uuid"][:13])["name"]
+    assert "racks" == conductor.operator.show_aggregate(aggregate["uuid"][:13])["name"]
 
 
 def test_lists_know_what_they_are_asked_of(conductor: Conductor) -> None:

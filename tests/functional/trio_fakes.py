@@ -21,6 +21,12 @@ class FakeScheduler:
         self.limits = {"memory_mb": 8000.0}
         self.requests: list[tuple[dict[str, Any], dict[str, Any]]] = []
 
+    def update_aggregates(self, context: RequestContext, aggregates: list[dict[str, Any]]) -> None:
+        pass
+
+    def delete_aggregate(self, context: RequestContext, aggregate: dict[str, Any]) -> None:
+        pass
+
     def select_destinations(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
     ) -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operators.announcements import Announcements
-from conductor_stub.operators.api import OperatorAPI
+from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
@@ -242,11 +242,13 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
         ConductorManager(agents, unpinned()),
         ComputeTaskManager(intake, placement, termination),
         OperatorManager(
-            OperatorAPI(database, LIMITS.service_down_time_s, clock=world.clock),
+            database,
+            LIMITS.service_down_time_s,
             DryRun(database, intake, placement),
-            Announcements(database, bus.client(SchedulerAPI)),
             Diagnosis(database, name, world.clock),
+            world.clock,
         ),
+        CatalogManager(database, Announcements(database, bus.client(SchedulerAPI)), world.clock),
         OperatorMoves(MoveIntake(database, move_placement)),
         MigrationManager(move_placement, MoveProgress(database, move_placement, LIMITS)),
     ]
