@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
 
 from conductor_stub.agents import guests
-from conductor_stub.agents.heartbeats import Heartbeats
-from conductor_stub.builds import claims, termination
+from conductor_stub.builds import termination
+from conductor_stub.builds.claims import Recorded, StepReport
+from conductor_stub.builds.step_writer import StepWriter
+from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import hosts, identity, instances, services
+from fleet.db import heartbeats, hosts, identity, instances, services
 from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat, HeartbeatAnswer
 from fleet.ledger_identity import LedgerIdentity
@@ -28,6 +29,8 @@ LOG = logging.getLogger(__name__)
 
 #: Reason why the host of a stopping agent is disabled.
 STOPPING = "its agent is stopping"
+#: Heartbeats in one transaction.
+MOST_HEARTBEATS = 1024
 
 
 class AgentAPI:
@@ -39,18 +42,21 @@ class AgentAPI:
         limits: StepLimits,
         enable_new_services: bool = True,
         clock: Clock = utcnow,
-        turn: contextlib.AbstractContextManager[Any] | None = None,
         ledger: LedgerIdentity | None = None,
+        grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
     ) -> None:
         """:param ledger: its identity goes into the answer of a registration
-        :param turn: see :class:`Heartbeats`
+        :param grouped: makes a group commit; the simulation has its own, because it has no threads
         """
         self._ledger = ledger or LedgerIdentity()
         self._database = database
         self._limits = limits
         self._enable_new_services = enable_new_services
         self._clock = clock
-        self._heartbeats = Heartbeats(database, clock, turn)
+        self._heartbeats: GroupCommit[Heartbeat, HeartbeatAnswer] = grouped(
+            self._write_heartbeats, most=MOST_HEARTBEATS
+        )
+        self._steps: GroupCommit[StepReport, Recorded] = grouped(StepWriter(database, limits, clock).write_all)
 
     def register_services(self, registrations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Register all, or none. :raises errors.HostTaken: another live process serves one of the hosts"""
@@ -96,6 +102,9 @@ class AgentAPI:
 
     def report_state(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
         return self._heartbeats.write(heartbeat)
+
+    def _write_heartbeats(self, group: Sequence[Heartbeat]) -> Sequence[HeartbeatAnswer]:
+        return self._database.write(heartbeats.write, group, self._clock())
 
     def lowest_versions(self) -> dict[str, str]:
         """By topic, the API version of the oldest live service."""
@@ -164,40 +173,32 @@ class AgentAPI:
         :raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupAffinityViolation: errors.NotFound:
         :raises errors.ComputeResourcesUnavailable: the ledger counts more on the host than the host does
         """
-        (instance,) = self._write([(context, step)])
-        return instance
+        return self._taken(context, step, self._steps.write(StepReport(step, context.request_id)))
 
     def take_all(self, steps: Sequence[tuple[RequestContext, BuildStep]]) -> list[Instance | errors.FleetError]:
-        """Record steps of many builds: all in one transaction, or one by one if any is refused."""
-        if not steps:
-            return []
-        if 1 < len(steps) == len({step.instance_uuid for _context, step in steps}):
-            try:
-                return list(self._write(steps))
-            except errors.DatabaseError:
-                # The transaction was repeated as often as [database] allows; one by one each step would take as long.
-                raise
-            except errors.FleetError as refusal:
-                LOG.debug("Of %d steps at least one is refused (%s): each is recorded by itself", len(steps), refusal)
+        """Record steps of many builds, in one transaction if none is refused.
+
+        :raises errors.DatabaseError: the outcome of each is unknown
+        """
+        reports = [StepReport(step, context.request_id) for context, step in steps]
         answers: list[Instance | errors.FleetError] = []
-        for context, step in steps:
-            context.update_store()
-            try:
-                answers.append(self.take(context, step))
-            except errors.FleetError as refusal:
-                answers.append(refusal)
+        for (context, step), answer in zip(steps, self._steps.write_each(reports) if steps else (), strict=True):
+            if isinstance(answer, Recorded):
+                answers.append(self._taken(context, step, answer))
+            elif isinstance(answer, errors.FleetError) and not isinstance(answer, errors.DatabaseUnavailable):
+                answers.append(answer)
+            else:
+                raise answer
         return answers
 
-    def _write(self, steps: Sequence[tuple[RequestContext, BuildStep]]) -> list[Instance]:
-        now = self._clock()
-        reports = [claims.StepReport(step, context.request_id) for context, step in steps]
-        rows = self._database.write(claims.transaction(reports, StepContext(self._limits, now)))
-        for (context, step), row in zip(steps, rows, strict=True):
-            # Any other time: the agent repeats the step because the answer was lost, and the line is written already.
-            if isinstance(step, Finish) and row.launched_at == now:
-                about = context.about(instance_uuid=row.uuid, attempt=step.attempt, host=step.host)
-                _log_active(about, row)
-        return [instances.to_instance(row) for row in rows]
+    @staticmethod
+    def _taken(context: RequestContext, step: BuildStep, recorded: Recorded) -> Instance:
+        # Any other time the agent repeats the step because the answer was lost, and the line is written already.
+        if recorded.now and isinstance(step, Finish):
+            _log_active(
+                context.about(instance_uuid=step.instance_uuid, attempt=step.attempt, host=step.host), recorded.row
+            )
+        return instances.to_instance(recorded.row)
 
     def _step_context(self, context: RequestContext) -> StepContext:
         return StepContext(self._limits, self._clock(), context.request_id)

@@ -37,13 +37,6 @@ _FAILED_OF_REQUEST = (
     .where(INSTANCES.c.reservation_id == _WANTED, INSTANCES.c.vm_state == states.ERROR)
 )
 _SET_STEP = INSTANCES.update().where(INSTANCES.c.uuid.in_(sa.bindparam("keys", expanding=True)))
-_AT_STEP = INSTANCES.update().where(
-    INSTANCES.c.uuid == _WANTED,
-    INSTANCES.c.vm_state == states.BUILDING,
-    INSTANCES.c.task_state.in_(sa.bindparam("steps", expanding=True)),
-    INSTANCES.c.attempt == sa.bindparam("at_attempt"),
-)
-_AT_STEP_ON_HOST = _AT_STEP.where(sa.or_(INSTANCES.c.host.is_(None), INSTANCES.c.host == sa.bindparam("on_host")))
 _POSTPONE_DELETION = INSTANCES.update().where(
     INSTANCES.c.uuid == _WANTED,
     INSTANCES.c.task_state == states.DELETING,
@@ -115,27 +108,6 @@ def set_step(
     """Move rows that this transaction has locked to ``step``."""
     values = {"task_state": step, "step_deadline": step_deadline, "updated_at": now}
     tx.execute(_SET_STEP, {**values, "keys": sorted(uuids)})
-
-
-def move(
-    tx: Transaction,
-    uuid: str,
-    *,
-    attempt: int,
-    steps: Sequence[str],
-    values: Mapping[str, Any],
-    host: str | None = None,
-    now: datetime.datetime,
-) -> bool:
-    """Compare and set: write ``values`` if the build is in one of ``steps`` of ``attempt`` (and on ``host``, or on none).
-
-    Return whether it was.
-    """
-    expected = {"wanted": uuid, "steps": list(steps), "at_attempt": attempt}
-    if host is not None:
-        expected["on_host"] = host
-    moved = tx.execute(_AT_STEP if host is None else _AT_STEP_ON_HOST, {"updated_at": now, **values, **expected})
-    return moved.rowcount == 1
 
 
 def postpone_deletion(tx: Transaction, row: sa.Row, due: datetime.datetime, now: datetime.datetime) -> bool:

@@ -102,30 +102,53 @@ def refresh_usage(
     _refresh_one(tx, host, node, UsageChange(built, () if limits is None else (limits,)), now)
 
 
-def refresh_all(tx: Transaction, changes: Mapping[tuple[str, str], UsageChange], now: datetime.datetime) -> None:
+def refresh_all(
+    tx: Transaction,
+    changes: Mapping[tuple[str, str], UsageChange],
+    now: datetime.datetime,
+    pending: Sequence[usage.Pending] = (),
+) -> None:
     """:func:`refresh_usage` of each (host, node), with as many statements as for one.
 
     All rows are locked in one order for all transactions, before any usage is summed.
 
+    :param pending: writes to instances on these nodes; they are counted, and sent with the usage
     :raises errors.ComputeResourcesUnavailable: the usage of a node exceeds its limits
     """
     if len(changes) < 2 or tx.ignores_case:
         for (host, node), one in sorted(changes.items()):
-            _refresh_one(tx, host, node, one, now)
+            _refresh_one(tx, host, node, one, now, [each for each in pending if each.place() == (host, node)])
         return
     hosts, nodes = (sorted({place[which] for place in changes}) for which in (0, 1))
     locked = tx.execute(_ALL_LOCKED, {"hosts": hosts, "nodes": nodes}).all()
-    counted = usage.of_nodes(tx, changes.keys())
+    counted = usage.of_nodes(tx, changes.keys(), pending)
+    _defer(tx, pending)
     for found in locked:
         place = found.host, found.hypervisor_hostname
         if place in changes:
             _refresh(tx, found, counted[place], changes[place], now)
 
 
-def _refresh_one(tx: Transaction, host: str, node: str, changes: UsageChange, now: datetime.datetime) -> None:
+def _refresh_one(
+    tx: Transaction,
+    host: str,
+    node: str,
+    changes: UsageChange,
+    now: datetime.datetime,
+    pending: Sequence[usage.Pending] = (),
+) -> None:
     found = _lock(tx, host, node)
-    if found is not None:
-        _refresh(tx, found, usage.of_node(tx, host, node), changes, now)
+    if found is None:
+        _defer(tx, pending)
+        return
+    counted = usage.of_node(tx, host, node, pending)
+    _defer(tx, pending)
+    _refresh(tx, found, counted, changes, now)
+
+
+def _defer(tx: Transaction, pending: Sequence[usage.Pending]) -> None:
+    for each in pending:
+        tx.defer_update(usage.INSTANCES, each.row.uuid, each.values)
 
 
 def _refresh(
@@ -142,8 +165,9 @@ def _refresh(
         "stats": {**usage.uncounted(found.stats or {}), **counted.stats, "failed_builds": failed},
         "failed_builds": failed,
         "updated_at": now,
-        **hardware.columns(tx, host, node, found.numa_topology, found.pci_device_pools),
     }
+    if found.numa_topology or found.pci_device_pools or found.pci_stats:
+        changed.update(hardware.columns(tx, host, node, found.numa_topology, found.pci_device_pools))
     tx.defer_update(NODES, found.id, changed)
 
 

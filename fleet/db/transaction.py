@@ -7,8 +7,10 @@ Statements are built once and cached: building one costs as much as running it.
 from __future__ import annotations
 
 import collections
+import datetime
 import functools
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,9 +24,9 @@ Row = sa.Row
 _GENERATION = models.generations
 #: Tables whose newest generation is noted in the row of generations.
 _NOTED = (models.services, models.aggregates, models.instances)
+#: Name of the key among the columns of a deferred update.
+_KEY = "of_key"
 _NEWEST = sa.select(_GENERATION.c.value).where(_GENERATION.c.id == 1)
-#: Rows that the last statement updates, and inserts. There is a cached statement for every number of them.
-MAX_DEFERRED = 8
 
 
 @functools.cache
@@ -55,7 +57,7 @@ def _insert_of(table: sa.Table) -> sa.Insert:
 
 @functools.cache
 def _update_of(table: sa.Table) -> sa.Update:
-    return table.update().where(table.primary_key.columns[0] == sa.bindparam("of_key"))
+    return table.update().where(table.primary_key.columns[0] == sa.bindparam(_KEY))
 
 
 @functools.cache
@@ -76,33 +78,56 @@ def _defaults_of(table: sa.Table) -> dict[str, Any]:
 def _end_of(
     changed: tuple[tuple[sa.Table, tuple[str, ...]], ...],
     touched: tuple[tuple[sa.Table, bool], ...],
-    inserted: tuple[tuple[sa.Table, tuple[str, ...], int], ...],
+    inserted: tuple[tuple[sa.Table, tuple[str, ...]], ...],
 ) -> sa.Select:
     """Deferred updates and inserts, stamps and the generation, in one statement.
 
-    :param changed: tables, and the columns that are set in one row of each
+    Rows are passed as JSON, one parameter for each table and its columns, so the statement is the same for any number.
+
+    :param changed: tables, and the columns that are set in their rows
     :param touched: tables, and whether one row is stamped or several
-    :param inserted: tables, columns and the number of rows
+    :param inserted: tables and columns
     """
     tables = [table for table, _of in (*changed, *touched)]
     newest = _advance_by(tables).returning(_GENERATION.c.value).cte("newest")
     generation = sa.select(newest.c.value).scalar_subquery()
     parts: list[sa.CTE] = []
     for number, (table, columns) in enumerate(changed):
-        values = {name: sa.bindparam(f"set_{number}_{name}", type_=table.c[name].type) for name in columns}
-        row = table.primary_key.columns[0] == sa.bindparam(f"of_key_{number}")
-        parts.append(table.update().where(row).values(**values, generation=generation).cte(f"changed_{number}"))
+        key = table.primary_key.columns[0]
+        new = _rows(f"changes_{number}", {**{name: table.c[name] for name in columns}, _KEY: key})
+        values = {name: new.c[name] for name in columns}
+        update = table.update().where(key == new.c[_KEY]).values(**values, generation=generation)
+        parts.append(update.cte(f"changed_{number}"))
     for number, (table, one) in enumerate(touched):
         key = table.primary_key.columns[0]
         rows = key == sa.bindparam(f"key_{number}") if one else key.in_(sa.bindparam(f"key_{number}", expanding=True))
         parts.append(table.update().where(rows).values(generation=generation).cte(f"touched_{number}"))
-    for number, (table, columns, count) in enumerate(inserted):
-        new = [
-            {name: sa.bindparam(f"new_{number}_{row}_{name}", type_=table.c[name].type) for name in columns}
-            for row in range(count)
-        ]
-        parts.append(table.insert().values(new[0] if count == 1 else new).cte(f"inserted_{number}"))
+    for number, (table, columns) in enumerate(inserted):
+        new = _rows(f"inserts_{number}", {name: table.c[name] for name in columns})
+        select = sa.select(*(new.c[name] for name in columns))
+        parts.append(
+            table.insert().from_select(list(columns), select, include_defaults=False).cte(f"inserted_{number}")
+        )
     return sa.select(newest.c.value).add_cte(*parts)
+
+
+def _rows(parameter: str, columns: Mapping[str, sa.Column]) -> sa.TableValuedAlias:
+    """The rows of a JSON array of objects with these columns."""
+    rows = sa.func.json_to_recordset(sa.cast(sa.bindparam(parameter, type_=sa.Text), sa.JSON))
+    typed = [sa.column(name, column.type) for name, column in columns.items()]
+    return rows.table_valued(*typed, name=f"rows_of_{parameter}").render_derived(
+        name=f"rows_of_{parameter}", with_types=True
+    )
+
+
+def _json(rows: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps(rows, default=_moment)
+
+
+def _moment(value: object) -> str:
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 class Transaction:
@@ -143,7 +168,7 @@ class Transaction:
 
     def update(self, table: sa.Table, key: Any, values: Mapping[str, Any]) -> None:
         """Set ``values`` (not SQL expressions) on the row with this primary key."""
-        self.execute(_update_of(table), {**values, "of_key": key})
+        self.execute(_update_of(table), {**values, _KEY: key})
 
     def defer_update(self, table: sa.Table, key: Any, values: Mapping[str, Any]) -> None:
         """:meth:`update` and :meth:`touch` a tracked row later, at the latest with the last statement.
@@ -154,13 +179,10 @@ class Transaction:
         self.touch(table, key)
 
     def _flush(self) -> None:
-        self._send_updates(self._updates)
+        updates, self._updates = self._updates, {}
+        for (table, key), values in updates.items():
+            self._connection.execute(_update_of(table), {**values, _KEY: key})
         self._send_inserts()
-
-    def _send_updates(self, rows: Iterable[tuple[sa.Table, Any]]) -> None:
-        due = {row: self._updates.pop(row) for row in list(rows)}
-        for (table, key), values in due.items():
-            self._connection.execute(_update_of(table), {**values, "of_key": key})
 
     def _send_inserts(self) -> None:
         inserts, self._inserts = self._inserts, []
@@ -182,30 +204,23 @@ class Transaction:
             self._stamp()
 
     def _stamp_at_once(self) -> None:
-        self._send_updates(list(self._updates)[MAX_DEFERRED:])
-        alike = _alike(self._inserts)
-        if len({table for table, _columns in alike}) < len(alike) or len(self._inserts) > MAX_DEFERRED:
+        inserts = _alike(self._inserts)
+        if len({table for table, _columns in inserts}) < len(inserts):
             # The parts of one statement run in any order, but rows of one table must keep theirs.
             self._send_inserts()
-            alike = {}
-        changes, self._updates, self._inserts = self._updates, {}, []
-        given: dict[str, Any] = {}
-        for number, ((table, key), values) in enumerate(changes.items()):
+            inserts = {}
+        changes: dict[tuple[sa.Table, tuple[str, ...]], list[dict[str, Any]]] = {}
+        for (table, key), values in self._updates.items():
             self._touched[table].discard(key)
-            given.update({f"set_{number}_{name}": value for name, value in values.items()})
-            given[f"of_key_{number}"] = key
+            changes.setdefault((table, tuple(values)), []).append({**values, _KEY: key})
+        self._updates, self._inserts = {}, []
         touched = [(table, sorted(keys)) for table, keys in self._touched.items() if keys]
+        given: dict[str, Any] = {f"changes_{number}": _json(rows) for number, rows in enumerate(changes.values())}
+        given.update({f"inserts_{number}": _json(rows) for number, rows in enumerate(inserts.values())})
         for number, (_table, keys) in enumerate(touched):
             given[f"key_{number}"] = keys[0] if len(keys) == 1 else keys
-        for number, rows in enumerate(alike.values()):
-            for row, values in enumerate(rows):
-                given.update({f"new_{number}_{row}_{name}": value for name, value in values.items()})
-        shape = (
-            tuple((table, tuple(values)) for (table, _key), values in changes.items()),
-            tuple((table, len(keys) == 1) for table, keys in touched),
-            tuple((table, columns, len(rows)) for (table, columns), rows in alike.items()),
-        )
-        self._connection.execute(_end_of(*shape), given)
+        end = _end_of(tuple(changes), tuple((table, len(keys) == 1) for table, keys in touched), tuple(inserts))
+        self._connection.execute(end, given)
 
     def _stamp(self) -> None:
         updates, self._updates = self._updates, {}

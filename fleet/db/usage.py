@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import types
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -97,21 +98,51 @@ class Usage:
         return self.stats["workload"]
 
 
-def of_node(tx: Transaction | sa.Connection, host: str, node: str) -> Usage:
-    return _usage(tx.execute(_BY_SORT, {"on_host": host, "on_node": node}).all())
+@dataclasses.dataclass(frozen=True)
+class Pending:
+    """The locked row of an instance, and the values that its transaction will write to it."""
+
+    row: Any
+    values: Mapping[str, Any]
+
+    def place(self) -> tuple[str, str]:
+        """Host and node after the write."""
+        return self.values.get("host", self.row.host), self.values.get("node", self.row.node)
+
+    def sorts(self, place: tuple[str, str]) -> list[Any]:
+        """What the write adds to the sorts of instances on a node."""
+        added = [self._sort(self.values, 1)] if self.place() == place else []
+        return added + ([self._sort({}, -1)] if (self.row.host, self.row.node) == place else [])
+
+    def _sort(self, values: Mapping[str, Any], number: int) -> Any:
+        def value(name: str) -> Any:
+            return values.get(name, getattr(self.row, name))
+
+        sums = {name: number * value(f"claimed_{name}") for name in ("vcpus", "memory_mb", "disk_gb")}
+        return types.SimpleNamespace(**{column.name: value(column.name) for column in _SORT}, **sums, number=number)
 
 
-def of_nodes(tx: Transaction, places: Collection[tuple[str, str]]) -> dict[tuple[str, str], Usage]:
+def of_node(tx: Transaction | sa.Connection, host: str, node: str, pending: Sequence[Pending] = ()) -> Usage:
+    """:param pending: writes of this transaction that are counted as if they were done"""
+    found: Sequence[Any] = tx.execute(_BY_SORT, {"on_host": host, "on_node": node}).all()
+    return _usage([*found, *(sort for each in pending for sort in each.sorts((host, node)))])
+
+
+def of_nodes(
+    tx: Transaction, places: Collection[tuple[str, str]], pending: Sequence[Pending] = ()
+) -> dict[tuple[str, str], Usage]:
     """:func:`of_node` of each (host, node), with one statement."""
-    sorts: dict[tuple[str, str], list[sa.Row]] = {place: [] for place in places}
+    sorts: dict[tuple[str, str], list[Any]] = {place: [] for place in places}
     hosts, nodes = ({place[which] for place in places} for which in (0, 1))
     for row in tx.execute(_BY_PLACE_AND_SORT, {"hosts": sorted(hosts), "nodes": sorted(nodes)}):
         if (row.host, row.node) in sorts:
             sorts[row.host, row.node].append(row)
+    for each in pending:
+        sorts[each.place()] += each.sorts(each.place())
     return {place: _usage(found) for place, found in sorts.items()}
 
 
-def _usage(sorts: Sequence[sa.Row]) -> Usage:
+def _usage(sorts: Sequence[Any]) -> Usage:
     return Usage(
         vcpus=int(sum(sort.vcpus for sort in sorts)),
         memory_mb=int(sum(sort.memory_mb for sort in sorts)),
@@ -120,8 +151,9 @@ def _usage(sorts: Sequence[sa.Row]) -> Usage:
     )
 
 
-def _stats(sorts: Sequence[sa.Row]) -> dict[str, int]:
+def _stats(sorts: Sequence[Any]) -> dict[str, int]:
     stats: collections.Counter[str] = collections.Counter(num_instances=0, io_workload=0, workload=0)
+    always = set(stats)
     for sort in sorts:
         stats["num_instances"] += sort.number
         stats[f"num_vm_{sort.vm_state}"] += sort.number
@@ -130,7 +162,7 @@ def _stats(sorts: Sequence[sa.Row]) -> dict[str, int]:
         stats[f"num_proj_{sort.project_id}"] += sort.number
         stats["io_workload"] += sort.number * ((sort.vm_state == states.BUILDING) + (sort.task_state in _IO_TASKS))
         stats["workload"] += sort.number * (sort.task_state is not None)
-    return dict(sorted(stats.items()))
+    return {name: number for name, number in sorted(stats.items()) if number or name in always}
 
 
 def uncounted(stats: Mapping[str, Any]) -> dict[str, Any]:

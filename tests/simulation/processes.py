@@ -44,6 +44,7 @@ from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
+from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepLimits
 from fleet import conf as fleet_conf
 from fleet import errors, states
@@ -175,21 +176,6 @@ class Executor(futures.Executor):
         return futures.Future()
 
 
-class Turn:
-    """A lock among the coroutines of a process."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._taken = False
-
-    def __enter__(self) -> None:
-        self._world.wait(lambda: not self._taken)
-        self._taken = True
-
-    def __exit__(self, *_raised: object) -> None:
-        self._taken = False
-
-
 class Signal:
     """A threading.Event for the coroutines of a process."""
 
@@ -226,7 +212,12 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
         database, bus.client(SchedulerAPI), compute, bus.client(ComputeTaskAPI), Notifier(), LIMITS, world.clock
     )
     termination = Termination(database, compute, LIMITS, world.clock)
-    agents = AgentAPI(database, LIMITS, clock=world.clock, turn=Turn(world))
+    agents = AgentAPI(
+        database,
+        LIMITS,
+        clock=world.clock,
+        grouped=functools.partial(GroupCommit, clock=world.seconds, signal=lambda: Signal(world)),
+    )
     local = LocalPlacement(OWN_BUILDS, Executor(world, process))
     intake = Intake(database, placement, LIMITS, None, world.clock, local=local)
     move_placement = MovePlacement(

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Group commit: what arrives while other items are being written goes with the next transaction.
+
+::
+
+    write ──▶ waiting ── nothing is being written ──▶ one thread writes all that wait ──▶ each gets its answer or error
+                     └── or for more than a second: a transaction that waits for a lock delays no other
+
+A single item is written at once. Under load the conductor writes as many transactions as the database has time for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+#: Callers whose items go into one transaction.
+MOST = 32
+#: Seconds after which a transaction that has not ended no longer delays others.
+HOLDS_UP_S = 1.0
+
+
+class Signal(Protocol):
+    """The part of ``threading.Event`` that is used."""
+
+    def set(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def wait(self, timeout: float | None = None) -> Any: ...
+
+
+class _Entry(Generic[Item, Answer]):
+    """The items of one caller. ``woken`` is set when they are over, or when its thread may write."""
+
+    def __init__(self, items: Sequence[Item], woken: Signal) -> None:
+        self.items = items
+        self.woken = woken
+        self.taken = self.over = False
+        #: When its transaction began, if its thread writes.
+        self.began = 0.0
+        self.answers: Sequence[Answer | Exception] = ()
+
+
+class GroupCommit(Generic[Item, Answer]):
+    """Thread-safe. The lock guards the waiting entries and the list of transactions; nothing is written under it.
+
+    :param write_all: writes items; returns the answer or the error of each, in their order. If it raises, that is the
+        error of all of them.
+    :param most: callers whose items go into one transaction
+    """
+
+    def __init__(
+        self,
+        write_all: Callable[[Sequence[Item]], Sequence[Answer | Exception]],
+        clock: Callable[[], float] = time.monotonic,
+        signal: Callable[[], Signal] = threading.Event,
+        most: int = MOST,
+    ) -> None:
+        self._write_all = write_all
+        self._clock = clock
+        self._signal = signal
+        self._most = most
+        self._lock = threading.Lock()
+        self._waiting: list[_Entry[Item, Answer]] = []
+        #: When each transaction that has not ended began.
+        self._writing: list[float] = []
+
+    def write(self, item: Item) -> Answer:
+        """:raises Exception: the error of the item, or of its transaction"""
+        (answer,) = self.write_each([item])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def write_each(self, items: Sequence[Item]) -> Sequence[Answer | Exception]:
+        """The answer or the error of each item, in their order."""
+        mine: _Entry[Item, Answer] = _Entry(items, self._signal())
+        with self._lock:
+            self._waiting.append(mine)
+        while not mine.over:
+            group, wait_s = self._next(mine)
+            if group:
+                self._write(group)
+            else:
+                mine.woken.wait(wait_s)
+                mine.woken.clear()
+        return mine.answers
+
+    def _next(self, mine: _Entry[Item, Answer]) -> tuple[list[_Entry[Item, Answer]], float | None]:
+        """The entries to write now, ``mine`` first; or none, and the longest time to wait."""
+        with self._lock:
+            if mine.taken:
+                return [], None
+            now = self._clock()
+            held_up_s = max(self._writing, default=now - HOLDS_UP_S) + HOLDS_UP_S - now
+            if held_up_s > 0:
+                return [], held_up_s
+            self._waiting.remove(mine)
+            group = [mine, *self._waiting[: self._most - 1]]
+            del self._waiting[: self._most - 1]
+            for each in group:
+                each.taken = True
+            self._writing.append(now)
+            mine.began = now
+            return group, None
+
+    def _write(self, group: list[_Entry[Item, Answer]]) -> None:
+        items = [item for each in group for item in each.items]
+        # Stays if this thread ends without an answer.
+        answers: list[Answer | Exception] = [RuntimeError("The thread that wrote for all has ended")] * len(items)
+        try:
+            answers = list(self._write_all(items))
+        except Exception as failure:
+            answers = [failure] * len(items)
+        finally:
+            self._end(group, answers)
+
+    def _end(self, group: list[_Entry[Item, Answer]], answers: list[Answer | Exception]) -> None:
+        for each in group:
+            each.answers, answers = answers[: len(each.items)], answers[len(each.items) :]
+            each.over = True
+        with self._lock:
+            self._writing.remove(group[0].began)
+            following = self._waiting[:1]
+        for each in (*following, *group):
+            each.woken.set()

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Items that arrive while others are being written share the next transaction, and each has an answer of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent import futures
+from typing import Any
+
+import pytest
+
+from conductor_stub.steps import group_commit
+from conductor_stub.steps.group_commit import GroupCommit
+
+WAIT_S = 10
+REFUSED = LookupError("refused")
+
+
+class Stand:
+    """Transactions wait until they are let go; ``written`` holds the items of each. The item ``refused`` is refused."""
+
+    def __init__(self, pool: futures.Executor) -> None:
+        self.begun = threading.Semaphore(0)
+        self.let_go = threading.Semaphore(0)
+        self.written: list[list[str]] = []
+        #: What transactions of several items fail with.
+        self.failure: BaseException | None = None
+        self.now = 0.0
+        self.together: GroupCommit[str, str] = GroupCommit(self._write_all, lambda: self.now)
+        self._pool = pool
+
+    def _write_all(self, items: Sequence[str]) -> list[str | Exception]:
+        self.written.append(list(items))
+        self.begun.release()
+        assert self.let_go.acquire(timeout=WAIT_S)
+        if self.failure is not None and len(items) > 1:
+            raise self.failure
+        return [REFUSED if item == "refused" else f"{item} is written" for item in items]
+
+    def write(self, *items: str) -> list[futures.Future]:
+        """Each item in a thread of its own; return when it waits or is being written."""
+        return [self._begun(self.together.write, item) for item in items]
+
+    def write_each(self, *items: str) -> futures.Future:
+        """All in one thread."""
+        return self._begun(self.together.write_each, items)
+
+    def _begun(self, write: Any, what: Any) -> futures.Future:
+        transactions, before = len(self.written), self.waiting()
+        begun = self._pool.submit(write, what)
+        while self.waiting() == before and len(self.written) == transactions:
+            pass
+        return begun
+
+    def waiting(self) -> int:
+        with self.together._lock:
+            return len(self.together._waiting)
+
+    def under_way(self, transactions: int) -> None:
+        """Wait until so many more have begun."""
+        for _each in range(transactions):
+            assert self.begun.acquire(timeout=WAIT_S)
+
+    def end(self, transactions: int) -> None:
+        self.let_go.release(transactions)
+
+
+@pytest.fixture
+def stand() -> Iterator[Stand]:
+    with futures.ThreadPoolExecutor(80) as pool:
+        stand = Stand(pool)
+        yield stand
+        # A test that fails must end, too.
+        stand.end(1000)
+
+
+def answers(writes: list[futures.Future]) -> list[Any]:
+    return [each.exception(WAIT_S) or each.result() for each in writes]
+
+
+def test_an_item_alone_is_written_at_once(stand: Stand) -> None:
+    """And so is the next one."""
+    stand.end(2)
+    assert ["a is written"] == answers(stand.write("a"))
+    assert ["b is written"] == answers(stand.write("b"))
+    assert [["a"], ["b"]] == stand.written
+
+
+def test_items_that_arrive_meanwhile_share_the_next_transaction(stand: Stand) -> None:
+    """In the order in which they arrived."""
+    writes = stand.write("a", "b", "c", "d")
+    stand.end(2)
+    assert [f"{item} is written" for item in "abcd"] == answers(writes)
+    assert [["a"], ["b", "c", "d"]] == stand.written
+
+
+def test_each_item_has_its_own_answer_or_error(stand: Stand) -> None:
+    """A refused item fails no other one."""
+    writes = stand.write("a", "b", "refused", "c")
+    stand.end(2)
+    assert ["a is written", "b is written", REFUSED, "c is written"] == answers(writes)
+
+
+def test_items_of_one_caller_stay_together(stand: Stand) -> None:
+    """They have their answers in their order, errors included."""
+    first, several, last = *stand.write("a"), stand.write_each("b", "refused", "c"), *stand.write("d")
+    stand.end(2)
+    assert ["a is written", "d is written"] == answers([first, last])
+    assert ["b is written", REFUSED, "c is written"] == several.result(WAIT_S)
+    assert [["a"], ["b", "refused", "c", "d"]] == stand.written
+
+
+@pytest.mark.parametrize(
+    "failure", [OSError("the database is away"), SystemExit()], ids=["an error", "a thread that ends"]
+)
+def test_a_transaction_that_fails_fails_for_all_its_items(stand: Stand, failure: BaseException) -> None:
+    """No caller waits for ever, and none is told that its item was written."""
+    stand.failure = failure
+    writes = stand.write("a", "b", "c", "d")
+    stand.end(2)
+    first, *others = answers(writes)
+    assert "a is written" == first
+    assert all(isinstance(each, BaseException) for each in others)
+    assert [["a"], ["b", "c", "d"]] == stand.written
+
+
+def test_a_transaction_that_hangs_delays_others_for_a_second(stand: Stand) -> None:
+    """After a second the next transaction begins, whether the first has ended or not."""
+    writes = stand.write("a")
+    stand.now += group_commit.HOLDS_UP_S + 0.1
+    writes += stand.write("b")
+    stand.under_way(2)
+    writes += stand.write("c", "d")
+    stand.end(3)
+    assert [f"{item} is written" for item in "abcd"] == answers(writes)
+    assert [["a"], ["b"], ["c", "d"]] == stand.written
+
+
+def test_items_that_wait_already_do_not_wait_longer_than_that(stand: Stand, monkeypatch: Any) -> None:
+    """No other thread wakes them."""
+    monkeypatch.setattr(group_commit, "HOLDS_UP_S", 0.01)
+    writes = stand.write("a", "b")
+    stand.now += 0.02
+    stand.under_way(2)
+    stand.end(2)
+    assert ["a is written", "b is written"] == answers(writes)
+
+
+def test_a_transaction_has_a_bounded_number_of_items(stand: Stand) -> None:
+    """The rest goes with the one after it."""
+    items = [f"i{number}" for number in range(group_commit.MOST + 2)]
+    writes = stand.write("a", *items)
+    stand.end(3)
+    assert [f"{item} is written" for item in ("a", *items)] == answers(writes)
+    assert [1, group_commit.MOST, 2] == [len(each) for each in stand.written]
