@@ -4,13 +4,26 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fleet.cli import command, listing
 from fleet.client import argument_types, connection
 from fleet.client.connection import Record
 
 COLUMNS = ("name", "uuid", "hosts", "metadata")
+_AGGREGATE = command.argument("aggregate", help="Name or uuid.")
+_METADATA = (
+    command.argument(
+        "--property",
+        dest="metadata",
+        type=argument_types.pair,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="A key of the metadata and its value; repeat for several.",
+    ),
+    command.argument("--zone", help="Name of the availability zone that the aggregate's hosts are in."),
+)
 
 
 class ListAggregates(listing.List):
@@ -29,10 +42,7 @@ class ListAggregates(listing.List):
 class _Change(command.ShowOne):
     """A command on one aggregate, which it shows afterwards."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("aggregate", help="Name or uuid.")
-        return parser
+    arguments: Sequence[command.Argument] = (_AGGREGATE,)
 
     def shown(self, aggregate: dict) -> tuple:
         return command.one(COLUMNS, aggregate)
@@ -48,10 +58,7 @@ class ShowAggregate(_Change):
 class DeleteAggregate(command.Command):
     """Delete an aggregate; refused while it has hosts."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("aggregate", help="Name or uuid.")
-        return parser
+    arguments = (_AGGREGATE,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.conductor.operator("delete_aggregate", name=parsed_args.aggregate)
@@ -60,8 +67,7 @@ class DeleteAggregate(command.Command):
 class CreateAggregate(_Change):
     """Create an aggregate."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        return _metadata_argument(super().get_parser(prog_name))
+    arguments = _METADATA
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         metadata = dict(parsed_args.metadata)
@@ -76,10 +82,7 @@ class AddHost(_Change):
 
     method = "add_aggregate_host"
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host")
-        return parser
+    arguments = (command.argument("host"),)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         changed = self.conductor.operator(self.method, name=parsed_args.aggregate, host=parsed_args.host)
@@ -99,10 +102,7 @@ class SetMetadata(_Change):
     hosts out of their availability zone.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = _metadata_argument(super().get_parser(prog_name))
-        parser.add_argument("--name", help="A new name.")
-        return parser
+    arguments = (*_METADATA, command.argument("--name", help="A new name."))
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         metadata: dict[str, str | None] = {key: value or None for key, value in parsed_args.metadata}
@@ -116,17 +116,3 @@ class SetMetadata(_Change):
         if parsed_args.name:
             changed = self.conductor.operator("rename_aggregate", name=name, new_name=parsed_args.name)
         return self.shown(changed)
-
-
-def _metadata_argument(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument(
-        "--property",
-        dest="metadata",
-        type=argument_types.pair,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="A key of the metadata and its value; repeat for several.",
-    )
-    parser.add_argument("--zone", help="Name of the availability zone that the aggregate's hosts are in.")
-    return parser

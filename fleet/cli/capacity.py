@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 
 from cliff import columns
 
@@ -30,12 +31,11 @@ FIELDS = (
 class Capacity(command.ShowOne):
     """Show how many more instances of a flavor would fit now, and what limits them."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        build_arguments.add_flavor(parser, required=True)
-        build_arguments.add_conditions(parser)
-        parser.add_argument("--group-by", choices=("zone", "aggregate"), help="Count for each of these, too.")
-        return parser
+    arguments = (
+        functools.partial(build_arguments.add_flavor, required=True),
+        build_arguments.add_conditions,
+        command.argument("--group-by", choices=("zone", "aggregate"), help="Count for each of these, too."),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         answer = self.conductor.capacity(explain.asked(self.conductor, parsed_args), parsed_args.group_by)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from cliff import columns, command, lister, show
@@ -13,8 +13,32 @@ from fleet.cli import moments
 from fleet.client import connection
 from fleet.client.connection import Record
 
+#: Adds an argument to a parser.
+Argument = Callable[[argparse.ArgumentParser], object]
 
-class _Connected:
+
+def argument(*names: str, **options: Any) -> Argument:
+    """An argument of a command: ``names`` and ``options`` are those of argparse's ``add_argument``."""
+    return lambda parser: parser.add_argument(*names, **options)
+
+
+SERVER = argument("server", help="Name, uuid, or the beginning of one.")
+HOST = argument("host")
+
+
+class Arguments:
+    """A mixin for cliff's classes. A command has its ``arguments``, after those of its base classes."""
+
+    arguments: Sequence[Argument] = ()
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)  # type: ignore[misc]
+        for each in (own for base in reversed(type(self).__mro__) for own in vars(base).get("arguments", ())):
+            each(parser)
+        return parser
+
+
+class _Connected(Arguments):
     """A mixin for cliff's classes."""
 
     app: Any

@@ -19,16 +19,15 @@ _NAMED = 5
 class DeleteServers(command.Command):
     """Delete instances."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("server", nargs="*", help="Name, uuid, or the beginning of one.")
-        parser.add_argument("--all", action="store_true", help="Every instance there is.")
-        parser.add_argument("--yes", "-y", action="store_true", help="With --all: do not ask.")
-        parser.add_argument("--wait", action="store_true", help="Wait until they are gone.")
-        parser.add_argument(
+    arguments = (
+        command.argument("server", nargs="*", help="Name, uuid, or the beginning of one."),
+        command.argument("--all", action="store_true", help="Every instance there is."),
+        command.argument("--yes", "-y", action="store_true", help="With --all: do not ask."),
+        command.argument("--wait", action="store_true", help="Wait until they are gone."),
+        command.argument(
             "--timeout", type=argument_types.positive, default=60, metavar="SECONDS", help="With --wait: how long."
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         if bool(parsed_args.server) == parsed_args.all:

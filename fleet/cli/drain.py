@@ -18,26 +18,25 @@ class DrainHost(command.Command):
     elsewhere if the host is down. After an interruption, run the same command again.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host")
-        parser.add_argument("--reason", default="draining", help="Shown by 'fleet service list'. Default: %(default)s.")
-        parser.add_argument(
+    arguments = (
+        command.argument("host"),
+        command.argument("--reason", default="draining", help="Shown by 'fleet service list'. Default: %(default)s."),
+        command.argument(
             "--timeout",
             type=argument_types.positive,
             default=600,
             metavar="SECONDS",
             help="How long to wait. Default: 600.",
-        )
-        parser.add_argument("--move", action="store_true", help="Move the instances away.")
-        parser.add_argument(
+        ),
+        command.argument("--move", action="store_true", help="Move the instances away."),
+        command.argument(
             "--at-a-time",
             type=argument_types.positive,
             default=4,
             metavar="N",
             help="Moves under way together. Default: 4.",
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         host = parsed_args.host

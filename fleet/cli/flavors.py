@@ -11,6 +11,35 @@ from fleet.client import argument_types, connection
 from fleet.client.connection import Record
 
 COLUMNS = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
+_FLAVOR = command.argument("flavor", help="Name or id.")
+
+
+def name(text: str) -> str:
+    """An argparse type: a name that --flavor of other commands cannot take for sizes."""
+    if "=" in text:
+        raise argparse.ArgumentTypeError(f"must not have '=', got {text!r}: --flavor would take it for sizes")
+    return text
+
+
+def _sizes(required: bool) -> list[command.Argument]:
+    """:param required: False: sizes that are not given stay unchanged"""
+    rest = 0 if required else None
+    return [
+        command.argument("--vcpus", type=argument_types.positive, required=required),
+        command.argument("--memory-mb", "--ram", type=argument_types.positive, required=required, metavar="MB"),
+        command.argument("--root-gb", "--disk", type=argument_types.natural, default=rest, metavar="GB"),
+        command.argument("--ephemeral-gb", "--ephemeral", type=argument_types.natural, default=rest, metavar="GB"),
+        command.argument("--swap", type=argument_types.natural, default=rest, metavar="MB"),
+        command.argument(
+            "--property",
+            dest="extra_specs",
+            type=argument_types.pair,
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="Extra spec; repeat for several.",
+        ),
+    ]
 
 
 class ListFlavors(listing.List):
@@ -26,8 +55,7 @@ class ListFlavors(listing.List):
 class ShowFlavor(command.ShowOne):
     """Show a flavor."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        return _named(super().get_parser(prog_name))
+    arguments = (_FLAVOR,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         return command.one(COLUMNS, self.conductor.operator("show_flavor", name=parsed_args.flavor))
@@ -36,10 +64,7 @@ class ShowFlavor(command.ShowOne):
 class CreateFlavor(command.ShowOne):
     """Create a flavor."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("name", type=name, help="Any name without =.")
-        return _sizes(parser, required=True)
+    arguments = (command.argument("name", type=name, help="Any name without =."), *_sizes(required=True))
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         sizes = {each: getattr(parsed_args, each) for each in COLUMNS if each != "extra_specs"}
@@ -51,19 +76,19 @@ class CreateFlavor(command.ShowOne):
 class SetFlavor(command.ShowOne):
     """Change a flavor for later requests; existing instances keep their sizes."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = _named(super().get_parser(prog_name))
-        parser.add_argument("--name", type=name, help="A new name, without =.")
-        parser = _sizes(parser, required=False)
-        parser.add_argument(
+    arguments = (
+        _FLAVOR,
+        command.argument("--name", type=name, help="A new name, without =."),
+        *_sizes(required=False),
+        command.argument(
             "--unset-property",
             dest="removed",
             action="append",
             default=[],
             metavar="KEY",
             help="Extra spec to remove; repeat for several.",
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         wanted = {each: getattr(parsed_args, each) for each in COLUMNS if each != "extra_specs"}
@@ -78,40 +103,7 @@ class SetFlavor(command.ShowOne):
 class DeleteFlavor(command.Command):
     """Delete a flavor; refused while an instance has it."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        return _named(super().get_parser(prog_name))
+    arguments = (_FLAVOR,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.conductor.operator("delete_flavor", name=parsed_args.flavor)
-
-
-def name(text: str) -> str:
-    """An argparse type: a name that --flavor of other commands cannot take for sizes."""
-    if "=" in text:
-        raise argparse.ArgumentTypeError(f"must not have '=', got {text!r}: --flavor would take it for sizes")
-    return text
-
-
-def _named(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument("flavor", help="Name or id.")
-    return parser
-
-
-def _sizes(parser: argparse.ArgumentParser, required: bool) -> argparse.ArgumentParser:
-    """:param required: False: sizes that are not given stay unchanged"""
-    rest = 0 if required else None
-    parser.add_argument("--vcpus", type=argument_types.positive, required=required)
-    parser.add_argument("--memory-mb", "--ram", type=argument_types.positive, required=required, metavar="MB")
-    parser.add_argument("--root-gb", "--disk", type=argument_types.natural, default=rest, metavar="GB")
-    parser.add_argument("--ephemeral-gb", "--ephemeral", type=argument_types.natural, default=rest, metavar="GB")
-    parser.add_argument("--swap", type=argument_types.natural, default=rest, metavar="MB")
-    parser.add_argument(
-        "--property",
-        dest="extra_specs",
-        type=argument_types.pair,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="Extra spec; repeat for several.",
-    )
-    return parser

@@ -13,6 +13,7 @@ from fleet.client.connection import Record
 from fleet.objects import instance_group
 
 COLUMNS = ("name", "uuid", "policy", "max_server_per_host", "members")
+_GROUP = command.argument("group", help="Name or uuid.")
 
 
 class ListGroups(listing.List):
@@ -33,18 +34,17 @@ class ListGroups(listing.List):
 class CreateGroup(command.ShowOne):
     """Create a server group; boot into it with 'fleet boot --group'."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("name")
-        parser.add_argument("--policy", required=True, choices=typing.get_args(instance_group.Policy))
-        parser.add_argument(
+    arguments = (
+        command.argument("name"),
+        command.argument("--policy", required=True, choices=typing.get_args(instance_group.Policy)),
+        command.argument(
             "--max-server-per-host",
             type=argument_types.positive,
             default=1,
             metavar="N",
             help="With anti-affinity: how many members one host may have. Default: %(default)s.",
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         created = self.conductor.operator(
@@ -59,8 +59,7 @@ class CreateGroup(command.ShowOne):
 class ShowGroup(command.ShowOne):
     """Show a server group with its members and their hosts."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        return _named(super().get_parser(prog_name))
+    arguments = (_GROUP,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         return command.one((*COLUMNS, "hosts"), self.conductor.operator("show_group", name=parsed_args.group))
@@ -69,14 +68,14 @@ class ShowGroup(command.ShowOne):
 class SetGroup(command.ShowOne):
     """Change a server group; its policy only while it has no members."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = _named(super().get_parser(prog_name))
-        parser.add_argument("--name", help="A new name.")
-        parser.add_argument("--policy", choices=typing.get_args(instance_group.Policy))
-        parser.add_argument(
+    arguments = (
+        _GROUP,
+        command.argument("--name", help="A new name."),
+        command.argument("--policy", choices=typing.get_args(instance_group.Policy)),
+        command.argument(
             "--max-server-per-host", type=argument_types.positive, metavar="N", help="Members that one host may have."
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         wanted = {
@@ -92,13 +91,7 @@ class SetGroup(command.ShowOne):
 class DeleteGroup(command.Command):
     """Delete a server group; refused while it has members."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        return _named(super().get_parser(prog_name))
+    arguments = (_GROUP,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.conductor.operator("delete_group", name=parsed_args.group)
-
-
-def _named(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument("group", help="Name or uuid.")
-    return parser

@@ -72,10 +72,7 @@ class ListHosts(listing.List):
 class ShowHost(ListHosts):
     """Show one host: a row for each of its nodes."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host")
-        return parser
+    arguments = (command.HOST,)
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         return map(row, self.conductor.operator("show_host", name=parsed_args.host)["nodes"])
@@ -84,10 +81,7 @@ class ShowHost(ListHosts):
 class DeleteHost(command.Command):
     """Remove the records of a host that is gone; refused while its agent is up, or an instance is on it."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host")
-        return parser
+    arguments = (command.HOST,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.conductor.operator("delete_host", host=parsed_args.host)

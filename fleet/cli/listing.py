@@ -90,18 +90,17 @@ class List(Fitted, command.Lister):
     whole: Sequence[str] = ()
     sleep: Callable[[float], None] = staticmethod(time.sleep)
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--long", action="store_true", help="All columns, and whole uuids.")
-        parser.add_argument(
+    arguments: Sequence[command.Argument] = (
+        command.argument("--long", action="store_true", help="All columns, and whole uuids."),
+        command.argument(
             "--watch",
             type=argument_types.positive,
             nargs="?",
             const=2,
             metavar="SECONDS",
             help="Show the list anew every so many seconds, until Ctrl-C. Default: 2.",
-        )
-        return parser
+        ),
+    )
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         """Return the records, with the columns of ``whole``."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -30,19 +31,18 @@ COLUMNS = (
 class _Move(command.Command):
     """Options of all moves, and the wait for their end."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments: Sequence[command.Argument] = (
+        command.argument(
             "--wait", action="store_true", help="Wait for the end; exit status 1 if it is not a good one."
-        )
-        parser.add_argument(
+        ),
+        command.argument(
             "--timeout",
             type=argument_types.positive,
             default=600,
             metavar="SECONDS",
             help="With --wait: how long. Default: 600.",
-        )
-        return parser
+        ),
+    )
 
     def follow(self, parsed_args: argparse.Namespace, accepted: Sequence[Record]) -> None:
         """Print what was accepted, and with --wait the results. :raises connection.CommandFailed: a move did not succeed"""
@@ -66,11 +66,7 @@ class _Move(command.Command):
 class ResizeServer(_Move):
     """Give an instance another flavor, on another host; then 'fleet server resize confirm' or 'revert' it."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("server", help="Name, uuid, or the beginning of one.")
-        build_arguments.add_flavor(parser, required=True)
-        return parser
+    arguments = (command.SERVER, functools.partial(build_arguments.add_flavor, required=True))
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         asked = {"name": parsed_args.server, "flavor": parsed_args.flavor}
@@ -80,10 +76,7 @@ class ResizeServer(_Move):
 class MigrateServer(_Move):
     """Move an instance to another host, with its flavor; then 'fleet server resize confirm' or 'revert' it."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("server", help="Name, uuid, or the beginning of one.")
-        return parser
+    arguments = (command.SERVER,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.follow(parsed_args, [self.conductor.operator("migrate_instance", name=parsed_args.server)])
@@ -94,10 +87,7 @@ class ConfirmResize(_Move):
 
     method = "confirm_resize"
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("server", help="Name, uuid, or the beginning of one.")
-        return parser
+    arguments = (command.SERVER,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.follow(parsed_args, [self.conductor.operator(self.method, name=parsed_args.server)])
@@ -112,11 +102,10 @@ class RevertResize(ConfirmResize):
 class EvacuateServer(_Move):
     """Build an instance, or all of a host, again elsewhere: for hosts that are down."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("server", nargs="?", help="Name, uuid, or the beginning of one.")
-        parser.add_argument("--host", help="All the instances that are ACTIVE on this host.")
-        return parser
+    arguments = (
+        command.argument("server", nargs="?", help="Name, uuid, or the beginning of one."),
+        command.argument("--host", help="All the instances that are ACTIVE on this host."),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         if bool(parsed_args.server) == bool(parsed_args.host):
@@ -140,16 +129,18 @@ class ListMigrations(listing.List):
     brief = ("uuid", "instance_uuid", "type", "status", "hosts", "failure")
     whole = COLUMNS
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--host", help="Only those to or from this host.")
-        parser.add_argument("--server", help="Only those of this instance: its name, uuid, or the beginning of one.")
-        parser.add_argument(
-            "--status", type=str.lower, choices=move_states.ALL, metavar="STATUS", help=f"Only those with this status: "
-            f"{', '.join(move_states.ALL)}.",
-        )  # fmt: skip
-        parser.add_argument("--limit", type=argument_types.positive, metavar="N", help="Only the newest N.")
-        return parser
+    arguments = (
+        command.argument("--host", help="Only those to or from this host."),
+        command.argument("--server", help="Only those of this instance: its name, uuid, or the beginning of one."),
+        command.argument(
+            "--status",
+            type=str.lower,
+            choices=move_states.ALL,
+            metavar="STATUS",
+            help=f"Only those with this status: {', '.join(move_states.ALL)}.",
+        ),  # fmt: skip
+        command.argument("--limit", type=argument_types.positive, metavar="N", help="Only the newest N."),
+    )
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         server = parsed_args.server

@@ -39,13 +39,12 @@ class ListServers(listing.List):
     brief = ("uuid", "name", "status", "task", "host", "flavor")
     whole = COLUMNS
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--host", help="Only those on this host.")
-        parser.add_argument("--status", type=str.upper, choices=STATUSES, help="Only those with this status.")
-        parser.add_argument("--name", help="Only those with this name.")
-        parser.add_argument("--limit", type=argument_types.positive, metavar="N", help="Only the first N.")
-        return parser
+    arguments = (
+        command.argument("--host", help="Only those on this host."),
+        command.argument("--status", type=str.upper, choices=STATUSES, help="Only those with this status."),
+        command.argument("--name", help="Only those with this name."),
+        command.argument("--limit", type=argument_types.positive, metavar="N", help="Only the first N."),
+    )
 
     def nothing(self, parsed_args: argparse.Namespace) -> str:
         """Return a sentence with the filters: other instances may exist."""
@@ -73,10 +72,7 @@ class ListServers(listing.List):
 class ShowServer(command.ShowOne):
     """Show one instance: its host, or why it has none, and every attempt to build it."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("server", help="Name, uuid, or the beginning of one.")
-        return parser
+    arguments = (command.SERVER,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         found = self.conductor.operator("show_instance", name=parsed_args.server)

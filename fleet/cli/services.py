@@ -12,6 +12,10 @@ from fleet.client.connection import Record
 
 COLUMNS = ("host", "binary", "status", "state", "driver", "disabled_reason", "last_seen_up")
 LONG = ("forced_down", "hostname", "pid", "release", "rpc_version")
+_SERVICE = (
+    command.HOST,
+    command.argument("binary", nargs="?", default="fleet-compute", help="Default: %(default)s."),
+)
 
 
 class ListServices(listing.List):
@@ -40,10 +44,7 @@ class ListServices(listing.List):
 class ShowService(ListServices):
     """Show the daemons of one host."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host")
-        return parser
+    arguments = (command.HOST,)
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         found = [each for each in self.conductor.operator("list_services") if each["host"] == parsed_args.host]
@@ -67,8 +68,7 @@ def state(service: Record) -> str:
 class EnableService(command.Command):
     """Let a host take new instances again."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        return _service_arguments(super().get_parser(prog_name))
+    arguments = _SERVICE
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.conductor.operator(
@@ -79,10 +79,7 @@ class EnableService(command.Command):
 class DisableService(command.Command):
     """Place no new instances on a host; its instances stay."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = _service_arguments(super().get_parser(prog_name))
-        parser.add_argument("--reason", help="Why; shown by 'fleet service list'.")
-        return parser
+    arguments = (*_SERVICE, command.argument("--reason", help="Why; shown by 'fleet service list'."))
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.conductor.operator(
@@ -94,20 +91,13 @@ class DisableService(command.Command):
         )
 
 
-def _service_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument("host")
-    parser.add_argument("binary", nargs="?", default="fleet-compute", help="Default: %(default)s.")
-    return parser
-
-
 class ForceDown(command.Command):
     """Declare a host dead before its heartbeats time out, so that its instances can be evacuated."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host")
-        parser.add_argument("--unset", action="store_true", help="It lives: go by its heartbeats again.")
-        return parser
+    arguments = (
+        command.HOST,
+        command.argument("--unset", action="store_true", help="It lives: go by its heartbeats again."),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.conductor.operator("force_down", host=parsed_args.host, forced=not parsed_args.unset)
@@ -116,8 +106,7 @@ class ForceDown(command.Command):
 class DeleteService(command.Command):
     """Remove the record of a daemon that is gone. An agent's record is removed with its host, which must be empty."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        return _service_arguments(super().get_parser(prog_name))
+    arguments = _SERVICE
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.conductor.operator("delete_service", host=parsed_args.host, binary=parsed_args.binary)

@@ -50,14 +50,13 @@ class Trace(listing.Fitted, command.Lister):
     its deadline.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        command.argument(
             "name",
             metavar="REQUEST|SERVER",
             help="A request id (req-…, as in the logs), a reservation id (r-…), or an instance's name or uuid.",
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         found = self.conductor.operator("trace", name=parsed_args.name)

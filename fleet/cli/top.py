@@ -34,27 +34,26 @@ class Top(command.Command):
     The daemons must show their metrics: set [health] port. Each worker process has a page of its own.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        command.argument(
             "--url",
             action="append",
             default=[],
             metavar="URL",
             help="A daemon's page: HOST:PORT, or its whole URL; repeat for several. Default: [health] port of this host.",
-        )
-        parser.add_argument(
+        ),
+        command.argument(
             "--interval",
             type=argument_types.positive,
             default=2,
             metavar="SECONDS",
             help="Between two looks. Default: 2.",
-        )
-        parser.add_argument(
+        ),
+        command.argument(
             "--count", type=argument_types.positive, metavar="N", help="End after N looks. Default: go on until Ctrl-C."
-        )
-        parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="json: one object a look.")
-        return parser
+        ),
+        command.argument("-f", "--format", choices=("text", "json"), default="text", help="json: one object a look."),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         urls = [metric_pages.page_url(url) for url in parsed_args.url] or self._own()
