@@ -52,7 +52,8 @@ def _add_commands(_app: Any, document: str, source: list[str]) -> None:
     """Append each command's own help to the page."""
     if document != "cli":
         return
-    for program, commands in (("fleet", main.COMMANDS), ("fleet-manage", manage.COMMANDS)):
+    of_fleet = [(each.name, each.load()) for each in main.entry_points()]
+    for program, commands in (("fleet", of_fleet), ("fleet-manage", manage.COMMANDS)):
         source[0] += f"\n{program}\n{'=' * len(program)}\n"
         for name, command in commands:
             title = f"{program} {name}"

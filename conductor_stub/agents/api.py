@@ -27,8 +27,6 @@ from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
-#: Reason why the host of a stopping agent is disabled.
-STOPPING = "its agent is stopping"
 #: Heartbeats in one transaction.
 MOST_HEARTBEATS = 1024
 
@@ -94,7 +92,7 @@ class AgentAPI:
             self._database.write(services.leave, binary, host_names, incarnation, self._clock())
             return
         for host in host_names:
-            self._database.write(services.set_alarm, host, STOPPING, self._clock(), incarnation)
+            self._database.write(services.set_alarm, host, services.STOPPING, self._clock(), incarnation)
 
     def now(self) -> datetime.datetime:
         """By the database's clock."""

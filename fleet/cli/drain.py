@@ -69,13 +69,10 @@ class DrainHost(command.Command):
                     f"Interrupted. Moves that have begun go on; 'fleet host drain {host} --move' takes them up."
                 )
                 raise
-        self._say(f"{gone} instances have left {host}")
+        self._say(f"{_have(gone)} left {host}")
         if left:
-            raise connection.CommandFailed(
-                "\n".join(
-                    [f"{len(left)} instances have not left {host}:", *(f"  {u}: {why}" for u, why in left.items())]
-                )
-            )
+            reasons = [f"  {uuid}: {why}" for uuid, why in left.items()]
+            raise connection.CommandFailed("\n".join([f"{_have(len(left))} not left {host}:", *reasons]))
 
     def _waiting(self, under_way: Sequence[Record], coming: int) -> None:
         said = [progress.counted(under_way)] if under_way else []
@@ -85,3 +82,7 @@ class DrainHost(command.Command):
 
     def _say(self, line: str) -> None:
         print(line, file=self.app.stdout, flush=True)
+
+
+def _have(count: int) -> str:
+    return "1 instance has" if count == 1 else f"{count} instances have"

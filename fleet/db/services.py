@@ -19,6 +19,8 @@ SERVICES = models.services
 COMPUTE = "fleet-compute"
 #: Starts the reason of a service that was disabled automatically, as in nova.
 AUTO = "AUTO: "
+#: The alarm of a host whose agent is stopping.
+STOPPING = "its agent is stopping"
 REASON_LENGTH = 255
 
 

@@ -28,7 +28,7 @@ from fleet import conf as fleet_conf
 from fleet import errors, service
 from fleet.checks import option_check
 from fleet.client import argument_types, connection
-from fleet.db import migration
+from fleet.db import migration, services
 from fleet.db.engine import Database
 from fleet.rpc import transport
 from fleet.trial import demo, private_servers, trio_config
@@ -101,7 +101,10 @@ def wait_until_ready(
     running: Sequence[subprocess.Popen] = (),
     timeout_s: float = _READY_TIMEOUT_S,
 ) -> int:
-    """Wait until all hosts are up, ``hosts`` or more; return their number. :raises TrioFailed:"""
+    """Wait until all hosts are up, ``hosts`` or more; return their number. :raises TrioFailed:
+
+    After a restart the ledger still shows the agents of the former run: up, but stopping.
+    """
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         ended = [process for process in running if process.poll() is not None]
@@ -109,7 +112,11 @@ def wait_until_ready(
             raise TrioFailed(f"{_module(ended[0])} ended with status {ended[0].returncode}")
         # A call before the conductor has its queue is lost, so a lost call must not be waited for.
         with contextlib.suppress(connection.CommandFailed), conductor.plain_failures(), conductor.impatient(2):
-            up = sum(host["state"] == "up" for host in conductor.operator("list_hosts"))
+            nodes, agents = conductor.operator("list_hosts"), conductor.operator("list_services")
+            stopping = {
+                each["host"] for each in agents if each["disabled_reason"] == f"{services.AUTO}{services.STOPPING}"
+            }
+            up = sum(node["state"] == "up" and node["host"] not in stopping for node in nodes)
             if up >= hosts:
                 return up
         time.sleep(0.1)

@@ -25,8 +25,9 @@ STOP = "stop"
 
 
 def serve(programs: dict[str, Callable[[list[str]], int]]) -> None:
-    # Have cliff look through the installed packages once, and not in every child.
-    dict(main.COMMANDS)["host list"](None, None).get_parser("fleet host list")
+    # Import all commands, and have cliff look through the installed packages, once and not in every child.
+    commands = {each.name: each.load() for each in main.entry_points()}
+    commands["host list"](None, None).get_parser("fleet host list")
     gc.freeze()
     for line in sys.stdin:
         asked = json.loads(line)

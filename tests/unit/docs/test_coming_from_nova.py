@@ -90,6 +90,7 @@ def test_a_command_exists(command: str) -> None:
     """Of ``fleet`` or ``fleet-manage``; its option, if one is named, is in its help."""
     program, _, rest = command.partition(" ")
     name, _, option = rest.partition(" --")
-    commands = dict(main.COMMANDS if program == "fleet" else manage.COMMANDS)
+    of_fleet = {each.name: each.load() for each in main.entry_points()}
+    commands = of_fleet if program == "fleet" else dict(manage.COMMANDS)
     assert name in commands
     assert not option or f"--{option}" in commands[name](None, None).get_parser(command).format_help()
