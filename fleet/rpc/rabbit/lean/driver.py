@@ -4,9 +4,8 @@
     client                                       broker                    server
     caller  send() ── publish ─────────────────▶ topic queue ─────────────▶ a free thread: poll() takes it,
        │                                                                      acknowledges and handles it
-       │ waits for its own queue                                              │
-    reader  ◀── consume ──────────────────────── reply queue ◀── publish ─── reply(): written, not waited for
-       └─▶ puts the reply into the caller's queue
+       │ reads the connection                                                 │
+       ◀────── consume ───────────────────────── reply queue ◀── publish ─── reply(): written, not waited for
 
 A process has one outgoing connection (:mod:`.outgoing`), and one connection for each listener (:mod:`.incoming`).
 """
@@ -26,7 +25,7 @@ from oslo_messaging._drivers import base, common
 
 from fleet.rpc.rabbit.lean import topology, wire
 from fleet.rpc.rabbit.lean.incoming import Listener
-from fleet.rpc.rabbit.lean.outgoing import NotSent, Outcome, Outgoing, Publication
+from fleet.rpc.rabbit.lean.outgoing import Arrivals, NotSent, Outcome, Outgoing, Publication
 from fleet.rpc.rabbit.lean.settings import Settings, register_opts
 from fleet.rpc.rabbit.lean.shared_queues import SharedQueues
 
@@ -114,14 +113,15 @@ class LeanDriver(base.BaseDriver):
         """Publish until the broker confirms. A message that is published again keeps its unique id."""
         attempts = None if retry is None or retry < 0 else retry + 1
         deadline = None if timeout is None else time.monotonic() + timeout
-        ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        ended: Arrivals = queue.SimpleQueue()
         publication = Publication(where, key, body, ended.put, mandatory, timeout)
         for _attempt in itertools.count() if attempts is None else range(attempts):
             try:
                 left = None if deadline is None else deadline - time.monotonic()
                 wait_s = left if attempts is None else min(_CONFIRM_S, left or _CONFIRM_S)
-                self._out().publish(publication, wait_s, with_queue)
-                outcome = ended.get(timeout=_CONFIRM_S if left is None else max(left, 0.001))
+                out = self._out()
+                out.publish(publication, wait_s, with_queue)
+                outcome = out.receive(ended, time.monotonic() + (_CONFIRM_S if left is None else max(left, 0.001)))
             except (NotSent, queue.Empty) as not_sent:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise oslo_messaging.MessagingTimeout(f"Timed out sending to {key}: {not_sent}") from None
@@ -158,7 +158,7 @@ class LeanDriver(base.BaseDriver):
         try:
             self._publish_call(out, publication, msg_id, deadline)
             while True:
-                found = self._arrival(arrived, msg_id, deadline, alive_until)
+                found = self._arrival(out, arrived, msg_id, deadline, alive_until)
                 if found is Outcome.UNDELIVERABLE:
                     raise _undeliverable(where, key)
                 if found is Outcome.REFUSED:
@@ -181,7 +181,8 @@ class LeanDriver(base.BaseDriver):
 
     @staticmethod
     def _arrival(
-        arrived: queue.SimpleQueue[wire.Reply | Outcome],
+        out: Outgoing,
+        arrived: Arrivals,
         msg_id: str,
         deadline: float | None,
         alive_until: float | None,
@@ -189,7 +190,7 @@ class LeanDriver(base.BaseDriver):
         """:raises oslo_messaging.MessagingTimeout: no reply in time, or no sign of life from the server"""
         ends = [each for each in (deadline, alive_until) if each is not None]
         try:
-            return arrived.get(timeout=max(0.0, min(ends) - time.monotonic()) if ends else None)
+            return out.receive(arrived, min(ends) if ends else None)
         except queue.Empty:
             raise oslo_messaging.MessagingTimeout(f"Timed out waiting for a reply to message ID {msg_id}") from None
 

@@ -20,7 +20,7 @@ from oslo_messaging._drivers import base
 
 from fleet.rpc import backoff
 from fleet.rpc.rabbit import broker_refusals, message_body
-from fleet.rpc.rabbit.lean import topology, wire
+from fleet.rpc.rabbit.lean import frames, topology, wire
 from fleet.rpc.rabbit.lean.link import LOST, Away, Link, opened
 from fleet.rpc.rabbit.lean.outgoing import Outgoing
 from fleet.rpc.rabbit.lean.settings import Settings
@@ -124,7 +124,7 @@ class Listener(base.PollStyleListener):
             return None  # the broker will deliver it again
         try:
             with link.lock:
-                channel.basic_ack(message.delivery_tag)
+                link.write(frames.acknowledgement(channel.channel_id, message.delivery_tag))
             request = wire.read_request(message_body.content_of(message))
         except LOST as lost:
             self._lose(lost)
@@ -190,6 +190,7 @@ class Listener(base.PollStyleListener):
                 for each in list(self._queues.values()):
                     self._consume(link, channel, each)
                 self._link = link
+                link.catch_up()
         except BaseException:
             link.close()
             raise

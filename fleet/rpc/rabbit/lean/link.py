@@ -6,6 +6,9 @@ the socket, and takes the lock only to read the frames that have come. So others
 
     reader   wait (no lock) ──▶ lock ── read frames, run callbacks ── unlock ──▶ wait
     writer                      lock ── write frames ── unlock
+
+A method that waits for the broker's answer, such as a declaration, may read frames that follow the answer. Whoever calls one
+calls :meth:`Link.catch_up` before it lets go of the lock.
 """
 
 from __future__ import annotations
@@ -14,14 +17,15 @@ import contextlib
 import itertools
 import select
 import socket
-import ssl
 import threading
+import time
 from collections.abc import Iterator
 
 import amqp
 from oslo_log import log as logging
 
 from fleet.rpc.rabbit import broker_refusals
+from fleet.rpc.rabbit.lean import frames
 from fleet.rpc.rabbit.lean.settings import Broker, Settings
 
 LOG = logging.getLogger(__name__)
@@ -46,30 +50,37 @@ class Away(Exception):
 class Link:
     """An open connection. ``lock`` guards every use of ``connection`` and of its channels."""
 
-    def __init__(self, connection: amqp.Connection, settings: Settings) -> None:
+    def __init__(self, connection: frames.Connection, settings: Settings) -> None:
         self.connection = connection
         self.lock = threading.RLock()
-        self._settings = settings
+        self._rate = settings.heartbeat_rate
         self._wake_read, self._wake_write = socket.socketpair()
-        self._socket = connection.transport.sock
-        self._poll = select.poll()
+        self._transport, self._socket = connection.transport, connection.sock
+        self._socket.settimeout(FRAME_S)
+        self._awake = self._wake_read.fileno()
+        self._poll, self._look = select.poll(), select.poll()
         self._poll.register(self._socket, select.POLLIN)
         self._poll.register(self._wake_read, select.POLLIN)
+        self._look.register(self._socket, select.POLLIN)
         self._closed = False
+        frames.Dispatcher(connection)
         #: Seconds after which a waiting reader must look after the heartbeat.
         self.tick_s = settings.heartbeat_s / settings.heartbeat_rate / 2 if settings.heartbeat_s else 3600.0
+        self._beat_at = time.monotonic() + self.tick_s
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the broker has sent something, :meth:`wake` is called, or the time is over.
 
         Return True if there is something to read. Call it without the lock.
         """
-        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+        if self._transport.has_come():
             return True
-        ready = {descriptor for descriptor, _event in self._poll.poll(max(0.0, timeout_s) * 1000)}
-        if self._wake_read.fileno() in ready:
-            self._wake_read.recv(_WAKES)
-        return bool(ready - {self._wake_read.fileno()})
+        ready = self._poll.poll(max(0.0, timeout_s) * 1000)
+        for descriptor, _event in ready:
+            if descriptor == self._awake:
+                self._wake_read.recv(_WAKES)
+                return len(ready) > 1
+        return bool(ready)
 
     def wake(self) -> None:
         """End the :meth:`wait` of the reader."""
@@ -79,18 +90,28 @@ class Link:
     def read(self) -> None:
         """Read all frames that have come, and run their callbacks. :raises LOST: the connection is lost"""
         with self.lock:
-            while self._readable():
-                self.connection.blocking_read(FRAME_S)
+            self.catch_up()
+            # Another thread may have read what the waiting thread was told of.
+            if self._transport.has_come() or self._look.poll(0):
+                self._transport.receive()
+                self.catch_up()
 
-    def _readable(self) -> bool:
-        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
-            return True
-        return any(descriptor != self._wake_read.fileno() for descriptor, _event in self._poll.poll(0))
+    def catch_up(self) -> None:
+        """Run the callbacks of the frames that have been read. Call it with the lock."""
+        while (frame := self._transport.next_frame()) is not None:
+            self.connection.on_inbound_frame(frame)
+
+    def write(self, frames_of_it: bytes) -> None:
+        """Write the frames of one message. Call it with the lock. :raises LOST: the connection is lost"""
+        self._transport.write(frames_of_it)
+        self.connection.bytes_sent += 1  # for the heartbeat
 
     def heartbeat(self) -> None:
         """Send a heartbeat if one is due. :raises LOST: the broker has been silent for two intervals"""
-        with self.lock:
-            self.connection.heartbeat_tick(self._settings.heartbeat_rate)
+        if time.monotonic() >= self._beat_at:
+            with self.lock:
+                self._beat_at = time.monotonic() + self.tick_s
+                self.connection.heartbeat_tick(self._rate)
 
     def close(self) -> None:
         with self.lock:
@@ -120,8 +141,8 @@ def _in_turn(brokers: tuple[Broker, ...]) -> Iterator[Broker]:
     yield from brokers[first:] + brokers[:first]
 
 
-def _connected(broker: Broker, settings: Settings) -> amqp.Connection:
-    connection = amqp.Connection(
+def _connected(broker: Broker, settings: Settings) -> frames.Connection:
+    connection = frames.Connection(
         broker.address,
         userid=broker.username,
         password=broker.password,

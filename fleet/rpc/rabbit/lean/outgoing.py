@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The outgoing side of a driver: one connection for all that it publishes, and for the replies to its calls.
 
-One thread reads the connection. Publishers write to it, and wait for what they want::
+Publishers write to it, and wait for what they want::
 
     publish ── write ──▶ pending ── the broker confirms ──▶ accepted      a cast returns; a call waits for its reply
                             ├────── the broker returns it ─▶ undeliverable (mandatory messages)
                             ├────── the connection is lost ▶ published again, with the same unique id
                             └────── the broker refuses ────▶ published again, a few times
 
-The lock of the link guards the connection; ``_lock`` guards the publications and the callers. The lock of the link is taken
-first.
+One of the threads that wait reads the connection for all of them, so that a caller's own thread sees its reply first. When
+it has what it waited for, it passes the turn to another. A thread of the driver opens the connection, and reads while nobody
+waits.
+
+The lock of the link guards the connection; ``_lock`` guards the publications, the callers and the turn. The lock of the link
+is taken first.
 """
 
 from __future__ import annotations
@@ -22,7 +26,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 import amqp
 from oslo_log import log as logging
@@ -30,13 +33,12 @@ from oslo_log import log as logging
 from fleet.rpc import backoff
 from fleet.rpc.rabbit import broker_refusals, message_body
 from fleet.rpc.rabbit.late_replies import dropped
-from fleet.rpc.rabbit.lean import topology, wire
+from fleet.rpc.rabbit.lean import frames, topology, wire
 from fleet.rpc.rabbit.lean.link import LOST, Away, Link, opened
 from fleet.rpc.rabbit.lean.settings import Settings
 
 LOG = logging.getLogger(__name__)
 
-_TRANSIENT, _PERSISTENT = 1, 2
 #: Times that the broker may refuse a message before it is given up.
 _MOST_REFUSALS = 3
 #: Unconfirmed replies that are sent again after the loss of a connection; older ones are dropped.
@@ -45,6 +47,8 @@ _MOST_REPLIES = 1000
 _REMEMBERED = 64
 _BEGIN_AGAIN_S = 0.1
 _LONGEST_PAUSE_S = 5.0
+#: Seconds for which the driver's thread leaves the connection to callers, after something has come.
+_QUIET_S = 0.2
 
 
 class Outcome(enum.Enum):
@@ -54,6 +58,15 @@ class Outcome(enum.Enum):
     UNDELIVERABLE = "undeliverable"
     REFUSED = "refused"
     LOST = "lost"
+
+
+class _Turn(enum.Enum):
+    """Put into the queue of a thread that waits: it shall read the connection now."""
+
+    YOURS = "yours"
+
+
+Arrivals = queue.SimpleQueue[wire.Reply | Outcome | _Turn]
 
 
 @dataclasses.dataclass
@@ -89,7 +102,6 @@ class Outgoing:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.reply_queue = topology.reply_queue(settings)
-        self._delivery_mode = _PERSISTENT if settings.persistent else _TRANSIENT
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
@@ -105,15 +117,20 @@ class Outgoing:
         self._pending: dict[int, Publication] = {}
         self._next_tag = 1
         #: By message id of the call.
-        self._callers: dict[str, queue.SimpleQueue[wire.Reply | Outcome]] = {}
+        self._callers: dict[str, Arrivals] = {}
         self._again: collections.deque[Publication] = collections.deque(maxlen=_MOST_REPLIES)
         self._seen: collections.deque[str] = collections.deque(maxlen=_REMEMBERED)
+        #: Whose thread reads the connection, and those that wait for their turn.
+        self._reader: Arrivals | None = None
+        self._waiting: dict[Arrivals, None] = {}
+        #: Set when the driver's thread has something else to do than to wait.
+        self._wanted = threading.Event()
 
     # -- for callers ------------------------------------------------------------------------------------------------
 
-    def expect(self, msg_id: str) -> queue.SimpleQueue[wire.Reply | Outcome]:
+    def expect(self, msg_id: str) -> Arrivals:
         """Return the queue for the replies to a call. The reply queue exists when the call is published."""
-        arrived: queue.SimpleQueue[wire.Reply | Outcome] = queue.SimpleQueue()
+        arrived: Arrivals = queue.SimpleQueue()
         with self._lock:
             self._callers[msg_id] = arrived
             begins, self._wants_replies = not self._wants_replies, True
@@ -122,6 +139,7 @@ class Outgoing:
             try:
                 with link.lock:
                     self._consume_replies(link)
+                    link.catch_up()
             except LOST as lost:
                 self._lost(link, lost)
         return arrived
@@ -161,10 +179,34 @@ class Outgoing:
                 dropped(queue_name)
 
         made = Publication(topology.Exchange(""), queue_name, body, ended, self._settings.mandatory_replies)
+        self._try(made)
+
+    def _try(self, reply: Publication) -> None:
         try:
-            self.publish(made, timeout_s=0.0)
+            self.publish(reply, timeout_s=0.0)
         except NotSent:
-            self._again.append(made)
+            self._again.append(reply)
+
+    def receive(self, arrived: Arrivals, deadline: float | None) -> wire.Reply | Outcome:
+        """Return what comes next for a caller. Its thread reads the connection meanwhile, if no other does.
+
+        :param deadline: as ``time.monotonic``; None for ever
+        :raises queue.Empty: nothing came in time
+        """
+        try:
+            while True:
+                link = self._take_turn(arrived)
+                while link is not None and link is self._link and arrived.empty() and _left_s(deadline) > 0:
+                    self._read(link, _left_s(deadline))
+                if link is not None:
+                    self._pass_turn(arrived)
+                    if link is not self._link:
+                        continue
+                found = arrived.get(timeout=None if deadline is None else _left_s(deadline))
+                if not isinstance(found, _Turn):
+                    return found
+        finally:
+            self._pass_turn(arrived)
 
     def close(self) -> None:
         """Close the connection; publications and calls under way end as lost."""
@@ -172,6 +214,7 @@ class Outgoing:
         with self._lock:
             link, thread = self._link, self._thread
             self._ready.notify_all()
+        self._wanted.set()
         if link is not None:
             link.wake()
         if thread is not None and thread is not threading.current_thread():
@@ -207,7 +250,9 @@ class Outgoing:
                 self._closing.wait(pauses.pause_s())
                 continue
             pauses.reset()
-            self._read(link)
+            for _reply in range(len(self._again)):
+                self._try(self._again.popleft())
+            self._attend(link)
         with self._lock:
             link_left = self._link
         if link_left is not None:
@@ -229,10 +274,9 @@ class Outgoing:
                     self._next_tag, self._problem = 1, ""
                     self._declared.clear()
                     self._queues.clear()
-                    again, self._again = list(self._again), collections.deque(maxlen=_MOST_REPLIES)
+                    self._wanted.clear()
                     self._ready.notify_all()
-                for each in again:
-                    self._write(link, each, False)
+                link.catch_up()
         except BaseException:
             link.close()
             raise
@@ -243,16 +287,51 @@ class Outgoing:
         channel = link.connection.channel()
         channel.basic_consume(self.reply_queue.name, no_ack=True, callback=self._replied)
 
-    def _read(self, link: Link) -> None:
+    def _attend(self, link: Link) -> None:
+        """Read the connection while no caller does, until it is lost."""
+        mine: Arrivals = queue.SimpleQueue()
         while not self._closing.is_set() and link is self._link:
-            try:
-                if link.wait(link.tick_s):
-                    link.read()
-                link.heartbeat()
-                if not link.connection.connected:
-                    raise amqp.ConnectionError("the broker has closed the connection")
-            except LOST as lost:
-                self._lost(link, lost)
+            with self._lock:
+                free = self._reader is None
+                if free:
+                    self._reader = mine
+            if free:
+                self._read(link, link.tick_s)
+                self._pass_turn(mine)
+            self._wanted.wait(_QUIET_S)
+
+    def _take_turn(self, arrived: Arrivals) -> Link | None:
+        """Return the connection to read; None if another thread reads it, or there is none. Then the caller waits."""
+        with self._lock:
+            if self._reader in (None, arrived) and self._link is not None:
+                self._reader = arrived
+                self._waiting.pop(arrived, None)
+                return self._link
+            if self._reader is arrived:
+                self._reader = None
+            self._waiting[arrived] = None
+            return None
+
+    def _pass_turn(self, arrived: Arrivals) -> None:
+        """End the turn of a reader, or its waiting for it."""
+        with self._lock:
+            self._waiting.pop(arrived, None)
+            if self._reader is arrived:
+                self._reader = next(iter(self._waiting), None)
+                if self._reader is not None:
+                    del self._waiting[self._reader]
+                    self._reader.put(_Turn.YOURS)
+
+    def _read(self, link: Link, timeout_s: float) -> None:
+        """Wait for the broker and read what has come."""
+        try:
+            if link.wait(min(timeout_s, link.tick_s)):
+                link.read()
+            link.heartbeat()
+            if not link.connection.connected:
+                raise amqp.ConnectionError("the broker has closed the connection")
+        except LOST as lost:
+            self._lost(link, lost)
 
     def _lost(self, link: Link, why: BaseException | None) -> None:
         """Forget a connection; publications that were not confirmed on it end as lost."""
@@ -269,6 +348,7 @@ class Outgoing:
                 each.refuse()
             else:
                 each.ended(Outcome.LOST)
+        self._wanted.set()
         link.wake()
         link.close()
 
@@ -284,22 +364,27 @@ class Outgoing:
             topology.declare_queue(link.connection, topology.topic_queue(settings, exchange.name, publication.key))
             self._queues.add(place)
             self._declared.add(exchange.name)
+            link.catch_up()
         if exchange.name not in self._declared:
             topology.declare_exchange(link.connection, exchange)
             self._declared.add(exchange.name)
-        properties: dict[str, Any] = {"delivery_mode": self._delivery_mode, "message_id": publication.message_id}
-        if publication.expiration_s is not None:
-            properties["expiration"] = str(int(publication.expiration_s * 1000))
-        message = amqp.Message(
-            publication.body, content_type="application/json", content_encoding="utf-8", **properties
+            link.catch_up()
+        expiration_s = publication.expiration_s
+        made = frames.publication(
+            channel.channel_id,
+            exchange.name,
+            publication.key,
+            publication.body,
+            mandatory=publication.mandatory,
+            persistent=self._settings.persistent,
+            message_id=publication.message_id,
+            expiration_ms=None if expiration_s is None else int(expiration_s * 1000),
+            frame_max=link.connection.frame_max,
         )
         with self._lock:
             tag, self._next_tag = self._next_tag, self._next_tag + 1
             self._pending[tag] = publication
-        # As basic_publish, without its attempt to read from the socket first: the reader does that.
-        channel.send_method(
-            amqp.spec.Basic.Publish, "Bssbb", (0, exchange.name, publication.key, publication.mandatory, False), message
-        )
+        link.write(made)
         return True
 
     # -- callbacks, with the link's lock held -----------------------------------------------------------------------
@@ -342,3 +427,7 @@ class Outgoing:
             caller.put(reply)
         else:
             LOG.debug("Nobody waits for reply %s", reply.msg_id)
+
+
+def _left_s(deadline: float | None) -> float:
+    return 3600.0 if deadline is None else max(0.0, deadline - time.monotonic())

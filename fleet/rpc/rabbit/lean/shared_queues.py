@@ -88,6 +88,7 @@ class _Reader(Listener):
         try:
             with link.lock:
                 self._consume(link, channel, queue)
+                link.catch_up()
         except LOST as lost:
             LOG.info("The queue of a host is consumed when the connection is open again: %s", lost)
 
@@ -97,6 +98,7 @@ class _Reader(Listener):
         if link is not None and channel is not None and tag is not None:
             with contextlib.suppress(*LOST), link.lock:
                 channel.basic_cancel(tag)  # what the broker has sent before its answer is read meanwhile
+                link.catch_up()
             self.settle(_SETTLE_S)
 
     def end(self) -> None:
