@@ -10,7 +10,8 @@ import oslo_messaging
 
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import serializer
-from fleet.rpc.rabbit import host_queues, rpc_server
+from fleet.rpc.rabbit import rpc_server
+from fleet.rpc.rabbit.lean.shared_queues import SharedQueues
 from fleet.rpc.trust import admission, replay_protection, signing
 
 
@@ -61,7 +62,7 @@ def get_server(
     endpoints: Sequence[object],
     exchange: str | None = None,
     draining: threading.Event | None = None,
-    queues: host_queues.HostQueues | host_queues.SharedQueues | None = None,
+    queues: SharedQueues | None = None,
     ledger: LedgerIdentity | None = None,
     threads: int | None = None,
     signatures: replay_protection.Record | None = None,

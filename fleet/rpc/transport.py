@@ -7,33 +7,37 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet.rpc import serializer
-from fleet.rpc.rabbit import broker_refusals, driver
+from fleet.rpc.rabbit import broker_refusals, defaults
 from fleet.rpc.rabbit.conf import LEAN, OPTIONS
 
 #: Errors of these modules are rebuilt on the calling side; others arrive as RemoteError.
 ALLOWED_REMOTE_EXMODS = ["fleet.errors"]
-_RABBIT = "oslo_messaging_rabbit"
 #: A host's queue lives as long as its agent listens, so a message to a dead agent fails at once. Orders only point to
 #: rows: they need not survive a restart of the broker.
 _HOST_QUEUES = {"amqp_auto_delete": "true", "amqp_durable_queues": "false", "rabbit_quorum_queue": "false"}
-
-
 #: The schemes of ``transport_url`` that mean RabbitMQ, and the entry point of the lean driver.
 _RABBIT_SCHEMES = ("rabbit", "kombu", "amqp")
 _LEAN_SCHEME = "fleet-rabbit"
+_NOTIFICATIONS = "oslo_messaging_notifications"
 
 
 def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
     """Return the transport that ``transport_url`` names."""
-    made = oslo_messaging.get_rpc_transport(conf, _url(conf), allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
-    return driver.adopt(made, conf)
+    return oslo_messaging.get_rpc_transport(conf, _url(conf), allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
 
 
-def _url(conf: cfg.ConfigOpts) -> oslo_messaging.TransportURL:
+def _url(conf: cfg.ConfigOpts, text: str | None = None) -> oslo_messaging.TransportURL:
+    """Return a URL, or ``transport_url``, with the driver that is to be used.
+
+    The driver's options have this project's defaults then.
+    """
     conf.register_opts(OPTIONS)
-    url = oslo_messaging.TransportURL.parse(conf)
-    if url.transport in _RABBIT_SCHEMES and conf.rabbit_driver == LEAN:
-        url.transport = _LEAN_SCHEME
+    url = oslo_messaging.TransportURL.parse(conf, text)
+    if url.transport in _RABBIT_SCHEMES:
+        defaults.register_opts(conf)
+        broker_refusals.limit_library_logs()
+        if conf.rabbit_driver == LEAN:
+            url.transport = _LEAN_SCHEME
     return url
 
 
@@ -43,11 +47,10 @@ def get_host_transport(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransp
     The local transport deletes every directed queue with its last listener anyway.
     """
     url = _url(conf)
-    if _RABBIT not in conf:
+    if url.transport not in (*_RABBIT_SCHEMES, _LEAN_SCHEME):
         return transport
     url.query.update(_HOST_QUEUES)
-    made = oslo_messaging.get_rpc_transport(conf, url, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
-    return driver.adopt(made)
+    return oslo_messaging.get_rpc_transport(conf, url, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
 
 
 def host_exchange(conf: cfg.ConfigOpts) -> str:
@@ -71,9 +74,10 @@ class Silence:
 def get_notifier(conf: cfg.ConfigOpts, publisher_id: str) -> oslo_messaging.Notifier | Silence:
     """Return the notifier that ``[oslo_messaging_notifications]`` configures; by default it sends nothing."""
     broker_refusals.limit_notification_logs()
-    transport = oslo_messaging.get_notification_transport(conf)
+    defaults.register_group(conf, _NOTIFICATIONS)
+    transport = oslo_messaging.get_notification_transport(conf, _url(conf, conf[_NOTIFICATIONS].transport_url))
     notifier = oslo_messaging.Notifier(
         transport, publisher_id=publisher_id, serializer=serializer.ContextSerializer(), topics=["notifications"]
     )
-    drivers = conf.oslo_messaging_notifications.driver
+    drivers = conf[_NOTIFICATIONS].driver
     return notifier if set(drivers) - {"noop"} else Silence()

@@ -22,7 +22,7 @@ from fleet import conf as fleet_conf
 from fleet.context import new_context
 from fleet.rpc import transport
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, OperatorAPI, SchedulerAPI
-from fleet.rpc.rabbit.conf import STOCK
+from fleet.rpc.rabbit.conf import LEAN
 
 READY_S = 60
 STOP_S = 40
@@ -93,7 +93,7 @@ class Trio:
         self.instances_path = directory / "instances"
         self.config_file = directory / "fleet.conf"
         config = _CONFIG.format(
-            rabbit_driver=os.environ.get("FLEET_RABBIT_DRIVER", STOCK),
+            rabbit_driver=os.environ.get("FLEET_RABBIT_DRIVER", LEAN),
             transport_url=transport_url,
             database_url=database_url,
             instances_path=self.instances_path,

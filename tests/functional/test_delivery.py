@@ -14,7 +14,7 @@ from oslo_messaging import conffixture
 
 from fleet.context import new_context
 from fleet.rpc import clients, pins, server, transport, versions
-from fleet.rpc.rabbit import driver
+from fleet.rpc.rabbit import defaults
 from tests.amqp.daemons import eventually
 
 BACKLOG = 200
@@ -109,7 +109,7 @@ def test_a_worker_takes_no_more_than_it_has_threads_for(conf: cfg.ConfigOpts, bu
     second_bus = transport.get_transport(conf)
     helper = Worker(second_bus, f"work-{conf.control_exchange}", "two")
     helper.gate.set()
-    most_held = 2 + 1 + driver.PREFETCH
+    most_held = 2 + 1 + defaults.PREFETCH
     eventually(lambda: len(helper.taken) >= BACKLOG - most_held)
     assert 2 == len(blocked.taken)
     blocked.stop()

@@ -79,7 +79,6 @@ def open_server(conf: cfg.ConfigOpts) -> Iterator[Callable[..., server.Server]]:
     bus = transport.get_host_transport(conf, transport.get_transport(conf))
     exchange = transport.host_exchange(conf)
     queues = host_queues.of(bus, "compute", exchange)
-    assert queues is not None
     yield lambda name, endpoint: server.get_server(bus, "compute", name, [endpoint], exchange, queues=queues)
     bus.cleanup()
 
@@ -115,12 +114,13 @@ def test_each_host_has_its_orders_in_their_order(compute: clients.ComputeAPI, ho
 
 
 def test_hosts_share_one_connection(
-    broker: private_servers.RabbitMQ, compute: clients.ComputeAPI, hosts: dict[str, Host]
+    broker: private_servers.RabbitMQ, conf: cfg.ConfigOpts, compute: clients.ComputeAPI, hosts: dict[str, Host]
 ) -> None:
-    """One consumer a host, and all of them on the same channel."""
+    """One consumer a host, and all of them on the same channel. The stock driver has three a host, on three channels."""
     listed = broker.ctl("list_consumers", "-p", VHOST, "queue_name", "channel_pid").splitlines()
     channels = [line.split()[1] for line in listed if line.startswith("compute")]
-    assert (len(HOSTS), 1) == (len(channels), len(set(channels)))
+    expected = (len(HOSTS), 1) if conf.rabbit_driver == LEAN else (3 * len(HOSTS), len(HOSTS))
+    assert expected == (len(channels), len(set(channels)))
 
 
 def test_a_host_that_leaves_has_no_queue_and_the_others_go_on(
@@ -144,9 +144,13 @@ def test_what_was_sent_before_a_host_leaves_is_handled(compute: clients.ComputeA
 
 
 def test_all_hosts_are_back_after_a_lost_connection(
-    broker: private_servers.RabbitMQ, compute: clients.ComputeAPI, hosts: dict[str, Host]
+    broker: private_servers.RabbitMQ, conf: cfg.ConfigOpts, compute: clients.ComputeAPI, hosts: dict[str, Host]
 ) -> None:
-    """The connection, or a queue under its consumer: both are declared again, and nobody is forgotten."""
+    """The connection, or a queue under its consumer: both are declared again, and nobody is forgotten.
+
+    A call whose host's queue goes meanwhile is lost with the queue, so calls wait for a short time only.
+    """
+    conf.set_override("rpc_response_timeout", 2)
     broker.ctl("close_all_connections", "--vhost", VHOST, "test")
     eventually(lambda: all(_answers(compute, name) for name in HOSTS))
     broker.ctl("delete_queue", "-p", VHOST, "compute.h3")

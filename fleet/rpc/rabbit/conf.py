@@ -9,7 +9,7 @@ LEAN, STOCK = "lean", "stock"
 OPTIONS = [
     cfg.StrOpt(
         "rabbit_driver",
-        default=STOCK,
+        default=LEAN,
         choices=[
             (LEAN, "the driver of this project, which needs fewer steps for a message"),
             (STOCK, "the driver of oslo.messaging"),

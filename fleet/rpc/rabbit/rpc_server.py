@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oslo.messaging's RPC server, with other ways to receive messages and to send replies."""
+"""oslo.messaging's RPC server, with other ways to receive messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from oslo_messaging.rpc import server as oslo_server
 
 from fleet.context import new_context
 from fleet.rpc import deferred
-from fleet.rpc.rabbit import blocking_consume, host_queues, leader_followers, replies
+from fleet.rpc.rabbit import host_queues, leader_followers
+from fleet.rpc.rabbit.lean.shared_queues import SharedQueues
 
 
 class LeaderFollowersServer(oslo_server.RPCServer):
@@ -21,7 +22,7 @@ class LeaderFollowersServer(oslo_server.RPCServer):
     threads = 1
 
     def _create_listener(self) -> base.Listener:
-        return leader_followers.Listener(blocking_consume.wrap(super()._create_listener()), self.threads)
+        return leader_followers.Listener(super()._create_listener(), self.threads)
 
     def _on_incoming(self, incoming: object) -> None:
         self._process_incoming(incoming)
@@ -30,7 +31,7 @@ class LeaderFollowersServer(oslo_server.RPCServer):
 
     def _process_incoming(self, incoming: Any) -> None:
         with deferred.replying():
-            super()._process_incoming([replies.send_directly(each) for each in incoming])
+            super()._process_incoming(incoming)
 
     def handle_strays(self) -> None:
         """Handle messages that arrived while the intake ended.
@@ -50,7 +51,7 @@ class HostServer(LeaderFollowersServer):
     connection, which other hosts use.
     """
 
-    def __init__(self, queues: host_queues.HostQueues | host_queues.SharedQueues, *options: Any) -> None:
+    def __init__(self, queues: SharedQueues, *options: Any) -> None:
         super().__init__(*options)
         # These threads block until there is work. Those of oslo.messaging's executor poll every second whether they
         # are still needed.

@@ -48,6 +48,7 @@ def test_the_content_of_a_notification_that_is_not_sent_is_not_logged(
     for _time in range(2):
         notifier.info(new_context(), "compute.instance.create.start", {"metadata": {"admin_pass": "hunter2"}})
 
+    notifier.transport.cleanup()
     (line,) = [each for each in caplog.messages if "was not sent" in each]
     assert "compute.instance.create.start" in line
     assert "sent to notifications: " in line

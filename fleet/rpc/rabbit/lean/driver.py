@@ -23,14 +23,17 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_messaging._drivers import base, common
 
+from fleet.rpc.rabbit import defaults
 from fleet.rpc.rabbit.lean import topology, wire
 from fleet.rpc.rabbit.lean.incoming import Listener
 from fleet.rpc.rabbit.lean.outgoing import Arrivals, NotSent, Outcome, Outgoing, Publication
-from fleet.rpc.rabbit.lean.settings import Settings, register_opts
+from fleet.rpc.rabbit.lean.settings import Settings
 from fleet.rpc.rabbit.lean.shared_queues import SharedQueues
 
 #: Seconds that a cast waits for the broker's confirmation before it is published again.
 _CONFIRM_S = 30.0
+#: Seconds that one of a limited number of attempts waits for a connection.
+_ATTEMPT_S = 2.0
 
 
 class LeanDriver(base.BaseDriver):
@@ -44,7 +47,7 @@ class LeanDriver(base.BaseDriver):
         allowed_remote_exmods: list[str] | None = None,
     ) -> None:
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
-        register_opts(conf)
+        defaults.register_opts(conf)
         self._settings: Settings | None = None
         self._outgoing: Outgoing | None = None
         self._lock = threading.Lock()
@@ -118,7 +121,7 @@ class LeanDriver(base.BaseDriver):
         for _attempt in itertools.count() if attempts is None else range(attempts):
             try:
                 left = None if deadline is None else deadline - time.monotonic()
-                wait_s = left if attempts is None else min(_CONFIRM_S, left or _CONFIRM_S)
+                wait_s = left if attempts is None else min(_ATTEMPT_S, _ATTEMPT_S if left is None else left)
                 out = self._out()
                 out.publish(publication, wait_s, with_queue)
                 outcome = out.receive(ended, time.monotonic() + (_CONFIRM_S if left is None else max(left, 0.001)))

@@ -86,7 +86,7 @@ class _TLS(_ReadsAhead, transport.SSLTransport):
 class Connection(amqp.Connection):
     """An AMQP connection that reads ahead."""
 
-    def Transport(  # noqa: N802
+    def Transport(
         self,
         host: str,
         connect_timeout: float,

@@ -32,10 +32,10 @@ from oslo_log import log as logging
 
 from fleet.rpc import backoff
 from fleet.rpc.rabbit import broker_refusals, message_body
-from fleet.rpc.rabbit.late_replies import dropped
 from fleet.rpc.rabbit.lean import frames, topology, wire
 from fleet.rpc.rabbit.lean.link import LOST, Away, Link, opened
 from fleet.rpc.rabbit.lean.settings import Settings
+from fleet.telemetry import metrics, rate_limited_log
 
 LOG = logging.getLogger(__name__)
 
@@ -49,6 +49,9 @@ _BEGIN_AGAIN_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 #: Seconds for which the driver's thread leaves the connection to callers, after something has come.
 _QUIET_S = 0.2
+#: Characters of a queue's name in a log line.
+_SHOWN = 60
+_dropped = rate_limited_log.RateLimit()
 
 
 class Outcome(enum.Enum):
@@ -90,6 +93,15 @@ class Publication:
         """
         self.refusals += 1
         self.ended(Outcome.REFUSED if self.refusals >= _MOST_REFUSALS else Outcome.LOST)
+
+
+def dropped(queue_name: str) -> None:
+    """Count a reply whose caller has no queue, and log one line a minute."""
+    metrics.ANSWERS_DROPPED.inc()
+    left_out = _dropped.due()
+    if left_out is not None:
+        said = "A reply is dropped: its caller has no queue %s (%d more since the last such line)"
+        LOG.warning(said, queue_name[:_SHOWN], left_out)
 
 
 class NotSent(Exception):

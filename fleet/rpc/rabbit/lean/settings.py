@@ -10,10 +10,10 @@ from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
-from oslo_messaging import opts as oslo_opts
 from oslo_messaging._drivers import common
 
-GROUP = "oslo_messaging_rabbit"
+from fleet.rpc.rabbit.defaults import GROUP
+
 _PORT = 5672
 
 
@@ -82,13 +82,6 @@ class Settings:
             unused_queues_s=rabbit.rabbit_transient_queues_ttl,
             mandatory_replies=rabbit.direct_mandatory_flag,
         )
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register the options of the stock driver, if it has not."""
-    for group, options in oslo_opts.list_opts():
-        if getattr(group, "name", group) == GROUP:
-            conf.register_opts(options, group=GROUP)
 
 
 def _is_set(conf: cfg.ConfigOpts, name: str) -> bool:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import types
 import zlib
 from typing import Any
 
@@ -12,9 +11,8 @@ import amqp
 import pytest
 
 from fleet import errors
-from fleet.rpc.rabbit import body_decoder, message_body
+from fleet.rpc.rabbit import message_body
 from fleet.rpc.trust import admission
-from fleet.telemetry import metrics
 
 CALL = {"method": "ping", "args": {"arg": 1}, "_msg_id": "m1", "_reply_q": "reply_1", "_unique_id": "u1"}
 
@@ -95,37 +93,3 @@ def test_a_caller_that_can_be_answered_is(changes: dict[str, Any], why: str) -> 
     assert (CALL["_msg_id"], CALL["_reply_q"]) == (content["_msg_id"], content["_reply_q"])
     with pytest.raises(errors.InvalidInput, match=why):
         admission._check(content)
-
-
-class Callback:
-    """oslo.messaging's listener."""
-
-    def __init__(self) -> None:
-        self.taken: list[dict[str, Any]] = []
-        self.msg_id_cache = types.SimpleNamespace(prev_msgids=[])
-
-    def __call__(self, message: dict[str, Any]) -> None:
-        self.taken.append(message)
-        self.msg_id_cache.prev_msgids.append(message["_unique_id"])
-
-
-class Channel:
-    def __init__(self) -> None:
-        self.acknowledged: list[int] = []
-
-    def basic_ack(self, tag: int) -> None:
-        self.acknowledged.append(tag)
-
-
-def test_what_is_dropped_is_acknowledged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
-    """A repeated message, too; one line for each reason."""
-    consumer = object.__new__(body_decoder.CarefulConsumer)
-    consumer.callback, consumer.queue_name = Callback(), "conductor"
-    channel, before = Channel(), metrics.MESSAGES_UNREADABLE._value.get()
-    for tag, body in enumerate([enveloped(CALL), enveloped(CALL), b"{", b"{"]):
-        message = raw(body)
-        message.channel, message.delivery_info = channel, {"delivery_tag": tag}
-        consumer._callback(message)
-    assert (1, [1, 2, 3]) == (len(consumer.callback.taken), channel.acknowledged)
-    assert 3 == metrics.MESSAGES_UNREADABLE._value.get() - before
-    assert 2 >= len([record for record in caplog.records if "is dropped" in record.message])

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This project's defaults of RabbitMQ's options. An operator's values override them."""
+
+from __future__ import annotations
+
+import os
+import ssl
+
+from oslo_config import cfg
+from oslo_messaging import opts as oslo_opts
+
+GROUP = "oslo_messaging_rabbit"
+#: Messages that the broker may send to one consumer before they are handled. oslo.messaging's default is unlimited:
+#: one process would receive a whole backlog, and the others nothing.
+PREFETCH = 8
+#: Seconds after which the broker deletes the fanout and reply queues of a process that was killed. oslo.messaging's
+#: default is half an hour, in which they fill.
+UNUSED_QUEUES_S = 120
+#: Seconds that a reply of the stock driver waits for the caller's queue, which blocks a worker; its default is 60.
+ANSWER_PATIENCE_S = 1
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register the options of oslo.messaging's RabbitMQ driver, with these defaults."""
+    register_group(conf, GROUP)
+    conf.set_default("kombu_missing_consumer_retry_timeout", ANSWER_PATIENCE_S, group=GROUP)
+    conf.set_default("rabbit_transient_queues_ttl", UNUSED_QUEUES_S, group=GROUP)
+    conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group=GROUP)
+    # Brokers since RabbitMQ 4.3 refuse queues that are transient and shared.
+    conf.set_default("amqp_durable_queues", True, group=GROUP)
+    # Without a file of authorities, the stock driver would accept any certificate.
+    conf.set_default("ssl_ca_file", system_authorities(), group=GROUP)
+
+
+def register_group(conf: cfg.ConfigOpts, name: str) -> None:
+    """Register the options of one of oslo.messaging's groups."""
+    for group, options in oslo_opts.list_opts():
+        if getattr(group, "name", group) == name:
+            conf.register_opts(options, group=name)
+
+
+def system_authorities() -> str | None:
+    """Return the file of the certificate authorities that this machine trusts."""
+    paths = ssl.get_default_verify_paths()
+    known = [each for each in (paths.cafile, "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/cert.pem") if each]
+    return next((each for each in known if os.path.exists(each)), None)
