@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """RabbitMQ: the only package that imports amqp, kombu or private parts of oslo.messaging.
 
-``conf`` chooses between two drivers. ``lean`` is a driver of its own. ``driver`` and ``rpc_server`` extend
-oslo.messaging's classes, with these parts. How a message is received: ``leader_followers`` (the threads of a server),
-``blocking_consume`` (one thread waits for the broker), ``host_queues`` (the queues of many hosts on one connection),
-``body_decoder`` (a message's body). How it is answered: ``replies``, ``late_replies``.
+``conf`` chooses between two drivers: ``lean``, which is this project's own, and oslo.messaging's as it is. ``defaults`` sets
+options of both. ``rpc_server`` is oslo.messaging's server with other ways to receive: ``leader_followers`` (the threads of a
+server) and ``host_queues`` (the queues of many hosts on one connection). ``message_body`` decodes the body of a message.
 
 ``broker_refusals`` has the errors of a broker that refuses. For operators: ``broker`` (whether it accepts
 connections, and the length of its queues) and ``permissions`` (of the services' users).

@@ -177,13 +177,15 @@ def publication(
     """
     method = b"".join((_PUBLISH, _short(exchange), _short(key), _MANDATORY if mandatory else b"\0"))
     flags = _CONTENT_TYPE | _ENCODING | _DELIVERY_MODE | _MESSAGE_ID | (0 if expiration_ms is None else _EXPIRATION)
-    header = b"".join((
-        _CONTENT.pack(60, 0, len(body), flags),
-        b"\x10application/json\x05utf-8",
-        b"\2" if persistent else b"\1",
-        b"" if expiration_ms is None else _short(str(expiration_ms)),
-        _short(message_id),
-    ))
+    header = b"".join(
+        (
+            _CONTENT.pack(60, 0, len(body), flags),
+            b"\x10application/json\x05utf-8",
+            b"\2" if persistent else b"\1",
+            b"" if expiration_ms is None else _short(str(expiration_ms)),
+            _short(message_id),
+        )
+    )
     most = frame_max - _OVERHEAD
     parts = [body] if len(body) <= most else [body[at : at + most] for at in range(0, len(body), most)]
     payloads = [(_METHOD, method), (_HEADER, header), *((_BODY, part) for part in parts if part)]
