@@ -12,7 +12,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_the_short_fault_suite(rabbitmq_url: str, postgresql_url: str) -> None:
     """All invariants hold, whatever is done. It has servers of its own, because it kills them.
 
