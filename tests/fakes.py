@@ -15,7 +15,7 @@ from typing import Any
 
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import HostReport, Instance
+from fleet.objects import FailedAttempt, HostReport, Instance
 from fleet.rpc import batch_answers
 
 
@@ -235,39 +235,21 @@ class FakeConductor:
     def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
         raise NotImplementedError
 
-    def reschedule(
-        self,
-        context: RequestContext,
-        instance_uuid: str,
-        attempt: int,
-        host: str,
-        node: str | None,
-        failure: dict[str, Any],
-        alternates: list[dict[str, Any]],
-    ) -> bool:
+    def reschedule(self, context: RequestContext, failed: FailedAttempt, alternates: list[dict[str, Any]]) -> bool:
         def work() -> None:
-            row = self._row(instance_uuid)
-            self._expect_step(row, attempt)
-            told = {"failure": failure, "alternates": alternates, "host": host, "node": node}
-            self.rescheduled[instance_uuid] = told
-            self._leave_host(row, task_state=states.SCHEDULING, attempt=attempt + 1)
+            row = self._row(failed.instance_uuid)
+            self._expect_step(row, failed.attempt)
+            self.rescheduled[row.uuid] = {**failed.to_wire(), "alternates": alternates}
+            self._leave_host(row, task_state=states.SCHEDULING, attempt=failed.attempt + 1)
 
         self._serve("reschedule", work)
         return self.counts_attempts
 
-    def abort_build(
-        self,
-        context: RequestContext,
-        instance_uuid: str,
-        attempt: int,
-        host: str,
-        node: str | None,
-        failure: dict[str, Any],
-    ) -> None:
+    def abort_build(self, context: RequestContext, failed: FailedAttempt) -> None:
         def work() -> None:
-            row = self._row(instance_uuid)
-            self._expect_step(row, attempt)
-            self.aborted[instance_uuid] = {"failure": failure, "host": host, "node": node}
+            row = self._row(failed.instance_uuid)
+            self._expect_step(row, failed.attempt)
+            self.aborted[row.uuid] = failed.to_wire()
             self._leave_host(row, vm_state=states.ERROR, task_state=None)
 
         self._serve("abort_build", work)

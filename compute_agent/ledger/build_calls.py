@@ -18,7 +18,7 @@ from compute_agent.ledger.batching import UNKNOWN_OUTCOME, Batcher
 from compute_agent.ledger.instance_info import InstanceInfo
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.objects import Claim, Finish, Instance
+from fleet.objects import Claim, FailedAttempt, Finish, Instance
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
 
 LOG = logging.getLogger(__name__)
@@ -126,31 +126,12 @@ class BuildCalls:
         self._told.arrived(context, instance)
         return instance
 
-    def reschedule(
-        self,
-        context: RequestContext,
-        instance_uuid: str,
-        attempt: int,
-        host: str,
-        node: str | None,
-        failure: dict[str, Any],
-        alternates: list[dict[str, Any]],
-    ) -> bool:
+    def reschedule(self, context: RequestContext, failed: FailedAttempt, alternates: list[dict[str, Any]]) -> bool:
         """Return True if the attempt counts among those that ``scheduler_max_attempts`` allows."""
-        return self._ask(
-            self._compute_task.reschedule, context, instance_uuid, attempt, host, node, failure, alternates
-        )
+        return self._ask(self._compute_task.reschedule, context, failed, alternates)
 
-    def abort_build(
-        self,
-        context: RequestContext,
-        instance_uuid: str,
-        attempt: int,
-        host: str,
-        node: str | None,
-        failure: dict[str, Any],
-    ) -> None:
-        self._ask(self._compute_task.abort_build, context, instance_uuid, attempt, host, node, failure)
+    def abort_build(self, context: RequestContext, failed: FailedAttempt) -> None:
+        self._ask(self._compute_task.abort_build, context, failed)
 
     def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
         self._ask(self._conductor.instance_destroyed, context, instance_uuid, host)

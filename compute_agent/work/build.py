@@ -22,7 +22,7 @@ from compute_agent.work import orders
 from compute_agent.work.spawned_attempts import SpawnedAttempts
 from fleet import errors, failpoints, states
 from fleet.context import RequestContext
-from fleet.objects import Claim, Finish, HostLimits, Instance, fields
+from fleet.objects import Claim, FailedAttempt, Finish, HostLimits, Instance, fields
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ class BuildRunner:
         stopping = AgentStopping(f"The agent of {self._host.name} stopped before it began the build")
         LOG.info("Handing back a build that has not begun: the agent stops")
         record = failure_record(states.QUEUE_STEP, stopping, 0.0)
-        self._tell(context, order, order.node, _Failed(states.QUEUE_STEP, stopping), record)
+        self._tell(context, self._failed(order, order.node, record), False, order.alternates)
 
     def _about(self, context: RequestContext, order: BuildOrder) -> RequestContext:
         return context.about(instance_uuid=order.instance.uuid, attempt=order.attempt, host=self._host.name)
@@ -288,21 +288,23 @@ class BuildRunner:
         """
         failure = failure_record(failed.step, failed.cause, duration_s)
         LOG.info("This attempt failed in step %s: %s", failed.step, failure["message"])
-        counted = self._tell(context, order, node, failed, failure)
+        counted = self._tell(context, self._failed(order, node, failure), failed.final, order.alternates)
         return counted or failed.step == states.SPAWN_STEP
 
+    def _failed(self, order: BuildOrder, node: str | None, failure: dict[str, Any]) -> FailedAttempt:
+        return FailedAttempt(order.instance.uuid, order.attempt, self._host.name, node, failure)
+
     def _tell(
-        self, context: RequestContext, order: BuildOrder, node: str | None, failed: _Failed, failure: dict[str, Any]
+        self, context: RequestContext, failed: FailedAttempt, final: bool, alternates: list[dict[str, Any]]
     ) -> bool:
         """Report to the ledger that this attempt is over; return whether it counts."""
-        counted = failed.final
-        uuid, attempt, name = order.instance.uuid, order.attempt, self._host.name
+        counted = final
         failpoints.hit("agent.hand_back.before")
         try:
-            if failed.final:
-                self._calls.abort_build(context, uuid, attempt, name, node, failure)
+            if final:
+                self._calls.abort_build(context, failed)
             else:
-                counted = self._calls.reschedule(context, uuid, attempt, name, node, failure, order.alternates)
+                counted = self._calls.reschedule(context, failed, alternates)
         except (errors.StaleBuild, errors.NotFound) as stale:
             LOG.info("The build has moved on: %s", stale.message)
         except Unanswered as unanswered:

@@ -18,6 +18,7 @@ No other work on the instance runs meanwhile.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ from compute_agent.work.build import failure_record
 from compute_agent.work.power_sync import PowerSync
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Instance, Migration
+from fleet.objects import FailedAttempt, Instance, Migration
 
 LOG = logging.getLogger(__name__)
 
@@ -132,28 +133,20 @@ def _give_up_undecided(context: RequestContext, host: Host, calls: BuildCalls, u
     if undecided is None:
         return
     silence = ClaimUnanswered(f"The claim of {host.name} was not answered in time")
-    record = failure_record(states.CLAIM_STEP, silence, 0.0)
-    where = (uuid, undecided.attempt, host.name, undecided.node)
-    _end_attempt(context, host, calls, where, record, undecided.alternates)
+    failure = failure_record(states.CLAIM_STEP, silence, 0.0)
+    failed = FailedAttempt(uuid, undecided.attempt, host.name, undecided.node, failure)
+    _end_attempt(context, host, calls, failed, undecided.alternates)
 
 
 def _end_attempt(
-    context: RequestContext,
-    host: Host,
-    calls: BuildCalls,
-    where: tuple[str, int, str, str | None],
-    failure: dict[str, Any],
-    alternates: Sequence[Any] = (),
+    context: RequestContext, host: Host, calls: BuildCalls, failed: FailedAttempt, alternates: Sequence[Any] = ()
 ) -> None:
-    """End the attempt in the ledger; the build may continue elsewhere.
-
-    :param where: instance, attempt, host and node
-    """
+    """End the attempt in the ledger; the build may continue elsewhere."""
     try:
-        calls.reschedule(context, *where, failure, list(alternates))
+        calls.reschedule(context, failed, list(alternates))
     except (errors.StaleBuild, errors.NotFound) as stale:
         LOG.info("The build has moved on: %s", stale.message)
-    host.undecided.pop(where[0], None)
+    host.undecided.pop(failed.instance_uuid, None)
 
 
 def _tell_gone(context: RequestContext, host: Host, calls: BuildCalls, uuid: str) -> None:
@@ -221,16 +214,16 @@ def _finish_termination(
 
 def _hand_back(context: RequestContext, host: Host, calls: BuildCalls, instance: Instance, has_guest: bool) -> None:
     LOG.info("Handing back a build that the ledger has as spawning here, without an agent working on it")
-    where = (instance.uuid, instance.attempt, host.name, instance.node)
+    attempt = functools.partial(FailedAttempt, instance.uuid, instance.attempt, host.name, instance.node)
     if has_guest and not _destroy(context, host, instance.uuid):
         reason = f"its guest on {host.name} could not be destroyed after a restart, not rescheduling"
         abort = errors.BuildAbort(instance_uuid=instance.uuid, reason=reason)
         host.orphan(instance.uuid)
-        calls.abort_build(context, *where, failure_record(AGENT_RESTART, abort, 0.0))
+        calls.abort_build(context, attempt(failure_record(AGENT_RESTART, abort, 0.0)))
         return
     restarted = AgentRestarted(f"The agent of {host.name} was restarted, or cut off, while the instance was spawning")
     # First, so that this host does not give out the room again while the ledger still counts it.
-    _end_attempt(context, host, calls, where, failure_record(AGENT_RESTART, restarted, 0.0))
+    _end_attempt(context, host, calls, attempt(failure_record(AGENT_RESTART, restarted, 0.0)))
     host.release(instance.uuid)
 
 

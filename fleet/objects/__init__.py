@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Typed values, parsed once at the edge: frozen dataclasses with ``from_wire`` and ``to_wire``.
 
-``fields`` holds the parser. A ``BuildRequest`` is what a client sends; it becomes ``Instance`` rows; the scheduler is
+``fields`` holds the parser. A ``BuildRequest`` is what a client sends; it becomes ``Instance`` rows; the scheduler
 receives a ``RequestSpec`` and answers with ``Selection`` values; a host records a ``Claim`` and a ``Finish`` for each build
 and describes itself in a ``HostReport``.
 """
 
 from fleet.objects.aggregate import Aggregate
 from fleet.objects.build_request import BuildRequest
-from fleet.objects.build_steps import BuildStep, Claim, Finish
+from fleet.objects.build_steps import BuildStep, Claim, FailedAttempt, Finish
 from fleet.objects.claimed import Claimed
 from fleet.objects.flavor import Flavor
 from fleet.objects.holding import Holding
@@ -28,6 +28,7 @@ __all__ = [
     "BuildStep",
     "Claim",
     "Claimed",
+    "FailedAttempt",
     "Finish",
     "Flavor",
     "Holding",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two steps of a build that its host records in the ledger: the claim before the spawn, and the finish after it."""
+"""What the host of a build reports: the claim before the spawn, the finish after it, or a failed attempt."""
 
 from __future__ import annotations
 
@@ -66,6 +66,21 @@ class Finish:
 
     def to_wire(self) -> dict[str, Any]:
         """The arguments of the RPC method."""
+        return dict(vars(self))
+
+
+@dataclasses.dataclass(frozen=True)
+class FailedAttempt:
+    """An attempt on a host that ended in ``failure``; the host holds nothing for it any more."""
+
+    instance_uuid: str
+    attempt: int
+    host: str
+    node: str | None
+    failure: dict[str, Any]
+
+    def to_wire(self) -> dict[str, Any]:
+        """Arguments of the RPC methods ``reschedule`` and ``abort_build``."""
         return dict(vars(self))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.context import RequestContext
+from fleet.objects import FailedAttempt
 from fleet.rpc.clients.api import API, Message
 
 
@@ -29,47 +30,13 @@ class ComputeTaskAPI(API):
     def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
         self._cast(context, "build_instances", instance_uuids=instance_uuids, attempt=attempt)
 
-    def reschedule(
-        self,
-        context: RequestContext,
-        instance_uuid: str,
-        attempt: int,
-        host: str,
-        node: str | None,
-        failure: dict[str, Any],
-        alternates: list[dict[str, Any]],
-    ) -> bool:
+    def reschedule(self, context: RequestContext, failed: FailedAttempt, alternates: list[dict[str, Any]]) -> bool:
         """Return True if the attempt counts. A conductor of an earlier release does not return it: then False."""
-        answer = self._call(
-            context,
-            "reschedule",
-            instance_uuid=instance_uuid,
-            attempt=attempt,
-            host=host,
-            node=node,
-            failure=failure,
-            alternates=alternates,
-        )
+        answer = self._call(context, "reschedule", **failed.to_wire(), alternates=alternates)
         return bool(answer and answer.get("counted"))
 
-    def abort_build(
-        self,
-        context: RequestContext,
-        instance_uuid: str,
-        attempt: int,
-        host: str,
-        node: str | None,
-        failure: dict[str, Any],
-    ) -> None:
-        self._call(
-            context,
-            "abort_build",
-            instance_uuid=instance_uuid,
-            attempt=attempt,
-            host=host,
-            node=node,
-            failure=failure,
-        )
+    def abort_build(self, context: RequestContext, failed: FailedAttempt) -> None:
+        self._call(context, "abort_build", **failed.to_wire())
 
     def terminate_instances(self, context: RequestContext, instance_uuids: list[str]) -> None:
         self._call(context, "terminate_instances", instance_uuids=instance_uuids)

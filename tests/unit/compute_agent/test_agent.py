@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import threading
@@ -19,7 +20,7 @@ from oslo_messaging import conffixture
 from compute_agent import main
 from compute_agent.agent import Agent
 from fleet import errors, states
-from fleet.objects import Instance
+from fleet.objects import FailedAttempt, Instance
 from fleet.rpc import endpoint, server, versions
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeAPI, SchedulerAPI
@@ -45,6 +46,9 @@ class Endpoint:
 
         @endpoint.expected_errors
         def call(*args: Any, **kwargs: Any) -> Any:
+            if name in ("reschedule", "abort_build"):
+                parts = {each.name: kwargs.pop(each.name) for each in dataclasses.fields(FailedAttempt)}
+                kwargs["failed"] = FailedAttempt(**parts)
             try:
                 return method(*args, **kwargs)
             finally:
