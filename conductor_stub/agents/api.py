@@ -10,9 +10,8 @@ from typing import Any
 from oslo_log import log as logging
 
 from conductor_stub.agents import guests
-from conductor_stub.builds import termination
+from conductor_stub.builds import claims, termination
 from conductor_stub.builds.claims import Recorded, StepReport
-from conductor_stub.builds.step_writer import StepWriter
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, states
@@ -54,7 +53,9 @@ class AgentAPI:
         self._heartbeats: GroupCommit[Heartbeat, HeartbeatAnswer] = grouped(
             self._write_heartbeats, most=MOST_HEARTBEATS
         )
-        self._steps: GroupCommit[StepReport, Recorded] = grouped(StepWriter(database, limits, clock).write_all)
+        self._steps: GroupCommit[StepReport, Recorded] = grouped(
+            self._write_steps, key=lambda report: report.step.instance_uuid
+        )
 
     def register_services(self, registrations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Register all, or none. :raises errors.HostTaken: another live process serves one of the hosts"""
@@ -172,6 +173,9 @@ class AgentAPI:
         :raises errors.ComputeResourcesUnavailable: the ledger counts more on the host than the host does
         """
         return self._taken(context, step, self._steps.write(StepReport(step, context.request_id)))
+
+    def _write_steps(self, reports: Sequence[StepReport]) -> Sequence[Recorded | errors.FleetError]:
+        return self._database.write(claims.transaction(reports, StepContext(self._limits, self._clock())))
 
     def take_all(self, steps: Sequence[tuple[RequestContext, BuildStep]]) -> list[Instance | errors.FleetError]:
         """Record steps of many builds, in one transaction if none is refused.

@@ -3,7 +3,6 @@
 
 Read ``intake`` (a request is accepted and its rows are written), ``machine`` (the shared machine, over instance rows),
 ``placement`` (the scheduler is called, the order is cast to the chosen host), ``claims`` (the host claims and finishes),
-``step_writer`` (many claims and finishes in one transaction),
 ``failures`` (an attempt fails: the next alternate, the scheduler again, or ERROR), ``retry_policy`` (the scheduler has no
 host: wait or give up), ``sweeper`` (steps that are overdue), ``termination`` (an instance is deleted).
 ``local_placement`` are the threads that place what this conductor has accepted; ``client_token`` makes a repeated

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -16,8 +16,9 @@ from conductor_stub.builds.client_token import ClientToken
 from conductor_stub.builds.local_placement import LocalPlacement
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.steps.flavor_check import check_image, requested_hardware
+from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext, StepLimits
-from fleet import failpoints, states
+from fleet import errors, failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
 from fleet.db import builds, flavors, groups, history
@@ -29,6 +30,19 @@ from fleet.telemetry import metrics
 LOG = logging.getLogger(__name__)
 
 FIRST_ATTEMPT = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class _Acceptance:
+    """The rows of a request that is accepted."""
+
+    request: dict[str, Any]
+    rows: list[dict[str, Any]]
+    token: ClientToken | None
+
+    def key(self) -> Hashable:
+        """Equal for requests of which only one may be written."""
+        return (self.token.project_id, self.token.token) if self.token else self.request["reservation_id"]
 
 
 class Intake:
@@ -46,14 +60,20 @@ class Intake:
         clock: Clock = utcnow,
         aliases: Aliases = types.MappingProxyType({}),
         local: LocalPlacement | None = None,
+        grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
     ) -> None:
+        """:param grouped: makes a group commit; the simulation has its own, because it has no threads"""
         self._database = database
+        self._writes: GroupCommit[_Acceptance, dict[str, Any] | None] = grouped(self._write_all, key=_Acceptance.key)
         self._placement = placement
         self._limits = limits
         self._default_zone = default_zone or ""
         self._clock = clock
         self._aliases = aliases
         self._local = local or LocalPlacement(0)
+
+    def _write_all(self, acceptances: Sequence[_Acceptance]) -> Sequence[dict[str, Any] | None | errors.FleetError]:
+        return self._database.write(_insert_all, acceptances)
 
     def accept(self, context: RequestContext, request: BuildRequest, client_token: str | None = None) -> dict[str, Any]:
         """Return ``reservation_id`` and ``instances`` (uuid and name of each), after they are written.
@@ -73,9 +93,7 @@ class Intake:
         with self._local.room() as start:
             if start is not None:
                 rows = [{**row, "task_state": states.PLACING} for row in rows]
-            first = self._database.write(
-                _insert, stored, rows, stored["group_uuid"], token, context.request_id, stored["created_at"]
-            )
+            first = self._writes.write(_Acceptance(stored, rows, token))
             if first is not None:
                 return first
             flavor_name = rows[0]["flavor_name"] or "(inline)"
@@ -180,26 +198,30 @@ def _resolve(connection: Connection, request: BuildRequest) -> tuple[Flavor, str
 
 
 @failpoints.commits("conductor.accept")
+def _insert_all(tx: Transaction, acceptances: Sequence[_Acceptance]) -> list[dict[str, Any] | None | errors.FleetError]:
+    """Write the rows of each. Where an earlier request had the same token, return its answer instead of None."""
+    known = builds.known_requests(tx, [each.request["reservation_id"] for each in acceptances])
+    return [_insert(tx, each, known) for each in acceptances]
+
+
 def _insert(
-    tx: Transaction,
-    stored: dict[str, Any],
-    rows: list[dict[str, Any]],
-    group_uuid: str | None,
-    token: ClientToken | None,
-    request_id: str | None,
-    now: datetime.datetime,
-) -> dict[str, Any] | None:
-    """Write the rows. Return the answer of an earlier request with the same token instead, if there was one."""
-    first = token.first_answer(tx) if token else None
+    tx: Transaction, accepted: _Acceptance, known: Collection[str]
+) -> dict[str, Any] | None | errors.FleetError:
+    request, token = accepted.request, accepted.token
+    try:
+        first = token.first_answer(tx) if token else None
+    except errors.Conflict as other:
+        return other
     if first is not None:
-        return None if first["reservation_id"] == stored["reservation_id"] else first
-    if not builds.create(tx, {**stored, **(token.columns() if token else {})}, rows):
+        return None if first["reservation_id"] == request["reservation_id"] else first
+    if request["reservation_id"] in known:
         return None
-    uuids = [row["uuid"] for row in rows]
-    if group_uuid:
-        groups.add_members(tx, group_uuid, uuids)
+    builds.create(tx, {**request, **(token.columns() if token else {})}, accepted.rows)
+    uuids = [row["uuid"] for row in accepted.rows]
+    if request["group_uuid"]:
+        groups.add_members(tx, request["group_uuid"], uuids)
     for uuid in uuids:
-        history.add_event(tx, uuid, "create", now=now, request_id=request_id)
+        history.add_event(tx, uuid, "create", now=request["created_at"], request_id=request["request_id"])
     return None
 
 

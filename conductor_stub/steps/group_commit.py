@@ -13,8 +13,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
+
+from oslo_log import log as logging
+
+from fleet import errors
+
+LOG = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -50,9 +56,12 @@ class _Entry(Generic[Item, Answer]):
 class GroupCommit(Generic[Item, Answer]):
     """Thread-safe. The lock guards the waiting entries and the list of transactions; nothing is written under it.
 
-    :param write_all: writes items; returns the answer or the error of each, in their order. If it raises, that is the
-        error of all of them.
+    One item fails no other: if the transaction of several is refused, each is written alone. Only if the database is away
+    all of them fail, because it is then unknown what was written.
+
+    :param write_all: writes items in one transaction; returns the answer or the error of each, in their order
     :param most: callers whose items go into one transaction
+    :param key: items with equal keys are written alone, one after the other
     """
 
     def __init__(
@@ -61,11 +70,13 @@ class GroupCommit(Generic[Item, Answer]):
         clock: Callable[[], float] = time.monotonic,
         signal: Callable[[], Signal] = threading.Event,
         most: int = MOST,
+        key: Callable[[Item], Hashable] = id,
     ) -> None:
         self._write_all = write_all
         self._clock = clock
         self._signal = signal
         self._most = most
+        self._key = key
         self._lock = threading.Lock()
         self._waiting: list[_Entry[Item, Answer]] = []
         #: When each transaction that has not ended began.
@@ -115,11 +126,30 @@ class GroupCommit(Generic[Item, Answer]):
         # Stays if this thread ends without an answer.
         answers: list[Answer | Exception] = [RuntimeError("The thread that wrote for all has ended")] * len(items)
         try:
-            answers = list(self._write_all(items))
-        except Exception as failure:
-            answers = [failure] * len(items)
+            answers = self._together(items)
+        except errors.DatabaseUnavailable as away:
+            answers = [away] * len(items)
         finally:
             self._end(group, answers)
+
+    def _together(self, items: Sequence[Item]) -> list[Answer | Exception]:
+        if 1 < len(items) == len(set(map(self._key, items))):
+            try:
+                return list(self._write_all(items))
+            except errors.DatabaseUnavailable:
+                raise
+            except Exception as failure:
+                LOG.debug("Of %d items at least one is refused (%s): each is written alone", len(items), failure)
+        return [self._alone(item) for item in items]
+
+    def _alone(self, item: Item) -> Answer | Exception:
+        try:
+            (answer,) = self._write_all([item])
+        except errors.DatabaseUnavailable:
+            raise
+        except Exception as failure:
+            return failure
+        return answer
 
     def _end(self, group: list[_Entry[Item, Answer]], answers: list[Answer | Exception]) -> None:
         for each in group:

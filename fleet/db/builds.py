@@ -19,10 +19,14 @@ REQUESTS = models.build_requests
 
 #: Columns of a row that was just accepted, besides those of its request.
 _NOT_PLACED: Mapping[str, Any] = {**NOTHING_CLAIMED, "power_state": 0, "launched_at": None, "resized_spec": None}
+#: Columns of a request without a client token.
+_NO_TOKEN: Mapping[str, Any] = {"project_id": "", "client_token": None, "fingerprint": None}
 _WANTED = sa.bindparam("wanted", type_=sa.String)
 _NOW = sa.bindparam("now", type_=models.Timestamp)
 
-_REQUEST = sa.select(REQUESTS.c.reservation_id).where(REQUESTS.c.reservation_id == _WANTED)
+_REQUESTS = sa.select(REQUESTS.c.reservation_id).where(
+    REQUESTS.c.reservation_id.in_(sa.bindparam("these", expanding=True))
+)
 _REQUEST_OF_TOKEN = sa.select(REQUESTS.c.reservation_id, REQUESTS.c.fingerprint).where(
     REQUESTS.c.project_id == sa.bindparam("of_project"), REQUESTS.c.client_token == sa.bindparam("token")
 )
@@ -72,13 +76,16 @@ _OVERDUE_OR_SPAWNING = (
 )
 
 
-def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Insert a build request and its instances; False if an earlier commit has inserted them already."""
-    if tx.execute(_REQUEST, {"wanted": request["reservation_id"]}).first():
-        return False
-    tx.insert(REQUESTS, request)
-    tx.insert_all(INSTANCES, rows)
-    return True
+def known_requests(tx: Transaction, reservation_ids: Sequence[str]) -> frozenset[str]:
+    """Those of the build requests that an earlier commit has inserted already."""
+    return frozenset(tx.execute(_REQUESTS, {"these": list(reservation_ids)}).scalars())
+
+
+def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert a build request and its instances at the end of the transaction."""
+    tx.defer_insert(REQUESTS, {**_NO_TOKEN, **request})
+    for row in rows:
+        tx.defer_insert(INSTANCES, row)
 
 
 def accepted(request: Mapping[str, Any], row: Mapping[str, Any]) -> Any:

@@ -99,7 +99,8 @@ def list_all(connection: sa.Connection) -> Sequence[sa.Row]:
 
 
 def add_members(tx: Transaction, group_uuid: str, instance_uuids: Sequence[str]) -> None:
-    tx.insert_all(MEMBERS, [{"group_uuid": group_uuid, "instance_uuid": uuid} for uuid in instance_uuids])
+    for uuid in instance_uuids:
+        tx.defer_insert(MEMBERS, {"group_uuid": group_uuid, "instance_uuid": uuid})
 
 
 def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequence[sa.Row]:

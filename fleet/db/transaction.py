@@ -89,7 +89,7 @@ def _end_of(
     :param inserted: tables and columns
     """
     tables = [table for table, _of in (*changed, *touched)]
-    newest = _advance_by(tables).returning(_GENERATION.c.value).cte("newest")
+    newest = (_advance_by(tables).returning(_GENERATION.c.value) if tables else _NEWEST).cte("newest")
     generation = sa.select(newest.c.value).scalar_subquery()
     parts: list[sa.CTE] = []
     for number, (table, columns) in enumerate(changed):
@@ -196,14 +196,15 @@ class Transaction:
 
     def finish(self) -> None:
         """Send what is deferred, and stamp the rows that were touched."""
-        if not self._touched:
-            self._flush()
-        elif self._connection.dialect.name == "postgresql":
-            self._stamp_at_once()
-        else:
+        if self._connection.dialect.name == "postgresql":
+            if self._touched or self._inserts:
+                self._end_at_once()
+        elif self._touched:
             self._stamp()
+        else:
+            self._flush()
 
-    def _stamp_at_once(self) -> None:
+    def _end_at_once(self) -> None:
         inserts = _alike(self._inserts)
         if len({table for table, _columns in inserts}) < len(inserts):
             # The parts of one statement run in any order, but rows of one table must keep theirs.

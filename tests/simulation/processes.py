@@ -212,14 +212,10 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
         database, bus.client(SchedulerAPI), compute, bus.client(ComputeTaskAPI), Notifier(), LIMITS, world.clock
     )
     termination = Termination(database, compute, LIMITS, world.clock)
-    agents = AgentAPI(
-        database,
-        LIMITS,
-        clock=world.clock,
-        grouped=functools.partial(GroupCommit, clock=world.seconds, signal=lambda: Signal(world)),
-    )
+    grouped = functools.partial(GroupCommit, clock=world.seconds, signal=lambda: Signal(world))
+    agents = AgentAPI(database, LIMITS, clock=world.clock, grouped=grouped)
     local = LocalPlacement(OWN_BUILDS, Executor(world, process))
-    intake = Intake(database, placement, LIMITS, None, world.clock, local=local)
+    intake = Intake(database, placement, LIMITS, None, world.clock, local=local, grouped=grouped)
     move_placement = MovePlacement(
         database,
         bus.client(SchedulerAPI),

@@ -12,6 +12,7 @@ import pytest
 
 from conductor_stub.steps import group_commit
 from conductor_stub.steps.group_commit import GroupCommit
+from fleet import errors
 
 WAIT_S = 10
 REFUSED = LookupError("refused")
@@ -35,6 +36,8 @@ class Stand:
         self.begun.release()
         assert self.let_go.acquire(timeout=WAIT_S)
         if self.failure is not None and len(items) > 1:
+            raise self.failure
+        if self.failure is not None and "worse" in items:
             raise self.failure
         return [REFUSED if item == "refused" else f"{item} is written" for item in items]
 
@@ -111,10 +114,23 @@ def test_items_of_one_caller_stay_together(stand: Stand) -> None:
     assert [["a"], ["b", "refused", "c", "d"]] == stand.written
 
 
-@pytest.mark.parametrize(
-    "failure", [OSError("the database is away"), SystemExit()], ids=["an error", "a thread that ends"]
-)
-def test_a_transaction_that_fails_fails_for_all_its_items(stand: Stand, failure: BaseException) -> None:
+def test_a_transaction_that_is_refused_is_written_item_by_item(stand: Stand) -> None:
+    """Only the item that cannot be written fails."""
+    stand.failure = ValueError("cannot be written")
+    writes = stand.write("a", "b", "worse", "c")
+    stand.end(5)
+    assert ["a is written", "b is written", stand.failure, "c is written"] == answers(writes)
+    assert [["a"], ["b", "worse", "c"], ["b"], ["worse"], ["c"]] == stand.written
+
+
+AWAY = [
+    ("the database is away", errors.DatabaseUnavailable(kind="DBConnectionError", problem="gone")),
+    ("the thread ends", SystemExit()),
+]
+
+
+@pytest.mark.parametrize(("what", "failure"), AWAY, ids=[case[0] for case in AWAY])
+def test_all_items_fail_whose_outcome_is_unknown(stand: Stand, what: str, failure: BaseException) -> None:
     """No caller waits for ever, and none is told that its item was written."""
     stand.failure = failure
     writes = stand.write("a", "b", "c", "d")
@@ -123,6 +139,15 @@ def test_a_transaction_that_fails_fails_for_all_its_items(stand: Stand, failure:
     assert "a is written" == first
     assert all(isinstance(each, BaseException) for each in others)
     assert [["a"], ["b", "c", "d"]] == stand.written
+
+
+def test_items_with_equal_keys_are_written_one_after_the_other(stand: Stand) -> None:
+    """One transaction cannot take two steps of one row."""
+    stand.together._key = str.lower
+    writes = stand.write("a", "b", "B")
+    stand.end(3)
+    assert ["a is written", "b is written", "B is written"] == answers(writes)
+    assert [["a"], ["b"], ["B"]] == stand.written
 
 
 def test_a_transaction_that_hangs_delays_others_for_a_second(stand: Stand) -> None:
