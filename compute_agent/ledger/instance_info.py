@@ -18,8 +18,9 @@ from fleet.rpc.clients import SchedulerAPI
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds to collect instances that arrive on hosts of this process for one message.
-GATHER_S = 0.2
+#: Seconds to collect instances that arrive on hosts of this process for one message. The schedulers that need hints read
+#: the change feed once a minute.
+GATHER_S = 2.0
 #: Runs ``work`` after that many seconds.
 Later = Callable[[float, Callable[[], None]], object]
 
