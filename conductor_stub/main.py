@@ -22,7 +22,7 @@ from conductor_stub.builds.sweeper import BuildSweeper
 from conductor_stub.builds.termination import Termination
 from conductor_stub.manager import AgentTaskManager, ComputeTaskManager, ConductorManager
 from conductor_stub.moves.intake import MoveIntake
-from conductor_stub.moves.manager import MigrationManager, OperatorMoves
+from conductor_stub.moves.manager import MigrationManager
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.moves.sweeper import MoveSweeper
@@ -94,7 +94,6 @@ def build_servers(
     move_placement = MovePlacement(
         database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host, clock.fresh
     )
-    move_intake = MoveIntake(database, move_placement, aliases, skew.require_in_step)
     agents = ConductorManager(agent_api, pins)
     moves = MigrationManager(move_placement, MoveProgress(database, move_placement, limits))
     endpoints = [
@@ -108,7 +107,7 @@ def build_servers(
             clock,
         ),
         CatalogManager(database, Announcements(database, scheduler), clock),
-        OperatorMoves(move_intake),
+        MoveIntake(database, move_placement, aliases, skew.require_in_step),
         moves,
     ]
     for_agents = [agents, AgentTaskManager(placement), moves]

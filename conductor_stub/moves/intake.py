@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import oslo_messaging
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
@@ -22,7 +23,10 @@ from fleet.context import RequestContext
 from fleet.db import flavors, instances, moves, services
 from fleet.db.engine import Connection, Database, Row, Transaction
 from fleet.hardware.aliases import Aliases
-from fleet.objects import Flavor, Image
+from fleet.objects import Flavor, Image, fields
+from fleet.objects.build_request import parse_flavor
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint
 
 LOG = logging.getLogger(__name__)
 
@@ -34,7 +38,12 @@ _ADVICE = {
 
 
 class MoveIntake:
-    """Accepts moves and hands them out. Each method returns the migration record as :func:`views.view` shows it."""
+    """Accepts moves and hands them out: the RPC surface of the namespace ``operator`` for moves.
+
+    Each method returns the migration record as :func:`views.view` shows it.
+    """
+
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 
     def __init__(
         self,
@@ -49,11 +58,13 @@ class MoveIntake:
         self._aliases = aliases
         self._require_in_step = require_in_step
 
-    def resize(self, context: RequestContext, name: str, flavor: str | Flavor) -> dict[str, Any]:
+    @endpoint
+    def resize_instance(self, context: RequestContext, name: fields.Name, flavor: Any) -> dict[str, Any]:
         """:raises errors.NotFound: errors.Conflict: errors.InvalidInput:"""
+        asked = parse_flavor(flavor, "flavor")
 
         def read(connection: Connection) -> tuple[Row, Flavor]:
-            wanted = flavor if isinstance(flavor, Flavor) else flavors.find(connection, flavor)
+            wanted = asked if isinstance(asked, Flavor) else flavors.find(connection, asked)
             return instances.find(connection, name), wanted
 
         row, wanted = self._database.read(read)
@@ -62,11 +73,13 @@ class MoveIntake:
         spec = {"flavor": wanted.to_wire(), **requested_hardware(wanted, image, self._aliases)}
         return self._accept(context, row, move_states.RESIZE, spec)
 
-    def migrate(self, context: RequestContext, name: str) -> dict[str, Any]:
+    @endpoint
+    def migrate_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         """Resize to the same flavor: a move to another host. :raises errors.NotFound: errors.Conflict:"""
         return self._accept(context, self._database.read(instances.find, name), move_states.RESIZE, None)
 
-    def evacuate(self, context: RequestContext, name: str) -> dict[str, Any]:
+    @endpoint
+    def evacuate_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         """Move an instance away from a host that is down.
 
         :raises errors.NotFound: errors.Conflict: errors.ClockSkewed:
@@ -74,11 +87,13 @@ class MoveIntake:
         self._require_in_step()
         return self._accept(context, self._database.read(instances.find, name), move_states.EVACUATION, None)
 
-    def confirm(self, context: RequestContext, name: str) -> dict[str, Any]:
+    @endpoint
+    def confirm_resize(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         """Keep the new flavor and host. :raises errors.NotFound: errors.Conflict: no resize waits for it"""
         return self._decide(context, name, confirm)
 
-    def revert(self, context: RequestContext, name: str) -> dict[str, Any]:
+    @endpoint
+    def revert_resize(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         """Return to the former flavor and host. :raises errors.NotFound: errors.Conflict: no resize waits for it"""
         return self._decide(context, name, revert)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of moves: what operators ask for, and what conductors and hosts send each other."""
+"""The RPC surface of moves for conductors and hosts. ``intake`` has that for operators."""
 
 from __future__ import annotations
 
@@ -7,44 +7,13 @@ from typing import Any
 
 import oslo_messaging
 
-from conductor_stub.moves.intake import MoveIntake
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet.context import RequestContext
 from fleet.objects import Claimed, fields
-from fleet.objects.build_request import parse_flavor
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
-
-
-class OperatorMoves:
-    """Namespace ``operator``: behind the ``fleet`` command."""
-
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
-
-    def __init__(self, intake: MoveIntake) -> None:
-        self._intake = intake
-
-    @endpoint
-    def resize_instance(self, context: RequestContext, name: fields.Name, flavor: Any) -> dict[str, Any]:
-        return self._intake.resize(context, name, parse_flavor(flavor, "flavor"))
-
-    @endpoint
-    def confirm_resize(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._intake.confirm(context, name)
-
-    @endpoint
-    def revert_resize(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._intake.revert(context, name)
-
-    @endpoint
-    def migrate_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._intake.migrate(context, name)
-
-    @endpoint
-    def evacuate_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._intake.evacuate(context, name)
 
 
 class MigrationManager:

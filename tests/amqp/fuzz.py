@@ -13,7 +13,8 @@ from typing import Any
 
 from compute_agent.manager import ComputeManager
 from conductor_stub.manager import ComputeTaskManager, ConductorManager
-from conductor_stub.moves.manager import MigrationManager, OperatorMoves
+from conductor_stub.moves.intake import MoveIntake
+from conductor_stub.moves.manager import MigrationManager
 from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.manager import OperatorManager
 from scheduler.manager import SchedulerManager
@@ -48,7 +49,7 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
 METHODS["conductor_ledger"] = METHODS["conductor"]
 #: What they would leave behind is not for other tests to find: they get no argument of their own on purpose.
 _LEAVE_BEHIND = {"create", "create_flavor", "create_aggregate", "create_group", "register_services", "report_hosts"}
-_ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, CatalogManager, OperatorMoves,
+_ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, CatalogManager, MoveIntake,
               SchedulerManager, ComputeManager)  # fmt: skip
 #: The arguments that a method has.
 _PARAMETERS: dict[str, list[str]] = {

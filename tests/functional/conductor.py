@@ -87,6 +87,7 @@ class Conductor:
                 Diagnosis(database, "conductor", self.clock),
                 self.clock,
             ),
+            self.move_intake,
             CatalogManager(database, Announcements(database, self.scheduler), self.clock),  # type: ignore[arg-type]
         )
 

@@ -16,7 +16,7 @@ from fleet.db import now as db_now
 from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
-from tests.functional.conductor import Conductor, context
+from tests.functional.conductor import Conductor
 
 #: Test machine and test database are the same one: what differs by more is wrong by zones or units.
 NEAR = seconds(5)
@@ -146,6 +146,6 @@ def test_a_conductor_with_a_wrong_clock_evacuates_nobody(database: Database) -> 
     conductor.move_intake._require_in_step = skew.require_in_step
     skew.note(60.0)
     with pytest.raises(errors.ClockSkewed):
-        conductor.move_intake.evacuate(context(), uuid)
+        conductor.operator.evacuate_instance(uuid)
     skew.note(0.0)
-    assert "accepted" == conductor.move_intake.evacuate(context(), uuid)["status"]
+    assert "accepted" == conductor.operator.evacuate_instance(uuid)["status"]

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.moves.intake import MoveIntake
 from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
@@ -15,7 +14,7 @@ from fleet import errors, move_states, states
 from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat
 from fleet.objects import Claimed, Migration
-from tests.functional.conductor import INCARNATION, Conductor, context
+from tests.functional.conductor import INCARNATION, Conductor, Operator, context
 from tests.functional.trio_fakes import no_valid_host
 
 LARGE = {"vcpus": 2, "memory_mb": 2048, "root_gb": 10, "name": "large"}
@@ -36,8 +35,8 @@ class Stage:
         self.conductor.finish(self.uuid, "h1")
 
     @property
-    def intake(self) -> MoveIntake:
-        return self.conductor.move_intake
+    def operator(self) -> Operator:
+        return self.conductor.operator
 
     @property
     def progress(self) -> MoveProgress:
@@ -45,12 +44,12 @@ class Stage:
 
     def resize(self, *places: Any) -> None:
         """Accept it and have it placed: the scheduler's answer is ``places``, the first and its alternates."""
-        self.intake.resize(context(), self.uuid, _flavor())
+        self.operator.resize_instance(self.uuid, LARGE)
         self._place(*places)
 
     def evacuate(self, *places: Any) -> None:
         self.go_down("h1")
-        self.intake.evacuate(context(), self.uuid)
+        self.operator.evacuate_instance(self.uuid)
         self._place(*places)
 
     def _place(self, *places: Any) -> None:
@@ -95,9 +94,9 @@ class Stage:
                 return
             self.done(host, step)
         if status == move_states.CONFIRMING:
-            self.intake.confirm(context(), self.uuid)
+            self.operator.confirm_resize(self.uuid)
         if status in (move_states.REVERTING, move_states.RESUMING):
-            self.intake.revert(context(), self.uuid)
+            self.operator.revert_resize(self.uuid)
         if status == move_states.RESUMING:
             self.done("h2", move_states.REVERTING)
 
@@ -117,12 +116,6 @@ class Stage:
         self.conductor.agents.report_state(Heartbeat("fleet-compute", ["h2"], INCARNATION))
         self.conductor.agents.report_state(Heartbeat("fleet-compute", ["h3"], INCARNATION))
         self.conductor.move_sweeper.sweep()
-
-
-def _flavor():
-    from fleet.objects import Flavor
-
-    return Flavor.from_wire(LARGE)
 
 
 @pytest.fixture
@@ -171,7 +164,7 @@ def test_deleted_in_the_middle_of_a_move(stage: Stage, status: str, _instance: A
     holders = [host for host, memory_mb in zip(("h1", "h2"), used, strict=False) if memory_mb]
     assert [(host, stage.uuid) for host in holders] == stage.conductor.compute.terminations
     with pytest.raises(errors.Conflict):
-        stage.intake.confirm(context(), stage.uuid)
+        stage.operator.confirm_resize(stage.uuid)
 
     for host in holders:
         assert "deleted" != stage.state()[0]
@@ -184,15 +177,15 @@ def test_deleted_in_the_middle_of_a_move(stage: Stage, status: str, _instance: A
 @pytest.mark.parametrize(
     ("decision", "expected", "flavor", "used"),
     [
-        pytest.param("confirm", ("active", None, "h2"), "large", (0, LARGE_MB, 0), id="confirmed: it stays"),
-        pytest.param("revert", ("active", None, "h1"), "", (SMALL_MB, 0, 0), id="reverted: it is as it was"),
+        pytest.param("confirm_resize", ("active", None, "h2"), "large", (0, LARGE_MB, 0), id="confirmed: it stays"),
+        pytest.param("revert_resize", ("active", None, "h1"), "", (SMALL_MB, 0, 0), id="reverted: it is as it was"),
     ],
 )
 def test_a_resize_ends(stage: Stage, decision: str, expected: Any, flavor: str, used: Any) -> None:
     """Each host says what it has done, some of it twice; what is left is held once."""
     stage.until(move_states.FINISHED)
-    getattr(stage.intake, decision)(context(), stage.uuid)
-    if decision == "confirm":
+    getattr(stage.operator, decision)(stage.uuid)
+    if decision == "confirm_resize":
         assert move_states.CONFIRMED == stage.done("h1", move_states.CONFIRMING)
     else:
         assert move_states.RESUMING == stage.done("h2", move_states.REVERTING)
@@ -203,7 +196,7 @@ def test_a_resize_ends(stage: Stage, decision: str, expected: Any, flavor: str, 
     assert flavor == shown["instance"]["flavor"]["name"]
     assert [] == shown["faults"]
     with pytest.raises(errors.Conflict, match="no resize of it waits"):
-        stage.intake.revert(context(), stage.uuid)
+        stage.operator.revert_resize(stage.uuid)
 
 
 def test_a_resize_on_its_own_host_holds_both_flavors(database: Database) -> None:
@@ -215,7 +208,7 @@ def test_a_resize_on_its_own_host_holds_both_flavors(database: Database) -> None
         assert (SMALL_MB + LARGE_MB, 0, 0) == stage.used()
         stage.done("h1", status)
     assert (("resized", None, "h1"), (SMALL_MB + LARGE_MB, 0, 0)) == (stage.state(), stage.used())
-    stage.intake.confirm(context(), stage.uuid)
+    stage.operator.confirm_resize(stage.uuid)
     stage.done("h1", move_states.CONFIRMING)
     assert (("active", None, "h1"), (LARGE_MB, 0, 0)) == (stage.state(), stage.used())
     (_spec, properties) = stage.conductor.scheduler.requests[-1]
@@ -340,7 +333,7 @@ def test_a_lost_order_is_sent_again(stage: Stage, status: str, told: str) -> Non
 
 def test_a_lost_hand_out_is_handed_out_again_until_the_deadline(stage: Stage) -> None:
     """A move that no conductor takes up is offered again; in the end the instance is what it was."""
-    stage.intake.resize(context(), stage.uuid, _flavor())
+    stage.operator.resize_instance(stage.uuid, LARGE)
     stage.conductor.moves.cast.clear()
     stage.overdue()
     assert 1 == len(stage.conductor.moves.cast)
@@ -402,7 +395,7 @@ def test_nobody_goes_back_to_a_host_that_has_not_cleaned_up(stage: Stage) -> Non
 
     def ignored() -> list[str]:
         stage.conductor.scheduler.requests.clear()
-        stage.intake.resize(context(), stage.uuid, _flavor())
+        stage.operator.resize_instance(stage.uuid, LARGE)
         stage.conductor.scheduler.answers.append(errors.NoValidHost(reason="full"))
         stage.work()
         ((_spec, properties),) = stage.conductor.scheduler.requests
@@ -430,7 +423,7 @@ def test_an_evacuation_that_fails_tries_the_next_host(stage: Stage) -> None:
 def test_only_a_host_that_is_down_is_evacuated(stage: Stage) -> None:
     """What might still run there must not run twice: the error names the host."""
     with pytest.raises(errors.Conflict, match="host h1, whose fleet-compute is up"):
-        stage.intake.evacuate(context(), stage.uuid)
+        stage.operator.evacuate_instance(stage.uuid)
 
 
 @pytest.mark.parametrize(
@@ -444,7 +437,7 @@ def test_one_move_at_a_time(stage: Stage, status: str, match: str) -> None:
     """The error says what to do first."""
     stage.until(status)
     with pytest.raises(errors.Conflict, match=match):
-        stage.intake.resize(context(), stage.uuid, _flavor())
+        stage.operator.resize_instance(stage.uuid, LARGE)
 
 
 def test_a_resize_to_the_present_flavor_is_refused(stage: Stage) -> None:
@@ -452,7 +445,7 @@ def test_a_resize_to_the_present_flavor_is_refused(stage: Stage) -> None:
     stage.until(move_states.CONFIRMING)
     stage.done("h1", move_states.CONFIRMING)
     with pytest.raises(errors.InvalidInput, match="flavor"):
-        stage.intake.resize(context(), stage.uuid, _flavor())
+        stage.operator.resize_instance(stage.uuid, LARGE)
 
 
 def test_a_group_counts_a_move_on_both_hosts(stage: Stage) -> None:
@@ -486,7 +479,7 @@ class Group:
         stage.go_down("h1")
 
     def accept(self, uuid: str) -> None:
-        self.stage.intake.evacuate(context(), uuid)
+        self.stage.operator.evacuate_instance(uuid)
 
     def place(self, *answers: Any) -> list[dict[str, Any]]:
         """What the scheduler was asked, with its answers."""
@@ -606,7 +599,7 @@ def test_agents_are_told_what_concerns_them(stage: Stage) -> None:
 def test_a_migration_keeps_the_flavor(database: Database, same_host: bool) -> None:
     """It goes to another host, even where a resize may stay; and the record says that nothing else changes."""
     stage = Stage(database, same_host=same_host)
-    stage.intake.migrate(context(), stage.uuid)
+    stage.operator.migrate_instance(stage.uuid)
     stage._place("h2")
     (_spec, properties) = stage.conductor.scheduler.requests[-1]
     assert ["h1"] == properties["ignore_hosts"]

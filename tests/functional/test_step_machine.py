@@ -18,7 +18,7 @@ from fleet.clock import seconds
 from fleet.db import models
 from fleet.db.engine import Database
 from tests.functional.conductor import Conductor, context
-from tests.functional.test_moves import Stage, _flavor
+from tests.functional.test_moves import LARGE, Stage
 
 
 class Row:
@@ -59,7 +59,7 @@ def a_build(database: Database) -> Row:
 
 def a_move(database: Database) -> Row:
     stage = Stage(database)
-    uuid = stage.intake.resize(context(), stage.uuid, _flavor())["uuid"]
+    uuid = stage.operator.resize_instance(stage.uuid, LARGE)["uuid"]
     return Row(stage.conductor, MoveMachine(), uuid)
 
 

@@ -35,7 +35,7 @@ from conductor_stub.builds.sweeper import BuildSweeper
 from conductor_stub.builds.termination import Termination
 from conductor_stub.manager import ComputeTaskManager, ConductorManager
 from conductor_stub.moves.intake import MoveIntake
-from conductor_stub.moves.manager import MigrationManager, OperatorMoves
+from conductor_stub.moves.manager import MigrationManager
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.moves.sweeper import MoveSweeper
@@ -236,7 +236,7 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
             world.clock,
         ),
         CatalogManager(database, Announcements(database, bus.client(SchedulerAPI)), world.clock),
-        OperatorMoves(MoveIntake(database, move_placement)),
+        MoveIntake(database, move_placement),
         MigrationManager(move_placement, MoveProgress(database, move_placement, LIMITS)),
     ]
     bus.serve(process, ["conductor"])
