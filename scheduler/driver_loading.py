@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from oslo_config import cfg
 
 from fleet import errors
-from scheduler import named_classes
+from fleet.clock import Clock, utcnow
+from scheduler import loading, named_classes
 from scheduler.dict_driver import DictDriver
 from scheduler.driver import Notifier, Scheduler
 from scheduler.host_manager import HostManager
+from scheduler.state.host_manager import Feed
 
 DRIVERS = {
     "filter_scheduler": "scheduler.filter_scheduler.FilterScheduler",
@@ -58,6 +62,30 @@ def load_host_manager_class(conf: cfg.ConfigOpts) -> type[HostManager]:
 
 
 _OPTIONAL_ARGUMENTS = ("clock", "booking_timeout_s", "service_down_time_s", "max_state_age_s")
+
+
+def build_driver(
+    conf: cfg.ConfigOpts,
+    new_feed: Callable[[], Feed],
+    notifier: Notifier,
+    clock: Clock = utcnow,
+    adapt: Callable[[type[HostManager]], type[HostManager]] = lambda found: found,
+) -> Scheduler:
+    """Return the configured driver over a cache of its own.
+
+    :param new_feed: called twice: for the requests, and for the full comparison
+    :param adapt: makes the class of the host manager from the configured one
+    """
+    host_manager = adapt(load_host_manager_class(conf))(
+        new_feed(),
+        new_feed(),
+        clock=clock,
+        booking_timeout_s=conf.scheduler_booking_timeout,
+        service_down_time_s=conf.service_down_time,
+        max_state_age_s=conf.scheduler_max_state_age,
+    )
+    host_manager.load_plugins = functools.partial(loading.load_plugins, conf)
+    return make_driver(conf, host_manager, notifier)
 
 
 def make_driver(conf: cfg.ConfigOpts, host_manager: HostManager, notifier: Notifier) -> Scheduler:

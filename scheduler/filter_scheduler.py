@@ -26,6 +26,7 @@ from scheduler.driver import Notifier, Scheduler
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.decide import decide
 from scheduler.engine.decision import Decision, StateAge
+from scheduler.engine.domain import Domain
 from scheduler.engine.pipeline import Pipeline, prepare
 from scheduler.engine.prepared_request import PreparedRequest
 from scheduler.engine.request_cache import RequestCache
@@ -48,9 +49,9 @@ class _Tools(NamedTuple):
     seconds: Sequence[prometheus_client.Counter]
 
     @classmethod
-    def load(cls, conf: cfg.ConfigOpts) -> Self:
+    def load(cls, conf: cfg.ConfigOpts, domain: Domain) -> Self:
         """:raises errors.ConfigError: on a name that leads nowhere"""
-        pipeline = loading.load_pipeline(conf)
+        pipeline = loading.load_pipeline(conf, domain)
         seconds = [metrics.FILTER_SECONDS.labels(type(each).__name__) for each in pipeline.filters]
         return cls(pipeline, RequestCache(), seconds)
 
@@ -72,7 +73,7 @@ class FilterScheduler(Scheduler):
         notifier: Notifier | None = None,
     ) -> None:
         super().__init__(conf, host_manager, notifier)
-        self._tools = _Tools.load(self.conf)
+        self._tools = _Tools.load(self.conf, self.host_manager.domain)
         self._options = SchedulerOptions(self.conf.scheduler_json_config_location)
         self._chance = random.Random()
         # The configuration keeps its hooks for ever, and may outlive a scheduler.
@@ -84,7 +85,7 @@ class FilterScheduler(Scheduler):
         if not changed:
             return
         try:
-            self._tools = _Tools.load(self.conf)
+            self._tools = _Tools.load(self.conf, self.host_manager.domain)
         except errors.FleetError as refusal:
             LOG.error("The former filters and weighers stay in use: %s", refusal.message)
 

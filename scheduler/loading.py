@@ -8,6 +8,7 @@ from oslo_config import cfg
 from fleet import errors
 from scheduler import filters, named_classes, weights
 from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
+from scheduler.engine.domain import Domain
 from scheduler.engine.pipeline import Pipeline
 from scheduler.engine.supervision import PluginWatch
 from scheduler.host_lists import Plugins
@@ -49,11 +50,11 @@ def _available(conf: cfg.ConfigOpts) -> dict[str, type[filters.BaseHostFilter]]:
     return {cls.__name__: cls for cls in classes}
 
 
-def load_pipeline(conf: cfg.ConfigOpts) -> Pipeline:
+def load_pipeline(conf: cfg.ConfigOpts, domain: Domain = VIRTUAL_MACHINES) -> Pipeline:
     """Return the pipeline that the configuration describes. :raises errors.ConfigError: a name leads nowhere"""
     return Pipeline(
-        domain=VIRTUAL_MACHINES,
-        filters=load_filters(conf),
+        domain=domain,
+        filters=[*(restriction() for restriction in domain.restrictions), *load_filters(conf)],
         weighers=load_weighers(conf),
         explain_refusal=refusal.explain,
         host_subset_size=conf.scheduler_host_subset_size,

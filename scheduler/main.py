@@ -13,7 +13,6 @@ from oslo_config import cfg
 import fleet.conf
 from fleet import errors, service
 from fleet.checks import required
-from fleet.clock import Clock, utcnow
 from fleet.clock.skew import ClockSkew
 from fleet.db import identity, schema
 from fleet.db.clock import LedgerClock
@@ -26,28 +25,12 @@ from fleet.rpc.transport import get_notifier, get_transport
 from fleet.rpc.trust import signing
 from fleet.service import probes
 from scheduler import conf as scheduler_conf
-from scheduler import driver_loading, loading
-from scheduler.driver import Notifier, Scheduler
+from scheduler import driver_loading
 from scheduler.loading import load_pipeline
 from scheduler.manager import SchedulerManager
+from scheduler.nova import conf as nova_conf
+from scheduler.nova import service as nova
 from scheduler.registration import BINARY, TOPIC, Registration
-from scheduler.state.host_manager import Feed
-
-
-def build_driver(
-    conf: cfg.ConfigOpts, new_feed: Callable[[], Feed], notifier: Notifier, clock: Clock = utcnow
-) -> Scheduler:
-    """The configured driver over a cache of its own. ``new_feed`` is called twice: requests, full comparison."""
-    host_manager = driver_loading.load_host_manager_class(conf)(
-        new_feed(),
-        new_feed(),
-        clock=clock,
-        booking_timeout_s=conf.scheduler_booking_timeout,
-        service_down_time_s=conf.service_down_time,
-        max_state_age_s=conf.scheduler_max_state_age,
-    )
-    host_manager.load_plugins = functools.partial(loading.load_plugins, conf)
-    return driver_loading.make_driver(conf, host_manager, notifier)
 
 
 def servers(
@@ -66,7 +49,7 @@ def servers(
     # What instances were made from is read only where it weighs.
     images = conf.image_props_weight_multiplier != 0
     feed = functools.partial(ChangeFeed, database, clock, images, False, ledger, clock.note)
-    driver = build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"), clock)
+    driver = driver_loading.build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"), clock)
     registration = Registration(ConductorAPI(transport, conf, ledger=ledger), conf.host, skew)
     compare_s = conf.scheduler_compare_period
     return [
@@ -79,8 +62,10 @@ def servers(
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
-    register = [scheduler_conf.register_opts]
+    register = [scheduler_conf.register_opts, nova_conf.register_opts]
     conf = fleet.conf.load_config(argv, BINARY, "Chooses hosts for instances.", register)
+    if nova_conf.is_active(conf):
+        return _serve_nova(conf, functools.partial(fleet.conf.check_files, argv, register))
     try:
         required.broker(conf)
         required.database(conf)
@@ -107,6 +92,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     check = functools.partial(fleet.conf.check_files, argv, register)
     return service.launch(conf, BINARY, build, conf.scheduler_workers, check)
+
+
+def _serve_nova(conf: cfg.ConfigOpts, check: Callable[[], None]) -> int:
+    """Run in the place of nova-scheduler."""
+    nova.adapt(conf)
+    try:
+        nova.check(conf)
+    except errors.FleetError as refusal:
+        print(f"{BINARY}: {refusal.message}", file=sys.stderr)
+        return 1
+    return service.launch(conf, BINARY, functools.partial(nova.process, conf, BINARY), conf.scheduler_workers, check)
 
 
 if __name__ == "__main__":

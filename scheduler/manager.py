@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import oslo_messaging
@@ -14,7 +14,7 @@ from oslo_log import log as logging
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.objects import RequestSpec, fields
+from fleet.objects import RequestSpec, Selection, fields
 from fleet.rpc import deferred, versions
 from fleet.rpc.endpoint import endpoint, require_size
 from fleet.telemetry import rate_limited_log
@@ -49,18 +49,12 @@ class SchedulerManager:
     def _select(self, context: RequestContext, request_spec: Any, filter_properties: Any) -> list[dict[str, Any]]:
         require_size([request_spec, filter_properties], "request_spec")
         request = RequestSpec.from_wire(request_spec, filter_properties)
-        started = time.monotonic()
-        try:
+
+        def select() -> Sequence[Selection]:
             self._require_caller(request)
-            selections = self._driver.select_destinations(context, request)
-        except errors.NoValidHost as refusal:
-            _tell(decision_log.refused, request, refusal, started)
-            raise
-        except errors.FleetError as failure:
-            _tell(decision_log.failed, request, failure, started)
-            raise
-        _tell(decision_log.placed, request, selections, started)
-        return [selection.to_wire() for selection in selections]
+            return self._driver.select_destinations(context, request)
+
+        return [selection.to_wire() for selection in logged(request, select)]
 
     def _require_caller(self, request: RequestSpec) -> None:
         if request.begin_by is None:
@@ -174,6 +168,21 @@ class SchedulerManager:
             self._driver.refresh()
         except errors.StaleState as lost:
             LOG.warning("%s A cast is all there is to go by.", lost.message)
+
+
+def logged(request: RequestSpec, select: Callable[[], Sequence[Selection]]) -> Sequence[Selection]:
+    """Return what ``select`` returns, and log and count the decision after the answer is sent."""
+    started = time.monotonic()
+    try:
+        selections = select()
+    except errors.NoValidHost as refusal:
+        _tell(decision_log.refused, request, refusal, started)
+        raise
+    except errors.FleetError as failure:
+        _tell(decision_log.failed, request, failure, started)
+        raise
+    _tell(decision_log.placed, request, selections, started)
+    return selections
 
 
 def _tell(tell: Callable[..., None], request: RequestSpec, outcome: object, started: float) -> None:

@@ -19,6 +19,8 @@ from fleet.db.loopback import is_loopback
 from fleet.rpc.rabbit import broker
 
 CHECK = "options"
+#: Sections whose options are those of the chosen plugin of keystoneauth.
+_OF_PLUGINS = ("placement",)
 #: Libraries whose options may be in the files, besides those of every ``fleet`` namespace.
 _LIBRARIES = ("oslo.db", "oslo.log", "oslo.messaging", "oslo.reports")
 
@@ -73,6 +75,8 @@ def _check_file(file: str, options: Known) -> Iterator[Finding]:
         yield findings.bad(CHECK, f"{file}: {unreadable}", "Correct the file.")
         return
     for section, names in sections.items():
+        if section in _OF_PLUGINS:
+            continue
         for name in names:
             yield from _check_option(file, section, _dest(name), options)
 
@@ -91,15 +95,18 @@ def _check_option(file: str, section: str, name: str, options: Known) -> Iterato
         fix = "Correct the name of the section, unless a plugin of yours reads it."
         yield findings.doubtful(CHECK, f"{file}: [{section}] {name}: there is no such section", fix)
     else:
-        yield findings.doubtful(CHECK, f"{file}: [{section}] {name}: there is no such option", _meant(name, options))
+        meant = _meant(section, name, options)
+        yield findings.doubtful(CHECK, f"{file}: [{section}] {name}: there is no such option", meant)
 
 
-def _meant(name: str, options: Known) -> str:
-    places = {each: section for section, opts in options.options.items() for each in opts}
-    like = difflib.get_close_matches(name, places, n=1)
-    if not like:
-        return "It has no effect: remove it."
-    return f"It has no effect; is [{places[like[0]]}] {like[0]} meant?"
+def _meant(section: str, name: str, options: Known) -> str:
+    """Name the most similar option, of the same section if it has one."""
+    elsewhere = {each: other for other, opts in options.options.items() for each in opts}
+    for places in (dict.fromkeys(options.options[section], section), elsewhere):
+        like = difflib.get_close_matches(name, places, n=1)
+        if like:
+            return f"It has no effect; is [{places[like[0]]}] {like[0]} meant?"
+    return "It has no effect: remove it."
 
 
 def _dest(name: str) -> str:

@@ -35,6 +35,7 @@ class ChangedAggregate:
     hosts: Sequence[str]
     metadata: dict[str, str]
     deleted: bool = False
+    uuid: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -66,6 +66,7 @@ def get_server(
     ledger: LedgerIdentity | None = None,
     threads: int | None = None,
     signatures: replay_protection.Record | None = None,
+    serializing: serializer.ContextSerializer | None = None,
 ) -> Server:
     """Return a server for ``topic``. It also receives messages to ``topic.server`` and fanouts, and serves ``baseapi``.
 
@@ -74,12 +75,13 @@ def get_server(
     :param ledger: messages of another ledger are refused
     :param signatures: record of signed messages, shared with the other servers of the topic
     :param threads: messages handled at a time; None: ``executor_thread_pool_size``
+    :param serializing: reads the context of messages that are not this project's own
     :param queues: connection shared with other hosts; the server then receives messages to ``topic.server`` only
     """
     keys = signing.keys_of(transport.conf)
     dispatching = admission.Dispatcher(
         [*endpoints, BaseAPI(topic)],
-        serializer.ContextSerializer(),
+        serializing or serializer.ContextSerializer(),
         admission.MethodsOnly,
         checker=signing.Checker(transport.conf, keys, topic, server, record=signatures) if keys else None,
         ledger=ledger,

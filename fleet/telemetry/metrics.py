@@ -60,6 +60,11 @@ SWEEPER_ACTIONS = prometheus.Counter(
     "fleet_conductor_sweeper_actions", "What the sweeper did about steps that took too long", ["action"]
 )
 
+# The scheduler in the place of nova-scheduler
+NOVA_CLAIMS = prometheus.Counter(
+    "fleet_nova_claims", "Claims in placement by result (taken, full, changed)", ["result"]
+)
+
 # The agent
 CLAIMS = prometheus.Counter("fleet_compute_claims", "Claims tested, by result (held, refused)", ["result"])
 ORDERS_DROPPED = prometheus.Counter(

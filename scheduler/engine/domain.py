@@ -78,9 +78,11 @@ class Domain:
     :param read_placed: a row of the database → the index entry of a placed thing
     :param is_gone: a row of the database → True if the thing is on no host any more, whatever its row says
     :param is_over: a row of the database → True if the thing will not need a host any more
+    :param is_given_back: a row without a host → True if it means that the host of a pick gave the thing back
     :param has_moved: a row of the database → True if a move has claimed its destination, or is over
     :param is_up: (candidates, service_down_time in seconds) → mask of the hosts whose service is alive
     :param steady_until: (candidates, service_down_time in seconds) → epoch second at which time alone may change ``is_up``
+    :param restrictions: make filters that always run, before those of the configuration
     :param request_key: request → cache key of all that plugins may read of it; None if the result must not be cached
     """
 
@@ -108,3 +110,5 @@ class Domain:
     plugin_life: PluginLife = "process"
     default_filters: Sequence[str] = ()
     default_weighers: Sequence[str] = ()
+    restrictions: Sequence[Callable[[], Any]] = ()
+    is_given_back: Callable[[Any], bool] = lambda row: True

@@ -40,6 +40,8 @@ class BaseHostFilter:
 
     #: True if the answer is the same for all instances of one request. Then the filter runs for the first only.
     run_filter_once_per_request = False
+    #: True if a new image on the host of an instance must pass as well (nova's name; used when serving nova).
+    RUN_ON_REBUILD = False
     #: The kind of refusal, for the explanation of "no valid host".
     reason: Reason = Reason.POLICY
 

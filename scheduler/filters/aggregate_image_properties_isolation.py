@@ -18,6 +18,7 @@ from scheduler.filters.base import ColumnFilter
 class AggregateImagePropertiesIsolation(ColumnFilter):
     """Hosts pass whose aggregates list the image's value of every property that both name."""
 
+    RUN_ON_REBUILD = True
     run_filter_once_per_request = True
 
     def __init__(self, namespace: str | None = None, separator: str = ".") -> None:

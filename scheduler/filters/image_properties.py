@@ -34,6 +34,7 @@ class ImagePropertiesFilter(ColumnFilter):
     required hypervisor version is not looked at, as in nova.
     """
 
+    RUN_ON_REBUILD = True
     run_filter_once_per_request = True
 
     def __init__(self, default_architecture: str | None = None) -> None:

@@ -17,6 +17,7 @@ from scheduler.filters.base import ColumnFilter
 class IsolatedHostsFilter(ColumnFilter):
     """Isolated images go to isolated hosts only; other images go elsewhere only, unless that is not restricted."""
 
+    RUN_ON_REBUILD = True
     run_filter_once_per_request = True
 
     def __init__(

@@ -24,6 +24,7 @@ class AggregateHint:
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
     deleted: bool = False
     generation: int | None = None
+    uuid: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +54,9 @@ def _aggregate(data: object, field: str) -> AggregateHint:
     parsed = Aggregate.from_wire(data, field)
     generation = data.get("generation") if isinstance(data, Mapping) else None
     known = generation if isinstance(generation, int) else None
-    return AggregateHint(parsed.id, parsed.name, tuple(parsed.hosts), parsed.metadata, generation=known)
+    return AggregateHint(
+        parsed.id, parsed.name, tuple(parsed.hosts), parsed.metadata, generation=known, uuid=parsed.uuid
+    )
 
 
 def deleted_aggregate(sent: object) -> AggregateHint:

@@ -281,7 +281,7 @@ class HostCache:
         if booking is None:
             return True
         if instance.host is None:
-            return news
+            return news and self._domain.is_given_back(instance)
         if instance.host == booking.key[0] or instance.host != booking.came_from:
             return True
         return news and self._domain.has_moved(instance)

@@ -57,7 +57,7 @@ class Memberships:
             former = self._inventory.aggregates.get(changed.id)
             # Read-only: what a plugin wrote here would be there for every later request.
             metadata = types.MappingProxyType(dict(changed.metadata))
-            now = Aggregate(changed.id, changed.name, list(changed.hosts), metadata)  # type: ignore[arg-type]
+            now = Aggregate(changed.id, changed.name, list(changed.hosts), metadata, changed.uuid)  # type: ignore[arg-type]
             self._inventory.aggregates[changed.id] = now
             self._regroup(changed.id, set(former.hosts if former else ()), set(now.hosts))
 

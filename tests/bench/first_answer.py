@@ -13,7 +13,7 @@ from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
 from fleet.objects import RequestSpec
 from scheduler import conf as scheduler_conf
-from scheduler.main import build_driver
+from scheduler.driver_loading import build_driver
 
 
 class _NoNotifier:

@@ -11,7 +11,7 @@ from scheduler import driver_loading, loading
 from scheduler import filters as filter_package
 from scheduler import weights as weight_package
 from scheduler.compute.host_state import HostState
-from scheduler.main import build_driver
+from scheduler.driver_loading import build_driver
 from tests.factories import changes, node, request, uuid
 from tests.unit.scheduler.own_drivers import CountingHostManager
 from tests.unit.scheduler.plugins import configuration

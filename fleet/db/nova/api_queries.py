@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queries of nova's API database: cells, hosts, aggregates, flavors and requests."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet.db.feed import ChangedAggregate
+from fleet.db.nova.tables import (
+    AGGREGATE_HOSTS,
+    AGGREGATE_METADATA,
+    AGGREGATES,
+    CELLS,
+    FLAVOR_SPECS,
+    FLAVORS,
+    HOST_MAPPINGS,
+    REQUEST_SPECS,
+)
+
+#: The cell of servers that found no host. It has no hosts.
+CELL0 = "00000000-0000-0000-0000-000000000000"
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """``url`` is the URL of its database, or a template for it; it contains a password."""
+
+    id: int
+    uuid: str
+    name: str
+    disabled: bool
+    url: str = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """What the API database says of the hosts.
+
+    :param cells: by id, without cell0
+    :param cell_of: host → id of its cell
+    """
+
+    cells: Mapping[int, Cell]
+    cell_of: Mapping[str, int]
+    aggregates: Mapping[int, ChangedAggregate]
+
+
+def ping(connection: sa.Connection) -> None:
+    connection.execute(sa.select(sa.literal(1))).scalar_one()
+
+
+def layout(connection: sa.Connection) -> Layout:
+    """All cells, hosts and aggregates."""
+    cells = {
+        row.id: Cell(row.id, row.uuid, row.name or row.uuid, bool(row.disabled), row.database_connection)
+        for row in connection.execute(sa.select(CELLS))
+        if row.uuid != CELL0
+    }
+    mapped = connection.execute(sa.select(HOST_MAPPINGS.c.host, HOST_MAPPINGS.c.cell_id))
+    return Layout(cells, {host: cell for host, cell in mapped if cell in cells}, _aggregates(connection))
+
+
+def _aggregates(connection: sa.Connection) -> dict[int, ChangedAggregate]:
+    hosts: dict[int, list[str]] = collections.defaultdict(list)
+    for row in connection.execute(sa.select(AGGREGATE_HOSTS)):
+        hosts[row.aggregate_id].append(row.host)
+    metadata: dict[int, dict[str, str]] = collections.defaultdict(dict)
+    for row in connection.execute(sa.select(AGGREGATE_METADATA)):
+        metadata[row.aggregate_id][row.key] = row.value
+    return {
+        row.id: ChangedAggregate(row.id, row.name, sorted(hosts[row.id]), metadata[row.id], uuid=row.uuid)
+        for row in connection.execute(sa.select(AGGREGATES))
+    }
+
+
+def flavor(connection: sa.Connection, name: str) -> dict[str, Any] | None:
+    """The flavor with this name or flavorid, with its extra specs; None if there is none."""
+    matching = sa.or_(FLAVORS.c.name == name, FLAVORS.c.flavorid == name)
+    row = connection.execute(sa.select(FLAVORS).where(matching)).first()
+    if row is None:
+        return None
+    specs = connection.execute(sa.select(FLAVOR_SPECS).where(FLAVOR_SPECS.c.flavor_id == row.id))
+    return {**row._mapping, "extra_specs": {spec.key: spec.value for spec in specs}}
+
+
+def request_spec(connection: sa.Connection, instance_uuid: str) -> Any | None:
+    """The RequestSpec with which a server was built or moved last, as nova stores it; None if there is none."""
+    found = connection.execute(
+        sa.select(REQUEST_SPECS.c.spec).where(REQUEST_SPECS.c.instance_uuid == instance_uuid)
+    ).scalar()
+    return None if found is None else json.loads(found)

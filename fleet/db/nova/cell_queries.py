@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queries of one cell: services, compute nodes and instances, all of them or what has changed.
+
+Rows have no generation. ``updated_at`` is written by the clock of the service that changed the row, and on MariaDB it has
+whole seconds. A new row has only ``created_at``.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet.db.nova.tables import INSTANCES, NODES, SERVICES
+
+COMPUTE = "nova-compute"
+#: Columns of a node that change with its instances. The texts beside them are large, and are read when these have changed.
+_LIGHT = ("id", "vcpus_used", "memory_mb_used", "local_gb_used", "running_vms", "updated_at", "deleted")
+_AT_ONCE = 500
+
+_COMPUTE_SERVICES = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.deleted == 0)
+_LIVE_NODES = sa.select(NODES).where(NODES.c.deleted == 0)
+_PLACED = sa.select(INSTANCES).where(INSTANCES.c.deleted == 0, INSTANCES.c.host.is_not(None))
+
+
+def services(connection: sa.Connection, since: datetime.datetime | None = None) -> Sequence[Any]:
+    """All compute services; with ``since`` only those that are new, disabled or forced down."""
+    if since is None:
+        return connection.execute(_COMPUTE_SERVICES).all()
+    flagged = sa.or_(SERVICES.c.disabled, SERVICES.c.forced_down, SERVICES.c.created_at >= since)
+    return connection.execute(_COMPUTE_SERVICES.where(flagged)).all()
+
+
+def service_rows(connection: sa.Connection, hosts: Collection[str]) -> Sequence[Any]:
+    """The compute services of these hosts."""
+    return _in_parts(connection, _COMPUTE_SERVICES, SERVICES.c.host, hosts)
+
+
+def heartbeats(connection: sa.Connection) -> list[tuple[str, datetime.datetime]]:
+    """(host, time of the newest heartbeat) of every compute service that has sent one."""
+    query = sa.select(SERVICES.c.host, SERVICES.c.last_seen_up)
+    live = query.where(SERVICES.c.binary == COMPUTE, SERVICES.c.deleted == 0, SERVICES.c.last_seen_up.is_not(None))
+    return [(host, seen) for host, seen in connection.execute(live)]
+
+
+def nodes(connection: sa.Connection) -> Sequence[Any]:
+    return connection.execute(_LIVE_NODES).all()
+
+
+def changed_nodes(connection: sa.Connection, since: datetime.datetime) -> Sequence[Any]:
+    """The light columns of nodes that have changed, deleted ones too."""
+    query = sa.select(*(NODES.c[name] for name in _LIGHT))
+    return connection.execute(query.where(_changed(NODES, since))).all()
+
+
+def node_rows(connection: sa.Connection, ids: Collection[int]) -> Sequence[Any]:
+    """Whole rows, deleted ones too."""
+    return _in_parts(connection, sa.select(NODES), NODES.c.id, ids)
+
+
+def instances(connection: sa.Connection) -> Sequence[Any]:
+    """The instances on hosts."""
+    return connection.execute(_PLACED).all()
+
+
+def changed_instances(connection: sa.Connection, since: datetime.datetime) -> Sequence[Any]:
+    """Instances that have changed, also those that are deleted or on no host.
+
+    A deletion does not set ``updated_at``, but the states before it do.
+    """
+    return connection.execute(sa.select(INSTANCES).where(_changed(INSTANCES, since))).all()
+
+
+def of_host(connection: sa.Connection, host: str) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    """The nodes, services and instances of one host."""
+    return (
+        connection.execute(_LIVE_NODES.where(NODES.c.host == host)).all(),
+        connection.execute(_COMPUTE_SERVICES.where(SERVICES.c.host == host)).all(),
+        connection.execute(_PLACED.where(INSTANCES.c.host == host)).all(),
+    )
+
+
+def _changed(table: sa.TableClause, since: datetime.datetime) -> sa.ColumnElement[bool]:
+    return sa.or_(table.c.updated_at >= since, table.c.created_at >= since)
+
+
+def _in_parts(
+    connection: sa.Connection, query: sa.Select, column: sa.ColumnClause, wanted: Collection[Any]
+) -> list[Any]:
+    values = list(wanted)
+    found: list[Any] = []
+    for start in range(0, len(values), _AT_ONCE):
+        found += connection.execute(query.where(column.in_(values[start : start + _AT_ONCE]))).all()
+    return found

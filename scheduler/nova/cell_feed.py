@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads one cell: all of it, then what has changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from oslo_log import log as logging
+
+from fleet import errors
+from fleet.clock import Clock, seconds
+from fleet.db.nova import cell_queries as queries
+from fleet.db.nova.api_queries import Cell
+from fleet.db.nova.database import Connection, NovaDatabase
+from fleet.db.reader import Reader
+from scheduler.nova import rows
+from scheduler.nova.rows import InstanceRow, NodeRow, Reserved, ServiceRow
+
+LOG = logging.getLogger(__name__)
+_EPOCH = datetime.datetime(1970, 1, 1)
+#: A cell that is down is tried again after this time. An attempt may last as long as a connection takes to fail.
+RETRY = seconds(10)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """Periods in seconds. ``layout_s`` is that of cells, host mappings and aggregates, which casts announce as well."""
+
+    poll_s: float = 1.0
+    overlap_s: float = 15.0
+    layout_s: float = 5.0
+    heartbeat_s: float = 5.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What one reading of a cell shows."""
+
+    nodes: Sequence[NodeRow] = ()
+    services: Sequence[ServiceRow] = ()
+    instances: Sequence[InstanceRow] = ()
+    heartbeats: Sequence[tuple[str, datetime.datetime]] = ()
+
+
+class Shown:
+    """What was shown of rows lately: row → its content, and the generation of the reading that showed it."""
+
+    def __init__(self) -> None:
+        self._of: dict[Hashable, tuple[Hashable, int]] = {}
+
+    def is_known(self, key: Hashable, content: Hashable, since: int) -> bool:
+        """Return True if a reading until generation ``since`` has shown this content."""
+        found = self._of.get(key)
+        return found is not None and found[0] == content and found[1] <= since
+
+    def note(self, key: Hashable, content: Hashable, generation: int) -> None:
+        self._of[key] = (content, generation)
+
+    def keep_only(self, keys: set[Hashable]) -> None:
+        """Forget rows that are not within the overlap any more: they will not be read again unchanged."""
+        if len(self._of) > 2 * len(keys) + 1000:
+            self._of = {key: value for key, value in self._of.items() if key in keys}
+
+
+class CellFeed:
+    """Not for use by several threads at once."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        open_cell: Callable[[Cell], NovaDatabase],
+        reserved: Reserved,
+        pace: Pace,
+        clock: Clock,
+    ) -> None:
+        self._cell = cell
+        self._open_cell = open_cell
+        self._database: NovaDatabase | None = None
+        self._reader: Reader | None = None
+        self._reserved = reserved
+        self._pace = pace
+        self._clock = clock
+        self._nodes, self._instances = Shown(), Shown()
+        self._hosts: set[str] = set()
+        #: Services that are disabled or forced down.
+        self._flagged: set[str] = set()
+        self._heartbeats_read = _EPOCH
+        #: False until all of the cell was read, and after it was down.
+        self._is_loaded = False
+        self._is_away = False
+        self._retry_at = _EPOCH
+        self._again: set[str] = set()
+
+    def read(self, since: int, generation: int) -> Found | None:
+        """Return what has changed after generation ``since``, or all; None while a cell that is down is left alone.
+
+        :raises errors.DatabaseError: :raises errors.ConfigError: the URL of the cell's database is wrong
+        """
+        if since and self._is_away and self._clock() < self._retry_at:
+            return None
+        full = not since or not self._is_loaded
+        found: Found = self._ask(self._all) if full else self._ask(self._changes, since, generation)
+        self._is_loaded = True
+        if self._is_away:
+            LOG.info("Cell %s can be read again", self._cell.name)
+            self._is_away = False
+        return found
+
+    def down(self, away: errors.FleetError) -> Found | None:
+        """Return the hosts of the cell as forced down, the first time that it cannot be read."""
+        self._is_loaded = False
+        self._retry_at = self._clock() + RETRY
+        if self._is_away:
+            return None
+        self._is_away = True
+        LOG.error(
+            "Cell %s cannot be read, its %d hosts are left out: %s", self._cell.name, len(self._hosts), away.message
+        )
+        reason = f"the database of cell {self._cell.name} cannot be read"
+        return Found(services=[ServiceRow(host, True, reason, True) for host in sorted(self._hosts)])
+
+    def read_host(self, host: str) -> Found:
+        """:raises errors.DatabaseError:"""
+        nodes, services, instances = self._ask(queries.of_host, host)
+        return Found(
+            [rows.node(each, self._cell.uuid, self._reserved) for each in nodes],
+            [rows.service(each) for each in services],
+            [rows.instance(each) for each in instances],
+        )
+
+    def load_again(self) -> None:
+        """Show the whole cell at the next reading."""
+        self._is_loaded = False
+
+    def read_again(self, host: str) -> None:
+        """Show this host in whole at the next reading."""
+        self._again.add(host)
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.dispose()
+
+    def _ask(self, work: Callable[..., Any], *args: Any) -> Any:
+        if self._reader is None:
+            self._database = self._open_cell(self._cell)
+            self._reader = self._database.reader()
+        return self._reader.read(work, *args)
+
+    def _all(self, connection: Connection) -> Found:
+        services = [rows.service(each) for each in queries.services(connection)]
+        # Instances before nodes: an instance that is shown on its host is counted there.
+        instances = [rows.instance(each) for each in queries.instances(connection)]
+        nodes = [rows.node(each, self._cell.uuid, self._reserved) for each in queries.nodes(connection)]
+        self._hosts = {each.host for each in services}
+        self._flagged = {each.host for each in services if each.disabled or each.forced_down}
+        return Found(nodes, services, instances)
+
+    def _changes(self, connection: Connection, since: int, generation: int) -> Found:
+        after = _EPOCH + datetime.timedelta(microseconds=since) - seconds(self._pace.overlap_s)
+        again = [self._read_again(connection, host) for host in self._again]
+        services = self._changed_services(connection, after)
+        instances = self._changed_instances(connection, after, since, generation)
+        nodes = self._changed_nodes(connection, after, since, generation)
+        self._again.clear()
+        return Found(
+            [*(each for one in again for each in one.nodes), *nodes],
+            [*(each for one in again for each in one.services), *services],
+            [*(each for one in again for each in one.instances), *instances],
+            self._heartbeats(connection),
+        )
+
+    def _read_again(self, connection: Connection, host: str) -> Found:
+        nodes, services, instances = queries.of_host(connection, host)
+        self._hosts.add(host)
+        return Found(
+            [rows.node(each, self._cell.uuid, self._reserved) for each in nodes],
+            [rows.service(each) for each in services],
+            [rows.instance(each) for each in instances],
+        )
+
+    def _changed_services(self, connection: Connection, after: datetime.datetime) -> list[ServiceRow]:
+        found = [rows.service(each) for each in queries.services(connection, after)]
+        flagged = {each.host for each in found if each.disabled or each.forced_down}
+        released = self._flagged - flagged
+        found += [rows.service(each) for each in queries.service_rows(connection, released)] if released else []
+        self._flagged = flagged
+        self._hosts.update(each.host for each in found)
+        return found
+
+    def _changed_instances(
+        self, connection: Connection, after: datetime.datetime, since: int, generation: int
+    ) -> list[InstanceRow]:
+        found = [rows.instance(each) for each in queries.changed_instances(connection, after)]
+        news = [each for each in found if not self._instances.is_known(each.uuid, each, since)]
+        for each in news:
+            self._instances.note(each.uuid, each, generation)
+        self._instances.keep_only({each.uuid for each in found})
+        return news
+
+    def _changed_nodes(
+        self, connection: Connection, after: datetime.datetime, since: int, generation: int
+    ) -> list[NodeRow]:
+        found = [tuple(each) for each in queries.changed_nodes(connection, after)]
+        news = [each for each in found if not self._nodes.is_known(each[0], each, since)]
+        for each in news:
+            self._nodes.note(each[0], each, generation)
+        self._nodes.keep_only({each[0] for each in found})
+        whole = queries.node_rows(connection, [each[0] for each in news]) if news else []
+        return [rows.node(each, self._cell.uuid, self._reserved) for each in whole]
+
+    def _heartbeats(self, connection: Connection) -> Sequence[tuple[str, datetime.datetime]]:
+        now = self._clock()
+        if now - self._heartbeats_read < seconds(self._pace.heartbeat_s):
+            return ()
+        self._heartbeats_read = now
+        return queries.heartbeats(connection)

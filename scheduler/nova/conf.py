@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of ``[nova]``, with which fleet-scheduler serves nova's conductor in the place of nova-scheduler."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+GROUP = "nova"
+CLAIM, OFF = "claim", "off"
+
+OPTIONS = [
+    cfg.StrOpt(
+        "transport_url",
+        secret=True,
+        help="Message broker of nova, as transport_url in nova.conf. If it is set, fleet-scheduler serves nova's conductor "
+        "in the place of nova-scheduler, and needs neither a fleet database nor other fleet services. Queues have nova's "
+        "names: no other fleet service may use this virtual host. [oslo_messaging_rabbit] must be as in nova.conf.",
+    ),
+    cfg.StrOpt("exchange", default="nova", help="control_exchange of nova.conf."),
+    cfg.StrOpt(
+        "api_connection",
+        secret=True,
+        help="Database nova_api, as [api_database] connection in nova.conf. A role that may only read is "
+        "enough: docs/nova.md has its grants.",
+    ),
+    cfg.StrOpt(
+        "cell_connection",
+        secret=True,
+        help="URL for the databases of all cells, in which {hostname}, {port}, {path}, {scheme} and {query} stand for the "
+        "parts of the URL in the cell's mapping, such as postgresql+psycopg2://READER:PASSWORD@{hostname}/{path}. Use it "
+        "for a role that may only read. Empty: the URL of the mapping, with nova's own role.",
+    ),
+    cfg.StrOpt(
+        "placement",
+        default=CLAIM,
+        choices=[
+            (CLAIM, "claim the resources of an instance in placement before the answer, as nova-scheduler does"),
+            (OFF, "claim nothing. Only for trials: nothing then keeps two schedulers from choosing the same room"),
+        ],
+        help="What happens in placement. Related: section [placement], which is as in nova.conf.",
+    ),
+    cfg.IntOpt(
+        "max_attempts",
+        default=3,
+        min=1,
+        help="[scheduler] max_attempts of nova.conf. An answer has at most one alternate less than that.",
+    ),
+    cfg.FloatOpt(
+        "poll_period",
+        default=1.0,
+        min=0.1,
+        help="Seconds between two readings of what has changed in nova's databases.",
+    ),
+    cfg.FloatOpt(
+        "poll_overlap",
+        default=15.0,
+        min=1.0,
+        help="Seconds that a reading goes back beyond the previous one. It must exceed the difference between the clocks of "
+        "nova's services, and the length of their transactions. What is missed all the same, the full comparison finds "
+        "(related: scheduler_compare_period).",
+    ),
+    cfg.IntOpt(
+        "reserved_host_memory_mb",
+        default=512,
+        min=0,
+        help="reserved_host_memory_mb of nova.conf on the hosts. nova does not store it. A wrong value costs refused "
+        "claims, or leaves room unused on hosts with a ram_allocation_ratio other than 1.",
+    ),
+    cfg.IntOpt("reserved_host_disk_mb", default=0, min=0, help="reserved_host_disk_mb of nova.conf on the hosts."),
+    cfg.IntOpt("reserved_host_cpus", default=0, min=0, help="reserved_host_cpus of nova.conf on the hosts."),
+]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    conf.register_opts(OPTIONS, group=GROUP)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return all options, for oslo-config-generator."""
+    return [(GROUP, OPTIONS)]
+
+
+def is_active(conf: cfg.ConfigOpts) -> bool:
+    """Return True if fleet-scheduler is to serve nova."""
+    return bool(conf.nova.transport_url)

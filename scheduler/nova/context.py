@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The request context of nova's messages, without the token that it carries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.context import RequestContext
+from fleet.rpc.serializer import ContextSerializer
+
+#: Keys that are not kept: nothing here calls a service in a user's name.
+_SECRET = ("auth_token", "service_catalog", "service_token")
+
+
+class NovaContextSerializer(ContextSerializer):
+    """Drops the user's token and the list of services before anything can log them."""
+
+    def deserialize_context(self, ctxt: dict[str, Any]) -> RequestContext:
+        return super().deserialize_context({key: value for key, value in ctxt.items() if key not in _SECRET})

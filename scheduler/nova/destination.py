@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The filter that always runs first for nova: what the request says of hosts, beyond what any filter of nova judges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy
+
+from fleet.objects import Aggregate
+from scheduler.engine.candidates import Candidates
+from scheduler.filters.base import ColumnFilter
+from scheduler.nova.request import Destination, NovaRequest
+
+
+class RequestedDestinationFilter(ColumnFilter):
+    """Hosts pass that are in the request's cell and aggregates, have its host and node name, and its traits."""
+
+    run_filter_once_per_request = True
+
+    def mask(self, hosts: Candidates, request: NovaRequest) -> numpy.ndarray | None:
+        if not isinstance(request, NovaRequest) or not request.is_restricted:
+            return None
+        wanted = request.destination
+        mask = numpy.ones(len(hosts), dtype=bool)
+        if wanted.cell:
+            mask &= hosts.by_shared("cell", lambda cell: cell == wanted.cell)
+        if wanted.host:
+            mask &= hosts.only(hosts.rows_of_hosts([wanted.host]))
+        if wanted.node:
+            mask &= hosts.only(hosts.rows_of_nodes([wanted.node]))
+        if wanted.aggregates or wanted.forbidden_aggregates:
+            mask &= hosts.by_aggregates(lambda aggregates: _are_allowed(wanted, aggregates))
+        if request.providers is not None:
+            mask &= self._with_traits(hosts, request.providers)
+        return mask
+
+    @staticmethod
+    def _with_traits(hosts: Candidates, providers: frozenset[str]) -> numpy.ndarray:
+        return numpy.array([uuid in providers for uuid in hosts.column("node_uuid").tolist()], dtype=bool)
+
+    def objection(self, hosts: Candidates, request: NovaRequest) -> str:
+        if request.providers is not None and not self._with_traits(hosts, request.providers)[0]:
+            named = [*sorted(request.required_traits), *(f"not {name}" for name in sorted(request.forbidden_traits))]
+            return f"has not the traits {', '.join(named)}"
+        return "is not the host, or not in the cell or an aggregate, that the request names"
+
+
+def _are_allowed(wanted: Destination, aggregates: Sequence[Aggregate]) -> bool:
+    known = {each.uuid for each in aggregates}
+    return all(known & allowed for allowed in wanted.aggregates) and not known & wanted.forbidden_aggregates

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RPC surface that nova's conductor, API and compute services call: topic ``scheduler``, version 4.5."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import oslo_messaging
+
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.objects import Selection, structure
+from fleet.rpc.endpoint import require_size
+from scheduler.driver import Scheduler
+from scheduler.manager import SchedulerManager, logged
+from scheduler.nova import answer, decoder
+from scheduler.nova.errors import in_novas_form
+from scheduler.nova.placing import Placed, Placing
+from scheduler.nova.rebuild import RebuildCheck
+from scheduler.nova.request import Call
+
+#: The newest version of nova's scheduler API. Its minor versions differ in arguments that are all optional here.
+VERSION = "4.5"
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def refusing(method: Method) -> Method:
+    """Return every ``FleetError`` of a method to nova as its NoValidHost, without a traceback."""
+
+    @functools.wraps(method)
+    def answered(self: object, context: object, /, **arguments: Any) -> Any:
+        try:
+            return method(self, context, **arguments)
+        except errors.FleetError as failure:
+            refusal = in_novas_form(failure)
+        expected = oslo_messaging.ExpectedException()
+        expected.exc_info = (type(refusal), refusal, None)
+        raise expected
+
+    return answered  # type: ignore[return-value]
+
+
+class NovaEndpoint:
+    """Unknown arguments are ignored: a later minor version may have more."""
+
+    target = oslo_messaging.Target(version=VERSION)
+
+    def __init__(self, driver: Scheduler, placing: Placing, rebuild: RebuildCheck) -> None:
+        self._placing = placing
+        self._rebuild = rebuild
+        self._hints = SchedulerManager(driver)
+
+    @refusing
+    def select_destinations(self, context: RequestContext, /, **arguments: Any) -> Sequence[Any]:
+        """Return Selection objects, or dicts, for each instance. Raise NoValidHost for every kind of refusal."""
+        require_size(arguments, "arguments")
+        call = decoder.decode(arguments)
+        placed = self._check(context, call) if call.rebuild_check else self._place(context, call)
+        return answer.selections(placed.found) if call.return_objects else answer.dicts(placed.found)
+
+    def _place(self, context: RequestContext, call: Call) -> Placed:
+        made: list[Placed] = []
+
+        def select() -> Sequence[Selection]:
+            made.append(self._placing.place(context, call))
+            return made[0].selections
+
+        logged(call.request, select)
+        return made[0]
+
+    def _check(self, context: RequestContext, call: Call) -> Placed:
+        selections = logged(call.request, lambda: self._rebuild.check(context, call.request))
+        return self._placing.unclaimed(selections)
+
+    # Casts are hints; the feed finds the same a moment later.
+
+    def update_aggregates(self, context: RequestContext, /, aggregates: Any = None, **_more: Any) -> None:
+        """Take note of aggregates that have changed."""
+        self._hints.update_aggregates(context, aggregates=structure.plain(aggregates, "aggregates"))
+
+    def delete_aggregate(self, context: RequestContext, /, aggregate: Any = None, **_more: Any) -> None:
+        """Take note of a deleted aggregate."""
+        self._hints.delete_aggregate(context, aggregate=structure.plain(aggregate, "aggregate"))
+
+    def update_instance_info(
+        self, context: RequestContext, /, host_name: Any = None, instance_info: Any = None, **_more: Any
+    ) -> None:
+        """Take note of instances on a host."""
+        known = structure.plain(instance_info, "instance_info")
+        self._hints.update_instance_info(context, host_name=host_name, instance_info=known)
+
+    def delete_instance_info(
+        self, context: RequestContext, /, host_name: Any = None, instance_uuid: Any = None, **_more: Any
+    ) -> None:
+        """Take note of an instance that has left a host."""
+        self._hints.delete_instance_info(context, host_name=host_name, instance_uuid=instance_uuid)
+
+    def sync_instance_info(
+        self, context: RequestContext, /, host_name: Any = None, instance_uuids: Any = None, **_more: Any
+    ) -> None:
+        """Compare the instances of a host with those that are known."""
+        self._hints.sync_instance_info(context, host_name=host_name, instance_uuids=instance_uuids)

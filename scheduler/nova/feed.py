@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The change feed over nova's databases: a second implementation of :class:`scheduler.state.host_manager.Feed`.
+
+nova's rows have no generation, so the feed polls by time. A generation is the time in microseconds at which a reading
+began. A reading after generation G returns the rows whose ``updated_at`` is later than G less ``overlap``. Rows that the
+cache has already are left out. Polling misses rows that were deleted without a trace, and changes by clocks that are too
+far behind. The full comparison of the host manager finds these.
+
+A cell that cannot be read is down: its hosts are shown as forced down until it answers, and the rest is served. When it
+answers again, all of it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from oslo_log import log as logging
+
+from fleet import errors
+from fleet.clock import Clock, epoch_s, utcnow
+from fleet.db.feed import ChangedAggregate, Changes
+from fleet.db.nova import api_queries
+from fleet.db.nova.api_queries import Cell, Layout
+from fleet.db.nova.database import NovaDatabase
+from scheduler.nova.cell_feed import CellFeed, Found, Pace
+from scheduler.nova.rows import Reserved, ServiceRow
+
+LOG = logging.getLogger(__name__)
+
+
+class NovaFeed:
+    """Not for use by several threads at once.
+
+    :param open_cell: opens the database of a cell
+    :param incomplete: ids of cells that a full reading could not read, shared with the other feed of the same cache. The
+        cache has dropped their hosts, so the next reading of changes shows them in whole
+    """
+
+    def __init__(
+        self,
+        api: NovaDatabase,
+        open_cell: Callable[[Cell], NovaDatabase],
+        reserved: Reserved | None = None,
+        pace: Pace | None = None,
+        clock: Clock = utcnow,
+        incomplete: set[int] | None = None,
+    ) -> None:
+        self._incomplete = set() if incomplete is None else incomplete
+        self._api = api.reader()
+        self._open_cell = open_cell
+        self._reserved = reserved or Reserved()
+        self._pace = pace or Pace()
+        self._clock = clock
+        self._layout = Layout({}, {}, {})
+        self._layout_read_at = 0.0
+        self._aggregates = _AggregateLog()
+        self._cells: dict[int, CellFeed] = {}
+        self._unmapped: set[str] = set()
+        self._newest = 0
+
+    # There is nothing to gain from asking ahead: requests are decided by what the last poll has shown.
+
+    def prefetch(self, since: int) -> None:
+        """Do nothing."""
+
+    def discard_prefetched(self) -> None:
+        """Do nothing."""
+
+    def read(self, since: int) -> Changes:
+        """All changes after generation ``since``. 0 reads all. :raises errors.DatabaseError: of the API database"""
+        generation = max(self._now(), self._newest + 1)
+        changed_hosts = self._read_layout(generation, full=not since)
+        read = [self._read_cell(number, cell, since, generation) for number, cell in self._cells.items()]
+        found = [each for each in read if each is not None]
+        self._newest = generation
+        return self._changes(generation, since, found, changed_hosts)
+
+    def read_host(self, host: str) -> Changes:
+        """The complete state of one host. :raises errors.DatabaseError:"""
+        generation = max(self._now(), self._newest + 1)
+        number = self._layout.cell_of.get(host)
+        if number is None:
+            self._read_layout(generation, full=False)
+            number = self._layout.cell_of.get(host)
+        if number is None or number not in self._cells:
+            return Changes(generation)
+        found = self._cells[number].read_host(host)
+        return Changes(generation, nodes=found.nodes, services=found.services, instances=found.instances)
+
+    def _now(self) -> int:
+        return round(epoch_s(self._clock()) * 1e6)
+
+    def _changes(self, generation: int, since: int, found: Sequence[Found], remapped: Iterable[str]) -> Changes:
+        services = [each for one in found for each in one.services if self._is_mapped(each.host)]
+        # A host that has lost its cell can be given to no instance: nova's conductor would not find it.
+        services += [ServiceRow(host, deleted=True) for host in remapped if host not in self._layout.cell_of]
+        aggregates = list(self._layout.aggregates.values()) if not since else self._aggregates.after(since)
+        return Changes(
+            generation,
+            full=not since,
+            nodes=[each for one in found for each in one.nodes],
+            services=services,
+            aggregates=aggregates,
+            instances=[each for one in found for each in one.instances],
+            heartbeats=[each for one in found for each in one.heartbeats],
+        )
+
+    def _is_mapped(self, host: str) -> bool:
+        if host in self._layout.cell_of:
+            self._unmapped.discard(host)
+            return True
+        if host not in self._unmapped:
+            self._unmapped.add(host)
+            LOG.warning("Host %s is left out: nova-manage cell_v2 discover_hosts has not mapped it to a cell", host)
+        return False
+
+    def _read_layout(self, generation: int, full: bool) -> set[str]:
+        """Read cells, mappings and aggregates if that is due; return the hosts whose cell has changed."""
+        now_s = generation / 1e6
+        if not full and now_s - self._layout_read_at < self._pace.layout_s:
+            return set()
+        former, self._layout = self._layout, self._api.read(api_queries.layout)
+        self._layout_read_at = now_s
+        self._aggregates.note(generation, former.aggregates, self._layout.aggregates)
+        changed = {host for host, _cell in former.cell_of.items() ^ self._layout.cell_of.items()}
+        self._follow_cells(changed)
+        return changed
+
+    def _follow_cells(self, changed: set[str]) -> None:
+        for number in [number for number in self._cells if number not in self._layout.cells]:
+            self._cells.pop(number).close()
+        for number, cell in self._layout.cells.items():
+            if number not in self._cells:
+                self._cells[number] = CellFeed(cell, self._open_cell, self._reserved, self._pace, self._clock)
+        for host in changed:
+            if host in self._layout.cell_of:
+                self._cells[self._layout.cell_of[host]].read_again(host)
+
+    def _read_cell(self, number: int, cell: CellFeed, since: int, generation: int) -> Found | None:
+        if since and number in self._incomplete:
+            cell.load_again()
+        try:
+            found = cell.read(since, generation)
+        except (errors.DatabaseError, errors.ConfigError) as away:
+            if not since:
+                self._incomplete.add(number)
+            return cell.down(away)
+        if since and found is not None:
+            self._incomplete.discard(number)
+        return found
+
+
+class _AggregateLog:
+    """When the feed saw each aggregate change, so that a reading from an earlier generation finds it again."""
+
+    def __init__(self) -> None:
+        self._changed: dict[int, tuple[int, ChangedAggregate]] = {}
+
+    def note(
+        self, generation: int, before: Mapping[int, ChangedAggregate], now: Mapping[int, ChangedAggregate]
+    ) -> None:
+        for number in before.keys() | now.keys():
+            found = now.get(number) or ChangedAggregate(number, "", (), {}, deleted=True)
+            if before.get(number) != now.get(number):
+                self._changed[number] = (generation, found)
+
+    def after(self, since: int) -> list[ChangedAggregate]:
+        return [found for generation, found in self._changed.values() if generation > since]

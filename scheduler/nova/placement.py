@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls to the placement service: allocations of instances, and compute nodes by trait.
+
+keystoneauth is an extra of the package: ``pip install 'fleet[nova]'``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from fleet import errors
+from fleet.reasons import Reason
+
+try:
+    from keystoneauth1 import exceptions, loading
+except ImportError:  # the extra is not installed
+    exceptions = loading = None  # type: ignore[assignment]
+
+LOG = logging.getLogger(__name__)
+GROUP = "placement"
+SERVICE_TYPE = "placement"
+#: The microversion of all calls: consumer generations, mappings, and traits of providers are in it.
+VERSION = "1.36"
+_CONCURRENT = "placement.concurrent_update"
+
+
+class PlacementFailed(errors.FleetError):
+    """The placement service cannot be reached, or refuses a call. See its log, and section [placement]."""
+
+    code = 503
+    reason_code = Reason.MESSAGING
+    template = "Placement cannot be used now: {problem}"
+    problem: str
+
+
+class Outcome(enum.Enum):
+    """What became of a claim. After ``CHANGED``, somebody else has written the same rows, and it may be tried again."""
+
+    TAKEN = "taken"
+    FULL = "full"
+    CHANGED = "changed"
+
+
+class Placement:
+    """:param adapter: keystoneauth's, or anything with its ``request``"""
+
+    def __init__(self, adapter: Any) -> None:
+        self._adapter = adapter
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Placement:
+        """Return the placement of section ``[placement]``. :raises errors.ConfigError:"""
+        if loading is None:
+            reason = "needs keystoneauth1; install it with: pip install 'fleet[nova]'"
+            raise errors.ConfigError(option="[nova] placement", reason=reason)
+        register_opts(conf)
+        try:
+            auth = loading.load_auth_from_conf_options(conf, GROUP)
+            session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
+            return cls(loading.load_adapter_from_conf_options(conf, GROUP, session=session, auth=auth))
+        except (exceptions.AuthPluginException, cfg.Error) as wrong:
+            raise errors.ConfigError(option="[placement]", reason=f"{type(wrong).__name__}: {wrong}"[:200]) from None
+
+    def allocations(self, consumer: str) -> tuple[dict[str, Any], int | None]:
+        """Return what a consumer holds, by provider, and its generation (None: it holds nothing and is new)."""
+        found = self._json("GET", f"/allocations/{consumer}")
+        held = {uuid: {"resources": each["resources"]} for uuid, each in found.get("allocations", {}).items()}
+        return held, found.get("consumer_generation")
+
+    def write(self, consumer: str, body: Mapping[str, Any]) -> Outcome:
+        """Replace what a consumer holds. :raises PlacementFailed:"""
+        answer = self._send("PUT", f"/allocations/{consumer}", json=dict(body))
+        if answer.status_code == 204:
+            return Outcome.TAKEN
+        if answer.status_code == 409:
+            return Outcome.CHANGED if _CONCURRENT in _codes(answer) else Outcome.FULL
+        raise PlacementFailed(problem=f"PUT of an allocation is answered with {answer.status_code}{_said(answer)}")
+
+    def providers_with(self, required: frozenset[str], forbidden: frozenset[str]) -> frozenset[str]:
+        """Return the uuids of the providers that have all the required traits, and none of the forbidden ones.
+
+        :raises errors.InvalidInput: placement does not know one of the traits
+        """
+        wanted = ",".join([*sorted(required), *(f"!{name}" for name in sorted(forbidden))])
+        answer = self._send("GET", f"/resource_providers?required={wanted}")
+        if answer.status_code == 400:
+            raise errors.InvalidInput(field="traits", reason=f"are refused by placement: {wanted}"[:255])
+        return frozenset(each["uuid"] for each in self._body(answer)["resource_providers"])
+
+    def out_of_scope(self) -> list[str]:
+        """Return sentences about parts of this deployment that claims do not count with."""
+        providers = self._json("GET", "/resource_providers")["resource_providers"]
+        nested = sum(1 for each in providers if each.get("parent_provider_uuid"))
+        found = []
+        if nested:
+            found.append(f"{nested} of {len(providers)} providers are nested: their resources are not claimed.")
+        pinned = self._json("GET", "/resource_providers?resources=PCPU:1")["resource_providers"]
+        if pinned:
+            found.append(f"{len(pinned)} providers have PCPU: requests for dedicated CPUs are refused.")
+        shared = self._json("GET", "/resource_providers?required=MISC_SHARES_VIA_AGGREGATE")["resource_providers"]
+        if shared:
+            found.append(f"{len(shared)} providers are shared: disk is claimed of the compute node all the same.")
+        return found
+
+    def _json(self, method: str, path: str) -> Any:
+        return self._body(self._send(method, path))
+
+    def _body(self, answer: Any) -> Any:
+        if answer.status_code != 200:
+            raise PlacementFailed(problem=f"a query is answered with {answer.status_code}{_said(answer)}")
+        return answer.json()
+
+    def _send(self, method: str, path: str, **options: Any) -> Any:
+        with _failures():
+            return self._adapter.request(path, method, microversion=VERSION, raise_exc=False, **options)
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register keystoneauth's options of ``[placement]``."""
+    loading.register_auth_conf_options(conf, GROUP)
+    loading.register_session_conf_options(conf, GROUP)
+    loading.register_adapter_conf_options(conf, GROUP)
+    conf.set_default("service_type", SERVICE_TYPE, group=GROUP)
+    conf.set_default("valid_interfaces", ["internal", "public"], group=GROUP)
+
+
+@contextlib.contextmanager
+def _failures() -> Iterator[None]:
+    """Raise an error of keystoneauth without the URL, which may have a token in it."""
+    caught = exceptions.ClientException if exceptions is not None else ()
+    problem = ""
+    try:
+        yield
+    except caught as failure:
+        problem = type(failure).__name__
+    if problem:
+        raise PlacementFailed(problem=f"{problem}.")
+
+
+def _codes(answer: Any) -> list[str]:
+    return [str(each.get("code")) for each in _errors(answer)]
+
+
+def _said(answer: Any) -> str:
+    """Return the title of an error."""
+    found = [str(each.get("title")) for each in _errors(answer)]
+    return f" ({found[0][:80]})" if found else ""
+
+
+def _errors(answer: Any) -> list[dict[str, Any]]:
+    try:
+        found = answer.json().get("errors", [])
+    except (ValueError, AttributeError):
+        return []
+    return [each for each in found if isinstance(each, dict)]

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers one request: choose hosts, claim them, and choose again where a claim is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.objects import Place, Selection
+from scheduler.compute import aggregate_metadata
+from scheduler.driver import Scheduler
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.decision import StateAge
+from scheduler.engine.table import Key
+from scheduler.nova.answer import Found
+from scheduler.nova.claims import Claims, resources_of
+from scheduler.nova.domain import CELL, NODE_UUID
+from scheduler.nova.placement import Placement
+from scheduler.nova.request import Call, NovaRequest
+
+#: A request ends after so many refused hosts: then placement and nova's databases do not agree.
+MOST_REFUSALS = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed:
+    """The answer for one request, and the selections that the log tells of."""
+
+    found: Sequence[Sequence[Found]]
+    selections: Sequence[Selection]
+
+
+class Placing:
+    """Several threads call it.
+
+    :param placement: None to claim nothing
+    :param alternates: most alternates of an instance
+    :param zone: zone of hosts without one
+    """
+
+    def __init__(self, driver: Scheduler, placement: Placement | None, alternates: int, zone: str) -> None:
+        self._driver = driver
+        self._placement = placement
+        self._alternates = alternates
+        self._zone = zone
+
+    def place(self, context: RequestContext, call: Call) -> Placed:
+        """:raises errors.FleetError: nothing is claimed or booked then"""
+        request = self._with_traits(call.request)
+        claims = None
+        if self._placement is not None and call.named:
+            owner = request.instance.project_id or context.project_id, request.instance.user_id or context.user_id
+            claims = Claims(self._placement, request, *(str(each or "unknown") for each in owner))
+        if claims is None:
+            selections = list(self._driver.select_destinations(context, request))
+        else:
+            try:
+                selections = self._claimed(context, request, claims)
+            except BaseException:
+                claims.give_back()
+                self._driver.host_manager.release(request.instance_uuids)
+                raise
+        resources = resources_of(request) if self._placement is not None else None
+        return Placed(self._answer(selections, resources, call.return_alternates), selections)
+
+    def unclaimed(self, selections: Sequence[Selection]) -> Placed:
+        """Return an answer that asks nova to claim nothing."""
+        return Placed(self._answer(selections, None, False), selections)
+
+    def _with_traits(self, request: NovaRequest) -> NovaRequest:
+        """Look up the compute nodes with the traits that the request asks for."""
+        if not request.required_traits and not request.forbidden_traits:
+            return request
+        if self._placement is None:
+            raise errors.InvalidInput(field="traits", reason="cannot be looked up while [nova] placement is off")
+        providers = self._placement.providers_with(request.required_traits, request.forbidden_traits)
+        return dataclasses.replace(request, providers=providers)
+
+    def _claimed(self, context: RequestContext, request: NovaRequest, claims: Claims) -> list[Selection]:
+        """Choose and claim, until every instance has a host. What was claimed stays booked meanwhile."""
+        taken: dict[str, Selection] = {}
+        refused: list[str] = []
+        while missing := [uuid for uuid in request.instance_uuids if uuid not in taken]:
+            rest = dataclasses.replace(
+                request,
+                num_instances=len(missing),
+                instance_uuids=tuple(missing),
+                ignore_hosts=(*request.ignore_hosts, *refused),
+            )
+            try:
+                selections = self._driver.select_destinations(context, rest)
+            except errors.NoValidHost as refusal:
+                raise _after(refusal, refused) from None
+            uuids = self._node_uuids(selections)
+            for uuid, selection in zip(missing, selections, strict=True):
+                if selection.host in refused:
+                    continue
+                if claims.claim(uuid, uuids[_key(selection)]):
+                    taken[uuid] = selection
+                else:
+                    refused.append(selection.host)
+            if len(refused) > MOST_REFUSALS:
+                raise errors.NoValidHost(reason=f"Placement refused claims on {len(refused)} hosts that looked free.")
+        return [taken[uuid] for uuid in request.instance_uuids]
+
+    def _node_uuids(self, selections: Sequence[Selection]) -> dict[Key, str]:
+        found = self._look_up({_key(each) for each in selections})
+        return {key: each.node_uuid for key, each in found.items()}
+
+    def _answer(
+        self, selections: Sequence[Selection], resources: dict[str, int] | None, with_alternates: bool
+    ) -> list[list[Found]]:
+        """Return the hosts in nova's terms. Alternates are of the chosen host's cell, and none of the request's hosts."""
+        chosen = {_key(each) for each in selections}
+        known = self._look_up(chosen | {_key(place) for each in selections for place in each.alternates})
+        answer = []
+        for each in selections:
+            first = _complete(known[_key(each)], each, resources)
+            others = [
+                _complete(known[_key(place)], place, resources)
+                for place in each.alternates
+                if _key(place) in known and _key(place) not in chosen
+            ]
+            alike = [other for other in others if other.cell_uuid == first.cell_uuid]
+            answer.append([first, *(alike[: self._alternates] if with_alternates else ())])
+        return answer
+
+    def _look_up(self, keys: Iterable[Key]) -> dict[Key, Found]:
+        """Return uuid, cell and zone of these nodes, as far as they are known."""
+
+        def work(hosts: Candidates, state: StateAge) -> dict[Key, Found]:
+            rows = {key: row for key in keys for row in [hosts.row_of(key)] if row is not None}
+            return {key: self._found(hosts, key, row) for key, row in rows.items()}
+
+        return self._driver.host_manager.consider(work)
+
+    def _found(self, hosts: Candidates, key: Key, row: int) -> Found:
+        zones = aggregate_metadata.split_values(hosts.aggregates(row), "availability_zone")
+        zone = min(zones, default=self._zone)
+        return Found(*key, hosts.object(row, NODE_UUID), hosts.shared(row, CELL), zone)
+
+
+def _complete(known: Found, place: Selection | Place, resources: dict[str, int] | None) -> Found:
+    return dataclasses.replace(known, limits=place.limits or {}, resources=resources)
+
+
+def _key(place: Selection | Place) -> Key:
+    return place.host, str(place.nodename)
+
+
+def _after(refusal: errors.NoValidHost, refused: Sequence[str]) -> errors.NoValidHost:
+    """Return the refusal with the hosts that placement has refused before."""
+    if not refused:
+        return refusal
+    said = f"{refusal.reason} Placement refused claims on {', '.join(refused[:5])}"
+    more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
+    return errors.NoValidHost(reason=f"{said}{more}.", details=refusal.details)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wires the scheduler together for nova: what ``scheduler.main`` runs if ``[nova] transport_url`` is set."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import oslo_messaging
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from fleet import errors, service
+from fleet.checks import required
+from fleet.db.nova import api_queries
+from fleet.db.nova.api_queries import Cell
+from fleet.db.nova.database import NovaDatabase, cell_url
+from fleet.rpc import server
+from fleet.rpc.rabbit.conf import STOCK
+from fleet.rpc.transport import Silence, get_transport
+from fleet.rpc.trust import signing
+from fleet.service import probes
+from scheduler import driver_loading, loading
+from scheduler.driver import Scheduler
+from scheduler.nova import conf as nova_conf
+from scheduler.nova.cell_feed import Pace
+from scheduler.nova.context import NovaContextSerializer
+from scheduler.nova.domain import NOVA_MACHINES
+from scheduler.nova.endpoint import NovaEndpoint
+from scheduler.nova.feed import NovaFeed
+from scheduler.nova.placement import Placement
+from scheduler.nova.placing import Placing
+from scheduler.nova.polling import Polled, polled
+from scheduler.nova.rebuild import RebuildCheck
+from scheduler.nova.rows import Reserved
+
+LOG = logging.getLogger(__name__)
+TOPIC = "scheduler"
+_RABBIT = "oslo_messaging_rabbit"
+
+
+def adapt(conf: cfg.ConfigOpts) -> None:
+    """Set the common options as nova has them: its broker is the only one of this service.
+
+    oslo.messaging reads some options of the global configuration only, so a second configuration would not do.
+    """
+    oslo_messaging.TransportURL.parse(conf)  # registers the options
+    conf.set_override("transport_url", conf.nova.transport_url)
+    conf.set_override("control_exchange", conf.nova.exchange)
+    # Queues of the lean driver are durable. nova-scheduler could not declare them again after a switch back.
+    conf.set_override("rabbit_driver", STOCK)
+    conf.set_override("scheduler_max_attempts", conf.nova.max_attempts)
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """:raises errors.ConfigError: the service could not work with this configuration"""
+    if not conf.nova.api_connection:
+        example = "such as api_connection = postgresql+psycopg2://READER:PASSWORD@HOST/nova_api"
+        raise errors.NotConfigured(option="[nova] api_connection", files=required.files(conf), example=example)
+    if signing.keys_of(conf):
+        raise errors.ConfigError(option="[message_signing]", reason="nova signs no messages; remove the section")
+    loading.load_pipeline(conf, NOVA_MACHINES)
+    driver_loading.load_driver_class(conf)
+    driver_loading.load_host_manager_class(conf)
+    if conf.nova.placement == nova_conf.CLAIM:
+        Placement.from_conf(conf)
+    open_api(conf).dispose()
+
+
+def open_api(conf: cfg.ConfigOpts) -> NovaDatabase:
+    return NovaDatabase(conf.nova.api_connection, "[nova] api_connection")
+
+
+def open_cell(conf: cfg.ConfigOpts, cell: Cell) -> NovaDatabase:
+    """:raises errors.ConfigError:"""
+    option = f"[nova] cell_connection, or the database_connection of cell {cell.name}"
+    return NovaDatabase(cell_url(cell.url, conf.nova.cell_connection or "", conf.nova.api_connection), option)
+
+
+def feeds(conf: cfg.ConfigOpts, api: NovaDatabase) -> functools.partial[NovaFeed]:
+    """Return what makes the feeds of one cache."""
+    options = conf.nova
+    reserved = Reserved(options.reserved_host_memory_mb, options.reserved_host_disk_mb, options.reserved_host_cpus)
+    pace = Pace(options.poll_period, options.poll_overlap)
+    return functools.partial(
+        NovaFeed, api, functools.partial(open_cell, conf), reserved=reserved, pace=pace, incomplete=set()
+    )
+
+
+def build_driver(conf: cfg.ConfigOpts, api: NovaDatabase) -> Scheduler:
+    return driver_loading.build_driver(conf, feeds(conf, api), Silence(), adapt=polled)
+
+
+def transport_of(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
+    """Return the transport to nova's broker, with nova's default for queues that survive the broker."""
+    transport = get_transport(conf)
+    if _RABBIT in conf:
+        conf.set_default("amqp_durable_queues", False, group=_RABBIT)
+    return transport
+
+
+def servers(
+    conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, api: NovaDatabase | None = None
+) -> Sequence[service.Runnable]:
+    """Build what one process runs."""
+    driver = build_driver(conf, api or open_api(conf))
+    placement = Placement.from_conf(conf) if conf.nova.placement == nova_conf.CLAIM else None
+    if placement is not None:
+        _warn_of_limits(placement)
+    placing = Placing(driver, placement, conf.nova.max_attempts - 1, conf.default_availability_zone)
+    endpoint = NovaEndpoint(driver, placing, RebuildCheck(conf, driver.host_manager))
+    host_manager = driver.host_manager
+    assert isinstance(host_manager, Polled)
+    compare_s = conf.scheduler_compare_period
+    return [
+        server.get_server(
+            transport, TOPIC, conf.host, [endpoint], conf.nova.exchange, serializing=NovaContextSerializer()
+        ),
+        service.Periodic("poll", host_manager.poll, conf.nova.poll_period),
+        service.Periodic("driver", driver.run_periodic_tasks, conf.scheduler_driver_task_period),
+        service.Periodic("compare", host_manager.compare, compare_s, initial_s=compare_s),
+    ]
+
+
+def process(conf: cfg.ConfigOpts, binary: str, number: int) -> service.Process:
+    """Return worker ``number`` of the service."""
+    transport, api = transport_of(conf), open_api(conf)
+    through = {
+        probes.BROKER: probes.through_broker(conf, transport, TOPIC, conf.host, conf.nova.exchange),
+        probes.DATABASE: lambda: api.read(api_queries.ping),
+        probes.CLOCK: lambda: None,
+    }
+    return probes.process(conf, binary, number, through, lambda: servers(conf, transport, api))
+
+
+def _warn_of_limits(placement: Placement) -> None:
+    """Log what of this deployment is out of scope. Placement may be away at start: requests are refused until it is back."""
+    try:
+        found = [f"Out of scope: {sentence} See docs/nova.md." for sentence in placement.out_of_scope()]
+    except errors.FleetError as failure:
+        found = [f"{failure.message} It is tried again with each request."]
+    for sentence in found:
+        LOG.warning("%s", sentence)

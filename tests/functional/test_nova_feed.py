@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The feed over nova's tables, on every engine: all at first, then changes, and cells that are down."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.clock import seconds
+from fleet.db.nova import api_queries
+from fleet.db.nova.database import NovaDatabase, cell_url
+from scheduler.host_manager import HostManager
+from scheduler.nova.cell_feed import RETRY, Pace
+from scheduler.nova.feed import NovaFeed
+from scheduler.nova.polling import polled
+from tests.clock import FakeClock
+from tests.factories import NOW, uuid
+from tests.functional import nova_schema
+from tests.functional.nova_schema import Databases
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql", "mariadb"])
+def nova_url(request, tmp_path_factory) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path_factory.mktemp('nova')}/nova.db"
+    server = sa.make_url(request.getfixturevalue(f"{request.param}_url"))
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        connection.execute(sa.text("CREATE DATABASE nova_cell"))
+    return server.set(database="nova_cell").render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def nova(nova_url) -> Databases:
+    found = Databases(nova_url)
+    found.create()
+    for number in (1, 2):
+        found.add_host(number, NOW)
+    return found
+
+
+class World:
+    """A host manager over the databases, with a clock that the test moves."""
+
+    def __init__(self, nova: Databases, **pace) -> None:
+        self.nova = nova
+        self.clock = FakeClock()
+        self.cell_is_down = False
+        self.api = NovaDatabase(nova.url, "[nova] api_connection")
+        self.opened = [self.api]
+        incomplete: set[int] = set()
+        feeds = [
+            NovaFeed(self.api, self._open, pace=Pace(**pace), clock=self.clock, incomplete=incomplete) for _ in range(2)
+        ]
+        self.feed = feeds[0]
+        self.hosts = polled(HostManager)(*feeds, clock=self.clock)
+        self.hosts.poll()
+
+    def _open(self, cell):
+        if self.cell_is_down:
+            raise errors.DatabaseUnavailable(kind="DBConnectionError", problem="refused")
+        self.opened.append(NovaDatabase(cell.url, "cell"))
+        return self.opened[-1]
+
+    def later(self, by_s: float = 1.0) -> None:
+        """Move the clock, and poll."""
+        self.clock.now += seconds(by_s)
+        self.hosts.poll()
+
+    def lose_the_cell(self) -> None:
+        """Its connection breaks, and no new one can be opened."""
+        self.cell_is_down = True
+        for cell in self.feed._cells.values():
+            cell._reader = None
+
+    def free_ram(self) -> dict[str, int]:
+        """Of hosts that may be chosen."""
+
+        def work(hosts, _state):
+            shown = hosts.rows[hosts.present()].tolist()
+            return {hosts.key(row)[0]: hosts.value(row, "free_ram_mb") for row in shown}
+
+        return self.hosts.consider(work)
+
+    def up(self) -> list[str]:
+        return self.hosts.hosts_up()[0]
+
+    def instances(self, host: str) -> set[str]:
+        return self.hosts.hint(lambda cache: cache.confirmed_on(host))
+
+    def close(self) -> None:
+        for each in self.opened:
+            each.dispose()
+
+
+@pytest.fixture
+def world(nova):
+    made = World(nova)
+    yield made
+    made.close()
+
+
+def test_everything_at_first(nova):
+    """Hosts with their cell and uuid, instances, aggregates."""
+    nova.add_instance(1, "cmp1", NOW)
+    nova.add_instance(2, None, NOW)
+    nova.insert(nova_schema.AGGREGATES, id=1, uuid=uuid(50), name="agg1")
+    nova.insert(nova_schema.AGGREGATE_HOSTS, id=1, aggregate_id=1, host="cmp1")
+    nova.insert(nova_schema.AGGREGATE_METADATA, id=1, aggregate_id=1, key="availability_zone", value="az1")
+    world = World(nova)
+    try:
+        assert {"cmp1": 7680, "cmp2": 7680} == world.free_ram()  # 8192 less the 512 that nova counts as used
+        assert ({uuid(1)}, set()) == (world.instances("cmp1"), world.instances("cmp2"))
+
+        def work(hosts, _state):
+            row = hosts.row_of(("cmp1", "cmp1"))
+            (aggregate,) = hosts.aggregates(row)
+            return hosts.object(row, "node_uuid"), hosts.shared(row, "cell"), aggregate.uuid, aggregate.metadata
+
+        zone = {"availability_zone": "az1"}
+        assert (uuid(101), nova_schema.CELL_UUID, uuid(50), zone) == world.hosts.consider(work)
+    finally:
+        world.close()
+
+
+def test_a_node_changes(world):
+    """The next poll shows it, and later polls do not read it again."""
+    world.nova.update(nova_schema.NODES, 1, memory_mb_used=1024, updated_at=NOW + seconds(0.5))
+    world.later()
+    assert {"cmp1": 7168, "cmp2": 7680} == world.free_ram()
+    known = world.hosts._cache.generation
+    world.clock.now += seconds(1)
+    assert () == tuple(world.feed.read(known).nodes)
+
+
+def test_a_change_by_a_clock_that_is_behind(world):
+    """Within the overlap of 15 s it is found."""
+    world.later(60)
+    world.later()
+    world.nova.update(nova_schema.NODES, 1, memory_mb_used=1024, updated_at=world.clock.now - seconds(12))
+    world.later()
+    assert 7168 == world.free_ram()["cmp1"]
+
+
+def test_what_polling_misses(world):
+    """The full comparison finds: a change by a clock that is far behind, and rows that are gone."""
+    world.later(60)
+    world.nova.update(nova_schema.NODES, 1, memory_mb_used=1024, updated_at=NOW - seconds(3600))
+    world.nova.delete(nova_schema.NODES, 2)
+    world.later()
+    assert {"cmp1": 7680, "cmp2": 7680} == world.free_ram()
+    world.hosts.compare()
+    assert {"cmp1": 7168} == world.free_ram()
+
+
+def test_an_instance_comes_moves_and_goes(world):
+    """As its row says; a row without a host is on none."""
+    world.nova.add_instance(1, None, NOW + seconds(0.5), vm_state="building")
+    world.later()
+    assert (set(), set()) == (world.instances("cmp1"), world.instances("cmp2"))
+    world.nova.update(nova_schema.INSTANCES, 1, host="cmp1", updated_at=world.clock.now)
+    world.later()
+    assert ({uuid(1)}, set()) == (world.instances("cmp1"), world.instances("cmp2"))
+    world.nova.update(nova_schema.INSTANCES, 1, host="cmp2", updated_at=world.clock.now)
+    world.later()
+    assert (set(), {uuid(1)}) == (world.instances("cmp1"), world.instances("cmp2"))
+    world.nova.update(nova_schema.INSTANCES, 1, vm_state="deleted", deleted=1, updated_at=world.clock.now)
+    world.later()
+    assert set() == world.instances("cmp2")
+
+
+def test_heartbeats_and_flags(world):
+    """A silent host is down after service_down_time; a disabled one at the next poll, until it is enabled."""
+    world.nova.update(nova_schema.SERVICES, 1, last_seen_up=NOW + seconds(70))
+    world.later(70)
+    assert ["cmp1"] == world.up()
+    world.nova.update(nova_schema.SERVICES, 1, disabled=True, updated_at=world.clock.now)
+    world.later()
+    assert [] == world.up()
+    world.nova.update(nova_schema.SERVICES, 1, disabled=False, updated_at=world.clock.now)
+    world.later()
+    assert ["cmp1"] == world.up()
+
+
+def test_a_new_host(world, caplog):
+    """Is left out until it is mapped to a cell, with one line; then it is read in whole."""
+    world.nova.add_host(3, NOW + seconds(0.5))
+    world.nova.delete(nova_schema.HOST_MAPPINGS, 3)
+    world.later(6)
+    world.later(6)
+    assert {"cmp1", "cmp2"} == set(world.free_ram())
+    assert 1 == caplog.text.count("discover_hosts")
+    world.nova.insert(nova_schema.HOST_MAPPINGS, id=3, cell_id=2, host="cmp3")
+    world.later(600)
+    assert {"cmp1", "cmp2", "cmp3"} == set(world.free_ram())
+
+
+def test_a_host_without_a_mapping_any_more(world):
+    """Is left out: nova's conductor would not find it."""
+    world.nova.delete(nova_schema.HOST_MAPPINGS, 2)
+    world.later(6)
+    assert {"cmp1"} == set(world.free_ram())
+
+
+def test_aggregates_change(world):
+    """At a poll every five seconds, and deleted ones go."""
+    world.nova.insert(nova_schema.AGGREGATES, id=1, uuid=uuid(50), name="agg1")
+    world.nova.insert(nova_schema.AGGREGATE_HOSTS, id=1, aggregate_id=1, host="cmp1")
+    world.later(6)
+
+    def named():
+        return world.hosts.consider(
+            lambda hosts, _state: [each.name for each in hosts.aggregates(hosts.row_of(("cmp1", "cmp1")))]
+        )
+
+    assert ["agg1"] == named()
+    world.hosts.compare()
+    assert ["agg1"] == named()
+    world.nova.delete(nova_schema.AGGREGATES, 1)
+    world.later(6)
+    assert [] == named()
+
+
+def test_a_cell_goes_down_and_comes_back(world, caplog):
+    """Its hosts are left out and that is said once; when it answers again, all of it is shown."""
+    world.lose_the_cell()
+    for _ in range(4):
+        world.later(4)
+    assert [] == world.up()
+    assert 1 == caplog.text.count("cannot be read, its 2 hosts are left out")
+    world.nova.update(nova_schema.NODES, 1, memory_mb_used=1024, updated_at=NOW)
+    world.cell_is_down = False
+    world.later(RETRY.total_seconds() + 1)
+    assert (["cmp1", "cmp2"], 7168) == (world.up(), world.free_ram()["cmp1"])
+
+
+def test_a_comparison_while_the_cell_is_away(world):
+    """Drops its hosts; the next poll that reaches the cell shows them again."""
+    world.cell_is_down = True  # the open connection of the polls still works
+    world.hosts.compare()
+    world.later()
+    assert {"cmp1", "cmp2"} == set(world.free_ram())
+
+
+def test_one_host(world):
+    """Is compared by itself."""
+    world.nova.update(nova_schema.NODES, 1, memory_mb_used=1024, updated_at=NOW - seconds(3600))
+    world.hosts.compare_host("cmp1")
+    assert {"cmp1": 7168, "cmp2": 7680} == world.free_ram()
+
+
+def test_nothing_can_be_written(world):
+    """Whatever the role may do, the session only reads."""
+    with pytest.raises(errors.DatabaseError):
+        world.api.read(lambda connection: connection.execute(sa.text("DELETE FROM aggregates")))
+
+
+def test_a_flavor_and_a_request(world):
+    """By name, by flavorid, and by server."""
+    nova = world.nova
+    nova.insert(
+        nova_schema.FLAVORS,
+        id=7,
+        name="small",
+        flavorid="42",
+        memory_mb=512,
+        vcpus=1,
+        root_gb=1,
+        ephemeral_gb=0,
+        swap=0,
+    )
+    nova.insert(nova_schema.FLAVOR_SPECS, id=1, flavor_id=7, key="hw:numa_nodes", value="1")
+    nova.insert(nova_schema.REQUEST_SPECS, id=1, instance_uuid=uuid(1), spec='{"nova_object.name": "RequestSpec"}')
+    found = world.api.read(api_queries.flavor, "small")
+    assert found == world.api.read(api_queries.flavor, "42")
+    assert ({"hw:numa_nodes": "1"}, 512) == (found["extra_specs"], found["memory_mb"])
+    assert None is world.api.read(api_queries.flavor, "none")
+    assert {"nova_object.name": "RequestSpec"} == world.api.read(api_queries.request_spec, uuid(1))
+
+
+@pytest.mark.parametrize(
+    ("mapping", "template", "url"),
+    [
+        ("mysql+pymysql://nova:pw@db1:3306/cell1", "", "mysql+pymysql://nova:pw@db1:3306/cell1"),
+        ("mysql+pymysql://nova:pw@db1/cell1", "mysql+pymysql://r:x@{hostname}/{path}", "mysql+pymysql://r:x@db1/cell1"),
+        ("mysql+pymysql://nova:pw@db1/c1", "{scheme}://r:x@{hostname}:{port}/{path}", "mysql+pymysql://r:x@db1/c1"),
+        ("{scheme}://{username}:{password}@{hostname}/cell2", "", "mysql+pymysql://main:mpw@main-db/cell2"),
+        ("mysql://a:b@/c?unix_socket=/s", "mysql://r@/{path}?{query}", "mysql://r@/c?unix_socket=/s"),
+    ],
+)
+def test_urls_of_cells(mapping, template, url):
+    """nova's templates are filled from the main URL, ours from the cell's."""
+    assert url.replace("%2F", "/") == cell_url(mapping, template, "mysql+pymysql://main:mpw@main-db/api").replace(
+        "%2F", "/"
+    )
+
+
+def test_a_template_that_cannot_be_filled():
+    """Is a configuration error that does not show the URL."""
+    with pytest.raises(errors.ConfigError) as wrong:
+        cell_url("mysql://nova:secret@db/c", "mysql://{user}@x", "mysql://a@b/c")
+    assert "secret" not in wrong.value.message

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims against a placement that behaves as the real one: generations, capacity, conflicts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from fleet import errors
+from scheduler.nova import answer, decoder
+from scheduler.nova.claims import Claims, resources_of
+from scheduler.nova.placement import Placement, PlacementFailed
+from tests.factories import uuid
+from tests.unit.scheduler.nova.recordings import arguments, flavor, message
+
+A, B = uuid(101), uuid(102)
+SERVER, OTHER = uuid(1), uuid(2)
+_CONCURRENT = {"errors": [{"code": "placement.concurrent_update", "title": "Conflict"}]}
+_FULL = {"errors": [{"code": "placement.undefined_code", "title": "Conflict"}]}
+
+
+@dataclasses.dataclass
+class Answer:
+    status_code: int
+    body: object = None
+
+    def json(self):
+        return self.body
+
+
+class FakeAdapter:
+    """Placement's allocations: ``room`` is the VCPU of each provider; ``disturb`` runs before each PUT."""
+
+    def __init__(self, **room):
+        self.room = {A: 4, B: 4, **room}
+        self.held = {}
+        self.generations = {}
+        self.disturb = lambda: None
+        self.down = False
+        self.calls = []
+
+    def request(self, path, method, microversion, raise_exc, json=None):
+        self.calls.append((method, path))
+        assert ("1.36", False) == (microversion, raise_exc)
+        if self.down:
+            return Answer(503, {"errors": [{"title": "Service Unavailable"}]})
+        return getattr(self, method.lower())(path, json)
+
+    def get(self, path, _body):
+        if path.startswith("/resource_providers"):
+            return Answer(200, {"resource_providers": [{"uuid": A, "parent_provider_uuid": None}]})
+        consumer = path.rpartition("/")[2]
+        held = {each: {"resources": dict(amounts)} for each, amounts in self.held.get(consumer, {}).items()}
+        known = {"consumer_generation": self.generations[consumer]} if held else {}
+        return Answer(200, {"allocations": held, **known})
+
+    def put(self, path, body):
+        self.disturb()
+        consumer = path.rpartition("/")[2]
+        assert {"allocations", "consumer_generation", "project_id", "user_id"} == set(body)
+        if body["consumer_generation"] != (self.generations.get(consumer) if self.held.get(consumer) else None):
+            return Answer(409, _CONCURRENT)
+        wanted = {each: amounts["resources"] for each, amounts in body["allocations"].items()}
+        others = {each: held for each, held in self.held.items() if each != consumer}
+        for provider, amounts in wanted.items():
+            used = sum(held.get(provider, {}).get("VCPU", 0) for held in others.values())
+            if used + amounts["VCPU"] > self.room[provider]:
+                return Answer(409, _FULL)
+        assert 0 not in [amount for amounts in wanted.values() for amount in amounts.values()]
+        self.held[consumer] = wanted
+        self.generations[consumer] = self.generations.get(consumer, 0) + 1
+        return Answer(204)
+
+
+def _claims(adapter, request=None) -> Claims:
+    return Claims(Placement(adapter), request or _request(), "p1", "u1")
+
+
+def _request(**fields):
+    return decoder.decode(arguments(**fields)).request
+
+
+def _move(name="req_evacuate"):
+    return decoder.decode(message(name)["args"]).request
+
+
+@pytest.mark.parametrize(
+    ("changed", "wanted"),
+    [
+        ({}, {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}),
+        ({"flavor": flavor(swap=1)}, {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 2}),  # rounded up to whole GB
+        ({"flavor": flavor(ephemeral_gb=3, swap=2048)}, {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 6}),  # 1 + 3 + 2
+        ({"is_bfv": True}, {"VCPU": 1, "MEMORY_MB": 512}),  # no root disk, and no amount of zero
+    ],
+)
+def test_what_an_instance_takes(changed, wanted):
+    """As nova-scheduler counts it."""
+    assert wanted == resources_of(_request(**changed))
+
+
+def test_a_build_is_claimed_with_one_call():
+    """A new instance holds nothing that would have to be read."""
+    adapter = FakeAdapter()
+    assert _claims(adapter).claim(SERVER, A)
+    assert {SERVER: {A: {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}}} == adapter.held
+    assert [("PUT", f"/allocations/{SERVER}")] == adapter.calls
+
+
+def test_a_full_provider():
+    """Means the next candidate."""
+    adapter = FakeAdapter(**{A: 0})
+    claims = _claims(adapter)
+    assert (False, True) == (claims.claim(SERVER, A), claims.claim(SERVER, B))
+    assert [B] == list(adapter.held[SERVER])
+
+
+def test_a_claim_that_a_lost_answer_has_left():
+    """Of a build is replaced: the instance is on no host."""
+    adapter = FakeAdapter()
+    _claims(adapter).claim(SERVER, A)
+    assert _claims(adapter).claim(SERVER, B)
+    assert [B] == list(adapter.held[SERVER])
+
+
+def test_an_evacuation_holds_both_hosts():
+    """Until the source comes back, as with nova-scheduler."""
+    adapter = FakeAdapter()
+    _claims(adapter).claim(SERVER, A)
+    assert _claims(adapter, _move()).claim(SERVER, B)
+    assert {A, B} == set(adapter.held[SERVER])
+
+
+def test_a_move_to_the_same_provider():
+    """Keeps what is held there, as nova-scheduler does."""
+    adapter = FakeAdapter()
+    _claims(adapter).claim(SERVER, A)
+    before = adapter.held[SERVER]
+    assert _claims(adapter, _move("req_resize")).claim(SERVER, A)
+    assert before == adapter.held[SERVER]
+
+
+def test_a_cold_move():
+    """The conductor has moved the old allocation to the migration: the instance holds nothing."""
+    adapter = FakeAdapter()
+    assert _claims(adapter, _move("req_resize")).claim(SERVER, B)
+    assert {B: {"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 2}} == adapter.held[SERVER]
+
+
+def test_failure_of_a_later_instance():
+    """Gives back what the earlier ones hold, and only that."""
+    adapter = FakeAdapter()
+    adapter.held[OTHER], adapter.generations[OTHER] = {A: {"VCPU": 1}}, 3
+    claims = _claims(adapter)
+    claims.claim(SERVER, A)
+    claims.claim(uuid(3), B)
+    claims.give_back()
+    assert {OTHER: {A: {"VCPU": 1}}} == {consumer: held for consumer, held in adapter.held.items() if held}
+
+
+def test_failure_of_an_evacuation():
+    """Leaves the source's allocation."""
+    adapter = FakeAdapter()
+    _claims(adapter).claim(SERVER, A)
+    claims = _claims(adapter, _move())
+    claims.claim(SERVER, B)
+    claims.give_back()
+    assert [A] == list(adapter.held[SERVER])
+
+
+def test_somebody_else_writes_the_same_consumer():
+    """The claim is tried again with what is there now."""
+    adapter = FakeAdapter()
+
+    def disturb():
+        adapter.disturb = lambda: None
+        adapter.held[SERVER], adapter.generations[SERVER] = {A: {"VCPU": 1}}, 7
+
+    adapter.disturb = disturb
+    assert _claims(adapter, _move()).claim(SERVER, B)
+    assert {A, B} == set(adapter.held[SERVER])
+
+
+def test_somebody_else_writes_all_the_time():
+    """After some attempts another host is tried."""
+    adapter = FakeAdapter()
+
+    def disturb():
+        adapter.held[SERVER] = {A: {"VCPU": 1}}
+        adapter.generations[SERVER] = adapter.generations.get(SERVER, 0) + 1
+
+    adapter.disturb = disturb
+    assert not _claims(adapter, _move()).claim(SERVER, B)
+
+
+def test_placement_is_away():
+    """The request ends with an error that says so; nothing of the answer's text is shown but its title."""
+    adapter = FakeAdapter()
+    adapter.down = True
+    with pytest.raises(PlacementFailed) as failed:
+        _claims(adapter).claim(SERVER, A)
+    assert "503 (Service Unavailable)" in failed.value.message
+
+
+def test_give_back_while_placement_is_away(caplog):
+    """The log names what remains; the request's own error is not replaced."""
+    adapter = FakeAdapter()
+    claims = _claims(adapter)
+    claims.claim(SERVER, A)
+    adapter.down = True
+    claims.give_back()
+    assert SERVER in caplog.text
+
+
+def test_traits():
+    """One query names the required and the forbidden ones."""
+    adapter = FakeAdapter()
+    assert {A} == Placement(adapter).providers_with(frozenset({"HW_A"}), frozenset({"HW_B"}))
+    assert [("GET", "/resource_providers?required=HW_A,!HW_B")] == adapter.calls
+
+
+def test_a_trait_that_placement_does_not_know():
+    """Is the request's fault."""
+
+    class Refusing(FakeAdapter):
+        def get(self, path, _body):
+            return Answer(400, {"errors": [{"title": "Bad Request"}]})
+
+    with pytest.raises(errors.InvalidInput):
+        Placement(Refusing()).providers_with(frozenset({"NONSENSE"}), frozenset())
+
+
+def test_the_answers_allocation_request_is_what_is_claimed():
+    """A reschedule of nova claims the alternate with it."""
+    found = answer.Found("h", "n", B, "c", "z", resources=resources_of(_request()))
+    sent = answer.selections([[found]])[0][0]["nova_object.data"]["allocation_request"]
+    assert {B: {"resources": resources_of(_request())}} == json.loads(sent)["allocations"]

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nova is answered: every recorded request, claims, refusals, the check of a rebuild, and casts."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from fleet.context import new_context
+from fleet.db.feed import Changes
+from fleet.rpc import deferred
+from scheduler.nova.context import NovaContextSerializer
+from tests.unit.scheduler.nova import recordings
+from tests.unit.scheduler.nova.recordings import arguments, contents, envelope, flavor, message
+from tests.unit.scheduler.nova.worlds import CELL, OTHER_CELL, UUIDS, World, instance_row, node_row
+
+#: Requests that these three hosts cannot serve, and the word of the reason.
+REFUSED = {
+    "req_numa": "NUMATopologyFilter",
+    "req_numa_image_props": "ImagePropertiesFilter",
+    "req_pci": "PciPassthroughFilter",
+    "req_rebuild_check": "ImagePropertiesFilter",
+    "req_hint_same_host": "SameHostFilter",
+}
+FILTERS = [
+    *["AvailabilityZoneFilter", "RamFilter", "DiskFilter", "CoreFilter", "ComputeFilter", "ComputeCapabilitiesFilter"],
+    *["ImagePropertiesFilter", "SameHostFilter", "DifferentHostFilter", "ServerGroupAntiAffinityFilter"],
+    *["ServerGroupAffinityFilter", "PciPassthroughFilter", "NUMATopologyFilter"],
+]
+
+
+@pytest.fixture
+def world() -> World:
+    return World(scheduler_default_filters=FILTERS)
+
+
+def _hosts(selections) -> list[list[str]]:
+    return [[each["service_host"] for each in hosts] for hosts in contents(selections)]
+
+
+@pytest.mark.parametrize("name", recordings.REQUESTS)
+def test_every_recorded_request_is_answered(world, name):
+    """In the form that its caller wants, or with a NoValidHost that names the filter."""
+    sent = message(name)["args"]
+    if name in REFUSED:
+        assert REFUSED[name] in world.refused(sent)
+        return
+    found = world.select(sent)
+    wanted = len(sent.get("instance_uuids") or []) or 2  # the two recorded forms without uuids ask for two
+    assert wanted == len(found)
+    json.dumps(found)
+    if sent.get("return_objects"):
+        assert all({"cell_uuid", "limits", "allocation_request"} <= set(each) for (each, *_) in contents(found))
+    else:
+        assert [{"host", "nodename", "limits"}] * wanted == [set(each) for each in found]
+
+
+def test_what_is_answered_is_claimed_and_booked(world):
+    """For each instance on its host, with alternates that are none of the chosen hosts."""
+    found = contents(world.select(message("req_group_anti_affinity_2_members")["args"]))
+    first, second = ([each["service_host"] for each in hosts] for hosts in found)
+    assert first[0] != second[0]
+    assert not {first[0], second[0]} & {*first[1:], *second[1:]}
+    uuids = message("req_group_anti_affinity_2_members")["args"]["instance_uuids"]
+    assert {uuids[0]: [UUIDS[first[0]]], uuids[1]: [UUIDS[second[0]]]} == {
+        consumer: list(held) for consumer, held in world.adapter.held.items()
+    }
+    assert 2 == world.bookings()
+
+
+def test_alternates():
+    """At most two with nova's default of three attempts, and none where they are not wanted."""
+    world = World()
+    (build,), (move,) = (
+        _hosts(world.select(message("req_build_1")["args"])),
+        _hosts(world.select(message("req_live_migration")["args"])),
+    )
+    assert (3, 1) == (len(build), len(move))
+
+
+def test_alternates_are_of_the_same_cell():
+    """nova's conductor cannot go on in another."""
+    world = World(
+        node_row("cmp1"), node_row("cmp2", cell_uuid=OTHER_CELL), node_row("cmp3", memory_mb=4096, free_ram_mb=4096)
+    )
+    (found,) = contents(world.select(message("req_build_1")["args"]))
+    assert 1 == len({each["cell_uuid"] for each in found})
+
+
+def test_a_refused_claim_means_the_next_host(world):
+    """What the database shows as free may be taken in placement."""
+    world.adapter.room[UUIDS["cmp1"]] = 0
+    sent = message("req_build_3")["args"]
+    hosts = [first for first, *_ in _hosts(world.select(sent))]
+    assert "cmp1" not in hosts
+    assert set(hosts) == {"cmp2", "cmp3"}
+    assert 3 == len(world.adapter.held) == world.bookings()
+
+
+def test_too_few_hosts_after_refused_claims(world):
+    """Refuses the whole request; nothing stays claimed or booked, and the reason names the hosts."""
+    world.adapter.room.update({UUIDS["cmp1"]: 0, UUIDS["cmp2"]: 1, UUIDS["cmp3"]: 1})
+    reason = world.refused(message("req_build_3")["args"])
+    assert "Placement refused claims on" in reason
+    assert "cmp1" in reason
+    assert ({}, 0) == ({each: held for each, held in world.adapter.held.items() if held}, world.bookings())
+
+
+def test_placement_is_away(world):
+    """The request is refused with a reason that says so, and nothing is booked."""
+    world.adapter.down = True
+    assert "Placement cannot be used now" in world.refused(message("req_build_1")["args"])
+    assert 0 == world.bookings()
+
+
+def test_without_claims():
+    """The answer asks nova to claim nothing."""
+    world = World(claims=False)
+    ((first, *_),) = contents(world.select(message("req_build_1")["args"]))
+    assert ("null", None) == (first["allocation_request"], first["allocation_request_version"])
+
+
+def test_instances_without_a_uuid_are_not_claimed(world):
+    """Callers before 4.4 name none."""
+    world.select(message("req_v43")["args"])
+    assert {} == world.adapter.held
+
+
+@pytest.mark.parametrize(
+    ("changed", "host"),
+    [
+        ({"requested_destination": envelope("Destination", "1.4", host="cmp2", node=None)}, "cmp2"),
+        ({"requested_destination": envelope("Destination", "1.4", node="cmp3")}, "cmp3"),
+        ({"force_hosts": ["cmp2"]}, "cmp2"),
+        ({"availability_zone": "az1"}, "cmp1"),
+        ({"ignore_hosts": ["cmp1", "cmp2"]}, "cmp3"),
+        (
+            {
+                "requested_destination": envelope(
+                    "Destination", "1.4", aggregates=["8ebb2558-8339-4309-adb6-bbbec0619d32"]
+                )
+            },
+            "cmp1",
+        ),
+    ],
+)
+def test_where_a_request_must_go(world, changed, host):
+    """By host, node, zone, aggregate, and by exclusion."""
+    assert [[host]] == [hosts[:1] for hosts in _hosts(world.select(arguments(**changed)))]
+
+
+def test_a_zone_for_hosts_without_one(world):
+    """Is nova's default zone, and the answer names it."""
+    (found,) = contents(world.select(arguments(availability_zone="nova")))
+    assert {("cmp2", "nova"), ("cmp3", "nova")} == {(each["service_host"], each["availability_zone"]) for each in found}
+
+
+def test_a_move_stays_in_its_cell(world):
+    """A host of another cell is no candidate."""
+    moved = envelope("Destination", "1.4", cell=envelope("CellMapping", "1.1", uuid=OTHER_CELL))
+    assert "RequestedDestinationFilter 3" in world.refused(arguments(requested_destination=moved))
+
+
+def test_traits(world):
+    """Placement says which hosts have them: here cmp1."""
+    world.adapter.get = lambda path, body: type(
+        "A", (), {"status_code": 200, "json": lambda self: {"resource_providers": [{"uuid": UUIDS["cmp1"]}]}}
+    )()
+    sent = arguments(flavor=flavor(extra_specs={"trait:HW_A": "required"}))
+    assert [["cmp1"]] == _hosts(world.select(sent))
+
+
+def test_the_check_of_a_rebuild():
+    """Filters that judge an image run on the instance's own host, which may be full; nothing is claimed or booked."""
+    world = World(*(node_row(host, free_ram_mb=0) for host in UUIDS))
+    sent = message("req_rebuild_check")["args"]
+    assert "ImagePropertiesFilter" in world.refused(sent)
+    sent["spec_obj"]["nova_object.data"]["image"]["nova_object.data"]["properties"] = envelope("ImageMetaProps", "1.44")
+    ((found,),) = contents(world.select(sent))
+    assert ("cmp1", "null", None) == tuple(
+        found[name] for name in ("service_host", "allocation_request", "allocation_request_version")
+    )
+    assert ({}, 0) == (world.adapter.held, world.bookings())
+
+
+def test_a_booking_outlives_the_row_without_a_host(world):
+    """nova creates the row after the answer; the claim on the host confirms it."""
+    sent = message("req_build_1")["args"]
+    ((host, *_),) = _hosts(world.select(sent))
+    number = sent["instance_uuids"][0]
+
+    def show(**fields):
+        world.feed.batches.append(
+            Changes(world.host_manager._cache.generation + 1, instances=[instance_row(1, **{"uuid": number, **fields})])
+        )
+        world.host_manager.poll()
+        return world.bookings()
+
+    assert 1 == show(host=None, vm_state="building", task_state="scheduling")
+    assert 0 == show(host=host, vm_state="building", task_state="spawning")
+
+
+def test_a_failed_build_releases_its_booking(world):
+    """The row is in state error."""
+    sent = message("req_build_1")["args"]
+    world.select(sent)
+    row = instance_row(1, None, uuid=sent["instance_uuids"][0], vm_state="error")
+    world.feed.batches.append(Changes(world.host_manager._cache.generation + 1, instances=[row]))
+    world.host_manager.poll()
+    assert 0 == world.bookings()
+
+
+@pytest.mark.parametrize("sent", [{}, {"spec_obj": 7}, arguments(flavor=None), arguments(ignore_hosts=[1])])
+def test_malformed_requests(world, sent, caplog):
+    """Are refused in a line, without a traceback."""
+    assert "MISCONFIGURED" in world.refused(sent)
+    assert "Traceback" not in caplog.text
+
+
+def test_no_secret_gets_out(world, caplog):
+    """Neither a user's token nor a cell's passwords reach the log, whatever becomes of the request."""
+    caplog.set_level(logging.DEBUG)
+    secret = "planted-secret"
+    cell = envelope("CellMapping", "1.1", uuid=CELL, transport_url=secret, database_connection=secret)
+    context = NovaContextSerializer().deserialize_context(
+        {"auth_token": secret, "service_catalog": [{"name": secret}], "user_id": "u1", "request_id": "req-1"}
+    )
+    assert secret not in json.dumps(context.to_dict())
+    for changed in ({}, {"flavor": flavor(memory_mb=10**6)}, {"flavor": flavor(vcpus=-1)}):
+        sent = arguments(requested_destination=envelope("Destination", "1.4", cell=cell), **changed)
+        with deferred.replying():
+            try:
+                answer = world.endpoint.select_destinations(context, **sent)
+            except Exception as failure:
+                answer = repr(getattr(failure, "exc_info", failure))
+            assert secret not in json.dumps(answer)
+    assert secret not in caplog.text
+    assert "Placed 1 instance" in caplog.text
+
+
+def test_casts(world):
+    """Aggregates and instances count at once."""
+    world.host_manager.poll()
+    context = new_context()
+    world.endpoint.update_aggregates(context, **message("cast_update_aggregates")["args"])
+    world.endpoint.update_instance_info(context, **message("cast_update_instance_info")["args"])
+    known = message("cast_sync_instance_info")["args"]["instance_uuids"]
+    assert set(known) == world.host_manager.hint(lambda cache: cache.confirmed_on("cmp3"))
+    world.endpoint.sync_instance_info(context, **message("cast_sync_instance_info")["args"])
+    world.endpoint.delete_instance_info(context, **message("cast_delete_instance_info")["args"])
+    assert set() == world.host_manager.hint(lambda cache: cache.confirmed_on("cmp3"))
+    world.endpoint.delete_aggregate(context, **message("cast_delete_aggregate")["args"])
+
+
+def test_a_malformed_cast(world, caplog):
+    """Is ignored with one line."""
+    world.host_manager.poll()
+    world.endpoint.update_aggregates(new_context(), aggregates=[{"nova_object.data": {"id": "x"}}])
+    assert "A cast is not understood" in caplog.text
