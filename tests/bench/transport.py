@@ -21,8 +21,8 @@ from oslo_messaging import conffixture
 
 from fleet import conf as fleet_conf
 from fleet.rpc import server, transport
+from fleet.rpc.rabbit import defaults
 from fleet.rpc.rabbit.conf import LEAN, STOCK
-from fleet.rpc.rabbit.lean import settings
 from fleet.trial import private_servers
 from tests.bench import figures
 
@@ -74,8 +74,8 @@ def _conf(url: str, kind: str) -> cfg.ConfigOpts:
     conffixture.ConfFixture(conf, url).setUp()
     conf.set_override("rabbit_driver", kind)
     # As oslo.messaging has it by default, so that both kinds declare the same.
-    settings.register_opts(conf)
-    conf.set_override("amqp_durable_queues", False, group=settings.GROUP)
+    defaults.register_opts(conf)
+    conf.set_override("amqp_durable_queues", False, group=defaults.GROUP)
     return conf
 
 
@@ -100,6 +100,7 @@ def _serving(url: str, kind: str) -> Iterator[None]:
     ours, theirs = spawn.Pipe()
     process = spawn.Process(target=_serve, args=(url, kind, theirs), daemon=True)
     process.start()
+    theirs.close()  # so that a server that does not start ends the wait
     ours.recv()
     try:
         yield
