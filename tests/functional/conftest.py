@@ -9,6 +9,7 @@ import pytest
 
 from fleet.db.engine import Database
 from tests.functional import databases
+from tests.functional.conductor import Conductor
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql", "mariadb"])
@@ -26,3 +27,12 @@ def database(opened_database: Database) -> Database:
     """An empty ledger at the newest schema."""
     databases.empty(opened_database)
     return opened_database
+
+
+@pytest.fixture
+def conductor(request: pytest.FixtureRequest, database: Database) -> Conductor:
+    """A conductor with the hosts that the module names in HOSTS, or with h1."""
+    made = Conductor(database)
+    for host in getattr(request.module, "HOSTS", ("h1",)):
+        made.add_host(host)
+    return made

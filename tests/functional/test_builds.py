@@ -19,12 +19,7 @@ from tests.functional.trio_fakes import no_valid_host
 FAILED = Failure(step="spawn", code="SpawnFailed", message="The driver said no", duration_s=0.5)
 
 
-@pytest.fixture
-def conductor(database: Database) -> Conductor:
-    conductor = Conductor(database)
-    for host in ("h1", "h2", "h3"):
-        conductor.add_host(host)
-    return conductor
+HOSTS = ("h1", "h2", "h3")
 
 
 def alternates(*hosts: str) -> list[Place]:

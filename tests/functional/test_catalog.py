@@ -18,12 +18,7 @@ from tests.functional.trio_fakes import no_valid_host
 DOWN_S = 61
 
 
-@pytest.fixture
-def conductor(database: Database) -> Conductor:
-    made = Conductor(database)
-    made.add_host("h1")
-    made.add_host("h2")
-    return made
+HOSTS = ("h1", "h2")
 
 
 def a_flavor(conductor: Conductor, name: str = "small") -> dict[str, Any]:

@@ -11,16 +11,13 @@ from conductor_stub.builds.client_token import ClientToken
 from fleet import errors
 from fleet.context import new_context
 from fleet.db import retention
-from fleet.db.engine import Database
 from fleet.objects import BuildRequest
 from tests.functional.conductor import Conductor
 
 SIZES = {"vcpus": 1, "memory_mb": 1024}
 
 
-@pytest.fixture
-def conductor(database: Database) -> Conductor:
-    return Conductor(database)
+HOSTS = ()
 
 
 def create(

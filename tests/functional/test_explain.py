@@ -19,13 +19,6 @@ from tests.functional.conductor import Conductor, Operator, context
 
 
 @pytest.fixture
-def conductor(database: Database) -> Conductor:
-    conductor = Conductor(database)
-    conductor.add_host("h1")
-    return conductor
-
-
-@pytest.fixture
 def dry_run(conductor: Conductor, database: Database) -> DryRun:
     return DryRun(database, conductor.intake, conductor.placement)
 

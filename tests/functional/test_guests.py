@@ -8,17 +8,9 @@ import pytest
 from conductor_stub.agents.guests import Observation
 from conductor_stub.operators.diagnosis import Diagnosis
 from fleet import states
-from fleet.db.engine import Database
 from tests.functional.conductor import Conductor, context
 
 CRASHED, RUNNING, GONE = states.CRASHED, states.RUNNING, states.NOSTATE
-
-
-@pytest.fixture
-def conductor(database: Database) -> Conductor:
-    conductor = Conductor(database)
-    conductor.add_host("h1")
-    return conductor
 
 
 @pytest.fixture

@@ -20,13 +20,6 @@ DAY_S = 86400
 
 
 @pytest.fixture
-def conductor(database: Database) -> Conductor:
-    conductor = Conductor(database)
-    conductor.add_host("h1")
-    return conductor
-
-
-@pytest.fixture
 def manage(database: Database, tmp_path: pathlib.Path) -> Manage:
     return Manage(database, tmp_path)
 

@@ -14,13 +14,7 @@ from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat
 from tests.functional.conductor import INCARNATION, Conductor
 
-
-@pytest.fixture
-def conductor(database: Database) -> Conductor:
-    conductor = Conductor(database)
-    for host in ("h1", "h2"):
-        conductor.add_host(host)
-    return conductor
+HOSTS = ("h1", "h2")
 
 
 TAKEOVERS = [

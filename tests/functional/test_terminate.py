@@ -7,16 +7,8 @@ import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
-from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat
 from tests.functional.conductor import INCARNATION, Conductor, context
-
-
-@pytest.fixture
-def conductor(database: Database) -> Conductor:
-    conductor = Conductor(database)
-    conductor.add_host("h1")
-    return conductor
 
 
 def terminate(conductor: Conductor, uuid: str) -> None:

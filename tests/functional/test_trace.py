@@ -10,17 +10,10 @@ import pytest
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.cli import timeline
-from fleet.db.engine import Database
 from fleet.objects import Place
 from tests.functional.conductor import Conductor, context
 
-
-@pytest.fixture
-def conductor(database: Database) -> Conductor:
-    conductor = Conductor(database)
-    for host in ("h1", "h2"):
-        conductor.add_host(host)
-    return conductor
+HOSTS = ("h1", "h2")
 
 
 def rescheduled(conductor: Conductor) -> str:
