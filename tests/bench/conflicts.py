@@ -35,7 +35,7 @@ from scheduler.engine.request_cache import RequestCache
 from scheduler.host_manager import HostManager
 from tests import factories
 from tests.bench import figures
-from tests.bench.packing import configuration
+from tests.configuration import of_scheduler
 from tests.functional import databases
 
 HOSTS, SCHEDULERS, BUILDS = 200, 4, 1_200
@@ -188,7 +188,7 @@ class _Scheduler:
     def __init__(self, database: Database, options: Mapping[str, Any], seed: int) -> None:
         feed, audit = ChangeFeed(database), ChangeFeed(database)
         self._manager = HostManager(feed, audit, service_down_time_s=86400)
-        self._pipeline = loading.load_pipeline(configuration(**options))
+        self._pipeline = loading.load_pipeline(of_scheduler(**options))
         self._chance, self._cache = random.Random(seed), RequestCache()
 
     def decide(self, instance: Instance) -> decision.Decision:

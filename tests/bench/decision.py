@@ -8,11 +8,8 @@ import random
 import uuid
 
 import numpy
-from oslo_config import cfg
 
-from fleet import conf as fleet_conf
 from fleet.objects import RequestSpec
-from scheduler import conf as scheduler_conf
 from scheduler.engine import decide, pipeline
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.consumption import Consumption
@@ -25,6 +22,7 @@ from scheduler.loading import load_pipeline
 from tests import factories
 from tests.bench import figures, fleets
 from tests.clock import FakeClock
+from tests.configuration import of_scheduler
 from tests.factories import PlacedInstance
 from tests.unit.scheduler import reference
 
@@ -65,11 +63,7 @@ class Bench:
 
 
 def default_pipeline() -> Pipeline:
-    conf = cfg.ConfigOpts()
-    fleet_conf.register_opts(conf)
-    scheduler_conf.register_opts(conf)
-    conf([], default_config_files=[])
-    return load_pipeline(conf)
+    return load_pipeline(of_scheduler())
 
 
 def run() -> None:

@@ -13,18 +13,16 @@ import os
 import pathlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from oslo_config import cfg
 
-from fleet import conf as fleet_conf
 from fleet.db.feed import Changes
 from fleet.objects.whatif import Change, Demand
 from fleet.trial import traces
-from scheduler import conf as scheduler_conf
 from scheduler.planning import whatif
 from tests import factories
 from tests.bench import figures
+from tests.configuration import of_scheduler
 
 TRACE, LIFETIMES, REQUESTS = "FLEET_BENCH_TRACE", "FLEET_BENCH_LIFETIMES", "FLEET_BENCH_REQUESTS"
 #: Of the most cores that the trace has in use at a time, so many are there.
@@ -107,19 +105,8 @@ def _fleet(hosts: int) -> Changes:
     )
 
 
-def configuration(**options: Any) -> cfg.ConfigOpts:
-    """The scheduler's, with its defaults but for ``options``."""
-    conf = cfg.ConfigOpts()
-    fleet_conf.register_opts(conf)
-    scheduler_conf.register_opts(conf)
-    conf([], default_config_files=[])
-    for name, value in options.items():
-        conf.set_override(name, value)
-    return conf
-
-
 def _weighing(ram: float, cpu: float) -> cfg.ConfigOpts:
-    return configuration(
+    return of_scheduler(
         ram_weight_multiplier=ram,
         cpu_weight_multiplier=cpu,
         disk_weight_multiplier=0.0,

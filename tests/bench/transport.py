@@ -25,6 +25,7 @@ from fleet.rpc.rabbit import defaults
 from fleet.rpc.rabbit.conf import LEAN, STOCK
 from fleet.trial import private_servers
 from tests.bench import figures
+from tests.configuration import configuration
 
 KINDS = (STOCK, LEAN)
 ROUNDS = 500
@@ -68,9 +69,7 @@ def run() -> None:
 
 
 def _conf(url: str, kind: str) -> cfg.ConfigOpts:
-    conf = cfg.ConfigOpts()
-    fleet_conf.register_opts(conf)
-    conf([], default_config_files=[], default_config_dirs=[])
+    conf = configuration(fleet_conf.register_opts)
     conffixture.ConfFixture(conf, url).setUp()
     conf.set_override("rabbit_driver", kind)
     # As oslo.messaging has it by default, so that both kinds declare the same.

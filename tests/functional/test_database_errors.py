@@ -9,13 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
-from oslo_config import cfg
-from oslo_db import options
 
 from fleet import errors
 from fleet.db import models
 from fleet.db.engine import Database, Transaction
 from tests.clock import FakeClock
+from tests.configuration import of_database
 from tests.functional.conductor import Conductor
 
 SECRET = "hunter2-planted"
@@ -97,9 +96,7 @@ def test_a_refused_row_is_not_shown(database: Database, caplog: pytest.LogCaptur
 @pytest.mark.parametrize("driver", ["postgresql+psycopg2", "mysql+pymysql"])
 def test_a_database_that_is_away_is_named_without_its_password(driver: str, caplog: pytest.LogCaptureFixture) -> None:
     """The server's address is what an operator needs; the error may be tried again."""
-    conf = cfg.ConfigOpts()
-    options.set_defaults(conf, connection=f"{driver}://fleet:{SECRET}@127.0.0.1:1/fleet")
-    conf([])
+    conf = of_database(f"{driver}://fleet:{SECRET}@127.0.0.1:1/fleet")
     conf.set_override("max_retries", 0, "database")
     conf.set_override("db_max_retries", 1, "database")
     conf.set_override("db_retry_interval", 0, "database")
@@ -114,9 +111,7 @@ def test_a_database_that_is_away_is_named_without_its_password(driver: str, capl
 
 def test_a_url_that_is_none_is_refused_without_it() -> None:
     """The option is named; its value may hold a password."""
-    conf = cfg.ConfigOpts()
-    options.set_defaults(conf, connection=f"postgresql//fleet:{SECRET}@db/fleet")
-    conf([])
+    conf = of_database(f"postgresql//fleet:{SECRET}@db/fleet")
     with pytest.raises(errors.ConfigError, match=r"\[database\] connection") as refused:
         Database(conf)
     assert SECRET not in "".join(traceback.format_exception(refused.value))

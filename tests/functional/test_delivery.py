@@ -16,6 +16,7 @@ from fleet.context import new_context
 from fleet.rpc import clients, pins, server, transport, versions
 from fleet.rpc.rabbit import defaults
 from tests.amqp.daemons import eventually
+from tests.configuration import configuration
 
 BACKLOG = 200
 
@@ -52,9 +53,7 @@ class Work(clients.API):
 @pytest.fixture(params=["classic", "quorum"])
 def conf(request: pytest.FixtureRequest, rabbitmq_url: str) -> Iterator[cfg.ConfigOpts]:
     """Durable and quorum queues, as a broker for production has them."""
-    conf = cfg.ConfigOpts()
-    pins.register_opts(conf)
-    conf([], default_config_files=[])
+    conf = configuration(pins.register_opts)
     fixture = conffixture.ConfFixture(conf, transport_url=rabbitmq_url)
     fixture.setUp()
     conf.set_override("control_exchange", f"fleet_{request.param}")

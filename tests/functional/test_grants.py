@@ -8,13 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
-from oslo_config import cfg
 from oslo_db import exception as db_exception
-from oslo_db import options
 
 from fleet.db import schema
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
+from tests.configuration import of_database
 from tests.functional.conductor import Conductor
 from tests.functional.manage import Manage
 
@@ -54,9 +53,7 @@ def roles(database: Database, tmp_path: pathlib.Path) -> Iterator[dict[str, Data
 
 
 def opened(url: sa.URL) -> Database:
-    conf = cfg.ConfigOpts()
-    options.set_defaults(conf, connection=url.render_as_string(hide_password=False))
-    conf([])
+    conf = of_database(url.render_as_string(hide_password=False))
     conf.set_override("db_max_retries", 0, "database")
     return Database(conf)
 

@@ -21,6 +21,7 @@ from fleet.rpc import transport
 from fleet.rpc.rabbit.conf import LEAN, STOCK
 from fleet.rpc.rabbit.lean.driver import LeanDriver
 from fleet.trial import private_servers
+from tests.configuration import configuration
 
 #: Other suites declare the default exchange with other arguments.
 EXCHANGE = "four-ways"
@@ -48,9 +49,7 @@ class Endpoint:
 
 
 def conf_of(url: str, driver: str) -> cfg.ConfigOpts:
-    conf = cfg.ConfigOpts()
-    fleet_conf.register_opts(conf)
-    conf([], default_config_files=[], default_config_dirs=[])
+    conf = configuration(fleet_conf.register_opts)
     oslo_messaging.TransportURL.parse(conf)
     conf.set_override("transport_url", url)
     conf.set_override("rabbit_driver", driver)

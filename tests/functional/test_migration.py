@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from fleet import errors
 from fleet.db import migration, schema
 from fleet.db.engine import Database
+from tests.configuration import of_database
 
 
 @pytest.fixture
@@ -50,11 +51,7 @@ def test_a_newer_schema_is_refused(database: Database, version_row) -> None:
 
 def test_an_empty_database_asks_for_a_sync(tmp_path) -> None:
     """Before the first sync the advice is to sync."""
-    from oslo_config import cfg
-    from oslo_db import options
 
-    conf = cfg.ConfigOpts()
-    options.set_defaults(conf, connection=f"sqlite:///{tmp_path}/empty.db")
-    conf([])
+    conf = of_database(f"sqlite:///{tmp_path}/empty.db")
     with Database(conf).disposed() as database, pytest.raises(errors.SchemaMismatch, match="fleet-manage db sync"):
         schema.check(database)

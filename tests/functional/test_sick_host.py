@@ -6,17 +6,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from oslo_config import cfg
 
 from conductor_stub.steps.attempt import Attempt, Failure
-from fleet import conf as fleet_conf
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
 from fleet.objects import Place
-from scheduler import conf as scheduler_conf
 from scheduler.filter_scheduler import FilterScheduler
 from scheduler.host_manager import HostManager
 from scheduler.manager import SchedulerManager
+from tests.configuration import of_scheduler
 from tests.functional.conductor import Conductor, context
 from tests.functional.trio_fakes import FakeNotifier
 
@@ -42,10 +40,7 @@ class Scheduler:
 @pytest.fixture
 def conductor(database: Database) -> Conductor:
     """``big`` has the most memory, so that the scheduler prefers it as long as it is well."""
-    conf = cfg.ConfigOpts()
-    fleet_conf.register_opts(conf)
-    scheduler_conf.register_opts(conf)
-    conf([], default_config_files=[])
+    conf = of_scheduler()
     conductor = Conductor(database)
     feeds = (ChangeFeed(database, conductor.clock) for _feed in range(2))
     manager = HostManager(*feeds, clock=conductor.clock, service_down_time_s=10**6)

@@ -29,6 +29,7 @@ from fleet.db.engine import Database, Transaction
 from fleet.objects import Finish
 from fleet.rpc import batch_answers
 from fleet.rpc.pins import Pins
+from tests.configuration import configuration
 from tests.functional.conductor import INCARNATION, Conductor, context
 
 HOSTS = ("h1", "h2", "h3", "h4")
@@ -40,9 +41,7 @@ class Stand(Conductor):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        conf = cfg.ConfigOpts()
-        fleet_conf.register_opts(conf)
-        conf([])
+        conf = configuration(fleet_conf.register_opts)
         self.manager = ConductorManager(self.agents, Pins(conf))
         for host in HOSTS:
             self.add_host(host)

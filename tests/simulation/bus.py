@@ -19,6 +19,7 @@ from fleet.context import RequestContext
 from fleet.rpc import pins, serializer
 from fleet.rpc.clients import API, SchedulerAPI
 from fleet.rpc.pins import Pins
+from tests.configuration import configuration
 from tests.simulation.world import Process, World
 
 CALL_TIMEOUT_S = 10.0
@@ -181,10 +182,7 @@ def unpinned() -> Pins:
 
 @functools.cache
 def _no_pins() -> cfg.ConfigOpts:
-    conf = cfg.ConfigOpts()
-    pins.register_opts(conf)
-    conf([])
-    return conf
+    return configuration(pins.register_opts)
 
 
 class _Timeouts:

@@ -10,11 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import exception as db_exception
-from oslo_db import options
 
 from fleet.db import failures, models
 from fleet.db.engine import Database
 from fleet.db.reader import Reader
+from tests.configuration import of_database
 from tests.simulation.statements import Statements
 from tests.simulation.world import World
 
@@ -41,9 +41,7 @@ class SimulatedDatabase(Database):
 
     @classmethod
     def open(cls) -> SimulatedDatabase:
-        conf = cfg.ConfigOpts()
-        options.set_defaults(conf, connection="sqlite://")
-        conf([])
+        conf = of_database("sqlite://")
         for name in ("db_retry_interval", "db_max_retry_interval"):
             conf.set_override(name, 0, "database")
         database = cls(conf)

@@ -46,16 +46,15 @@ from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepLimits
-from fleet import conf as fleet_conf
 from fleet import errors, states
 from fleet.context import RequestContext, new_context
 from fleet.db.feed import ChangeFeed
 from fleet.objects import Flavor, Image, Instance
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
-from scheduler import conf as scheduler_conf
 from scheduler.filter_scheduler import FilterScheduler
 from scheduler.host_manager import HostManager
 from scheduler.manager import SchedulerManager
+from tests.configuration import of_scheduler
 from tests.functional.trio_fakes import FakeNotifier
 from tests.simulation.bus import Bus, unpinned
 from tests.simulation.database import SimulatedDatabase
@@ -258,11 +257,7 @@ def start_scheduler(world: World, bus: Bus, database: SimulatedDatabase, name: s
 
 @functools.cache
 def _scheduler_conf() -> cfg.ConfigOpts:
-    conf = cfg.ConfigOpts()
-    fleet_conf.register_opts(conf)
-    scheduler_conf.register_opts(conf)
-    conf([], default_config_files=[])
-    return conf
+    return of_scheduler()
 
 
 def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], name: str, life: int) -> Process:

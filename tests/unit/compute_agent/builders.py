@@ -28,6 +28,7 @@ from compute_agent.work.power_sync import PowerSync
 from fleet import conf as fleet_conf
 from fleet.context import RequestContext, new_context
 from fleet.objects import Flavor, HostLimits, HostReport, Instance
+from tests.configuration import configuration
 from tests.fakes import FakeConductor
 
 HOST = "host1"
@@ -53,10 +54,7 @@ class Notifier:
 
 
 def a_conf(fake: dict[str, Any] | None = None, local: dict[str, Any] | None = None, **options: Any) -> cfg.ConfigOpts:
-    conf = cfg.ConfigOpts()
-    fleet_conf.register_opts(conf)
-    agent_conf.register_opts(conf)
-    conf([])
+    conf = configuration(fleet_conf.register_opts, agent_conf.register_opts)
     options.setdefault("compute_driver", "fake")
     for group, values in (("fake", fake or {}), ("local", local or {}), (None, options)):
         for name, value in values.items():

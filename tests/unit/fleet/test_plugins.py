@@ -7,12 +7,12 @@ import pathlib
 import sys
 
 import pytest
-from oslo_config import cfg
 
 from compute_agent import drivers
 from fleet import errors
 from scheduler import conf as scheduler_conf
 from scheduler import loading
+from tests.configuration import configuration
 
 BROKEN = [
     ("a mistake of syntax", "x = (\n", "SyntaxError: '(' was never closed ({file}, line 1)"),
@@ -34,9 +34,7 @@ def test_a_plugin_that_cannot_be_imported(
     file.write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "brokenplugin", raising=False)
-    conf = cfg.ConfigOpts()
-    scheduler_conf.register_opts(conf)
-    conf([], default_config_files=[])
+    conf = configuration(scheduler_conf.register_opts)
     conf.set_override("scheduler_available_filters", ["brokenplugin.Mine"])
     load = {
         "compute_driver": lambda: drivers.driver_class("brokenplugin.Mine"),

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from oslo_config import cfg
 from oslo_serialization import jsonutils
 
 from fleet import errors
 from fleet.context import new_context
 from fleet.rpc.trust import keyring, replay_protection, signing
+from tests.configuration import configuration
 
 SECRETS = {name: name * 32 for name in "abcs"}
 SERVICE, A, B, CLIENT = (
@@ -34,9 +34,7 @@ class Post:
     def __init__(self, directory: pathlib.Path) -> None:
         self._directory = directory
         self.now = 1000.0
-        self.conf = cfg.ConfigOpts()
-        signing.register_opts(self.conf)
-        self.conf([])
+        self.conf = configuration(signing.register_opts)
 
     def keys(self, *lines: str, name: str = "keys") -> keyring.Keyring:
         path = self._directory / name

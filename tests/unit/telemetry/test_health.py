@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import requests
-from oslo_config import cfg
 
 from fleet.service import probes
 from fleet.telemetry import conf as telemetry_conf
 from fleet.telemetry import health, metrics
 from fleet.telemetry.health import HealthServer
 from fleet.telemetry.watchdog import Watchdog
+from tests.configuration import configuration
 
 
 class Broker:
@@ -75,9 +75,7 @@ def test_the_page_names_its_daemon() -> None:
 
 def test_services_that_share_a_file_have_ports_of_their_own() -> None:
     """As many apart as the option says."""
-    conf = cfg.ConfigOpts()
-    telemetry_conf.register_opts(conf)
-    conf([])
+    conf = configuration(telemetry_conf.register_opts)
     conf.set_override("port", 9100, "health")
     assert [9100, 9120, 9140] == [probes.port_of(conf, daemon) for daemon in probes.DAEMONS]
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from oslo_config import cfg
 
 from compute_agent import conf as agent_conf
 from compute_agent import drivers, main
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.drivers.local import LocalDriver
 from fleet import errors
+from tests.configuration import configuration
 from tests.unit.compute_agent import builders
 
 
@@ -83,7 +83,5 @@ def test_simulated_hosts_are_announced(
 
 def test_the_default_is_no_invention() -> None:
     """A configuration that names no driver serves this machine."""
-    conf = cfg.ConfigOpts()
-    agent_conf.register_opts(conf)
-    conf([], default_config_files=[])
+    conf = configuration(agent_conf.register_opts)
     assert not drivers.driver_class(conf.compute_driver).simulated
