@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import collections
+import functools
 import logging
 from collections.abc import Iterator
 
 import pytest
 
+from conductor_stub.builds import claims
 from conductor_stub.steps.machine import Machine
-from fleet.db import builds, instances
+from fleet import states
+from fleet.db import instances
+from fleet.objects import Claim
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.scenario import Scenario
 
@@ -60,14 +64,15 @@ def test_a_seed_plays_the_same_every_time(simulated: SimulatedDatabase) -> None:
 
 
 def test_a_broken_ledger_is_caught(simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the compare-and-set of the claim, some seed shows it: the invariants can fail."""
+    """Without the comparison of status and attempt before a claim, some seed shows it: the invariants can fail."""
+    claim = claims._WORK[Claim]
 
-    def claim_anything(tx, uuid, *, attempt, steps, values, host=None, now):
-        table = instances.INSTANCES
-        tx.execute(table.update().where(table.c.uuid == uuid).values(updated_at=now, **values))
-        return True
+    @functools.wraps(claim)
+    def claim_anything(step, row, ctx):
+        expected = {"vm_state": states.BUILDING, "task_state": states.PLACING, "attempt": step.attempt}
+        return claim(step, instances.moved(row, expected), ctx)
 
-    monkeypatch.setattr(builds, "move", claim_anything)
+    monkeypatch.setitem(claims._WORK, Claim, claim_anything)
     assert any(Scenario(seed, simulated).play().wrong for seed in SEEDS)
 
 
