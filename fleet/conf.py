@@ -14,7 +14,7 @@ from oslo_log import log as logging
 from fleet import errors, failpoints
 from fleet.db import options as db_options
 from fleet.hardware import conf as hardware_conf
-from fleet.rpc import pins, versions
+from fleet.rpc import nova_broker, pins, versions
 from fleet.rpc.rabbit import conf as rabbit_conf
 from fleet.rpc.trust import signing
 from fleet.telemetry import conf as telemetry_conf
@@ -105,12 +105,13 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     failpoints.register_opts(conf)
     telemetry_conf.register_opts(conf)
     pins.register_opts(conf)
+    nova_broker.register_opts(conf)
     signing.register_opts(conf)
 
 
 def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
     """For oslo-config-generator."""
-    parts = (hardware_conf, failpoints, telemetry_conf, pins, signing)
+    parts = (hardware_conf, failpoints, telemetry_conf, pins, nova_broker, signing)
     return [("DEFAULT", [*COMMON_OPTS, *rabbit_conf.OPTIONS]), *(each for part in parts for each in part.list_opts())]
 
 

@@ -19,7 +19,7 @@ from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
 from fleet.ledger_identity import LedgerIdentity
-from fleet.rpc import server
+from fleet.rpc import nova_broker, server
 from fleet.rpc.clients import ConductorAPI
 from fleet.rpc.transport import get_notifier, get_transport
 from fleet.rpc.trust import signing
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     register = [scheduler_conf.register_opts, nova_conf.register_opts]
     conf = fleet.conf.load_config(argv, BINARY, "Chooses hosts for instances.", register)
-    if nova_conf.is_active(conf):
+    if nova_broker.is_active(conf):
         return _serve_nova(conf, functools.partial(fleet.conf.check_files, argv, register))
     try:
         required.broker(conf)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from oslo_config import cfg
 
 from fleet import conf as fleet_conf
+from fleet.rpc import nova_broker
 
 #: Libraries whose information is not for users.
 _LIBRARIES = ("oslo_messaging", "oslo", "amqp", "stevedore", "cliff", "alembic", "sqlalchemy")
@@ -37,3 +38,4 @@ def quieten(verbose_level: int) -> None:
 def load(config_files: Sequence[str], prog: str, conf: cfg.ConfigOpts) -> None:
     arguments = [part for file in config_files for part in ("--config-file", file)]
     fleet_conf.load_config(arguments, prog, conf=conf, setup_logging=False)
+    nova_broker.use(conf)

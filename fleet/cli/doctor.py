@@ -15,6 +15,7 @@ from fleet.checks.findings import Finding
 from fleet.cli import examination, finding_list
 from fleet.client import argument_types
 from fleet.db import tls
+from fleet.rpc import nova_broker
 
 
 class Doctor(finding_list.FindingLister):
@@ -50,6 +51,8 @@ class Doctor(finding_list.FindingLister):
         if findings.worst(broker) == findings.Level.FAIL:
             return found + broker
         with conductor.impatient(parsed_args.timeout):
+            if nova_broker.is_active(conf):
+                return found + broker + [examination.ping(conductor, "scheduler")]
             return found + broker + examination.daemons(conductor, _sample(parsed_args.hosts))
 
 

@@ -61,7 +61,7 @@ def _queue(topic: str, depth: Depth | None) -> Finding:
 
 def daemons(conductor: Connection, sample: Sample, clock: Clock = utcnow) -> list[Finding]:
     """Check the answers of a conductor, a scheduler and agents."""
-    found = [_ping(conductor, topic) for topic in _TOPICS]
+    found = [ping(conductor, topic) for topic in _TOPICS]
     if found[0].level:
         return found
     asked_at = clock()
@@ -77,7 +77,7 @@ def daemons(conductor: Connection, sample: Sample, clock: Clock = utcnow) -> lis
     return found
 
 
-def _ping(conductor: Connection, topic: str) -> Finding:
+def ping(conductor: Connection, topic: str) -> Finding:
     began = time.monotonic()
     failure = _asked(lambda: conductor.ping(topic))
     if failure is None:

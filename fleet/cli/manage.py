@@ -13,7 +13,7 @@ from typing import Any
 from cliff import app, command, commandmanager
 from oslo_config import cfg
 
-from fleet.cli import application, audit, broker_permissions, completion, ledger, retention, upgrade_check
+from fleet.cli import application, audit, broker_permissions, completion, ledger, nova_check, retention, upgrade_check
 from fleet.cli.database_command import DatabaseCommand
 from fleet.db import grants, migration, schema
 from fleet.db.engine import Database
@@ -82,6 +82,7 @@ COMMANDS: tuple[tuple[str, type[command.Command]], ...] = (
     ("audit", audit.Audit),
     ("rabbitmq permissions", broker_permissions.Permissions),
     ("upgrade check", upgrade_check.UpgradeCheck),
+    ("nova check", nova_check.NovaCheck),
 )
 
 

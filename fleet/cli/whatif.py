@@ -17,6 +17,7 @@ from fleet.client import argument_types, connection
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed, Changes
 from fleet.objects.whatif import ENTRY_POINTS, RATIOS, Change, Demand
+from fleet.rpc import nova_broker
 
 #: The figures in the order of the output; ``-f json`` has all of them (docs/whatif.md).
 FIGURES = (
@@ -37,6 +38,8 @@ FIGURES = (
 )
 _SHOWN: Mapping[str, Any] = {"refused_by_reason": explain.Counts, "unplaced": explain.Lines}
 _DATABASE = "[database] connection"
+#: Entry point (conf) -> all that nova's databases show.
+_OF_NOVA = "fleet.nova.state"
 #: Lines of progress if standard error is no terminal.
 _LINES = 20
 #: Each additional host takes memory in this program.
@@ -73,11 +76,8 @@ class WhatIf(command.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         change = _change(parsed_args)
-        if not self.app.conf.database.connection:
-            raise connection.CommandFailed(f"whatif reads the database: set {_DATABASE} in the configuration file")
         with database_command.plain_failures():
-            with Database(self.app.conf).disposed() as database:
-                state = ChangeFeed(database, with_images=True).read(0)
+            state = self._state()
             _require_known(change, {node.host for node in state.nodes})
             demands, moved = self._demands(parsed_args, state, change)
             if not demands:
@@ -88,6 +88,18 @@ class WhatIf(command.Lister):
             if not moved:  # instances that are on a host have no other place now
                 figures = {"now": self._run(state, Change(), demands), **figures}
         return ("figure", *figures), [(name, *(_value(each, name) for each in figures.values())) for name in FIGURES]
+
+    def _state(self) -> Changes:
+        """Return everything, from the fleet's database or from nova's."""
+        conf = self.app.conf
+        if nova_broker.is_active(conf):
+            (entry,) = metadata.entry_points(group=_OF_NOVA)
+            found: Changes = entry.load()(conf)
+            return found
+        if not conf.database.connection:
+            raise connection.CommandFailed(f"whatif reads the database: set {_DATABASE} in the configuration file")
+        with Database(conf).disposed() as database:
+            return ChangeFeed(database, with_images=True).read(0)
 
     def _demands(
         self, parsed_args: argparse.Namespace, state: Changes, change: Change

@@ -15,7 +15,7 @@ from oslo_utils import uuidutils
 
 from fleet import context, errors
 from fleet.checks import required
-from fleet.rpc import clients, transport
+from fleet.rpc import clients, nova_broker, transport
 from fleet.rpc.rabbit import broker
 
 #: Seconds to wait for a daemon that is just being started.
@@ -58,7 +58,14 @@ class Connection:
 
     def operator(self, method: str, **arguments: Any) -> Any:
         """Call ``method`` of the contract's ``operator`` namespace."""
-        return self._served_by("conductor").operator.call(self._context(), method, **arguments)
+        topic = "conductor"
+        if nova_broker.is_active(self._conf):
+            topic = "scheduler"
+            if method not in clients.NovaOperatorAPI.METHODS:
+                raise CommandFailed(
+                    "this command is for a fleet, and [nova] transport_url is set: use nova's own commands"
+                )
+        return self._served_by(topic).operator.call(self._context(), method, **arguments)
 
     def act_for(self, project_id: str | None, user_id: str | None) -> None:
         """Make later calls for this project and this user."""
@@ -175,9 +182,10 @@ class Connection:
         if self._opened is None:
             required.broker(self._conf)
             bus = transport.get_transport(self._conf)
+            operator = clients.NovaOperatorAPI if nova_broker.is_active(self._conf) else clients.OperatorAPI
             self._opened = _Opened(
                 bus,
-                clients.OperatorAPI(bus, self._conf),
+                operator(bus, self._conf),
                 clients.ComputeTaskAPI(bus, self._conf),
                 clients.SchedulerAPI(bus, self._conf),
             )

@@ -223,6 +223,10 @@ class Candidates:
                 return str(pick.host)
         return self._inventory.instances.host_of(instance_uuid)
 
+    def placed(self, uuid: str) -> Any | None:
+        """Return the index entry of a thing that the database or a booking shows on a host."""
+        return self._inventory.instances.get(uuid)
+
     def hosts_of(self, instance_uuids: Iterable[str]) -> list[str]:
         """Return the host of each of these instances that is on one, and of every pick of this request."""
         picked = {pick.uuid for pick in self._overlay.picks}

@@ -1,22 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of ``[nova]``, with which fleet-scheduler serves nova's conductor in the place of nova-scheduler."""
+"""The options of ``[nova]`` that only the scheduler reads; :mod:`fleet.rpc.nova_broker` has the others."""
 
 from __future__ import annotations
 
 from oslo_config import cfg
 
-GROUP = "nova"
+from fleet.rpc.nova_broker import GROUP
+
 CLAIM, OFF = "claim", "off"
 
 OPTIONS = [
-    cfg.StrOpt(
-        "transport_url",
-        secret=True,
-        help="Message broker of nova, as transport_url in nova.conf. If it is set, fleet-scheduler serves nova's conductor "
-        "in the place of nova-scheduler, and needs neither a fleet database nor other fleet services. Queues have nova's "
-        "names: no other fleet service may use this virtual host. [oslo_messaging_rabbit] must be as in nova.conf.",
-    ),
-    cfg.StrOpt("exchange", default="nova", help="control_exchange of nova.conf."),
     cfg.StrOpt(
         "api_connection",
         secret=True,
@@ -78,8 +71,3 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return all options, for oslo-config-generator."""
     return [(GROUP, OPTIONS)]
-
-
-def is_active(conf: cfg.ConfigOpts) -> bool:
-    """Return True if fleet-scheduler is to serve nova."""
-    return bool(conf.nova.transport_url)

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Hashable
 from typing import Any
 
+from fleet.objects import RequestSpec
 from scheduler.compute import columns
 from scheduler.compute.request_key import request_key
 from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
@@ -45,8 +46,10 @@ def _is_given_back(row: Any) -> bool:
     return False
 
 
-def _request_key(request: NovaRequest) -> Hashable | None:
-    return None if request.is_restricted else request_key(request)
+def _request_key(request: RequestSpec) -> Hashable | None:
+    """A request of ``explain`` is a plain one."""
+    is_restricted = isinstance(request, NovaRequest) and request.is_restricted
+    return None if is_restricted else request_key(request)
 
 
 def _uuid(hosts: Candidates, row: int) -> Any:

@@ -51,7 +51,7 @@ class NovaEndpoint:
     def __init__(self, driver: Scheduler, placing: Placing, rebuild: RebuildCheck) -> None:
         self._placing = placing
         self._rebuild = rebuild
-        self._hints = SchedulerManager(driver)
+        self._manager = SchedulerManager(driver)
 
     @refusing
     def select_destinations(self, context: RequestContext, /, **arguments: Any) -> Sequence[Any]:
@@ -75,31 +75,43 @@ class NovaEndpoint:
         selections = logged(call.request, lambda: self._rebuild.check(context, call.request))
         return self._placing.unclaimed(selections)
 
+    # For the commands of an operator, in this project's own form.
+
+    def explain(self, context: RequestContext, /, **arguments: Any) -> dict[str, Any]:
+        """Return what would be answered, and why."""
+        found: dict[str, Any] = self._manager.explain(context, **arguments)
+        return found
+
+    def capacity(self, context: RequestContext, /, **arguments: Any) -> dict[str, Any]:
+        """Return how many more instances of a shape fit."""
+        found: dict[str, Any] = self._manager.capacity(context, **arguments)
+        return found
+
     # Casts are hints; the feed finds the same a moment later.
 
     def update_aggregates(self, context: RequestContext, /, aggregates: Any = None, **_more: Any) -> None:
         """Take note of aggregates that have changed."""
-        self._hints.update_aggregates(context, aggregates=structure.plain(aggregates, "aggregates"))
+        self._manager.update_aggregates(context, aggregates=structure.plain(aggregates, "aggregates"))
 
     def delete_aggregate(self, context: RequestContext, /, aggregate: Any = None, **_more: Any) -> None:
         """Take note of a deleted aggregate."""
-        self._hints.delete_aggregate(context, aggregate=structure.plain(aggregate, "aggregate"))
+        self._manager.delete_aggregate(context, aggregate=structure.plain(aggregate, "aggregate"))
 
     def update_instance_info(
         self, context: RequestContext, /, host_name: Any = None, instance_info: Any = None, **_more: Any
     ) -> None:
         """Take note of instances on a host."""
         known = structure.plain(instance_info, "instance_info")
-        self._hints.update_instance_info(context, host_name=host_name, instance_info=known)
+        self._manager.update_instance_info(context, host_name=host_name, instance_info=known)
 
     def delete_instance_info(
         self, context: RequestContext, /, host_name: Any = None, instance_uuid: Any = None, **_more: Any
     ) -> None:
         """Take note of an instance that has left a host."""
-        self._hints.delete_instance_info(context, host_name=host_name, instance_uuid=instance_uuid)
+        self._manager.delete_instance_info(context, host_name=host_name, instance_uuid=instance_uuid)
 
     def sync_instance_info(
         self, context: RequestContext, /, host_name: Any = None, instance_uuids: Any = None, **_more: Any
     ) -> None:
         """Compare the instances of a host with those that are known."""
-        self._hints.sync_instance_info(context, host_name=host_name, instance_uuids=instance_uuids)
+        self._manager.sync_instance_info(context, host_name=host_name, instance_uuids=instance_uuids)

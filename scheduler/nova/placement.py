@@ -93,6 +93,15 @@ class Placement:
             raise errors.InvalidInput(field="traits", reason=f"are refused by placement: {wanted}"[:255])
         return frozenset(each["uuid"] for each in self._body(answer)["resource_providers"])
 
+    def candidates(
+        self, resources: Mapping[str, int], required: frozenset[str], forbidden: frozenset[str]
+    ) -> frozenset[str]:
+        """Return the uuids of the providers that placement offers for a request, as nova-scheduler asks for them."""
+        amounts = ",".join(f"{name}:{amount}" for name, amount in sorted(resources.items()))
+        unwanted = [*sorted(required), *(f"!{name}" for name in sorted(forbidden | {"COMPUTE_STATUS_DISABLED"}))]
+        found = self._json("GET", f"/allocation_candidates?resources={amounts}&required={','.join(unwanted)}")
+        return frozenset(uuid for each in found["allocation_requests"] for uuid in each["allocations"])
+
     def out_of_scope(self) -> list[str]:
         """Return sentences about parts of this deployment that claims do not count with."""
         providers = self._json("GET", "/resource_providers")["resource_providers"]

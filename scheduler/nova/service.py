@@ -12,11 +12,11 @@ from oslo_log import log as logging
 
 from fleet import errors, service
 from fleet.checks import required
+from fleet.db.feed import Changes
 from fleet.db.nova import api_queries
 from fleet.db.nova.api_queries import Cell
 from fleet.db.nova.database import NovaDatabase, cell_url
-from fleet.rpc import server
-from fleet.rpc.rabbit.conf import STOCK
+from fleet.rpc import nova_broker, server
 from fleet.rpc.transport import Silence, get_transport
 from fleet.rpc.trust import signing
 from fleet.service import probes
@@ -28,6 +28,7 @@ from scheduler.nova.context import NovaContextSerializer
 from scheduler.nova.domain import NOVA_MACHINES
 from scheduler.nova.endpoint import NovaEndpoint
 from scheduler.nova.feed import NovaFeed
+from scheduler.nova.operator import NovaOperator
 from scheduler.nova.placement import Placement
 from scheduler.nova.placing import Placing
 from scheduler.nova.polling import Polled, polled
@@ -40,15 +41,8 @@ _RABBIT = "oslo_messaging_rabbit"
 
 
 def adapt(conf: cfg.ConfigOpts) -> None:
-    """Set the common options as nova has them: its broker is the only one of this service.
-
-    oslo.messaging reads some options of the global configuration only, so a second configuration would not do.
-    """
-    oslo_messaging.TransportURL.parse(conf)  # registers the options
-    conf.set_override("transport_url", conf.nova.transport_url)
-    conf.set_override("control_exchange", conf.nova.exchange)
-    # Queues of the lean driver are durable. nova-scheduler could not declare them again after a switch back.
-    conf.set_override("rabbit_driver", STOCK)
+    """Set the common options as nova has them."""
+    nova_broker.use(conf)
     conf.set_override("scheduler_max_attempts", conf.nova.max_attempts)
 
 
@@ -91,6 +85,17 @@ def build_driver(conf: cfg.ConfigOpts, api: NovaDatabase) -> Scheduler:
     return driver_loading.build_driver(conf, feeds(conf, api), Silence(), adapt=polled)
 
 
+def state(conf: cfg.ConfigOpts) -> Changes:
+    """Return all that nova's databases show now, for commands. :raises errors.FleetError:"""
+    nova_conf.register_opts(conf)
+    api = open_api(conf)
+    try:
+        found: Changes = feeds(conf, api)().read(0)
+    finally:
+        api.dispose()
+    return found
+
+
 def transport_of(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
     """Return the transport to nova's broker, with nova's default for queues that survive the broker."""
     transport = get_transport(conf)
@@ -103,7 +108,8 @@ def servers(
     conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, api: NovaDatabase | None = None
 ) -> Sequence[service.Runnable]:
     """Build what one process runs."""
-    driver = build_driver(conf, api or open_api(conf))
+    api = api or open_api(conf)
+    driver = build_driver(conf, api)
     placement = Placement.from_conf(conf) if conf.nova.placement == nova_conf.CLAIM else None
     if placement is not None:
         _warn_of_limits(placement)
@@ -114,7 +120,12 @@ def servers(
     compare_s = conf.scheduler_compare_period
     return [
         server.get_server(
-            transport, TOPIC, conf.host, [endpoint], conf.nova.exchange, serializing=NovaContextSerializer()
+            transport,
+            TOPIC,
+            conf.host,
+            [endpoint, NovaOperator(driver, api)],
+            conf.nova.exchange,
+            serializing=NovaContextSerializer(),
         ),
         service.Periodic("poll", host_manager.poll, conf.nova.poll_period),
         service.Periodic("driver", driver.run_periodic_tasks, conf.scheduler_driver_task_period),

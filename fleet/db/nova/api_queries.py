@@ -89,6 +89,12 @@ def flavor(connection: sa.Connection, name: str) -> dict[str, Any] | None:
     return {**row._mapping, "extra_specs": {spec.key: spec.value for spec in specs}}
 
 
+def newest_request_specs(connection: sa.Connection, number: int) -> list[tuple[str, Any]]:
+    """(uuid of the server, its RequestSpec) of the newest requests."""
+    query = sa.select(REQUEST_SPECS.c.instance_uuid, REQUEST_SPECS.c.spec).order_by(REQUEST_SPECS.c.id.desc())
+    return [(uuid, json.loads(spec)) for uuid, spec in connection.execute(query.limit(number))]
+
+
 def request_spec(connection: sa.Connection, instance_uuid: str) -> Any | None:
     """The RequestSpec with which a server was built or moved last, as nova stores it; None if there is none."""
     found = connection.execute(

@@ -23,7 +23,7 @@ AGGREGATE_HOSTS = _table("aggregate_hosts", "aggregate_id host")
 AGGREGATE_METADATA = _table("aggregate_metadata", "aggregate_id key value")
 FLAVORS = _table("flavors", "id name flavorid memory_mb vcpus root_gb ephemeral_gb swap")
 FLAVOR_SPECS = _table("flavor_extra_specs", "flavor_id key value")
-REQUEST_SPECS = _table("request_specs", "instance_uuid spec")
+REQUEST_SPECS = _table("request_specs", "id instance_uuid spec")
 
 # A cell. ``deleted`` is 0, or the id of a deleted row.
 SERVICES = _table(

@@ -8,7 +8,7 @@ from fleet.rpc.clients.compute import ComputeAPI
 from fleet.rpc.clients.compute_task import ComputeTaskAPI
 from fleet.rpc.clients.conductor import HEARTBEAT_TIMEOUT_S, ConductorAPI
 from fleet.rpc.clients.migration import MigrationAPI
-from fleet.rpc.clients.operator import BaseAPI, OperatorAPI
+from fleet.rpc.clients.operator import BaseAPI, NovaOperatorAPI, OperatorAPI
 from fleet.rpc.clients.scheduler import SchedulerAPI
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "HEARTBEAT_TIMEOUT_S",
     "MANDATORY",
     "MigrationAPI",
+    "NovaOperatorAPI",
     "OperatorAPI",
     "SchedulerAPI",
 ]

@@ -45,6 +45,13 @@ class OperatorAPI(API):
         return self._ask(context, message)
 
 
+class NovaOperatorAPI(OperatorAPI):
+    """What a scheduler that serves nova has of it."""
+
+    topic = "scheduler"
+    METHODS = ("request_of", "request_for", "list_hosts")
+
+
 class BaseAPI(API):
     """Pings a topic. Its version is the same on all topics and is never pinned."""
 

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet-manage nova check``: a look before fleet-scheduler takes the place of nova-scheduler."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import metadata
+
+from fleet.checks import findings
+from fleet.checks.findings import Finding
+from fleet.cli import finding_list
+from fleet.client import argument_types
+from fleet.rpc import nova_broker
+
+#: Entry point (conf, path of nova.conf or None, number of requests) -> findings.
+_CHECK = "fleet.nova.check"
+
+
+class NovaCheck(finding_list.FindingLister):
+    """Compare options with nova.conf, and the hosts for recent requests with those that placement offers.
+
+    Nothing is changed, claimed or consumed: nova-scheduler may run. Exit status: 0 all is well; 1 differences; 2 the
+    scheduler could not serve this nova.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--nova-conf", metavar="FILE", help="Configuration file of nova-scheduler. Default: none.")
+        parser.add_argument("--requests", type=argument_types.positive, default=20, metavar="N",
+                            help="How many of the newest requests to compare. Default: %(default)s.")  # fmt: skip
+        return parser
+
+    def find(self, parsed_args: argparse.Namespace) -> list[Finding]:
+        if not nova_broker.is_active(self.app.conf):
+            return [findings.bad("options", "[nova] transport_url is not set", "See docs/nova.md.")]
+        (entry,) = metadata.entry_points(group=_CHECK)
+        found: list[Finding] = entry.load()(self.app.conf, parsed_args.nova_conf, parsed_args.requests)
+        return found

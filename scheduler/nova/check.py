@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet-manage nova check``: what would change if fleet-scheduler took the place of nova-scheduler. Nothing is changed.
+
+nova-scheduler starts from the hosts that placement offers for a request. The check compares these with the hosts that the
+filters here let through, for the newest requests of servers.
+"""
+
+from __future__ import annotations
+
+import configparser
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from oslo_config import cfg
+
+from fleet import errors
+from fleet.checks import findings
+from fleet.checks.findings import Finding
+from fleet.context import new_context
+from fleet.db.nova import api_queries
+from fleet.db.nova.database import NovaDatabase
+from scheduler import conf as scheduler_conf
+from scheduler.driver import Scheduler
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.decision import StateAge
+from scheduler.nova import conf as nova_conf
+from scheduler.nova import decoder, service
+from scheduler.nova.claims import resources_of
+from scheduler.nova.domain import NODE_UUID
+from scheduler.nova.placement import Placement
+
+_NAMED = 5
+#: Filters that nova's users may have, and what they are here.
+_OURS_ONLY = ("RetryFilter", "AvailabilityZoneFilter", "RamFilter", "DiskFilter", "CoreFilter")
+#: Options of nova.conf with a namesake here: (section, name) → (group, name).
+_SAME: Mapping[tuple[str, str], tuple[str | None, str]] = {
+    ("scheduler", "max_attempts"): ("nova", "max_attempts"),
+    ("DEFAULT", "reserved_host_memory_mb"): ("nova", "reserved_host_memory_mb"),
+    ("DEFAULT", "reserved_host_disk_mb"): ("nova", "reserved_host_disk_mb"),
+    ("DEFAULT", "reserved_host_cpus"): ("nova", "reserved_host_cpus"),
+    ("DEFAULT", "default_availability_zone"): (None, "default_availability_zone"),
+    ("DEFAULT", "service_down_time"): (None, "service_down_time"),
+    ("DEFAULT", "control_exchange"): ("nova", "exchange"),
+    ("filter_scheduler", "ram_weight_multiplier"): (None, "ram_weight_multiplier"),
+    ("filter_scheduler", "io_ops_weight_multiplier"): (None, "io_ops_weight_multiplier"),
+    ("filter_scheduler", "host_subset_size"): (None, "scheduler_host_subset_size"),
+}
+#: Switches of [scheduler] in nova.conf that have no effect here.
+_NOT_DONE = (
+    "limit_tenants_to_placement_aggregate",
+    "enable_isolated_aggregate_filtering",
+    "query_placement_for_image_type_support",
+    "query_placement_for_routed_network_aggregates",
+    "image_metadata_prefilter",
+)
+_ON = ("1", "true", "yes", "on")
+
+
+def check(conf: cfg.ConfigOpts, nova_file: str | None, requests: int) -> list[Finding]:
+    """:param nova_file: path of nova.conf; :param requests: how many of the newest requests are compared"""
+    scheduler_conf.register_opts(conf)
+    nova_conf.register_opts(conf)
+    service.adapt(conf)
+    try:
+        service.check(conf)
+    except errors.FleetError as wrong:
+        return [findings.bad("options", wrong.message, "Correct it.")]
+    found = list(_options(conf, nova_file)) if nova_file else []
+    api = service.open_api(conf)
+    try:
+        driver = service.build_driver(conf, api)
+        driver.host_manager.refresh()
+        found += _hosts(driver)
+        placement = Placement.from_conf(conf)
+        found += [findings.doubtful("placement", each, "See docs/nova.md.") for each in placement.out_of_scope()]
+        return found + list(_requests(driver, api, placement, requests))
+    except errors.FleetError as failure:
+        return [*found, findings.bad("access", failure.message, "Check [nova], [placement] and the grants.")]
+    finally:
+        api.dispose()
+
+
+def _options(conf: cfg.ConfigOpts, path: str) -> Iterator[Finding]:
+    """Compare with nova.conf. A value that it does not set is not compared."""
+    parser = configparser.ConfigParser(strict=False, interpolation=None, default_section="\0")
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    try:
+        read = parser.read(path)
+    except configparser.Error as unreadable:
+        read = []
+        yield findings.bad(
+            "options", f"{path}: {type(unreadable).__name__}", "Name the file that nova-scheduler reads."
+        )
+    if not read:
+        yield findings.bad("options", f"{path} cannot be read", "Name the file that nova-scheduler reads.")
+        return
+    for (section, name), (group, ours) in _SAME.items():
+        theirs = parser.get(section, name, fallback=None)
+        here = (conf[group] if group else conf)[ours]
+        if theirs is not None and not _equal(theirs, here):
+            where = f"[{group or 'DEFAULT'}] {ours}"
+            yield findings.doubtful(
+                "options", f"nova has [{section}] {name} = {theirs}, here it is {here}", f"Set {where}."
+            )
+    enabled = parser.get("filter_scheduler", "enabled_filters", fallback=None)
+    if enabled is not None:
+        yield from _filters(conf, {name.strip() for name in enabled.split(",") if name.strip()})
+    for name in _NOT_DONE:
+        if parser.get("scheduler", name, fallback="").lower() in _ON:
+            yield findings.doubtful(
+                "options", f"nova has [scheduler] {name}, which has no effect here", "See docs/nova.md."
+            )
+
+
+def _filters(conf: cfg.ConfigOpts, theirs: set[str]) -> Iterator[Finding]:
+    ours = set(conf.scheduler_default_filters)
+    missing, more = sorted(theirs - ours), sorted(ours - theirs - set(_OURS_ONLY))
+    if missing:
+        fix = "Add them to scheduler_default_filters, and their classes to scheduler_available_filters."
+        yield findings.doubtful("filters", f"only nova has {', '.join(missing)}", fix)
+    if more:
+        yield findings.doubtful("filters", f"only here are {', '.join(more)}", "Remove them, unless you want them.")
+    if not missing and not more:
+        yield findings.good("filters", "the same as in nova, and those for capacity and zones")
+
+
+def _equal(text: str, value: object) -> bool:
+    try:
+        return float(text) == float(str(value))
+    except ValueError:
+        return text == str(value)
+
+
+def _hosts(driver: Scheduler) -> Iterator[Finding]:
+    known, up = len(_uuids(driver)), len(driver.hosts_up())
+    text = f"{known} compute nodes are known, {up} hosts are up"
+    yield findings.good("hosts", text) if up else findings.bad("hosts", text, "Is nova-compute running?")
+
+
+def _uuids(driver: Scheduler) -> dict[str, str]:
+    """Provider → host, of all compute nodes."""
+
+    def work(hosts: Candidates, state: StateAge) -> dict[str, str]:
+        return {hosts.object(row, NODE_UUID): hosts.key(row)[0] for row in hosts.rows[hosts.present()].tolist()}
+
+    return driver.host_manager.consider(work)
+
+
+def _requests(driver: Scheduler, api: NovaDatabase, placement: Placement, number: int) -> Iterator[Finding]:
+    host_of = _uuids(driver)
+    same = 0
+    for uuid, spec in api.read(api_queries.newest_request_specs, number):
+        try:
+            request = decoder.decode({"spec_obj": spec, "instance_uuids": [uuid]}).request
+            offered = placement.candidates(resources_of(request), request.required_traits, request.forbidden_traits)
+            explained = driver.explain(new_context(), request, max(len(host_of), 1))
+        except errors.FleetError as refusal:
+            yield findings.doubtful("requests", f"{uuid} would be refused: {refusal.message}", "See docs/nova.md.")
+            continue
+        theirs = {host_of[each] for each in offered if each in host_of}
+        ours = {each["host"] for each in explained["scores"]}
+        if theirs == ours:
+            same += 1
+            continue
+        yield _difference(uuid, theirs - ours, ours - theirs, explained)
+    yield findings.good("requests", f"{same} requests have the candidates that placement offers")
+
+
+def _difference(uuid: str, theirs: set[str], ours: set[str], explained: Mapping[str, Any]) -> Finding:
+    dropped = ", ".join(f"{name} {count}" for name, count in explained["dropped"].items())
+    parts = []
+    if theirs:
+        parts.append(f"filters here drop {_few(sorted(theirs))}" + (f" ({dropped})" if dropped else ""))
+    if ours:
+        parts.append(f"placement does not offer {_few(sorted(ours))}")
+    fix = (
+        "nova's own filters are not run here: compare the filters. A claim that placement refuses means the next host."
+    )
+    return findings.doubtful("requests", f"{uuid}: {'; '.join(parts)}", fix)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
