@@ -12,11 +12,13 @@ PYTEST := $(BIN)/python -m pytest -q
 BROKER ?= local
 DB ?= sqlite
 HOSTS ?=
+# make nova: where nova, placement and the client are installed
+NOVA_VENV ?= .venv-nova
 # make simulation: how many seeds, and from which on
 SEEDS ?= 10000
 FIRST ?= 0
 
-.PHONY: help demo up test lint format unit functional amqp simulation chaos docs install bench servers sample constraints clean
+.PHONY: help demo up test lint format unit functional amqp nova simulation chaos docs install bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -47,6 +49,12 @@ functional: $(STAMP) servers ## functional tests; one process, every database
 
 amqp: $(STAMP) servers ## tests of the daemons on a private RabbitMQ and PostgreSQL
 	@$(PYTEST) tests/amqp
+
+nova: $(STAMP) servers ## tests with a real nova 34, which is installed into .venv-nova; some minutes
+	@[ -x $(NOVA_VENV)/bin/nova-conductor ] || { echo "Setting up $(NOVA_VENV) ..." && $(PYTHON) -m venv $(NOVA_VENV) && \
+	$(NOVA_VENV)/bin/pip install -q --disable-pip-version-check nova==34.0.0 openstack-placement==16.0.0 \
+	python-openstackclient==10.5.0 psycopg2-binary; }
+	@FLEET_NOVA_VENV=$(abspath $(NOVA_VENV)) $(PYTEST) tests/nova
 
 simulation: $(STAMP) ## play 10,000 seeds of the services in one thread; a seed that fails prints its history (SEEDS=N FIRST=N)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)

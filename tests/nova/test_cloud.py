@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users of an existing nova see when fleet-scheduler has taken the place of nova-scheduler."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+import pytest
+import sqlalchemy as sa
+
+from tests.functional import nova_schema
+from tests.nova.cloud import HOSTS, PLANTED, Cloud, eventually
+from tests.nova.stand_ins import HYPERV_IMAGE_ID, IMAGE_ID
+
+SMALL = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
+MEDIUM = {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 1}
+_HOST = "OS-EXT-SRV-ATTR:host"
+
+
+def _client_boot(cloud: Cloud, name: str, *more: str, check: bool = True):
+    words = ("--flavor", "small", "--image", IMAGE_ID, "--nic", "none", "--wait", "-f", "json")
+    return cloud.openstack("server", "create", name, *words, *more, check=check)
+
+
+def _require_equal(cloud: Cloud) -> None:
+    """Placement's allocations are those of the servers on their hosts."""
+
+    def equal():
+        held = {consumer: set(hosts) for consumer, hosts in cloud.allocations().items()}
+        return held == cloud.placed()
+
+    eventually(equal, 30)
+
+
+def test_a_boot_with_a_hint(cloud):
+    """The real client; the hint reaches the filter of the README, as nova's filters see it."""
+    for host in HOSTS:
+        made = _client_boot(cloud, f"web-{host}", "--hint", f"requested_host={host}")
+        assert ("ACTIVE", host) == (made["status"], made[_HOST])
+    assert [{host: SMALL} for host in HOSTS] == sorted(cloud.allocations().values(), key=str)
+    _require_equal(cloud)
+
+
+def test_an_impossible_hint(cloud):
+    """The server ends in ERROR, and its fault has the reason and the filter."""
+    _client_boot(cloud, "lost", "--hint", "requested_host=nowhere", check=False)
+    (lost,) = cloud.servers()
+    assert "ERROR" == lost["status"]
+    assert "POLICY: There are not enough hosts available" in lost["fault"]["message"]
+    shown = cloud.openstack("server", "show", lost["id"], "-f", "json")
+    assert "SpecifiedHostFilter" in str(shown["fault"])
+    assert {} == cloud.allocations()
+
+
+def test_a_server_that_is_too_large(cloud):
+    """The fault says what is missing, and where."""
+    number = cloud.boot("huge", "huge")
+    assert "ERROR" == cloud.settled(number)["status"]
+    assert "NEVER_FITS" in cloud.fault(number)
+
+
+def test_a_group_of_three(cloud):
+    """Anti-affinity puts three servers of one request on three hosts; the fourth finds none."""
+    group = cloud.openstack("server", "group", "create", "apart", "--policy", "anti-affinity", "-f", "json")["id"]
+    _client_boot(cloud, "member", "--hint", f"group={group}", "--min", "3", "--max", "3")
+    eventually(lambda: ["ACTIVE"] * 3 == [each["status"] for each in cloud.servers()])
+    assert set(HOSTS) == {each[_HOST] for each in cloud.servers()}
+    fourth = cloud.boot("fourth", "small", {"group": group})
+    assert "ERROR" == cloud.settled(fourth)["status"]
+    assert "ServerGroupAntiAffinityFilter" in cloud.fault(fourth)
+    cloud.api("DELETE", f"/servers/{fourth}")
+    _require_equal(cloud)
+
+
+@pytest.mark.parametrize(("action", "flavor", "moves"), [("confirm", MEDIUM, True), ("revert", SMALL, False)])
+def test_a_resize(cloud, action, flavor, moves):
+    """To another host; confirmed it stays there, reverted it is back. Nothing more is held in placement afterwards."""
+    number = cloud.boot("grows", "small")
+    before = cloud.settled(number)[_HOST]
+    cloud.openstack("server", "resize", number, "--flavor", "medium", "--wait")
+    resized = cloud.server(number)
+    assert "VERIFY_RESIZE" == resized["status"]
+    assert before != resized[_HOST]
+    assert 2 == sum(len(held) for held in cloud.allocations().values())
+    cloud.openstack("server", "resize", action, number)
+    found = eventually(lambda: (each := cloud.server(number))["status"] == "ACTIVE" and each)
+    assert moves == (found[_HOST] != before)
+    eventually(lambda: {number: {found[_HOST]: flavor}} == cloud.allocations())
+
+
+def test_a_live_migration(cloud):
+    """To a host that the scheduler chooses."""
+    number = cloud.boot("lives", "small")
+    before = cloud.settled(number)[_HOST]
+    cloud.openstack("server", "migrate", "--live-migration", "--wait", number)
+    after = eventually(lambda: (found := cloud.server(number)[_HOST]) != before and found)
+    assert "ACTIVE" == cloud.settled(number)["status"]
+    eventually(lambda: {number: {after: SMALL}} == cloud.allocations())
+
+
+def test_an_evacuation(cloud):
+    """Of a host that is dead: it is rebuilt elsewhere, and the old host gives its part back when it returns."""
+    number = cloud.boot("survives", "small")
+    dead = cloud.settled(number)[_HOST]
+    cloud.kill(dead)
+    states = lambda: {each["host"]: each["state"] for each in cloud.api("GET", "/os-services")["services"]}  # noqa: E731
+    eventually(lambda: states()[dead] == "down")
+    cloud.openstack("server", "evacuate", number, "--wait", check=False)
+    after = eventually(lambda: (found := cloud.server(number)[_HOST]) != dead and found)
+    assert {dead, after} == set(cloud.allocations()[number])
+    cloud.spawn(dead, cloud.nova_command("nova-compute", dead))
+    eventually(lambda: {number: {after: SMALL}} == cloud.allocations(), 90)
+    eventually(lambda: states()[dead] == "up")
+
+
+def test_a_build_that_fails_on_its_first_host(cloud):
+    """nova goes to the alternate, and claims it with our allocation request."""
+    fillers = [cloud.boot(f"filler-{host}", "medium", {"requested_host": host}) for host in HOSTS[1:]]
+    assert ["ACTIVE"] * 2 == [cloud.settled(each)["status"] for each in fillers]
+    first = HOSTS[0]  # has the most free memory, so it is chosen first
+    cloud.kill(first)
+    cloud.configure(first, "fake.FakeRescheduleDriver")
+    cloud.spawn(first, cloud.nova_command("nova-compute", first))
+    try:
+        eventually(lambda: "Starting compute node" in cloud.log(first).rpartition("shut")[2] and cloud.is_up(first))
+        number = cloud.boot("retried", "small")
+        found = cloud.settled(number)
+        assert "ACTIVE" == found["status"]
+        assert first != found[_HOST]
+        assert {found[_HOST]: SMALL} == cloud.allocations()[number]
+        placed = re.search(rf"Placed 1 instance\(s\), first {number}, on (\w+)", cloud.log("fleet-scheduler"))
+        assert placed
+        assert first == placed.group(1)
+    finally:
+        cloud.kill(first)
+        cloud.configure(first, "fake.MediumFakeDriver")
+        cloud.spawn(first, cloud.nova_command("nova-compute", first))
+        eventually(lambda: cloud.is_up(first))
+    _require_equal(cloud)
+
+
+def test_a_rebuild_with_another_image(cloud):
+    """Is checked on the server's own host: an image for another hypervisor is refused, and the server stays as it was."""
+    number = cloud.boot("rebuilt", "small")
+    host = cloud.settled(number)[_HOST]
+    cloud.api("POST", f"/servers/{number}/action", {"rebuild": {"imageRef": HYPERV_IMAGE_ID}})
+    eventually(lambda: "ImagePropertiesFilter" in cloud.fault(number))
+    eventually(lambda: cloud.server(number)["OS-EXT-STS:task_state"] is None)
+    assert host == cloud.server(number)[_HOST]
+    assert {number: {host: SMALL}} == cloud.allocations()
+
+
+def test_a_killed_scheduler(cloud):
+    """Fifty boots with a kill -9 in their middle: all end, and no host holds more than it has."""
+    numbers = [cloud.boot(f"many-{number}", "small") for number in range(20)]
+    cloud.kill("fleet-scheduler", signal.SIGKILL)
+    numbers += [cloud.boot(f"many-{number}", "small") for number in range(20, 50)]
+    cloud.start_fleet_scheduler()
+    ended = [cloud.settled(number, 120)["status"] for number in numbers]
+    assert {"ACTIVE", "ERROR"} >= set(ended)
+    active = {each["id"]: {each[_HOST]} for each in cloud.servers() if each["status"] == "ACTIVE"}
+    held = {consumer: set(hosts) for consumer, hosts in cloud.allocations().items()}
+    assert active == {consumer: hosts for consumer, hosts in held.items() if consumer in active}
+    # 8 GB a host, 512 MB of them reserved: 15 servers of 512 MB each.
+    assert len(active) <= 45
+    assert set(held) - set(active) <= {each["id"] for each in cloud.servers() if each["status"] == "ERROR"}
+
+
+def test_no_token_in_the_log(cloud):
+    """With debug lines, after all that was done."""
+    assert PLANTED not in cloud.log("fleet-scheduler")
+    assert "transport_url" not in re.sub(r"(?m)^.*oslo_service.*$", "", cloud.log("fleet-scheduler"))
+
+
+def test_the_tables_that_are_read(cloud):
+    """The schema that nova-manage makes has the columns of the functional tests, and the role may only read."""
+    for database, metadata in (("nova_api", nova_schema.API), ("nova", nova_schema.CELL)):
+        engine = sa.create_engine(cloud.url(database), poolclass=sa.NullPool)
+        inspector = sa.inspect(engine)
+        for table in metadata.sorted_tables:
+            real = {column["name"] for column in inspector.get_columns(table.name)}
+            assert set() == {column.name for column in table.columns} - real
+    reader = sa.create_engine(cloud.url("nova", "reader"), poolclass=sa.NullPool)
+    with pytest.raises(sa.exc.DBAPIError), reader.begin() as connection:
+        connection.execute(sa.text("DELETE FROM services"))
