@@ -26,7 +26,9 @@ from oslo_messaging._drivers import base, common
 from fleet.rpc.rabbit import defaults
 from fleet.rpc.rabbit.lean import topology, wire
 from fleet.rpc.rabbit.lean.incoming import Listener
-from fleet.rpc.rabbit.lean.outgoing import Arrivals, NotSent, Outcome, Outgoing, Publication
+from fleet.rpc.rabbit.lean.outgoing import NotSent, Outgoing
+from fleet.rpc.rabbit.lean.publication import Outcome, Publication
+from fleet.rpc.rabbit.lean.reading import Arrivals
 from fleet.rpc.rabbit.lean.settings import Settings
 from fleet.rpc.rabbit.lean.shared_queues import SharedQueues
 

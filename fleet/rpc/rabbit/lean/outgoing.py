@@ -8,24 +8,18 @@ Publishers write to it, and wait for what they want::
                             ├────── the connection is lost ▶ published again, with the same unique id
                             └────── the broker refuses ────▶ published again, a few times
 
-One of the threads that wait reads the connection for all of them, so that a caller's own thread sees its reply first. When
-it has what it waited for, it passes the turn to another. A thread of the driver opens the connection, and reads while nobody
-waits.
+A thread of the driver opens the connection. Those that wait read it (:mod:`.reading`).
 
-The lock of the link guards the connection; ``_lock`` guards the publications, the callers and the turn. The lock of the link
-is taken first.
+The lock of the link guards the connection; ``_lock`` guards the publications and the callers. The lock of the link is taken
+first.
 """
 
 from __future__ import annotations
 
 import collections
-import dataclasses
-import enum
 import queue
 import threading
 import time
-import uuid
-from collections.abc import Callable
 
 import amqp
 from oslo_log import log as logging
@@ -34,65 +28,22 @@ from fleet.rpc import backoff
 from fleet.rpc.rabbit import broker_refusals, message_body
 from fleet.rpc.rabbit.lean import frames, topology, wire
 from fleet.rpc.rabbit.lean.link import LOST, Away, Link, opened
+from fleet.rpc.rabbit.lean.publication import Outcome, Publication
+from fleet.rpc.rabbit.lean.reading import Arrivals, Reading
 from fleet.rpc.rabbit.lean.settings import Settings
 from fleet.telemetry import metrics, rate_limited_log
 
 LOG = logging.getLogger(__name__)
 
-#: Times that the broker may refuse a message before it is given up.
-_MOST_REFUSALS = 3
 #: Unconfirmed replies that are sent again after the loss of a connection; older ones are dropped.
 _MOST_REPLIES = 1000
 #: Unique ids of replies that are remembered, to drop one that comes twice.
 _REMEMBERED = 64
 _BEGIN_AGAIN_S = 0.1
 _LONGEST_PAUSE_S = 5.0
-#: Seconds for which the driver's thread leaves the connection to callers, after something has come.
-_QUIET_S = 0.2
 #: Characters of a queue's name in a log line.
 _SHOWN = 60
 _dropped = rate_limited_log.RateLimit()
-
-
-class Outcome(enum.Enum):
-    """How a publication ended."""
-
-    ACCEPTED = "accepted"
-    UNDELIVERABLE = "undeliverable"
-    REFUSED = "refused"
-    LOST = "lost"
-
-
-class _Turn(enum.Enum):
-    """Put into the queue of a thread that waits: it shall read the connection now."""
-
-    YOURS = "yours"
-
-
-Arrivals = queue.SimpleQueue[wire.Reply | Outcome | _Turn]
-
-
-@dataclasses.dataclass
-class Publication:
-    """A message on its way. ``ended`` is called once for each time that it is published."""
-
-    exchange: topology.Exchange
-    key: str
-    body: bytes
-    ended: Callable[[Outcome], object]
-    mandatory: bool = False
-    expiration_s: float | None = None
-    message_id: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
-    undeliverable: bool = False
-    refusals: int = 0
-
-    def refuse(self) -> None:
-        """End as lost, so that the sender publishes it again; as refused the last time.
-
-        A forbidden message closes the channel. The broker does not say which of the messages on it was forbidden.
-        """
-        self.refusals += 1
-        self.ended(Outcome.REFUSED if self.refusals >= _MOST_REFUSALS else Outcome.LOST)
 
 
 def dropped(queue_name: str) -> None:
@@ -132,11 +83,9 @@ class Outgoing:
         self._callers: dict[str, Arrivals] = {}
         self._again: collections.deque[Publication] = collections.deque(maxlen=_MOST_REPLIES)
         self._seen: collections.deque[str] = collections.deque(maxlen=_REMEMBERED)
-        #: Whose thread reads the connection, and those that wait for their turn.
-        self._reader: Arrivals | None = None
-        self._waiting: dict[Arrivals, None] = {}
         #: Set when the driver's thread has something else to do than to wait.
         self._wanted = threading.Event()
+        self._reading = Reading(lambda: self._link, self._lost)
 
     # -- for callers ------------------------------------------------------------------------------------------------
 
@@ -200,25 +149,8 @@ class Outgoing:
             self._again.append(reply)
 
     def receive(self, arrived: Arrivals, deadline: float | None) -> wire.Reply | Outcome:
-        """Return what comes next for a caller. Its thread reads the connection meanwhile, if no other does.
-
-        :param deadline: as ``time.monotonic``; None for ever
-        :raises queue.Empty: nothing came in time
-        """
-        try:
-            while True:
-                link = self._take_turn(arrived)
-                while link is not None and link is self._link and arrived.empty() and _left_s(deadline) > 0:
-                    self._read(link, _left_s(deadline))
-                if link is not None:
-                    self._pass_turn(arrived)
-                    if link is not self._link:
-                        continue
-                found = arrived.get(timeout=None if deadline is None else _left_s(deadline))
-                if not isinstance(found, _Turn):
-                    return found
-        finally:
-            self._pass_turn(arrived)
+        """As :meth:`.reading.Reading.receive`."""
+        return self._reading.receive(arrived, deadline)
 
     def close(self) -> None:
         """Close the connection; publications and calls under way end as lost."""
@@ -264,7 +196,7 @@ class Outgoing:
             pauses.reset()
             for _reply in range(len(self._again)):
                 self._try(self._again.popleft())
-            self._attend(link)
+            self._reading.attend(link, self._wanted)
         with self._lock:
             link_left = self._link
         if link_left is not None:
@@ -298,52 +230,6 @@ class Outgoing:
         topology.declare_queue(link.connection, self.reply_queue)
         channel = link.connection.channel()
         channel.basic_consume(self.reply_queue.name, no_ack=True, callback=self._replied)
-
-    def _attend(self, link: Link) -> None:
-        """Read the connection while no caller does, until it is lost."""
-        mine: Arrivals = queue.SimpleQueue()
-        while not self._closing.is_set() and link is self._link:
-            with self._lock:
-                free = self._reader is None
-                if free:
-                    self._reader = mine
-            if free:
-                self._read(link, link.tick_s)
-                self._pass_turn(mine)
-            self._wanted.wait(_QUIET_S)
-
-    def _take_turn(self, arrived: Arrivals) -> Link | None:
-        """Return the connection to read; None if another thread reads it, or there is none. Then the caller waits."""
-        with self._lock:
-            if self._reader in (None, arrived) and self._link is not None:
-                self._reader = arrived
-                self._waiting.pop(arrived, None)
-                return self._link
-            if self._reader is arrived:
-                self._reader = None
-            self._waiting[arrived] = None
-            return None
-
-    def _pass_turn(self, arrived: Arrivals) -> None:
-        """End the turn of a reader, or its waiting for it."""
-        with self._lock:
-            self._waiting.pop(arrived, None)
-            if self._reader is arrived:
-                self._reader = next(iter(self._waiting), None)
-                if self._reader is not None:
-                    del self._waiting[self._reader]
-                    self._reader.put(_Turn.YOURS)
-
-    def _read(self, link: Link, timeout_s: float) -> None:
-        """Wait for the broker and read what has come."""
-        try:
-            if link.wait(min(timeout_s, link.tick_s)):
-                link.read()
-            link.heartbeat()
-            if not link.connection.connected:
-                raise amqp.ConnectionError("the broker has closed the connection")
-        except LOST as lost:
-            self._lost(link, lost)
 
     def _lost(self, link: Link, why: BaseException | None) -> None:
         """Forget a connection; publications that were not confirmed on it end as lost."""
@@ -439,7 +325,3 @@ class Outgoing:
             caller.put(reply)
         else:
             LOG.debug("Nobody waits for reply %s", reply.msg_id)
-
-
-def _left_s(deadline: float | None) -> float:
-    return 3600.0 if deadline is None else max(0.0, deadline - time.monotonic())

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A message on its way to the broker, and how that ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import uuid
+from collections.abc import Callable
+
+from fleet.rpc.rabbit.lean import topology
+
+#: Times that the broker may refuse a message before it is given up.
+_MOST_REFUSALS = 3
+
+
+class Outcome(enum.Enum):
+    """How a publication ended."""
+
+    ACCEPTED = "accepted"
+    UNDELIVERABLE = "undeliverable"
+    REFUSED = "refused"
+    LOST = "lost"
+
+
+@dataclasses.dataclass
+class Publication:
+    """A message on its way. ``ended`` is called once for each time that it is published."""
+
+    exchange: topology.Exchange
+    key: str
+    body: bytes
+    ended: Callable[[Outcome], object]
+    mandatory: bool = False
+    expiration_s: float | None = None
+    message_id: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
+    undeliverable: bool = False
+    refusals: int = 0
+
+    def refuse(self) -> None:
+        """End as lost, so that the sender publishes it again; as refused the last time.
+
+        A forbidden message closes the channel. The broker does not say which of the messages on it was forbidden.
+        """
+        self.refusals += 1
+        self.ended(Outcome.REFUSED if self.refusals >= _MOST_REFUSALS else Outcome.LOST)
