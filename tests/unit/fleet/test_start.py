@@ -95,7 +95,7 @@ def test_sigterm_before_the_broker_was_reached(program: str, tmp_path: pathlib.P
     assert process.stdout is not None
     for line in process.stdout:
         said.append(line)
-        if "Connection failed" in line:
+        if "The broker refuses or is away" in line:
             break
     process.send_signal(signal.SIGTERM)
     assert 0 == ended(process)[0]
