@@ -21,7 +21,7 @@ from oslo_log import log as logging
 LOG = logging.getLogger(__name__)
 
 #: Requests that one process places at a time. It hands out the others.
-AT_A_TIME = 16
+AT_A_TIME = 32
 
 Work = Callable[[], None]
 

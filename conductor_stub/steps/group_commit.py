@@ -109,7 +109,7 @@ class GroupCommit(Generic[Item, Answer]):
             if mine.taken:
                 return [], None
             now = self._clock()
-            held_up_s = max(self._writing, default=now - HOLDS_UP_S) + HOLDS_UP_S - now
+            held_up_s = max(self._writing) + HOLDS_UP_S - now if self._writing else 0.0
             if held_up_s > 0:
                 return [], held_up_s
             self._waiting.remove(mine)

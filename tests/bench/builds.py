@@ -72,7 +72,7 @@ SHAPES = (Shape(24), Shape(48), Shape(24, server="mariadb"), Shape(24, hints=Fal
 #: Names of shapes, separated by commas; default: all.
 CHOSEN = os.environ.get("FLEET_BENCH_BUILDS", "")
 #: ``rabbit_driver`` of all daemons.
-DRIVER = os.environ.get("FLEET_BENCH_DRIVER", "stock")
+DRIVER = os.environ.get("FLEET_BENCH_DRIVER", "lean")
 
 
 def run() -> None:

@@ -108,8 +108,9 @@ class Daemon:
         return cpu_s(self.process.pid)
 
     def worker_rss_mb(self) -> float:
-        """Of the largest of the family: a worker, where there are some."""
-        return max(each.memory_info().rss for each in self.family()) / 2**20
+        """Of the largest worker; of the process itself, if it has none."""
+        parent, *workers = self.family()
+        return max(each.memory_info().rss for each in workers or [parent]) / 2**20
 
     def pss_mb(self) -> float:
         """Of the whole family. A page that several processes share counts in parts."""

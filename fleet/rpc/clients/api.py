@@ -53,6 +53,8 @@ class API:
         self._conf = conf
         self._ledger_queue = ledger_queue.Choice() if for_agents else None
         self._pins = pins or Pins(conf)
+        #: By cap and version.
+        self._sendable: dict[tuple[str, str], bool] = {}
         keys = signing.keys_of(conf)
         self._signer = signing.Signer(keys) if keys else None
         target = oslo_messaging.Target(exchange=self._exchange(conf), topic=self.topic, namespace=self.namespace)
@@ -154,7 +156,10 @@ class API:
         return needed, dict(message.arguments)
 
     def _can_send(self, version: str) -> bool:
-        return self._client.prepare(version_cap=self._pins.cap(self.topic)).can_send_version(version)
+        cap = self._pins.cap(self.topic)
+        if (cap, version) not in self._sendable:
+            self._sendable[cap, version] = self._client.prepare(version_cap=cap).can_send_version(version)
+        return self._sendable[cap, version]
 
 
 @dataclasses.dataclass(frozen=True)
