@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clock that moves when it is told to."""
+"""A clock that a test sets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of a conductor that moves are told to, in memory: the calls of ``MigrationAPI``.
+"""The conductor's part of moves, in memory: the calls of ``MigrationAPI``.
 
-A record goes from status to status as ``fleet.move_states`` draws it; what it and the instance hold follows.
+A record moves through the statuses of ``fleet.move_states``; the claims of record and instance follow.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NEXT = {
 
 
 class FakeMoves:
-    """``records`` by migration uuid; ``told`` what hosts have said: (status, "done" or the failure's step)."""
+    """``records`` by migration uuid; ``told`` holds the hosts' reports: (status, "done" or the step of the failure)."""
 
     def __init__(self) -> None:
         self.records: dict[str, Migration] = {}

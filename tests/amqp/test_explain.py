@@ -15,7 +15,7 @@ def explained(trio: Trio, *argv: str) -> dict:
 
 
 def test_a_refused_request_and_its_fault_agree(trio: Trio) -> None:
-    """What explain says beforehand is what the fault says afterwards, in the log, too."""
+    """explain before the request, the fault after it and the log line give the same reason."""
     flavor = {"vcpus": 1, "memory_mb": 10**6}
     answer = explained(trio, "explain", "--flavor", "vcpus=1,memory_mb=1000000")
     (uuid,) = trio.boot(flavor=flavor, name="huge")
@@ -49,7 +49,7 @@ def test_an_aggregate_counts_for_the_next_request(trio: Trio) -> None:
 
 
 def test_what_would_become_of_the_instances_of_a_host(trio: Trio) -> None:
-    """Each is asked for anew on the others, and stays where it is."""
+    """whatif places each instance of the removed host on the other hosts; nothing is moved."""
     uuids = trio.boot(count=4, flavor={"vcpus": 1, "memory_mb": 256}, name="moving")
     trio.wait_for(uuids, "active")
     before = {row["uuid"]: row["host"] for row in trio.operator("list_instances", filters={})}

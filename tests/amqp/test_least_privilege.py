@@ -94,7 +94,7 @@ def execute(url: sa.URL, *statements: str) -> None:
 
 
 def test_the_fleet_works(trio: Trio) -> None:
-    """Request to ACTIVE on every host and gone again, and all that is asked on the way; nobody lacks anything."""
+    """Builds, deletions and all operator commands work on every host with these permissions."""
     uuids = trio.boot(name="web", count=4)
     assert {"active"} == set(trio.wait_for(uuids, "active", "error").values())
     assert set(HOSTS) == {trio.show(uuid)["instance"]["host"] for uuid in uuids}
@@ -111,7 +111,7 @@ def test_the_fleet_works(trio: Trio) -> None:
 
 @pytest.fixture
 def agent(trio: Trio, users: dict[str, str]) -> Iterator[tuple[oslo_messaging.RPCTransport, cfg.ConfigOpts]]:
-    """What somebody has who has taken host h1 over: its user of the broker, and its key."""
+    """What an intruder on host h1 has: the agent's broker user and its key."""
     conf = cfg.ConfigOpts()
     fleet_conf.register_opts(conf)
     fixture = conffixture.ConfFixture(conf, transport_url=users["h1"])
@@ -218,7 +218,7 @@ def test_what_is_denied(trio: Trio, broker: RabbitMQ, what: str, user: str, act:
 
 
 def test_what_a_service_needs_is_not_denied(trio: Trio, broker: RabbitMQ) -> None:
-    """The refusals above are for who asks, and not for how: the same acts are done for whoever may."""
+    """The acts that are refused above succeed for the services that need them."""
     assert ["done", "done", "done"] == [
         said(broker, "h1", functools.partial(publish, "fleet_hosts", "compute.h1")),
         said(broker, "client", functools.partial(publish, "fleet", "conductor")),

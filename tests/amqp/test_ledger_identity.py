@@ -47,7 +47,7 @@ def stand(
 
 @pytest.mark.timeout(240)
 def test_a_foreign_scheduler_is_not_believed(stand: tuple[Trio, pathlib.Path]) -> None:
-    """It takes its share of the requests and refuses them; the other one is asked, and all builds end ACTIVE."""
+    """It receives a share of the requests and refuses them. The callers retry, and all builds end ACTIVE."""
     trio, foreign = stand
     trio.start("foreign", "fleet-scheduler", "--config-file", str(foreign))
     eventually(lambda: "This scheduler is not registered there" in trio.log("foreign"))

@@ -26,7 +26,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture(scope="module", params=["localhost", "elsewhere.example"])
 def node(request: pytest.FixtureRequest, authority: trustme.CA) -> Iterator[tuple[str, RabbitMQ]]:
-    """A broker whose certificate is for the host of the parameter."""
+    """A broker with a certificate for the host of the parameter."""
     issued = authority.issue_cert(request.param)
     chain = "".join(pem.bytes().decode() for pem in issued.cert_chain_pems)
     certificate = private_servers.Certificate(chain, issued.private_key_pem.bytes().decode())

@@ -30,7 +30,7 @@ _SIZES = ((1, 1792), (2, 3584), (4, 7168))
 
 
 class EchoAPI(SchedulerAPI):
-    """Says the same, to somebody else."""
+    """The same call to another topic."""
 
     def __init__(self, rpc_transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts) -> None:
         super().__init__(rpc_transport, conf)

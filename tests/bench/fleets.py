@@ -40,7 +40,7 @@ def make_node(number: int, chance: random.Random) -> Node:
 
 
 class ChangingFeed:
-    """``change`` prepares what the next ``read`` will tell; a first read tells everything."""
+    """A change feed. ``change`` prepares what the next ``read`` returns; the first read returns everything."""
 
     def __init__(self, hosts: int, seed: int = 1) -> None:
         self._chance = random.Random(seed)

@@ -37,7 +37,7 @@ def fill(database: Database, hosts: int) -> None:
 
 
 def change(database: Database, numbers: Sequence[int]) -> None:
-    """Some hosts have another instance, as a commit tells the change feed of it."""
+    """Add an instance to some hosts, as a commit does."""
     database.write(_change, [fleets.name_of(number) for number in numbers])
 
 

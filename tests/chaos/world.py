@@ -150,7 +150,10 @@ class World:
         return f"[message_signing]\nkeys_file = {path}\n"
 
     def wait_until_up(self) -> None:
-        """Until all have been heard of since now: a row says up for a while after its process has died or lost its way."""
+        """Wait until every host has sent a heartbeat after this call.
+
+        A row shows "up" for a while after its process has died.
+        """
         began = utcnow()
         self.until(lambda: not self._silent_since(began), timeout_s=60)
         # HeartbeatAnswer of is not all: orders must come through, too.
@@ -237,9 +240,9 @@ class World:
     # Builds
 
     def boot(self, count: int = 1, **request: Any) -> list[str]:
-        """Ask for ``count`` instances; whatever the client is told, what was accepted is in the ledger.
+        """Request ``count`` instances and return the uuids of the answer; none if the answer was lost.
 
-        Returns the uuids that the client was told; none when it was not told anything.
+        Accepted instances are in the ledger either way.
         """
         request.setdefault("flavor", {"vcpus": 1, "memory_mb": 64, "root_gb": 1})
         metadata = {"admin_pass": self.secrets["user"]}

@@ -65,7 +65,10 @@ def test_a_ledger_that_agrees(conductor: Conductor, manage: Manage) -> None:
 
 
 def test_usage_is_summed_afresh(conductor: Conductor, database: Database, manage: Manage) -> None:
-    """The node's columns that do not say what instances hold are named; healing makes them, and tells the schedulers."""
+    """The audit names node columns that differ from the sum of the instances.
+
+    Healing writes the sum, and schedulers read it.
+    """
     break_it(database, NODES, memory_mb_used=7, running_vms=5)
     before = database.read(lambda connection: connection.execute(sa.select(NODES.c.generation)).scalar_one())
     text = "memory_mb_used is 7, but 1024 is held, running_vms is 5, but 1 is held"
@@ -120,7 +123,7 @@ def test_what_an_operator_must_decide(
     values: dict[str, Any],
     expected: list[str],
 ) -> None:
-    """It is named, and left as it is."""
+    """The audit names it and does not change it."""
     break_it(database, table, **values)
     status, rows = found(manage, "--heal")
     assert 4 == status

@@ -113,7 +113,7 @@ def test_a_failed_attempt_goes_to_the_alternate_without_asking_again(conductor: 
 
 
 def test_without_alternates_the_scheduler_is_asked_again(conductor: Conductor) -> None:
-    """It is told which hosts were tried."""
+    """The second request names the hosts that were tried."""
     uuid = conductor.place("h1")
     conductor.scheduler.answers.append([("h2", ())])
     fail(conductor, uuid, "h1", 1)
@@ -258,7 +258,7 @@ def test_a_late_claim_is_refused(conductor: Conductor, why: str, attempt: int, h
 
 
 def test_a_repeated_claim_is_the_same_claim(conductor: Conductor) -> None:
-    """An agent that got no answer asks again, and is told yes again; the host is charged once."""
+    """An agent without an answer repeats its claim and gets the same answer; the host is charged once."""
     uuid = conductor.place("h1")
     conductor.claim(uuid, "h1")
     assert conductor.claim(uuid, "h1").host == "h1"
@@ -426,7 +426,7 @@ def test_a_build_ends_at_its_deadline(conductor: Conductor) -> None:
 
 
 def test_deadlines_are_kept_without_a_broker(conductor: Conductor) -> None:
-    """Ending a build sends nothing, and lost steps of builds whose time is over are nobody's business any more."""
+    """Ending a build sends no message. The sweeper does not retry steps of a build that has ended."""
     (uuid,) = conductor.create()
     conductor.tasks.cast.clear()
     conductor.clock.advance(conductor.limits.build_timeout_s)

@@ -28,7 +28,7 @@ def a_flavor(conductor: Conductor, name: str = "small") -> dict[str, Any]:
 
 
 def silent(conductor: Conductor, host: str) -> None:
-    """The agent of ``host`` has not been heard of for long; the others have."""
+    """The service of ``host`` is down; the others have sent a heartbeat."""
     conductor.clock.advance(DOWN_S)
     others = [each["host"] for each in conductor.operator.list_services() if each["host"] != host]
     conductor.agents.report_state(Heartbeat("fleet-compute", others, INCARNATION))
@@ -169,7 +169,7 @@ def test_a_group_with_members_stays(conductor: Conductor) -> None:
 
 
 def test_a_host_that_is_up_stays(conductor: Conductor) -> None:
-    """Whichever way it is asked for."""
+    """Neither the host nor its service can be deleted."""
     with pytest.raises(errors.Conflict, match="fleet-compute on h1 is up; stop the daemon"):
         conductor.operator.delete_host("h1")
     with pytest.raises(errors.Conflict, match="is up"):
@@ -179,7 +179,7 @@ def test_a_host_that_is_up_stays(conductor: Conductor) -> None:
 
 
 def test_a_host_with_instances_stays(conductor: Conductor) -> None:
-    """They would be on a host that nobody knows."""
+    """Instances must not refer to a host without a record."""
     conductor.claim(conductor.place("h1", name="web"), "h1")
     silent(conductor, "h1")
     with pytest.raises(errors.Conflict, match="Host h1 has 1 instance: web; delete or move them first"):
@@ -235,7 +235,7 @@ def test_a_daemon_that_is_gone_goes(conductor: Conductor) -> None:
     ],
 )
 def test_min_count(conductor: Conductor, fits: int, active: int) -> None:
-    """Of those that were asked for together, as many as fit are placed; the others end in ERROR, and say why."""
+    """As many instances of the request as fit are placed; the others end in ERROR with the reason."""
     conductor.scheduler.answers.append(no_valid_host(placed=fits))
     if active:
         conductor.scheduler.answers.append([("h1", ())] * fits)

@@ -65,7 +65,7 @@ def test_another_request_under_the_same_token_is_refused(conductor: Conductor, p
     [("another token", {"token": "other"}), ("another project", {"project": "p2"}), ("none", {"token": None})],
 )
 def test_other_requests_are_other_requests(conductor: Conductor, what: str, other: dict[str, Any]) -> None:
-    """Tokens are a project's own, and who gives none asks anew each time."""
+    """Tokens belong to a project. A request without a token is a new request each time."""
     kept = {key: value for key, value in other.items() if value is None}
     assert uuids(create(conductor, **kept)) != uuids(create(conductor, **other))
     assert 4 == count(conductor)

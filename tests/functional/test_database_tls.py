@@ -40,7 +40,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module", params=[RIGHT, WRONG])
 def server(request: pytest.FixtureRequest, engine: str, authority: trustme.CA) -> Iterator[tuple[str, sa.URL]]:
-    """A database on localhost whose certificate is for the host of the parameter."""
+    """A database on localhost with a certificate for the host of the parameter."""
     issued = authority.issue_cert(request.param)
     chain = "".join(pem.bytes().decode() for pem in issued.cert_chain_pems)
     certificate = private_servers.Certificate(chain, issued.private_key_pem.bytes().decode())
@@ -83,7 +83,7 @@ def doctor_says(url: str, directory: pathlib.Path) -> tuple[str, str]:
 def test_only_the_right_database_is_talked_to(
     tmp_path: pathlib.Path, server: tuple[str, sa.URL], authority: trustme.CA
 ) -> None:
-    """A certificate for another host is refused, and one that nobody trusted has signed; tools and doctor say which."""
+    """A certificate for another host, or of an unknown authority, is refused. Tools and doctor name the reason."""
     host, url = server
     trusted = trusting(url, tmp_path, authority)
     if host == RIGHT:

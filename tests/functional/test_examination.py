@@ -11,7 +11,7 @@ from tests.functional.conductor import INCARNATION, Conductor
 
 
 def test_the_conductor_looks(database: Database) -> None:
-    """Orphans as the agents report them, steps that nobody has swept, services heard of later than now, the schema."""
+    """It reports orphans of the agents, overdue steps, services with heartbeats in the future, and the schema."""
     conductor = Conductor(database)
     conductor.add_host("h1")
     examination = Diagnosis(database, "c1", conductor.clock)

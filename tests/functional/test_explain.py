@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the conductor would ask, what it tells schedulers, and the code of a fault."""
+"""The scheduler requests of a dry run, the hints to schedulers, and the code of a fault."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def without_identity(asked: dict) -> tuple[dict, dict]:
 
 
 def test_a_request_that_is_not_made(conductor: Conductor, dry_run: DryRun) -> None:
-    """The scheduler would be asked exactly what it is asked for a build, and nothing is written."""
+    """A dry run returns exactly the request that a build sends to the scheduler, and writes nothing."""
     conductor.operator.create_group("apart", "anti-affinity", 1)
     request = {**ASKED, "group": "apart"}
     planned = dry_run.request_for(context(), BuildRequest.from_wire(request))
@@ -63,7 +63,7 @@ def test_a_request_that_cannot_be_made(dry_run: DryRun) -> None:
 
 
 def test_an_instance_that_is_there(conductor: Conductor, dry_run: DryRun) -> None:
-    """It is asked for as at its first attempt, under its own uuid."""
+    """The request is that of its first attempt, under its own uuid."""
     uuid = conductor.place("h1", name="web")
     asked = dry_run.request_of("web")
     assert asked["request_spec"]["instance_uuids"] == [uuid]

@@ -68,7 +68,7 @@ def test_one_host_by_itself(database: Database) -> None:
 
 
 def test_first_read_is_everything(database: Database) -> None:
-    """A new cache gets the complete state, and says that it is complete."""
+    """A new cache gets the complete state, marked as complete."""
     register(database, "h1")
     report(database, "h1")
     aggregate = database.write(aggregates.create, "a" * 36, "fast", {"ssd": "true"}, CLOCK())
@@ -180,7 +180,7 @@ def test_a_transaction_that_commits_late_is_seen_late(database: Database) -> Non
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_reader_beside_many_writers_misses_nothing(database: Database, seed: int) -> None:
-    """Eight writers commit in an order of chance while a reader follows: in the end it knows what a full read says."""
+    """Eight writers commit in random order while a reader follows. In the end it has what a full read returns."""
     names = [f"h{number}" for number in range(12)]
     for name in names:
         report(database, name)
@@ -411,7 +411,7 @@ def test_a_prefetched_query_reads_what_any_other_does(database: Database) -> Non
 
 
 def test_a_prefetched_query_reads_what_was_committed_then(database: Database) -> None:
-    """What is committed after it is told by the next reading, and nothing is missed."""
+    """The next read returns what was committed after it; nothing is missed."""
     register(database, "h1")
     report(database, "h1")
     feed = ChangeFeed(database, retry=False)
@@ -456,7 +456,7 @@ def test_an_answer_that_is_lost_is_asked_for_as_usual(database: Database, lost: 
 
 
 def test_a_database_that_is_silent_is_not_waited_for(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All others would wait, too; who asks in the usual way may have an answer."""
+    """Other requests would wait, too. An ordinary query may still get an answer."""
     monkeypatch.setattr(prefetched_query, "TIMEOUT_S", 0.2)
     feed, before = _with_news(database)
     feed.prefetch(before)

@@ -59,7 +59,7 @@ def opened(url: sa.URL) -> Database:
 
 
 def attempt(database: Database, statement: str) -> str:
-    """What the database says to a statement. A transaction that may write is asked for where the default is not one."""
+    """Run a statement and return the database's answer, in a read-write transaction where that is not the default."""
     postgresql = database.engine.dialect.name == "postgresql"
     try:
         with database.engine.begin() as connection:

@@ -79,7 +79,7 @@ def test_an_instance_that_is_worked_on_is_left_alone(conductor: Conductor, uuid:
 
 
 def test_an_instance_in_error_keeps_its_host_and_can_be_deleted(conductor: Conductor, uuid: str) -> None:
-    """It is set so only when the row says already that its guest does not run."""
+    """An instance is set to ERROR only after its row shows that its guest does not run."""
     assert not seen(conductor, uuid, CRASHED, failed=True)
     seen(conductor, uuid, CRASHED)
     for _twice in range(2):

@@ -24,7 +24,7 @@ VHOST = "host-queues"
 
 
 class Host:
-    """Writes down its orders, and says what it was asked."""
+    """An agent's endpoint, which stores the orders it receives."""
 
     target = oslo_messaging.Target(version=versions.CURRENT["compute"])
 
@@ -126,7 +126,7 @@ def test_hosts_share_one_connection(
 def test_a_host_that_leaves_has_no_queue_and_the_others_go_on(
     compute: clients.ComputeAPI, hosts: dict[str, Host], open_server: Callable[..., server.Server]
 ) -> None:
-    """An order to it is undeliverable at once, until it is served again."""
+    """An order to a host without an agent is undeliverable at once, until an agent serves it again."""
     hosts["h2"].stop()
     with pytest.raises(oslo_messaging.MessageUndeliverable):
         _order(compute, "h2", 0)

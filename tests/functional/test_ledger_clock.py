@@ -39,7 +39,7 @@ class Machine:
 
 
 class Scripted:
-    """A database whose time the test sets; None: it is away."""
+    """A database whose time the test sets; None: it does not answer."""
 
     def __init__(self, now: datetime.datetime | None) -> None:
         self.now = now
@@ -109,7 +109,7 @@ def test_what_must_not_be_a_second_old_is_read_now() -> None:
 
 
 def test_a_database_that_is_away_leaves_the_last_reading() -> None:
-    """It is not asked at every call. Before the first reading there is only the machine's own clock."""
+    """The database is not queried at every call. Before the first reading the machine's clock counts."""
     machine = Machine(HOUR)
     database = Scripted(None)
     clock = a_clock(machine, database)

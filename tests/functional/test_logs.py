@@ -86,7 +86,7 @@ _RESTART = Failure("agent-restart", "AgentRestarted", "cut off", 0.0)
 def test_a_build_goes_on_under_its_own_request(
     database: Database, caplog: pytest.LogCaptureFixture, alternates: list[Place] | None, said: str
 ) -> None:
-    """It is an agent's start or comparison, a request of its own, that hands back what it finds half done."""
+    """An agent's start or comparison is a request of its own; the build that it hands back keeps its request id."""
     conductor = Conductor(database)
     for host in ("h1", "h2"):
         conductor.add_host(host)

@@ -36,7 +36,7 @@ def test_sync_twice_is_the_same_as_once(database: Database) -> None:
 
 
 def test_the_newest_revision_is_told_without_alembic() -> None:
-    """The names of the files say what the migrations say of each other."""
+    """The newest file name has the revision that the migrations define as head."""
     assert migration.head() == schema.latest()
 
 

@@ -61,7 +61,7 @@ class Stage:
         self.conductor.moves.deliver(self.conductor.place_move)
 
     def go_down(self, host: str) -> None:
-        """It is not heard of any more, the others are."""
+        """Let the heartbeats of ``host`` stop; the other hosts send theirs."""
         self.conductor.clock.advance(self.conductor.limits.service_down_time_s + 1)
         for other in {"h1", "h2", "h3"} - {host}:
             self.conductor.agents.report_state(Heartbeat("fleet-compute", [other], INCARNATION))
@@ -158,7 +158,7 @@ def test_the_ledger_never_sells_what_a_move_may_need(stage: Stage, status: str, 
 
 @pytest.mark.parametrize(("status", "_instance", "used"), STEPS)
 def test_deleted_in_the_middle_of_a_move(stage: Stage, status: str, _instance: Any, used: Any) -> None:
-    """Both hosts are asked, each gives back what it held when it says so, and the row goes with the last."""
+    """Both hosts are ordered to destroy the guest. Each report frees that host's claim; the last one deletes the row."""
     stage.until(status)
     stage.conductor.termination.terminate(context(), [stage.uuid])
     holders = [host for host, memory_mb in zip(("h1", "h2"), used, strict=False) if memory_mb]
@@ -182,7 +182,7 @@ def test_deleted_in_the_middle_of_a_move(stage: Stage, status: str, _instance: A
     ],
 )
 def test_a_resize_ends(stage: Stage, decision: str, expected: Any, flavor: str, used: Any) -> None:
-    """Each host says what it has done, some of it twice; what is left is held once."""
+    """The hosts report their parts, some of them twice. Afterwards one host holds one claim."""
     stage.until(move_states.FINISHED)
     getattr(stage.operator, decision)(stage.uuid)
     if decision == "confirm_resize":
@@ -226,7 +226,7 @@ def test_the_scheduler_is_asked_for_the_new_flavor_elsewhere(stage: Stage) -> No
 
 
 def test_a_late_repeated_or_foreign_word_changes_nothing(stage: Stage) -> None:
-    """Only the host whose turn it is, of this attempt and status, moves the record."""
+    """Only the acting host, with the present attempt and status, can move the record."""
     stage.until(move_states.PRE_MIGRATING)
     assert stage.claim("h2").status == move_states.PRE_MIGRATING
     assert move_states.PRE_MIGRATING == stage.done("h2", move_states.PRE_MIGRATING)
@@ -530,7 +530,7 @@ def test_members_that_are_placed_at_once_follow_the_first(stage: Stage) -> None:
 
 
 def test_a_scheduler_without_the_groups_filter_cannot_part_an_affinity_group(stage: Stage) -> None:
-    """It is asked once more, and then the claim refuses."""
+    """The scheduler is called once more; then the claim refuses."""
     group = Group(stage, "affinity")
     one, two, _three = group.members
     group.accept(one)
@@ -558,7 +558,7 @@ def test_a_live_member_binds_an_evacuation(stage: Stage) -> None:
 
 
 def test_a_group_whose_destination_dies_too_moves_on_together(stage: Stage) -> None:
-    """One member is on a second dead host by then; neither dead host binds the other's members."""
+    """One member is on a second dead host. Neither dead host counts as a host of the group."""
     group = Group(stage, "affinity")
     one, two, _three = group.members
     group.accept(one)

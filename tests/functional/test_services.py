@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who serves a host, as the ledger tells it."""
+"""Which process serves a host, by the ledger."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ TAKEOVERS = [
 
 @pytest.mark.parametrize(("who", "identity", "silence_s", "taken"), TAKEOVERS, ids=[case[0] for case in TAKEOVERS])
 def test_who_may_take_a_host_over(conductor: Conductor, who: str, identity: str, silence_s: float, taken: bool) -> None:
-    """A restart may; a second agent that was given a name in use is told who has it, and nothing of it is registered."""
+    """A restarted agent may.
+
+    A second agent with the same host name is refused with the name of the first, and not registered.
+    """
     machines = {"one": str(uuid_module.UUID(int=1)), "two": str(uuid_module.UUID(int=2))}
     first = {"host": "h9", "binary": "fleet-compute", "topic": "compute", "pid": 7, "hostname": "m1"}
     conductor.agents.register_services([{**first, "incarnation": "a", "identity": machines["one"]}])
@@ -137,7 +140,7 @@ def seen(conductor: Conductor, host: str) -> tuple[str, str | None]:
 
 
 def test_a_heartbeat_is_told_of_an_alarm(conductor: Conductor) -> None:
-    """Until it is over: the agent is to say how its host is."""
+    """The answer to a heartbeat shows the alarm until it is over, so that the agent reports its inventory."""
     beat = Heartbeat("fleet-compute", ["h1"], INCARNATION)
     assert () == tuple(conductor.agents.report_state(beat).alarmed)
     conductor.agents.report_hosts([{"host": "h1", "node": "h1"}], {})

@@ -37,7 +37,7 @@ LIMITS = {"memory_mb": 8000.0}
 
 
 class Stand(Conductor):
-    """``ask`` answers as an agent hears it: an instance or an error for each step."""
+    """``ask`` returns what the agent receives: an instance or an error for each step."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -239,7 +239,7 @@ def test_a_finish_may_be_repeated_by_a_later_life(conductor: Stand) -> None:
 
 
 def test_a_group_policy_is_held_among_those_that_come_together(conductor: Stand) -> None:
-    """Of two members that must be apart, on one host, the first has it, as if they had come one after the other."""
+    """Two members of an anti-affinity group claim one host in one transaction: only the first gets it."""
     conductor.operator.create_group("apart", "anti-affinity", 1)
     first, second, third = (conductor.place(host, group="apart") for host in ("h1", "h1", "h2"))
     told = conductor.ask(claim(first, "h1"), claim(second, "h1"), claim(third, "h2"))
@@ -280,7 +280,7 @@ def test_limits_are_held_among_those_that_come_together(conductor: Stand) -> Non
 
 
 def test_steps_of_one_instance_are_taken_in_their_order(conductor: Stand) -> None:
-    """Nobody asks so; it is no worse than one call after the other."""
+    """No agent sends two steps of one instance in a message; if one does, they are recorded one after the other."""
     uuid = conductor.place("h1")
     assert [SPAWNING, ACTIVE, ACTIVE] == states(
         conductor.ask(claim(uuid, "h1"), finish(uuid, "h1"), finish(uuid, "h1"))

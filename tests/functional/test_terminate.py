@@ -44,7 +44,7 @@ def test_before_a_claim_the_row_goes_at_once(conductor: Conductor, step: str) ->
 
 @pytest.mark.parametrize("step", ["spawning", "active"])
 def test_after_a_claim_the_host_destroys_first(conductor: Conductor, step: str) -> None:
-    """The host is asked; its word that the guest is gone deletes the row and frees what it held."""
+    """The conductor orders the host to destroy the guest. The host's report then deletes the row and frees its resources."""
     uuid = build_until(conductor, step)
     terminate(conductor, uuid)
     assert conductor.compute.terminations == [("h1", uuid)]
@@ -57,7 +57,7 @@ def test_after_a_claim_the_host_destroys_first(conductor: Conductor, step: str) 
 
 
 def test_a_finished_spawn_does_not_save_what_is_being_deleted(conductor: Conductor) -> None:
-    """The agent that finishes a build marked for deletion is told that it is stale."""
+    """A finish of a build that is marked for deletion is refused as stale."""
     uuid = build_until(conductor, "spawning")
     terminate(conductor, uuid)
     with pytest.raises(errors.StaleBuild):
@@ -115,6 +115,6 @@ def test_an_unknown_instance_is_not_found(conductor: Conductor) -> None:
 
 
 def test_word_of_an_instance_that_never_was_is_nothing(conductor: Conductor) -> None:
-    """An agent that was told to destroy what nobody knows says that it is gone, and is not contradicted."""
+    """An agent may report that an unknown instance is destroyed; the conductor accepts the report."""
     conductor.agents.destroyed(context(), "00000000-0000-0000-0000-000000000007", "h1")
     assert [] == conductor.operator.list_instances({})

@@ -76,7 +76,7 @@ def test_a_failed_build_ends_with_its_fault(conductor: Conductor) -> None:
 
 
 def test_what_is_under_way_says_until_when(conductor: Conductor) -> None:
-    """The last line is the step that the build is in, when it is looked at again, and when it is given up."""
+    """The last line shows the present step, when it is retried, and the deadline of the build."""
     uuid = conductor.place("h1")
     ((event, step, message),) = told(conductor, uuid, "event", "step", "message")[-1:]
     assert ("now", "placing") == (event, step)
@@ -85,6 +85,6 @@ def test_what_is_under_way_says_until_when(conductor: Conductor) -> None:
 
 
 def test_what_nobody_has_heard_of(conductor: Conductor) -> None:
-    """It is named, and what it might have been."""
+    """The error has the name, and what it could refer to."""
     with pytest.raises(errors.NotFound, match="Instance, reservation or request nowhere"):
         conductor.operator.trace("nowhere")

@@ -117,7 +117,7 @@ def test_what_is_inserted_last_is_there(database: Database, key: int, touching: 
 
 
 def test_what_is_inserted_last_is_seen_by_what_follows(database: Database) -> None:
-    """Nobody has to know that it waited."""
+    """A later read in the transaction sees rows whose INSERT was deferred."""
 
     def work(tx: Transaction) -> list[tuple[str, dict[str, str]]]:
         tx.defer_insert(FLAVORS, _flavor("one"))

@@ -120,7 +120,7 @@ def test_when_no_host_has_a_queue_the_scheduler_is_asked_again_in_a_while(conduc
 
 
 def test_a_forced_host_without_a_queue_is_waited_for(conductor: Conductor) -> None:
-    """There is no other, and nothing was tried: it is asked for again."""
+    """The request forces one host, so the build waits for it and no attempt is counted."""
     conductor.compute.without_queue.add("h1")
     uuid = conductor.place("h1", availability_zone="nova:h1")
     conductor.compute.without_queue.clear()
@@ -183,7 +183,7 @@ def not_answered(conductor: Conductor) -> None:
 
 
 def lost_with_its_conductor(conductor: Conductor) -> None:
-    """It is asked, and whoever asked dies with the answer."""
+    """The scheduler receives the request; the conductor dies before the answer."""
     conductor.scheduler.answers.append([("h1", ())])
     conductor.work()
     conductor.clock.advance(conductor.limits.placing_timeout_s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ledger whose commits may fail, or succeed and look as if they had failed."""
+"""A ledger whose commits may fail, or succeed and appear to have failed."""
 
 from __future__ import annotations
 

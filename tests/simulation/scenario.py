@@ -228,7 +228,7 @@ class Scenario:
                 self._world.log("the client is told %r", trouble)
 
     def _create(self, tasks: ComputeTaskAPI, request: dict[str, Any]) -> None:
-        """A client that hears nothing asks again, as the command line does."""
+        """A client without an answer repeats its request, as the command line does."""
         context, token = new_context(), uuidutils.generate_uuid()
         try:
             tasks.create(context, request, token)

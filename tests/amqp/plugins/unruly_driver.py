@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fake hypervisor that keeps a journal of what it is asked, and fails, hangs or dawdles as a file says."""
+"""A fake hypervisor that writes a journal of its calls, and fails, hangs or delays them as a file orders."""
 
 from __future__ import annotations
 

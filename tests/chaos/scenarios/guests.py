@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guests that end by themselves or are lost, while their agent lives and while it is down: the ledger says so."""
+"""Guests stop or are lost, while their agent runs and while it is down. The ledger shows it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def killed(world: World, chance: random.Random) -> None:
 
 
 def killed_twice(world: World, chance: random.Random, point: str) -> None:
-    """The conductor that is about to say so, or just has, dies with the guests: it is said once all the same."""
+    """The conductor dies before or after it records the stopped guests; each stop is recorded once all the same."""
     world.arm({point: {"action": "exit", "times": 1}})
     killed(world, chance)
     assert world.fired(point)
 
 
 def lost(world: World, chance: random.Random) -> None:
-    """An agent is killed and the disk of some of its guests is lost meanwhile: when it is back, their rows say so."""
+    """An agent is killed and some of its guests lose their disk. After its restart their rows show that."""
     _boots(world)
     mine = [row["uuid"] for row in world.builds() if row["host"].startswith("a")]
     hurt = chance.sample(mine, min(HURT, len(mine)))

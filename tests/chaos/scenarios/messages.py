@@ -79,7 +79,9 @@ def hours_late(world: World, chance: random.Random) -> None:
 
 
 def senseless(world: World, chance: random.Random) -> None:
-    """Not JSON, no envelope, 30 MiB, nested a hundred thousand deep, calls that nobody knows: to every queue."""
+    """Send each queue messages that are not JSON, have no envelope, are 30 MiB, are nested 100,000 deep, or name unknown
+    methods.
+    """
     nested = "[" * 100_000 + "]" * 100_000
     bodies = [
         b"\xff\xfe not text",

@@ -55,7 +55,7 @@ POINTS = {
 
 
 def kill_in_move(world: World, chance: random.Random, act: str) -> None:
-    """A process dies at each point of the moves of six instances; every move ends, or is as if it had not been asked for."""
+    """A process dies at each step of the moves of six instances. Every move ends, or leaves no trace."""
     _PREPARE.get(act, _boots)(world)
     # Which of the six meets a death is left to chance.
     deaths = {point: {"action": "exit", "times": 1, "skip": chance.randrange(2)} for point in POINTS[act]}
@@ -75,7 +75,7 @@ def _all_fired(world: World, act: str) -> bool:
 
 
 def _asked(world: World, act: str) -> bool:
-    """Ask for all that can be asked for now; a move that has ended may be asked for again. Always False."""
+    """Request every move that is possible now; a move that has ended may be requested again. Always False."""
     waiting = [row["uuid"] for row in world.builds() if row["task_state"] is None and _may(row, act)]
     with futures.ThreadPoolExecutor(MOVED) as pool:
         list(pool.map(functools.partial(_ask, world, act), waiting))

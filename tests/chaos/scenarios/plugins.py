@@ -21,7 +21,7 @@ def raises(world: World, chance: random.Random) -> None:
 
 
 def hangs(world: World, chance: random.Random) -> None:
-    """A filter hangs: until it is back requests are refused at once, in its name, as the policy ``fail`` says."""
+    """A filter hangs. Until it returns, requests are refused at once with its name: the policy is ``fail``."""
     began = time.monotonic()
     world.boot(2, scheduler_hints={"unruly": f"hang {HANG_S}"})
     world.boot_until_told(4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Daemons that are stopped and go on as if nothing had been, and daemons that are told to end with much to do."""
+"""Daemons are paused and continued, and daemons with much work are stopped."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: what it asks for and how it says what came of it."""
+"""The command line: the calls it makes, and the output it prints."""

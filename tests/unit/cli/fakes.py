@@ -13,7 +13,7 @@ from fleet.client import connection
 
 
 class Conductor:
-    """Every build ends as ``outcome(request)`` says; ``calls`` remembers what was asked."""
+    """Every build ends as ``outcome(request)`` returns; ``calls`` holds the calls."""
 
     def __init__(self, outcome: Callable[[dict[str, Any]], str] = lambda request: states.ACTIVE) -> None:
         self.outcome = outcome

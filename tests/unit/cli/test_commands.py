@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands ask of the conductor, and how they say what came of it."""
+"""The calls that commands make to the conductor, and the output that they print."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_show_explains_a_failed_build(run) -> None:
     ],
 )
 def test_explain(run, argv: list[str], asked_by: str) -> None:
-    """The conductor says what would be asked, the scheduler what would become of it; the tables are for people."""
+    """The conductor builds the request, the scheduler explains it, and tables show the answer."""
     conductor = fakes.Conductor()
     status, printed, _ = run(conductor, "explain", *argv, "--best", "3")
     assert 0 == status
@@ -253,7 +253,7 @@ def test_reason(fault: dict, expected: str) -> None:
 
 
 def test_following_gives_up_in_time() -> None:
-    """Builds that have not ended by the timeout are returned, the others are told of."""
+    """Builds that have not ended at the timeout are returned; the others are reported as they end."""
     conductor = fakes.Conductor(lambda request: states.BUILDING if request["name"] == "slow" else states.ACTIVE)
     slow = conductor.create({"name": "slow"})["instances"][0]["uuid"]
     quick = conductor.create({"name": "quick"})["instances"][0]["uuid"]

@@ -18,7 +18,7 @@ ANSWER = {"reservation_id": "r-1", "instances": []}
 
 
 class Tasks:
-    """Answers with ``answers``, one after the other; ``tokens`` of what was asked."""
+    """Returns the next of ``answers``; ``tokens`` holds the tokens of the calls."""
 
     def __init__(self, *answers: Any) -> None:
         self._answers = list(answers)

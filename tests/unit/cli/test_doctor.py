@@ -194,7 +194,7 @@ BAD = [
 
 @pytest.mark.parametrize(("what", "fleet", "level", "check", "text"), BAD, ids=[case[0] for case in BAD])
 def test_what_is_wrong(what: str, fleet: Fleet, level: Level, check: str, text: str) -> None:
-    """It is the one line that is not good, and says what to do."""
+    """Only one line is not OK, and it has the remedy."""
     (found,) = [each for each in of_daemons(fleet) if each.level]
     assert (level, check, text) == (found.level, found.check, found.found)
     assert found.fix
@@ -220,7 +220,7 @@ QUEUES = [
 
 @pytest.mark.parametrize(("what", "fleet", "level", "text"), QUEUES, ids=[case[0] for case in QUEUES])
 def test_the_broker(what: str, fleet: Fleet, level: Level, text: str) -> None:
-    """One that lets nobody in is a failure; queues that grow, or that nobody serves, are a warning."""
+    """A broker that refuses the login is a failure. Growing queues, or queues without consumers, are a warning."""
     (found,) = [each for each in examination.broker(fleet) if each.level]  # type: ignore[arg-type]
     assert (level, text) == (found.level, found.found)
     assert found.fix

@@ -154,7 +154,7 @@ def test_what_is_late_is_named() -> None:
 
 @pytest.mark.parametrize(("fails", "status"), [((), 0), (("a",), 1)])
 def test_the_command(run, monkeypatch: pytest.MonkeyPatch, fails: tuple[str, ...], status: int) -> None:
-    """Disables the host, moves, and says what became of it, with its progress on stderr."""
+    """It disables the host, moves its instances, prints the result, and shows progress on stderr."""
     monkeypatch.setattr(emptying, "_PAUSE_S", 0)
     host = Host("a", "b", fails=fails)
     found, printed, told = run(host, "host", "drain", HOST, "--move")

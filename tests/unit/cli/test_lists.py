@@ -176,7 +176,7 @@ def test_short_uuids_differ(run) -> None:
     ],
 )
 def test_why_a_service_is_down(run, service: dict[str, Any], expected: str) -> None:
-    """Silence, a stop and an operator's word are told apart; whether it is disabled is said beside."""
+    """Silent, stopped and forced down are different states; whether the service is disabled is a column of its own."""
     conductor = fakes.Conductor()
     conductor.answers["list_services"] = [a_daemon(1, **service)]
     (shown,) = json.loads(run(conductor, "service", "list", "-f", "json")[1])
@@ -250,7 +250,7 @@ def an_event(event: str, **values: Any) -> dict[str, Any]:
 
 
 def test_the_trace_of_a_failed_build_fits_a_screen(run) -> None:
-    """80 columns, 24 lines; a sentence is told once, whatever it is told of."""
+    """It has at most 80 columns and 24 lines; a sentence that several lines share is printed once."""
     conductor = fakes.Conductor()
     refused = {"event": "attempt", "step": "claim", "result": "ComputeResourcesUnavailable"}
     conductor.answers["trace"] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``fleet server resize``, ``evacuate`` and ``migration list`` ask for, and how they say what came of it."""
+"""The calls of ``fleet server resize``, ``evacuate`` and ``migration list``, and their output."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_resize_wait(run, ends: list[dict[str, Any]], status: int, printed: str)
 
 @pytest.mark.parametrize("word", ["confirm", "revert"])
 def test_deciding_about_a_resize(run, word: str) -> None:
-    """Without --wait it is only asked for."""
+    """Without --wait the command only sends the request."""
     conductor = Conductor()
     assert 0 == run(conductor, "server", "resize", word, "web")[0]
     assert [(f"{word}_resize", {"name": "web"})] == conductor.calls

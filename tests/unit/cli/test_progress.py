@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that take long say how far they are, what is left when they give up, and ask before they destroy."""
+"""Long commands show their progress and what is left at a timeout, and ask before they destroy."""
 
 from __future__ import annotations
 

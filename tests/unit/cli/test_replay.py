@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet replay`` of what is no trace, of one that says where it is from, and of the one that comes along."""
+"""``fleet replay`` of a file that is no trace, of a trace with a source, and of the sample."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_what_is_deleted_is_counted(run, tmp_path: pathlib.Path) -> None:
 
 
 def test_a_trace_says_where_it_is_from(tmp_path: pathlib.Path) -> None:
-    """In its own first lines; or in a file beside it; else nothing is said of it."""
+    """The source is in the first lines of the trace or in a file beside it; otherwise none is printed."""
     path = written(tmp_path)
     assert "" == traces.note(path)
     (tmp_path / "README.md").write_text("# Requests\n\nSource: our own fleet,\nCC BY 4.0.\n\nMore.\n")
@@ -116,7 +116,7 @@ def test_a_trace_says_where_it_is_from(tmp_path: pathlib.Path) -> None:
 
 
 def test_the_sample(run) -> None:
-    """It comes along, needs nothing else, and says that it is made up."""
+    """The sample needs no other file, and is marked as made up."""
     conductor = fakes.Conductor()
     status, printed, _ = run(conductor, "-q", "replay", "--sample", "-f", "json")
     found = json.loads(printed)

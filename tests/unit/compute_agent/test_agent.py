@@ -171,7 +171,10 @@ def test_a_stopping_agent_hands_back_what_it_has_not_begun(world: World) -> None
 
 
 def test_a_second_agent_takes_a_host_over(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """The first learns it with its next claim, says who it is, and leaves the host; the build is not lost."""
+    """The next claim of the first agent is refused with the name of the second.
+
+    The first stops serving the host; the build is not lost.
+    """
     first = world.start_agent("h1")
     world.conductor.incarnations["h1"] = "another life"
     world.build("h1")
@@ -182,7 +185,7 @@ def test_a_second_agent_takes_a_host_over(world: World, caplog: pytest.LogCaptur
 
 
 def test_a_host_is_served_by_one_process_of_a_machine(world: World) -> None:
-    """Another one is told who is there; when that one has ended, the next has the same identity."""
+    """A second process is refused with the pid of the first. When that has ended, the next one gets the same identity."""
     first = world.start_agent("h1")
     with pytest.raises(errors.HostTaken) as taken:
         main.build_agents(world.options, world.transport, ["h0", "h1"])

@@ -147,7 +147,7 @@ def test_a_failed_spawn_is_cleaned_up_and_rescheduled(failure: Exception, code: 
 
 
 def test_build_abort_ends_the_build() -> None:
-    """A driver that knows that no host can do it is believed."""
+    """After a driver's BuildAbort no other host is tried."""
     stand = a_stand_that(during_spawn=fail_with(errors.BuildAbort(instance_uuid="x", reason="the image is broken")))
     instance = placed(stand)
     stand.build(instance)
@@ -245,7 +245,7 @@ def test_a_repeated_order_leaves_the_running_guest_alone() -> None:
     ],
 )
 def test_a_call_of_unknown_outcome_is_asked_again(method: str, done: bool, error: Exception) -> None:
-    """Silence means that nobody knows; asking again finds out."""
+    """A call that timed out is repeated, because it may have been executed."""
     stand = builders.a_stand()
     stand.conductor.script(method, error, times=3, done=done)
     instance = placed(stand)
@@ -346,7 +346,7 @@ def test_what_a_hung_spawn_may_hold_is_held_until_it_is_gone() -> None:
 
 
 def test_an_order_whose_turn_comes_too_late_is_dropped() -> None:
-    """The conductor has given the build to somebody else by then: the ledger is not even asked."""
+    """The deadline of the order has passed, so the build may be elsewhere. The agent sends nothing."""
     stand = builders.a_stand()
     order = builders.an_order(placed(stand), claim_within_s=5.0)
     stand.builder.run(builders.a_context(), order, arrived=stand.builder.clock() - 6)
@@ -364,7 +364,7 @@ def test_finish_is_asked_for_as_long_as_it_takes() -> None:
 
 
 def test_a_superseded_host_stops_being_served() -> None:
-    """Another process has registered the host: it is told who, and nothing is spawned."""
+    """Another process has registered the host. The claim is refused with its name, and nothing is spawned."""
     stand = builders.a_stand()
     stand.conductor.incarnations[HOST] = "another life"
     stand.build(placed(stand))

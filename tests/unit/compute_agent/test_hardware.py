@@ -121,7 +121,7 @@ def test_a_claim_holds_cpus_and_devices_until_it_is_given_back():
 
 
 def test_a_plain_claim_tells_the_ledger_of_no_hardware():
-    """Nothing is claimed of cells and devices by who asks for none, also on a host that has some."""
+    """An instance without hardware requests claims no cells and devices, even on a host that has some."""
     claimed = tracker().instance_claim(agents.an_instance(), HostLimits()).claimed()
     assert (None, None) == (claimed.numa_topology, claimed.pci_devices)
 

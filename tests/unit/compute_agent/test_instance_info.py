@@ -17,7 +17,7 @@ from tests.unit.compute_agent import builders
 
 
 class FakeScheduler:
-    """What it was told, in order; raises ``error`` instead if there is one."""
+    """Stores its messages in order, or raises ``error`` if it is set."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.told: list[tuple[Any, ...]] = []
@@ -62,7 +62,7 @@ class Moments:
 
 
 def a_telling_stand(scheduler: FakeScheduler, later: Later = at_once) -> tuple[builders.Stand, InstanceInfo]:
-    """An agent's parts whose ledger tells ``scheduler``."""
+    """An agent's parts whose ledger calls send hints to ``scheduler``."""
     stand, told = builders.a_stand(), InstanceInfo(scheduler, later)  # type: ignore[arg-type]
     stand.ledger._told = told
     return stand, told
@@ -88,7 +88,7 @@ def test_what_is_told() -> None:
 
 
 def test_what_arrives_in_a_moment_is_told_together() -> None:
-    """Under a request of its own; what is gone again by then is not told."""
+    """One message, under a request id of its own, has all arrivals; instances that have left again are not in it."""
     scheduler, moments = FakeScheduler(), Moments()
     told = InstanceInfo(scheduler, moments.later)  # type: ignore[arg-type]
     one, other, short = (builders.an_instance(host=f"h{number}", node="n") for number in (1, 2, 3))

@@ -115,7 +115,7 @@ def test_a_refused_inventory_stops_claims_until_it_is_mended(caplog: pytest.LogC
 
 
 def test_an_inventory_that_shrinks_below_what_is_held_is_refused(caplog: pytest.LogCaptureFixture) -> None:
-    """One error however often it is seen, the ledger is told why; a smaller one that still suffices is taken."""
+    """It is logged once, and the conductor gets the reason. A smaller inventory that still suffices is accepted."""
     conf = builders.a_conf(reserved_host_memory_mb=0)
     driver = ShiftingDriver(conf)
     driver.resources = dict(GOOD)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor is not told what it knows."""
+"""An agent does not report again what the conductor has stored."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ SOURCE, DEST, BOTH = {}, {"source": OTHER, "dest": HOST}, {"dest": HOST}
     ],
 )
 def test_each_part_of_a_resize(status: str, role: dict, after: str, held_mb: int, power: int | None) -> None:
-    """A host does what the status asks of it, and nothing when it is another's turn; a second look changes nothing."""
+    """A host does its part of the status. It does nothing if another host must act, and nothing twice."""
     part = Part(status, **role)
     assert [(after, held_mb, power)] * 2 == [(part.look(), part.held_mb(), part.power()) for _twice in range(2)]
 

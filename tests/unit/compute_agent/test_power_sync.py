@@ -19,7 +19,7 @@ from tests.unit.compute_agent import builders
 
 
 class Driver(FakeDriver):
-    """``crash`` ends a guest; ``unknown`` is one whose state it cannot tell; ``stubborn``: nothing starts again."""
+    """``crash`` ends a guest; ``unknown`` has guests without a readable state; with ``stubborn`` no guest starts again."""
 
     unknown = ""
     stubborn = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scheduler is told, built from what was asked."""
+"""The scheduler request that the conductor builds from a client's request."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ NAMES = sorted(path.stem for path in drawings.DIRECTORY.glob("*.txt"))
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_drawing_is_well_formed(name: str) -> None:
-    """It is XML, has a title for readers who do not see it, and is on a page."""
+    """It is valid XML, has a title for screen readers, and is on a page."""
     drawing = drawings.read(name)
     image = ElementTree.fromstring(drawings.svg(drawing))[0]
     assert drawing.title == image.get("aria-label")

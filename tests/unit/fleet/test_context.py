@@ -25,7 +25,7 @@ def test_a_context_survives_the_wire() -> None:
 
 @pytest.mark.parametrize("foreign", [{}, {"user": "x", "tenant": "y", "unknown": 1}, {"request_id": None}])
 def test_a_foreign_context_still_has_a_request_id(foreign: dict[str, object]) -> None:
-    """A caller that is not ours sends what it likes; every line can be told apart all the same."""
+    """Other programs may send any context; every log line has a request id all the same."""
     assert ContextSerializer().deserialize_context(foreign).request_id.startswith("req-")
 
 

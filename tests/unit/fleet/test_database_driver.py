@@ -27,7 +27,7 @@ def test_missing(url: str, module: str, told: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_unknown() -> None:
-    """A database that nobody knows is a mistake in the URL."""
+    """An unknown database is a mistake in the URL."""
     with pytest.raises(errors.ConfigError, match="there is no database oracel; use postgresql"):
         driver.require("oracel://h/x")
 

@@ -38,7 +38,7 @@ def test_an_error_arrives_as_itself(sent: errors.FleetError) -> None:
 
 
 def test_errors_are_named_by_the_package_on_the_wire() -> None:
-    """Clients of other releases know ``fleet.errors`` only, and no module of it."""
+    """Clients of other releases import errors from ``fleet.errors`` only."""
     found = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.FleetError)]
     assert 30 < len(found)
     assert {"fleet.errors"} == {each.__module__ for each in found}

@@ -49,7 +49,7 @@ def configuration(lines: str, directory: pathlib.Path) -> cfg.ConfigOpts:
 
 
 def test_a_point_that_is_not_named_does_nothing(arm: Arm) -> None:
-    """Armed or not: nobody has said what is to happen there."""
+    """With failpoints enabled or not, a point without an action does nothing."""
     failpoints.hit(POINT)
     arm()
     failpoints.hit(POINT)

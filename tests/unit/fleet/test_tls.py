@@ -32,7 +32,7 @@ CONNECTIONS = [
 
 @pytest.mark.parametrize(("what", "connection", "found"), CONNECTIONS, ids=[case[0] for case in CONNECTIONS])
 def test_what_a_connection_lacks(what: str, connection: str, found: str | None) -> None:
-    """Nothing if it stays on this machine, or is encrypted and knows whom it talks to."""
+    """A connection on this machine lacks nothing, and neither does an encrypted one that checks the server's certificate."""
     weakness = tls.weakness(connection)
     assert found is None if weakness is None else found is not None and found in weakness[0], weakness
 

@@ -70,7 +70,7 @@ def test_a_socket_that_is_not_known_has_no_devices():
 
 
 def test_preferred_takes_the_nearest_first():
-    """First those at the cell, then those that tell none, then the others."""
+    """First devices at the cell, then devices without a cell, then the others."""
     free = (pool(1, 1), pool(1, None), pool(1, 0))
     found = pools.allocate(free, [devices(2, "preferred")], [CELLS[0]], CELLS)
     assert [0, None] == [each.kind[0] for each in found.taken]
@@ -78,7 +78,7 @@ def test_preferred_takes_the_nearest_first():
 
 
 def test_plain_devices_go_first():
-    """A device with a special property is spared for who asks for it."""
+    """A device with a special property is kept for requests that need it."""
     free = pools.pools_of(
         pci.devices_from_wire(
             [

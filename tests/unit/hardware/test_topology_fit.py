@@ -80,7 +80,7 @@ def test_which_cell_is_tried_first(name, cells, asked, pools, requests, packing,
 
 
 def test_devices_decide_the_cell():
-    """The emptier cell has no device of the kind: the other one it is, or none."""
+    """The emptier cell has no such device, so the other cell is chosen, or none."""
     there = host(host_cell(0), host_cell(1, range(4, 8), cpu_usage=2))
     assert [1] == ids(fit_topology(there, instance(cell()), NO_OVERCOMMIT, (pool(1, 1),), [devices()]))
     full = host(host_cell(0), host_cell(1, range(4, 8), cpu_usage=3))

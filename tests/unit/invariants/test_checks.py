@@ -78,7 +78,7 @@ def test_a_guest_in_the_wrong_place_is_found() -> None:
 
 
 def test_a_row_that_does_not_show_what_became_of_its_guest_is_found() -> None:
-    """I12; while something is done with the instance nobody can tell. What the row says is gone need not be there."""
+    """I12. An instance with a task is not judged. A guest that the row reports as gone need not exist."""
     running, crashed = {"a1": {"u1": {"power_state": 1}}}, {"a1": {"u1": {"power_state": 6}}}
     assert [] == list(rest.power_states_agree(ledger(), running))
     assert ["u1 on a1: power state 1 in its row, 6 by the driver"] == list(rest.power_states_agree(ledger(), crashed))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What never reaches an endpoint, and what the log says of it."""
+"""Messages that reach no endpoint, and the log lines about them."""
 
 from __future__ import annotations
 

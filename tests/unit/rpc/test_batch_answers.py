@@ -42,7 +42,7 @@ def test_a_result_arrives_as_it_is() -> None:
 
 @pytest.mark.parametrize("name", ["NotThereYet", "Reason", "FleetError.message", "NoValidHost"])
 def test_an_error_of_a_later_release_is_an_unknown_outcome(name: str) -> None:
-    """As where one question is asked: who asks goes on asking."""
+    """It is handled as for a single call: the caller repeats the call."""
     with pytest.raises(oslo_messaging.RemoteError) as unknown:
         told({"error": name, "facts": {"new": 1}, "message": "it was so"})
     assert (name, "it was so") == (unknown.value.exc_type, unknown.value.value)

@@ -48,7 +48,7 @@ def test_it_is_done_also_where_the_answer_could_not_be_given() -> None:
 
 
 def test_one_that_fails_is_logged_and_does_not_keep_the_others(caplog: Any) -> None:
-    """Nobody else would hear of it."""
+    """No caller is left that could receive the error."""
     done: list[str] = []
     with replying():
         after_reply(broken)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The threads of a server, on a listener that says when it is listened to."""
+"""The threads of a server, on a listener that counts its readers."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_threads_are_started_when_they_are_needed(queue: Queue, handler: Handler
 
 
 def test_a_stop_does_not_wait_for_handlers(queue: Queue, handler: Handler, listener: leader_followers.Listener) -> None:
-    """All threads are busy: it is over when nothing more comes, and what was there by then is handled, too."""
+    """All threads are busy. The stop ends when no message comes any more; messages that arrived before are handled."""
     listener.start(handler)
     queue.put("1", "2")
     queue.wait_for(lambda: set(handler.begun) == {"1", "2"})

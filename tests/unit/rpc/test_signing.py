@@ -140,7 +140,7 @@ CHANGES: list[tuple[str, Callable[[dict[str, Any], dict[str, Any]], object]]] = 
 
 @pytest.mark.parametrize(("what", "change"), CHANGES, ids=[case[0] for case in CHANGES])
 def test_what_was_changed_on_the_way_is_refused(post: Post, what: str, change: Callable[..., object]) -> None:
-    """Whatever it is that was signed; as it was, it is taken."""
+    """A change of any signed part is refused; the unchanged message is accepted."""
     letter = post.letter(A, hosts=["a1"])
     changed = copy.deepcopy(letter)
     change(*changed)
@@ -173,7 +173,7 @@ def test_an_agent_takes_orders_for_its_host(post: Post, what: str, to: str, serv
 
 
 def test_a_host_without_a_key_gets_what_is_not_signed(post: Post) -> None:
-    """And refuses it, unless it is what anybody may ask."""
+    """The host refuses it, unless the method needs no signature."""
     signer = signing.Signer(post.keys(SERVICE))
     context = signer.seal(new_context(), signing.Letter("compute.b1", None, "1.0", "describe_host", {}), "b1")
     answers = [

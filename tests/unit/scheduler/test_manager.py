@@ -130,7 +130,7 @@ def test_a_users_filter_as_it_stands(caplog):
 def test_a_request_is_looked_into_while_the_database_answers(
     chosen: list[str], order: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unless somebody is asked who may be slow: all other requests would wait for that."""
+    """The request is prepared before the database answers, unless a plugin may be slow: other requests would wait for it."""
     available = ["scheduler.filters.all_filters", "tests.unit.scheduler.plugins.SpecifiedHostFilter"]
     scheduler = Scheduler(node("a"), scheduler_available_filters=available, scheduler_default_filters=chosen)
     seen: list[str] = []
@@ -365,7 +365,7 @@ def test_a_comparison_that_fails_is_one_line(caplog):
     ],
 )
 def test_a_cast_that_makes_no_sense_is_a_hint_all_the_same(method, arguments, caplog):
-    """It is told to the operator, and the cache asks the database."""
+    """The scheduler logs it and reads the database."""
     scheduler = Scheduler(node())
     cast(scheduler, method, **arguments)
     assert ([0], 1) == (scheduler.feed.reads, scheduler.host_manager.counts()["nodes"])
@@ -478,7 +478,7 @@ OWN = [
 
 @pytest.mark.parametrize(("name", "host", "asked", "claimed", "chosen"), [(*row[:4], row[4:]) for row in OWN])
 def test_what_an_instance_has_is_given_back_for_its_explanation(name, host, asked, claimed, chosen):
-    """It is explained as if it were not there; afterwards it is there as before."""
+    """explain counts the instance as absent; afterwards it counts again."""
     scheduler = Scheduler(host, scheduler_default_filters=["DifferentHostFilter", *chosen])
     (uuid,) = asked.instance_uuids
     there = PlacedInstance(uuid, "host1", "host1")

@@ -119,7 +119,7 @@ def test_policy_skip(name, plugin, who, what):
 
 
 def test_it_is_skipped_for_the_whole_request_only():
-    """It is not asked again for the other instances of the request; the next request asks it again."""
+    """A plugin that failed is skipped for all instances of the request, and called again for the next request."""
     asked = []
 
     def count():
@@ -276,7 +276,7 @@ def test_one_that_hangs_is_given_up(name, make, who, answer, caplog, patience):
 
 @pytest.mark.parametrize(("name", "make", "who", "answer"), HANGING)
 def test_one_that_hangs_is_skipped(name, make, who, answer, patience):
-    """What it says in the end does not count any more: not for this request, whatever it is at."""
+    """The answer of a plugin that has timed out is ignored when it arrives."""
     stuck = Stuck(answer)
     made = decided(make(stuck), PluginWatch("skip", limit_s=LIMIT), request(count=2, scheduler_hints={"bad": True}))
     stuck.released.set()

@@ -99,7 +99,7 @@ def test_destroy_ends_all_processes_and_may_be_repeated(machine: Machine) -> Non
 
 
 def test_a_guest_survives_its_agent(machine: Machine) -> None:
-    """A new agent knows the guest, and can destroy what it did not start."""
+    """A new agent finds the guest, and can destroy a guest that it did not start."""
     uuid = machine.spawn().uuid
     child = machine.process(uuid, "child")
     first = machine.driver

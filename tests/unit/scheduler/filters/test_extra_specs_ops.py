@@ -52,6 +52,6 @@ def test_match(value, wanted, expected):
 
 @pytest.mark.parametrize("wanted", ["<or>", ">= many", "= x", "== five", "!= x"])
 def test_requirements_without_sense(wanted):
-    """What nothing could ever meet, because it is written wrongly, is said to be so."""
+    """A requirement that no host can meet, because it is malformed, is refused with the reason."""
     with pytest.raises(ValueError, match="needs a"):
         extra_specs_ops.match("1", wanted)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters by what is free, how busy a host is, what it is kept for and where it is."""
+"""Filters by free resources, load, reservation and location of a host."""
 
 from __future__ import annotations
 

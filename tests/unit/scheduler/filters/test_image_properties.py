@@ -57,7 +57,7 @@ def test_a_host_that_does_not_tell_its_version():
 
 @pytest.mark.parametrize("properties", [{"architecture": "amd64"}, {"vm_mode": "hvm"}, {"hypervisor_type": "kvm"}])
 def test_hosts_may_use_other_words(properties):
-    """What a host reports is brought to the same names as what an image asks; an unknown word stays as it is."""
+    """Values of hosts and images are translated to the same names; an unknown value stays as it is."""
     hosts = factories.candidates(node("host1", supported_instances=[("amd64", "KVM", "hv"), ("vax", "simh", "odd")]))
     asked = request(image={"properties": properties})
     assert ["host1"] == passed(filters.ImagePropertiesFilter(), hosts, asked)
