@@ -48,7 +48,7 @@ def mariadb_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def promtool() -> str:
-    """Path of Prometheus' checker of rules. Few machines have it, so its absence is said and fails nothing."""
+    """Path of Prometheus' rule checker. Few machines have it, so its absence is reported and fails nothing."""
     found = shutil.which("promtool")
     if found is None:
         _MISSING.add(

@@ -81,7 +81,7 @@ def node(host: str = "host1", node: str = "", **columns: Any) -> Node:
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """A services row: enabled, and heard from just now."""
+    """A services row: enabled, with a heartbeat of this moment."""
 
     host: str = "host1"
     id: int = 1

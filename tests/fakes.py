@@ -56,7 +56,7 @@ class FakeConductor:
         self._script[method].extend([_Scripted(error, done)] * times)
 
     def place(self, instance: Instance, attempt: int = 1) -> Instance:
-        """A row as it is when the conductor has sent the build to a host."""
+        """Return a row as the conductor leaves it when it has sent the build to a host."""
         return self._set(
             dataclasses.replace(instance, vm_state=states.BUILDING, task_state=states.PLACING, attempt=attempt)
         )

@@ -28,7 +28,7 @@ def violations(trio: Trio) -> list[str]:
 
 
 def capacity(trio: Trio) -> dict:
-    """What the scheduler says still fits, with nothing but room deciding."""
+    """How many instances fit by the scheduler, if only room decides."""
     spec = {"num_instances": 1, "instance_type": rest.PROBE}
     return trio.scheduler.capacity(new_context(), spec, {})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A daemon of the release before: serves and sends the former versions, and does not know what has come since."""
+"""A daemon of the release before: it serves and sends the former versions, and does not know the newer methods."""
 
 from __future__ import annotations
 

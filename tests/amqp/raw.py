@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages as anybody with the broker's password may send them, past oslo.messaging."""
+"""Messages sent without oslo.messaging, as anyone with the broker's password could send them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def envelope(message: dict[str, Any]) -> bytes:
 
 
 def call(method: str, reply_to: str, namespace: str | None = None, version: str = "1.0", **arguments: Any) -> bytes:
-    """A call whose answer is to go to the queue ``reply_to``."""
+    """A call whose answer goes to the queue ``reply_to``."""
     said = {"method": method, "args": arguments, "namespace": namespace, "version": version}
     ids = {"_msg_id": uuid.uuid4().hex, "_reply_q": reply_to, "_unique_id": uuid.uuid4().hex}
     return envelope({**said, **ids})

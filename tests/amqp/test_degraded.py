@@ -28,7 +28,7 @@ def far() -> Iterator[dict[str, proxy.Proxy]]:
 
 
 def behind_proxies(trio: Trio, rabbitmq_url: str, far: dict[str, proxy.Proxy], path: pathlib.Path) -> str:
-    """A configuration with which broker and database are reached through proxies that refuse everybody."""
+    """A configuration that reaches broker and database through proxies which refuse every connection."""
     url = sa.make_url(trio.database_url)
     place = url.query.get("host")
     to_database = (
@@ -59,7 +59,7 @@ DAEMONS = {"late-scheduler": "fleet-scheduler", "late-conductor": "fleet-conduct
 def test_daemons_wait_for_their_database_and_broker(
     trio: Trio, rabbitmq_url: str, far: dict[str, proxy.Proxy], tmp_path: pathlib.Path, health_port: int
 ) -> None:
-    """They live and say that they are not ready; when both are there they serve, without a restart or a traceback."""
+    """They run and report that they are not ready. When both answer, they serve without a restart or a traceback."""
     ports = {name: health_port + 100 * number for number, name in enumerate(DAEMONS, 1)}
     try:
         config = behind_proxies(trio, rabbitmq_url, far, tmp_path / "late.conf")

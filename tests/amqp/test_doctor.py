@@ -19,7 +19,7 @@ def found(trio: Trio, *arguments: str) -> tuple[int, dict[str, list[str]]]:
 
 
 def test_a_trio_in_good_condition(trio: Trio) -> None:
-    """All agents are asked, their clocks agree, the queues are those of the broker; only the driver is not a real one."""
+    """All agents answer, the clocks agree and the queues are the broker's; only the driver is simulated."""
     status, results = found(trio)
     assert 1 == status, results
     (warning,) = [each for found_by_check in results.values() for each in found_by_check if not each.startswith("OK ")]

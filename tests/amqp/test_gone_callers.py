@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callers that are gone before they are answered hold nobody up."""
+"""Callers that end before they are answered delay no other caller."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two agents under one name: the second does not start, on whichever machine it is."""
+"""Two agents with one host name: the second does not start, on the same machine or another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WHERE = [("on the same machine", "instances"), ("on another machine", "instances
 
 @pytest.mark.parametrize(("where", "directory"), WHERE, ids=[case[0] for case in WHERE])
 def test_a_second_agent_refuses_to_start(trio: Trio, where: str, directory: str) -> None:
-    """It names who serves the host, ends with status 1, and the first agent goes on."""
+    """It names the process that serves the host and ends with status 1; the first agent continues."""
     file = trio.directory / f"{directory}.conf"
     file.write_text(trio.config_file.read_text().replace(str(trio.instances_path), str(trio.directory / directory)))
     command = [_script("fleet-compute"), "--config-file", str(file), "--hosts", "new1,a2"]

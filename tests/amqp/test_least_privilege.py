@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemons as a careful operator runs them: each with a role, a broker's user and a key that allow what it must do."""
+"""Each daemon has its own database role, broker user and key, which allow only what it needs."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ ATTEMPTS: list[tuple[str, str, Act]] = [
 
 
 def said(broker: RabbitMQ, user: str, act: Act) -> str:
-    """What the broker says to ``act`` of ``user``."""
+    """The broker's answer to ``act`` of ``user``."""
     password = broker.password if user == "guest" else user
     connection = amqp.Connection(
         f"127.0.0.1:{broker.port}", userid=user, password=password, virtual_host=NAME, confirm_publish=True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Daemons of another database on the same broker: what they say is refused, and nothing of ours comes to harm."""
+"""Daemons of another database on the same broker: their messages are refused and do no harm."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_foreign_scheduler_is_not_believed(stand: tuple[Trio, pathlib.Path]) -
 
 @pytest.mark.timeout(240)
 def test_a_foreign_conductor_has_no_say_over_guests(stand: tuple[Trio, pathlib.Path]) -> None:
-    """Its empty database knows no instance; the agent does not believe that, while it runs nor after a restart."""
+    """Its empty database has no instances. The agent keeps its guests, while it runs and after a restart."""
     trio, foreign = stand
     uuids = [uuid for _number in range(4) for uuid in trio.boot()]
     trio.wait_for(uuids, "active")

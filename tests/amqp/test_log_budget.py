@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A build costs one line at INFO in each daemon (docs/operate.md); another is a line that somebody reads at night."""
+"""A build costs each daemon one line at INFO (docs/operate.md); operators read these lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DAEMONS = {"conductor": "conductor", "scheduler": "scheduler", "agent-a": "agent
 
 
 def lines(trio: Trio, uuid: str) -> dict[str, list[str]]:
-    """Those of the request that made ``uuid``, by daemon; what libraries say under its id counts, too."""
+    """The lines of the request that made ``uuid``, by daemon, with those of libraries under its request id."""
     request_id = trio.show(uuid)["instance"]["request_id"]
     found: dict[str, list[str]] = {"conductor": [], "scheduler": [], "agent": []}
     for name, daemon in DAEMONS.items():

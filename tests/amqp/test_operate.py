@@ -34,17 +34,17 @@ def test_every_worker_is_ready(operated: tuple[Trio, int]) -> None:
 
 
 def worker(first: int) -> float:
-    """When the scheduler's worker was started, which tells it from another."""
+    """The start time of the scheduler's worker, which distinguishes it from a later one."""
     return number(page(first + 2, "/metrics").text, "process_start_time_seconds")
 
 
 def number(text: str, name: str) -> float:
-    """Of one line of a metrics page; 0 if it is not there yet."""
+    """The number in one line of a metrics page; 0 if the line does not exist yet."""
     return sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name + " "))
 
 
 def test_numbers_tell_of_a_build(operated: tuple[Trio, int]) -> None:
-    """One placed, one refused for its size: the decisions, the filter that said no, the end of the build."""
+    """One build is placed and one refused for its size: decisions, the dropping filter and the results are counted."""
     trio, first = operated
     names = [
         'fleet_scheduler_decisions_total{reason="",result="placed"}',

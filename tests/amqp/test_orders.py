@@ -26,7 +26,7 @@ def test_a_forged_order_leaves_guest_and_row_alone(trio: Trio, order: str) -> No
 
 
 def test_a_termination_order_for_another_host_is_dropped(trio: Trio) -> None:
-    """A misrouted order finds nothing on the host that it reached; the guest runs on where it is."""
+    """A misrouted order destroys nothing; the guest continues on its host."""
     (uuid,) = trio.boot(availability_zone="nova:a1")
     assert "active" == trio.wait_for([uuid], "active", "error")[uuid]
     trio.compute.terminate_instance(new_context(), "b1", uuid)

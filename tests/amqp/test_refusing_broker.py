@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A broker that is there and refuses, at the start and in life: daemons stay up, say so, and take up where they were."""
+"""A broker that refuses connections, at the start and later: daemons keep running, log it, and continue when it accepts
+them.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def ports() -> dict[str, int]:
 def stand(
     tmp_path_factory: pytest.TempPathFactory, postgresql_url: str, broker: RabbitMQ, ports: dict[str, int]
 ) -> Iterator[Trio]:
-    """Daemons with a user of their own, whose password is another one: none of them has ever been let in."""
+    """Daemons with a broker user whose password is wrong, so no connection has succeeded yet."""
     directory = tmp_path_factory.mktemp(NAME)
     server = sa.make_url(postgresql_url)
     engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)

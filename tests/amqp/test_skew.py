@@ -77,7 +77,7 @@ def test_two_releases_build_together(stand: Trio, what: str, ages: dict[str, lis
 
 
 def test_what_is_sent_follows_an_upgrade(stand: Trio) -> None:
-    """With the last agent of the former release gone, orders are sent as the new one knows them; and back."""
+    """When the last agent of the former release has gone, orders are sent in the new version; and back."""
     for service in ("conductor", "scheduler"):
         start(stand, service, "new")
     agent = ""

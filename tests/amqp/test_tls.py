@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS to the broker: its certificate must be signed by who is trusted, and be for its host."""
+"""TLS to the broker: a trusted authority must sign its certificate, and the certificate must name its host."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def node(request: pytest.FixtureRequest, authority: trustme.CA) -> Iterator[tupl
 
 
 def echo(directory: pathlib.Path, node: RabbitMQ, ca_file: pathlib.Path | None, within_s: float) -> list[str]:
-    """What a program says that talks to the broker with TLS."""
+    """The output of a program that talks to the broker with TLS."""
     config = directory / "fleet.conf"
     trusted = f"ssl_ca_file = {ca_file}\n" if ca_file else ""
     config.write_text(
@@ -62,7 +62,7 @@ def echo(directory: pathlib.Path, node: RabbitMQ, ca_file: pathlib.Path | None, 
 def test_only_the_right_broker_is_talked_to(
     tmp_path: pathlib.Path, node: tuple[str, RabbitMQ], authority: trustme.CA
 ) -> None:
-    """A certificate for another host is refused, and one that nobody trusted has signed, also without ssl_ca_file."""
+    """A certificate for another host, or of an unknown authority, is refused, also without ssl_ca_file."""
     name, broker = node
     ca_file = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(ca_file))

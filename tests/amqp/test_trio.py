@@ -93,7 +93,7 @@ def test_terminate_in_the_middle_of_a_build(trio: Trio) -> None:
 
 
 def test_a_bad_request_is_a_typed_error(trio: Trio) -> None:
-    """Over the wire, too, the error is ours and names the field; the conductor's log has no traceback of it."""
+    """The client gets our error class with the field; the conductor's log has no traceback."""
     with pytest.raises(errors.InvalidInput) as caught:
         trio.boot(flavor={"vcpus": 1, "memory_mb": -5})
     assert caught.value.field == "request.flavor.memory_mb"

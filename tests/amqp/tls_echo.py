@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that calls itself through the broker as the daemons do, once; prints what came of it."""
+"""A program that calls itself once through the broker, as daemons do, and prints the result."""
 
 from __future__ import annotations
 

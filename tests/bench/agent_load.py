@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run by ``agents``: speaks for many agents as each of them would, with their own code for it; prints what came of it."""
+"""Run by ``agents``: sends the messages of many agents with the agents' own code, and prints the results."""
 
 from __future__ import annotations
 

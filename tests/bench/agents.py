@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many agents that live and report: whether all of them stay up, and what it takes of the broker and the database."""
+"""Many agents that send heartbeats and reports: whether all stay up, and what they cost the broker and the database."""
 
 from __future__ import annotations
 

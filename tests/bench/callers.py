@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks a scheduler, or the echo in its place: one call at a time, or as many as several processes can."""
+"""Calls a scheduler, or the echo in its place, one call at a time or from several processes at once."""
 
 from __future__ import annotations
 

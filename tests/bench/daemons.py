@@ -90,7 +90,7 @@ class Daemon:
     log: pathlib.Path
 
     def await_ready(self, workers: int = 1) -> None:
-        """Return when ``workers`` of it serve. :raises RuntimeError: the daemon has ended"""
+        """Return when ``workers`` of the daemon serve. :raises RuntimeError: the daemon has ended"""
         eventually(lambda: self._is_ready(workers), READY_S)
 
     def _is_ready(self, workers: int) -> bool:

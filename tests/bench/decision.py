@@ -125,7 +125,7 @@ _COLUMNS = (
 
 
 def _same_shape(bench: Bench, hosts: int) -> None:
-    """A request like one before, with one host in a hundred changed since; beside one of sizes never asked for."""
+    """A request with the key of an earlier one, after 1 % of the hosts changed; beside a request with new sizes."""
     repeated, fresh = [], []
     for number in range(ROUNDS[hosts]):
         repeated.append(_after_a_change(bench, bench.request(0)))

@@ -18,7 +18,7 @@ from scheduler.driver_loading import build_driver
 
 class _NoNotifier:
     def info(self, context: object, event_type: str, payload: object) -> None:
-        """Nobody listens."""
+        """Drop the notification."""
 
 
 def main() -> None:

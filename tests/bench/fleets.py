@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts in varied states, and a feed that tells of them as the database would."""
+"""Hosts in varied states, and a feed that returns them as the database would."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ChangingFeed:
         """There is nothing to wait for."""
 
     def discard_prefetched(self) -> None:
-        """Nothing was asked."""
+        """Do nothing: no query was sent."""
 
     def read(self, since: int) -> Changes:
         if since == 0:

@@ -42,7 +42,7 @@ def run() -> None:
 
 
 def _measure(hosts: int, answer: Connection) -> None:
-    """In pages, so that one host's state is made, told and let go before the next."""
+    """The hosts are read in pages, so that the test's own copies do not count."""
     gc.collect()
     before = psutil.Process().memory_info().rss
     manager = HostManager(_Paged(hosts), _Paged(hosts), clock=FakeClock(factories.NOW))
@@ -72,7 +72,7 @@ def _peak() -> int:
 
 
 class _Paged:
-    """A feed that tells of a thousand hosts at a time."""
+    """A feed that returns a thousand hosts at a time."""
 
     PAGE = 1_000
 

@@ -83,7 +83,7 @@ def _demands() -> Iterator[Demand]:
 
 
 def _changes(demands: Sequence[Demand]) -> Iterator[tuple[float, int]]:
-    """When how many cores come into use, or (negative) out of it."""
+    """The times at which cores come into use, or (negative) out of use."""
     ends: list[tuple[float, int]] = []
     for demand in demands:
         while ends and ends[0][0] <= demand.at_s:

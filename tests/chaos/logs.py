@@ -75,7 +75,7 @@ def no_secret_is_told(world: World, ledger: Ledger, logs: dict[str, str]) -> Ite
 
 
 def _around(secret: str, text: str) -> str:
-    """The line where it stands first, without it, as long as it takes to find who wrote it."""
+    """Return the first line with the secret, masked and shortened, to find the code that wrote it."""
     line = next(each for each in text.splitlines() if secret in each)
     at = line.index(secret)
     return f"{line[:300]} … {line[max(at - 200, 0) : at + 200]}".replace(secret, "***")

@@ -66,7 +66,7 @@ class Result:
 
 
 def play(world: World, scenario: Scenario, seed: int, baseline: Mapping[str, figures.Figures]) -> Result:
-    """Never raises for what goes wrong in the world: it is in the verdict."""
+    """A failure inside the world does not raise; it is in the verdict."""
     world.name = f"{scenario.name.replace(':', '-').replace('.', '-')}-{seed}-{time.monotonic_ns()}"
     verdict, began, written = Verdict(), time.monotonic(), logs.Logs(world)
     ended: Mapping[str, int] = {}

@@ -75,7 +75,7 @@ class Wire:
                 connection.close()
 
     def send(self, messages: Iterable[Sent]) -> None:
-        """As anybody with the password may."""
+        """Send a message with the broker's password only."""
         with self.channel() as channel:
             for each in messages:
                 _publish(channel, each)
@@ -125,7 +125,7 @@ class Wire:
 
     @contextlib.contextmanager
     def robbed(self, *queues: str) -> Iterator[list[Sent]]:
-        """Of the messages in ``queues`` some never arrive: one consumer more takes its turn, and keeps what it gets."""
+        """Lose some messages of ``queues``: one more consumer reads its share of them and drops it."""
         stolen: list[Sent] = []
         with self.channel() as channel:
             for queue in queues:

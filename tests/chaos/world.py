@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world of a scenario: servers behind proxies, daemons, what they are told to do, and the ledger as it stands."""
+"""The world of a scenario: servers behind proxies, daemons, clients' requests, and the ledger."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class World:
         return "--config-file", str(path)
 
     def _keys(self, whose: str) -> str:
-        """A section of a configuration, and its file with the keys of one daemon; services know all."""
+        """Return a section of a configuration, and write the file with one daemon's keys; services have all keys."""
         if not self.signed:
             return ""
         keys = {
@@ -198,7 +198,7 @@ class World:
             mark.unlink()
 
     def fired(self, name: str) -> int:
-        """How often the failpoint has done what it was armed for."""
+        """How often the failpoint has done its armed action."""
         return len(list(self.points.parent.glob(f"{self.points.name}.{name}.*")))
 
     def unruly(self, *orders: dict[str, Any]) -> None:
@@ -288,7 +288,7 @@ class World:
         return self._rows(f"{_LIVE} AND (vm_state = 'building' OR task_state IS NOT NULL)")
 
     def _rows(self, query: str, **values: Any) -> list[Row]:
-        """Asked many times a second, so no whole ledger is read for it."""
+        """Read only some columns: this runs many times a second."""
         with self.engine.connect() as connection:
             return [dict(row) for row in connection.execute(sa.text(query), values).mappings()]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``database``: every test that asks for it runs once per engine."""
+"""``database`` runs a test once per engine; ``conductor`` is a whole conductor over it."""
 
 from __future__ import annotations
 

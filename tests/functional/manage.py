@@ -16,7 +16,7 @@ from fleet.db.engine import Database
 
 
 class Manage:
-    """Call it with arguments; returns the exit status and the lines printed (errors, too, after the others)."""
+    """Run ``fleet-manage`` with these arguments; return the exit status and the printed lines, errors last."""
 
     def __init__(self, database: Database | str, directory: pathlib.Path) -> None:
         """``database``: or its URL."""

@@ -44,7 +44,7 @@ def conductor(database: Database) -> Conductor:
 
 
 def break_it(database: Database, table: sa.Table, **values: Any) -> None:
-    """Behind everybody's back; ``where_NAME`` chooses the rows."""
+    """Change rows directly in the database; ``where_NAME`` chooses the rows."""
     where = [table.c[name[6:]] == value for name, value in values.items() if name.startswith("where_")]
     change = {name: value for name, value in values.items() if not name.startswith("where_")}
     with database.engine.begin() as connection:
@@ -52,14 +52,14 @@ def break_it(database: Database, table: sa.Table, **values: Any) -> None:
 
 
 def found(manage: Manage, *argv: str) -> tuple[int, list[tuple[str, str, str, str]]]:
-    """Exit status; kind, instance's or node's name, what was found and what became of it."""
+    """Exit status; kind, name of the instance or node, finding, and result."""
     status, printed = manage("audit", "-f", "json", *argv)
     rows = json.loads("\n".join(printed))
     return status, [(row["kind"], row["name"].split(" ")[0], row["found"], row["state"]) for row in rows]
 
 
 def test_a_ledger_that_agrees(conductor: Conductor, manage: Manage) -> None:
-    """Status 0, and nothing to say, whatever its instances are at."""
+    """Status 0 and no finding, in every state of its instances."""
     assert (0, []) == found(manage)
     assert (0, []) == found(manage, "--heal")
 
@@ -132,7 +132,7 @@ def test_what_an_operator_must_decide(
 
 
 def test_steps_that_nobody_sweeps(conductor: Conductor, database: Database, manage: Manage) -> None:
-    """A step that is overdue for long says that no conductor is at work."""
+    """A step that has been overdue for long shows that no conductor works."""
     conductor.clock.advance(-900)
     (uuid,) = conductor.create(name="late")
     status, ((kind, name, text, state),) = found(manage, "--heal")
@@ -141,7 +141,7 @@ def test_steps_that_nobody_sweeps(conductor: Conductor, database: Database, mana
 
 
 def test_several_faults_at_once(conductor: Conductor, database: Database, manage: Manage) -> None:
-    """What can be healed is, and the status says that something is left."""
+    """Healing repairs what it can, and the status shows that findings are left."""
     break_it(database, NODES, vcpus_used=7)
     break_it(database, SERVICES, deleted=True)
     status, rows = found(manage, "--heal")
@@ -150,7 +150,7 @@ def test_several_faults_at_once(conductor: Conductor, database: Database, manage
 
 @pytest.mark.parametrize(("status", "_instance", "_used"), STEPS)
 def test_a_move_agrees_with_itself_at_every_step(database: Database, status: str, _instance: Any, _used: Any) -> None:
-    """What its record holds is in the usage of its host; a step that nobody sweeps is named."""
+    """The claim of a move's record is in the usage of its host; an overdue step is found."""
     stage = Stage(database)
     stage.until(status)
     now = stage.conductor.clock()

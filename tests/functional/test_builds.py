@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a build, step by step, as the ledger tells it."""
+"""The life of a build, step by step, in the ledger."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_no_valid_host_ends_every_instance_with_the_counts(conductor: Conductor)
 
 
 def test_a_failed_attempt_goes_to_the_alternate_without_asking_again(conductor: Conductor) -> None:
-    """The next alternate is tried at the next attempt; the scheduler is not asked."""
+    """The next attempt goes to the next alternate without a request to the scheduler."""
     uuid = conductor.place("h1", "h2")
     fail(conductor, uuid, "h1", 1, "h2")
 
@@ -167,7 +167,7 @@ def test_which_failures_make_a_host_sick(conductor: Conductor, why: str, step: s
 
 
 def test_the_statistics_of_a_host_follow_its_instances(conductor: Conductor) -> None:
-    """Nova's keys, counted anew with each claim, end and deletion; what the driver told stays."""
+    """Nova's keys are counted at each claim, end and deletion; keys of the driver stay."""
 
     def stats() -> dict:
         (node,) = conductor.database.read(hosts.list_all, "h1")
@@ -196,7 +196,7 @@ def test_the_statistics_of_a_host_follow_its_instances(conductor: Conductor) -> 
 
 
 def test_each_step_of_a_build_is_an_event(conductor: Conductor) -> None:
-    """Accepted, failed on one host, claimed and built by the next, asked to go, gone."""
+    """The events: create, failed attempt, claim and attempt on the next host, delete order, deletion."""
     uuid = conductor.place("h1", "h2")
     fail(conductor, uuid, "h1", 1, "h2")
     conductor.claim(uuid, "h2", attempt=2)
@@ -216,7 +216,7 @@ def test_each_step_of_a_build_is_an_event(conductor: Conductor) -> None:
 
 
 def test_a_forced_host_is_not_retried(conductor: Conductor) -> None:
-    """A request for one host ends when that host says no."""
+    """A request for one host ends when that host refuses it."""
     uuid = conductor.place("h1", "h2", availability_zone="nova:h1")
     fail(conductor, uuid, "h1", 1, "h2")
 
@@ -268,7 +268,7 @@ def test_a_repeated_claim_is_the_same_claim(conductor: Conductor) -> None:
 
 
 def test_only_one_of_two_hosts_gets_the_instance(conductor: Conductor) -> None:
-    """When two casts of one attempt are about, the first claim wins and the other is stale."""
+    """Two hosts have an order for one attempt: the first claim succeeds, the other is stale."""
     uuid = conductor.place("h1")
     conductor.claim(uuid, "h1")
     with pytest.raises(errors.StaleBuild):
@@ -298,7 +298,7 @@ FULL = [
 
 @pytest.mark.parametrize(("limits", "why"), FULL, ids=["memory", "disk", "CPUs"])
 def test_the_ledger_never_counts_more_than_a_host_may_sell(conductor: Conductor, limits: HostLimits, why: str) -> None:
-    """A host that has given room back of which the ledger does not know yet cannot sell it again."""
+    """A host that has freed room cannot claim it again before the ledger shows it as free."""
     first, second = conductor.place("h1"), conductor.place("h1")
     conductor.claim(first, "h1", limits=limits)
 
@@ -384,7 +384,7 @@ def test_a_lost_message_is_found_by_the_sweeper(conductor: Conductor, what: str,
 
 
 def test_each_build_avoids_the_hosts_it_was_tried_on(conductor: Conductor) -> None:
-    """Builds of one request that failed on different hosts are handed out together, and asked for one by one."""
+    """Builds of one request that failed on different hosts are handed out together and placed one by one."""
     conductor.scheduler.answers.append([("h1", ()), ("h2", ())])
     first, second = conductor.create(count=2)
     conductor.work()
@@ -413,7 +413,7 @@ def test_duplicates_are_placed_once(conductor: Conductor) -> None:
 
 
 def test_a_build_ends_at_its_deadline(conductor: Conductor) -> None:
-    """A build that nobody can place ends in ERROR with a fault that names the step it was lost in."""
+    """A build without a host ends in ERROR; its fault names the step that was lost."""
     (uuid,) = conductor.create()
     conductor.tasks.cast.clear()
     conductor.clock.advance(conductor.limits.build_timeout_s)
@@ -438,7 +438,7 @@ def test_deadlines_are_kept_without_a_broker(conductor: Conductor) -> None:
 
 
 def test_a_host_that_dies_while_spawning_loses_the_build(conductor: Conductor) -> None:
-    """When its heartbeats stop, the attempt has failed and the next host is asked for; the claim is given back."""
+    """Without heartbeats of the host, the attempt fails and its claim is released; the build goes to another host."""
     uuid = conductor.place("h1")
     conductor.claim(uuid, "h1")
     conductor.scheduler.answers.append([("h2", ())])

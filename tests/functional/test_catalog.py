@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators create can be shown, changed and deleted; what is in use is not deleted, and the refusal says why."""
+"""Operators create, show, change and delete objects. Objects in use are not deleted; the refusal names the users."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_two_flavors_have_two_names(conductor: Conductor) -> None:
 
 
 def test_a_flavor_in_use_stays(conductor: Conductor) -> None:
-    """Until the last instance of it is gone. Then its name is free."""
+    """It stays until its last instance is deleted. Then its name is free."""
     a_flavor(conductor)
     uuid = conductor.place("h1", flavor="small", name="web")
     conductor.claim(uuid, "h1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client that repeats its request, or a broker that delivers it twice, gets what it was given the first time."""
+"""A request that a client repeats, or a broker delivers twice, gets the first answer."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def _chain(failure: BaseException | None) -> Iterator[BaseException]:
 
 
 def _told(failure: BaseException, caplog: pytest.LogCaptureFixture) -> str:
-    """Everything that a log, an answer or a fault could carry of it."""
+    """Everything that a log, an answer or a fault could contain of the error."""
     texts = ["".join(traceback.format_exception(each)) + repr(each) + str(vars(each)) for each in _chain(failure)]
     formatter = logging.Formatter("%(message)s")
     return "\n".join([*texts, *(formatter.format(record) for record in caplog.records)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS to the database: its certificate must be signed by who is trusted, and be for its host."""
+"""TLS to the database: a trusted authority must sign its certificate, and the certificate must name its host."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def trusting(url: sa.URL, directory: pathlib.Path, authority: trustme.CA) -> str
 
 
 def doctor_says(url: str, directory: pathlib.Path) -> tuple[str, str]:
-    """Result and finding of the check ``database`` in ``fleet doctor``, which has no conductor to ask here."""
+    """Result and finding of the check ``database`` of ``fleet doctor``, without a conductor."""
     config = directory / "fleet.conf"
     config.write_text(f"[database]\nconnection = {url}\n")
     conf = cfg.ConfigOpts()

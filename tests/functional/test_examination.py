@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conductor says of the fleet's condition."""
+"""A conductor's findings about the fleet's condition."""
 
 from __future__ import annotations
 

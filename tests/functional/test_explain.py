@@ -57,7 +57,7 @@ def test_a_request_that_is_not_made(conductor: Conductor, dry_run: DryRun) -> No
 
 
 def test_a_request_that_cannot_be_made(dry_run: DryRun) -> None:
-    """It is refused as ``create`` refuses it."""
+    """A dry run refuses it as ``create`` does."""
     with pytest.raises(errors.NotFound):
         dry_run.request_for(context(), BuildRequest.from_wire({"flavor": "nosuch"}))
 
@@ -105,7 +105,7 @@ def test_a_lost_announcement_is_no_failure(database: Database, caplog) -> None:
 
 
 def test_the_fault_of_refused_claims(database: Database) -> None:
-    """It is in the ledger, beside the attempts, where each refusal spends one."""
+    """Each refusal spends an attempt, and the fault lists the attempts."""
     conductor = Conductor(database, StepLimits(claim_refusals=0))
     for host in ("h1", "h2", "h3"):
         conductor.add_host(host)

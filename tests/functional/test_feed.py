@@ -36,7 +36,7 @@ def register(database: Database, host: str) -> None:
 
 
 class Cache:
-    """What a scheduler would know: the last row seen of every node."""
+    """A scheduler's view: the last row of every node."""
 
     def __init__(self, database: Database) -> None:
         self._feed = ChangeFeed(database)
@@ -100,7 +100,7 @@ def test_later_reads_are_differences(database: Database) -> None:
 
 
 def test_a_repeated_report_is_no_change(database: Database) -> None:
-    """An inventory that says what is known already does not advance the generation."""
+    """An inventory that equals the stored one does not advance the generation."""
     report(database, "h1")
     cache = Cache(database)
     cache.refresh()
@@ -257,7 +257,7 @@ def test_what_one_transaction_changed_is_seen_at_once(database: Database) -> Non
 
 
 def _disable_as_an_older_program(database: Database, host: str) -> None:
-    """Its generation has one number, and says nothing of tables."""
+    """Write as an older release does: one generation number, without tables."""
     with database.engine.begin() as connection:
         connection.execute(generations.update().values(value=generations.c.value + 1))
         newest = connection.execute(sa.select(generations.c.value)).scalar_one()
@@ -268,7 +268,7 @@ def _disable_as_an_older_program(database: Database, host: str) -> None:
 @pytest.mark.parametrize("newer_before", [False, True])
 @pytest.mark.parametrize("newer_after", [False, True])
 def test_commits_of_older_programs_are_followed(database: Database, newer_before: bool, newer_after: bool) -> None:
-    """What they change is seen, also where a program that notes tables commits before it is read, or after."""
+    """A reader sees their changes, also if a newer program commits before or after the read."""
     register(database, "h1")
     report(database, "h1")
     cache = Cache(database)
@@ -287,7 +287,7 @@ def test_commits_of_older_programs_are_followed(database: Database, newer_before
 
 
 def test_a_database_that_was_replaced_is_read_whole(database: Database) -> None:
-    """Its generations have nothing to do with those that the reader knows, even where they are higher."""
+    """Its generations are unrelated to those the reader has, even if they are higher."""
     database.write(identity.adopt, "one")
     clock, mine = FakeClock(), LedgerIdentity("scheduler", "one")
     feed = ChangeFeed(database, clock, ledger=mine)
@@ -320,7 +320,7 @@ def _noted(database: Database) -> dict[str, int]:
 
 
 def test_image_properties_where_they_weigh(database: Database) -> None:
-    """A feed that is asked for them has the properties of every instance's image, also in a difference."""
+    """A feed with image properties returns those of every instance, also in a difference."""
     conductor = Conductor(database)
     feed = ChangeFeed(database, with_images=True)
     conductor.add_host("h1")
@@ -335,7 +335,7 @@ def test_image_properties_where_they_weigh(database: Database) -> None:
 
 
 def test_processes_that_appear_at_once_share_one_record(database: Database) -> None:
-    """Eight workers register one host, and report it, at the same moment: one row each, and nobody fails."""
+    """Eight workers register and report one host at the same moment: there is one row, and no call fails."""
     together = threading.Barrier(8)
 
     def appear(_worker: int) -> None:

@@ -150,7 +150,7 @@ def test_a_heartbeat_is_told_of_an_alarm(conductor: Conductor) -> None:
 
 
 def test_services_name_the_driver_of_their_host(conductor: Conductor) -> None:
-    """As its nodes report it: a host that is invented is not mistaken for a real one."""
+    """The driver is the one that the nodes report, so a simulated host is recognisable."""
     report = {"host": "h1", "node": "h1", "vcpus": 8, "memory_mb": 8000, "local_gb": 100, "hypervisor_type": "fake"}
     conductor.agents.report_hosts([report], {"h1": ["h1"]})
     drivers = {service["host"]: service["driver"] for service in conductor.operator.list_services()}

@@ -132,7 +132,7 @@ def test_a_forced_host_without_a_queue_is_waited_for(conductor: Conductor) -> No
 
 
 def test_refused_claims_spend_no_attempt_up_to_a_bound(conductor: Conductor) -> None:
-    """Who was slower than others goes on, past max_attempts; from the third refusal on each spends an attempt."""
+    """Refused claims spend no attempt until the third; from then on each spends one."""
     uuid = conductor.place("h1", "h2")
     say(conductor, uuid, "h1", FULL, "h2")
     conductor.scheduler.answers.append([("h3", ["h1"])])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A filter that raises, hangs or takes the whole process with it when a request's hint says so."""
+"""A filter that raises, hangs or ends the process if a hint of the request orders it."""
 
 from __future__ import annotations
 

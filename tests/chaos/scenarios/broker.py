@@ -43,7 +43,7 @@ def outage(world: World, chance: random.Random) -> None:
 
 
 def outage_past_the_lease(world: World, chance: random.Random) -> None:
-    """No broker until all hosts look down; builds that wait then, and those asked for at once, end ACTIVE all the same."""
+    """The broker is away until all hosts look down. Waiting builds and builds requested right after it end ACTIVE."""
     world.boot(6)
     world.broker.stop()
     time.sleep(chance.uniform(10, 14))
@@ -95,7 +95,7 @@ def memory_alarm(world: World, chance: random.Random) -> None:
 
 
 def queue_deleted(world: World, chance: random.Random) -> None:
-    """Somebody deletes queues under their consumers: these declare them anew."""
+    """Queues are deleted under their consumers, which declare them again."""
     world.boot(6)
     for queue in ("conductor", "conductor_ledger", "scheduler", "compute.a1", "compute.b2"):
         world.wire.delete_queue(queue)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each daemon in turn on a machine whose clock is an hour off: deadlines, leases and liveness go by the database's."""
+"""Each daemon in turn runs with a clock that is one hour off. Deadlines, leases and liveness follow the database's clock."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many who want the same: the last slots, the same group, the word of a scheduler that sees nothing new."""
+"""Many requests compete for the last slots or the same group, or a scheduler has outdated host states."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _gave_more_time(world: World) -> bool:
 
 
 def frozen_cache(world: World, chance: random.Random) -> None:
-    """One of two schedulers looks at the hosts once and never again: claims are refused, nobody is overcommitted."""
+    """One of two schedulers reads the hosts once and never again. Claims are refused; no host is overcommitted."""
     config = world.directory / "frozen.conf"
     config.write_text(
         "[DEFAULT]\nhost = frozen\nscheduler_driver = caching_scheduler\nscheduler_driver_task_period = 3600\n"

@@ -48,7 +48,7 @@ def half_open(world: World, chance: random.Random) -> None:
 
 
 def locked(world: World, chance: random.Random) -> None:
-    """Somebody holds locks on all instances and hosts for eight seconds."""
+    """Another session holds locks on all instances and hosts for eight seconds."""
     world.boot(6)
     with world.transaction() as connection:
         connection.execute(sa.text("SELECT 1 FROM instances FOR UPDATE"))
@@ -70,12 +70,12 @@ def lock_timeout(world: World, chance: random.Random) -> None:
 
 
 def deadlocks(world: World, chance: random.Random) -> None:
-    """Three transactions in ten are asked to be repeated."""
+    """Three transactions in ten fail with a deadlock and are repeated."""
     _everywhere(world, "before_commit", {"action": "deadlock", "chance": 0.3, "seed": chance.randrange(1000)})
 
 
 def unknown_outcome(world: World, chance: random.Random) -> None:
-    """Three commits in ten succeed and look as if they had failed."""
+    """Three commits in ten succeed but report a failure."""
     _everywhere(world, "after_commit", {"action": "disconnect", "chance": 0.3, "seed": chance.randrange(1000)})
 
 

@@ -18,7 +18,7 @@ HURT = 4
 
 
 def killed(world: World, chance: random.Random) -> None:
-    """The processes of four guests end under live agents: two audits later their rows, and ``server list``, say so."""
+    """The processes of four guests end under live agents. Two audits later their rows and ``server list`` show it."""
     _boots(world)
     hurt = chance.sample([row["uuid"] for row in world.builds()], HURT)
     for uuid in hurt:

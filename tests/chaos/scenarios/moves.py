@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 at every point of resizes and evacuations, those that go wrong among them: one process after the other."""
+"""kill -9 of one process after the other, at each step of resizes and evacuations, including failing ones."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def hangs(world: World, chance: random.Random) -> None:
 
 
 def poison(world: World, chance: random.Random) -> None:
-    """A request crashes every scheduler that decides it: it ends in ERROR by its deadline, the others are built."""
+    """A request crashes every scheduler that decides it. It ends in ERROR by its deadline; the other requests are built."""
     _beside(world, "crash")
 
 

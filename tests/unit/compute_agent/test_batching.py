@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims and finishes that come up together are asked together, and each has an answer of its own."""
+"""Claims and finishes that arrive together go in one message, and each gets its own answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STALE = errors.StaleBuild(instance_uuid="stale", attempt=1, reason="it is active
 
 
 class SlowConductor:
-    """Calls wait until they are let go; ``calls`` holds the instances of each. What is asked of ``gone`` is refused."""
+    """Calls wait until the test releases them; ``calls`` holds the instances of each. Instances in ``gone`` are refused."""
 
     def __init__(self) -> None:
         self.begun = threading.Semaphore(0)
@@ -117,7 +117,7 @@ def told(asked: list[futures.Future]) -> list[Any]:
 
 
 def test_one_alone_is_asked_at_once_and_by_itself(stand: Stand) -> None:
-    """As if there were no others; and so is the next."""
+    """A single step is sent at once, and so is the next."""
     stand.answer(2)
     assert ["a"] == told(stand.ask("a"))
     assert ["b"] == told(stand.ask("b"))
@@ -148,7 +148,7 @@ def test_each_has_its_own_answer_or_error(stand: Stand) -> None:
 
 
 def test_a_call_that_fails_fails_for_all_and_each_asks_again_by_itself(stand: Stand) -> None:
-    """Nobody knows whether it was done; and what one of them may have done to it, it does to no others again."""
+    """The outcome is unknown. Each step is repeated alone, so that one of them cannot harm the others again."""
     stand.conductor.failure = oslo_messaging.MessagingTimeout()
     first = stand.ask("a")
     steps = [stand.step("b"), stand.step("c")]
@@ -172,7 +172,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("what", "failure"), REFUSALS, ids=[case[0] for case in REFUSALS])
 def test_what_is_not_asked_together_is_asked_one_by_one(stand: Stand, what: str, failure: BaseException) -> None:
-    """At once, and by each itself: nobody waits for ever."""
+    """If the batch cannot be sent, each of its steps is sent at once by itself."""
     stand.conductor.failure = failure
     asked = stand.ask("a", "b", "c", "d")
     stand.answer(5)
@@ -192,7 +192,7 @@ def test_an_old_conductor_is_asked_one_by_one(stand: Stand) -> None:
 
 
 def test_a_call_that_is_lost_holds_nobody_up(stand: Stand) -> None:
-    """After a second the others go, whether it is answered or not."""
+    """After one second the waiting steps are sent, whether the call was answered or not."""
     lost = stand.ask("a")
     stand.now += batching.HOLDS_UP_S + 0.1
     others = stand.ask("b")

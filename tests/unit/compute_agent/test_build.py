@@ -33,7 +33,7 @@ def assert_nothing_left(stand: Stand) -> None:
 
 
 class Driver(FakeDriver):
-    """Does ``during_spawn`` in the middle of a spawn; fails to destroy when told so."""
+    """Runs ``during_spawn`` in the middle of a spawn; can be set to fail when it destroys."""
 
     during_spawn: Any = None
     destroy_fails = False
@@ -95,7 +95,7 @@ def test_no_node_named_is_the_first_node() -> None:
 
 
 def test_a_refused_claim_is_rescheduled_with_its_alternates() -> None:
-    """A full host holds nothing, spawns nothing, and says what was short."""
+    """A full host holds nothing and spawns nothing; the failure names the missing resource."""
     stand = builders.a_stand()
     instance = placed(stand)
     alternates = [{"host": "host2", "nodename": "host2", "limits": {}}]
@@ -121,7 +121,7 @@ def test_a_violated_group_policy_is_rescheduled() -> None:
 
 
 def test_an_unknown_node_is_rescheduled() -> None:
-    """A node that this host does not have is somebody's mistake, not the end of the build."""
+    """An order with an unknown node does not end the build: another host may take it."""
     stand = builders.a_stand()
     instance = placed(stand)
     stand.build(instance, node="nowhere")
@@ -174,7 +174,7 @@ def test_a_failed_clean_up_ends_the_build() -> None:
     ],
 )
 def test_a_late_order_is_dropped(change: dict[str, Any]) -> None:
-    """The row has moved on before the claim: nothing is spawned, nothing is told, nothing is left."""
+    """The row has moved on before the claim: nothing is spawned, reported or left."""
     stand = builders.a_stand()
     instance = placed(stand)
     stand.conductor.put(instance, **change)
@@ -184,7 +184,7 @@ def test_a_late_order_is_dropped(change: dict[str, Any]) -> None:
 
 
 def test_an_attempt_that_has_failed_here_is_not_spawned_again() -> None:
-    """The ledger, which could not be told, would let a repeated order claim once more; the sweeper finds it."""
+    """The report was lost, so the ledger would accept a second claim of a repeated order. The sweeper ends the attempt."""
     spawns: list[str] = []
 
     def fail(instance: Instance) -> None:
@@ -204,7 +204,7 @@ def test_an_attempt_that_has_failed_here_is_not_spawned_again() -> None:
 
 @pytest.mark.parametrize("rebuilt", [False, True])
 def test_a_superseded_host_destroys_its_own_attempt_only(monkeypatch: pytest.MonkeyPatch, rebuilt: bool) -> None:
-    """Who serves the host now may have built the instance anew by the time that the finish is refused."""
+    """When the finish is refused, the new process of the host may have built the instance already."""
     stand = a_stand_that(lambda instance: stand.conductor.incarnations.update({HOST: "another life"}))
     instance = placed(stand)
     if rebuilt:
@@ -216,7 +216,7 @@ def test_a_superseded_host_destroys_its_own_attempt_only(monkeypatch: pytest.Mon
 
 
 def test_an_instance_deleted_while_it_spawns_is_destroyed() -> None:
-    """The row has moved on before the end: what was spawned belongs to nobody."""
+    """The row has moved on before the finish: the new guest is destroyed."""
     stand = a_stand_that(lambda instance: stand.conductor.put(instance, task_state=states.DELETING))
     stand.build(placed(stand))
     assert ["claim_instance", "finish_build"] == stand.conductor.calls
@@ -275,7 +275,7 @@ def test_a_claim_without_any_answer_is_held_until_the_ledger_is_compared(
 
 
 def test_room_is_not_sold_while_its_claim_may_still_reach_the_ledger() -> None:
-    """A claim that was given up waits in a queue: the ledger hears first that the attempt is over, and so refuses it."""
+    """The abandoned claim waits in a queue. The end of the attempt is reported first, so the ledger refuses the claim."""
     stand = builders.a_stand()
     stand.conductor.script("claim_instance", TIMEOUT, times=10)
     instance = placed(stand)
@@ -292,7 +292,7 @@ def test_room_is_not_sold_while_its_claim_may_still_reach_the_ledger() -> None:
 
 
 class HungDriver(FakeDriver):
-    """Its spawns end when ``gate`` opens; whether it can destroy what it is spawning is up to the test."""
+    """Its spawns end when ``gate`` opens; the test sets whether it can destroy a guest that is spawning."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.gate = threading.Event()

@@ -74,7 +74,7 @@ def request(requested: Resources, used: Resources, limits: HostLimits) -> ClaimR
     ],
 )
 def test_refusals(requested: Resources, used: Resources, limits: HostLimits, expected: list[str]) -> None:
-    """A claim is refused for each resource of which less is free under its limit than is asked for."""
+    """A claim is refused for each resource that has less free under its limit than requested."""
     assert expected == claims.refusals(request(requested, used, limits))
 
 

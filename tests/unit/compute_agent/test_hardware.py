@@ -49,7 +49,7 @@ DEVICES_SHORT = "The PCI claim failed: not enough free devices for 1 unnamed"
     ],
 )
 def test_refusals(name, hardware, wanted, expected):
-    """What is short is told, the topology before the devices."""
+    """The refusal names what is short, the topology before the devices."""
     request = ClaimRequest(
         agents.an_instance(), Resources(), Resources(), Resources(), HostLimits(numa_topology=RATIOS), wanted, hardware
     )
@@ -84,7 +84,7 @@ def test_forms_of_the_limits(wire, expected):
 
 
 def test_limits_that_make_no_sense_are_named():
-    """The error says which field."""
+    """The error names the field."""
     with pytest.raises(errors.InvalidInput) as invalid:
         HostLimits.from_wire({"numa_topology": {"cpu_allocation_ratio": "x", "ram_allocation_ratio": 1}})
     assert "limits.numa_topology.cpu_allocation_ratio" == invalid.value.field
@@ -134,7 +134,7 @@ def test_a_host_without_cells_claims_none():
 
 @pytest.mark.parametrize(("packing", "expected"), [(False, [[0], [4]]), (True, [[0, 1], []])])
 def test_packing_fills_a_cell_first(packing, expected):
-    """The second instance goes to the other cell, unless cells are to be packed."""
+    """The second instance gets the other cell, unless cells are packed."""
     made = tracker(packing=packing)
     for _number in range(2):
         made.instance_claim(instance(builders.instance(builders.pinned(vcpus=[0]))), HostLimits())
@@ -164,7 +164,7 @@ def test_a_restarted_agent_knows_who_holds_what():
 
 
 def test_racers_never_share_a_cpu_or_a_device():
-    """Of 24 claims at once four get a pair of CPUs each, and nobody's CPU or device is another's."""
+    """Of 24 concurrent claims four get two CPUs each, and no CPU or device is held twice."""
     made = tracker()
     won: list[claims.Claim] = []
     gate = threading.Barrier(24)
@@ -241,7 +241,7 @@ def a_numa_stand():
 
 
 def test_the_fake_driver_reports_cells_and_devices():
-    """As its options say: CPUs, memory, cores, pages, and one pool of alike devices."""
+    """Its options set CPUs, memory, cores, pages, and one pool of equal devices."""
     stand = a_numa_stand()
     stand.reporter.report()
     report = stand.conductor.reports[agents.HOST, agents.HOST]
@@ -280,7 +280,7 @@ def test_a_build_carries_its_claim_to_the_ledger_and_to_the_driver():
 
 
 def test_an_agent_says_what_is_wrong_with_its_devices():
-    """A driver whose devices make no sense has its inventory refused, and the field named."""
+    """An inventory with invalid devices is refused, and the log names the field."""
     resources = {"vcpus": 1, "memory_mb": 1, "local_gb": 1, "numa_topology": None, "pci_passthrough_devices": [{}]}
     with pytest.raises(errors.ReportRefused) as refused:
         inventory.to_report("h", "h", resources, inventory.HostPolicy(), 0, 0)

@@ -25,7 +25,7 @@ def test_an_identity_survives_its_process(tmp_path: pathlib.Path) -> None:
 
 
 def test_the_ledger_is_remembered_with_the_host(tmp_path: pathlib.Path) -> None:
-    """The next process of the host knows it, also after another registration; a host of another ledger is refused."""
+    """The next process of the host reads it, also after another registration; a host of another ledger is refused."""
     first = identity.hold(str(tmp_path), ["h1"])
     assert first.ledger() is None
     for _time in range(2):
@@ -44,7 +44,7 @@ def test_the_ledger_is_remembered_with_the_host(tmp_path: pathlib.Path) -> None:
 
 
 def test_one_process_at_a_time(tmp_path: pathlib.Path) -> None:
-    """A second one learns who holds the host; none of the hosts that it wanted is held by it then."""
+    """A second process is refused with the pid of the first, and holds none of the hosts that it requested."""
     first = identity.hold(str(tmp_path), ["h1"])
     with pytest.raises(errors.HostTaken) as taken:
         identity.hold(str(tmp_path), ["h0", "h1"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedulers are told what comes to a host and leaves it, and nothing depends on it."""
+"""Schedulers get hints about arrivals and departures of instances; correctness does not depend on them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def at_once(_seconds: float, work: Callable[[], None]) -> None:
 
 
 class Moments:
-    """What is to be done later; done when the test says so."""
+    """Deferred work, which runs when the test says so."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []

@@ -96,7 +96,7 @@ def test_a_failing_job_does_not_stop_its_lane() -> None:
 
 
 def test_closed_lanes_begin_nothing() -> None:
-    """Closing drops what waits, says what is to be done about it, and refuses what comes."""
+    """Closing returns the ``dropped`` callbacks of waiting work, and refuses new work. Running work ends."""
     executor, log = HandExecutor(), Log()
     queues = InstanceQueues(executor, slots=1)
     for name in ("a", "b", "c"):

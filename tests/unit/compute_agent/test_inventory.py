@@ -160,7 +160,7 @@ def test_an_inventory_that_shrank_while_the_agent_was_down_is_refused(caplog: py
 
 
 def test_a_node_without_resources_is_not_reported() -> None:
-    """A driver that cannot tell is not tracked and not reported; the host has no alarm all the same."""
+    """If the driver cannot read its resources, the node is neither tracked nor reported, and raises no alarm."""
     conf = builders.a_conf()
     stand = builders.a_stand(conf, ShiftingDriver(conf))
     stand.reporter.report()

@@ -59,7 +59,7 @@ def test_what_has_changed_is_told_at_once():
 
 
 def test_what_was_not_answered_or_was_refused_is_told_again():
-    """Only what the conductor has taken in counts as told."""
+    """Only reports that the conductor has accepted count as sent."""
     stand = builders.a_stand()
     reporter = reporting(stand, Clock())
     stand.conductor.script("report_hosts", oslo_messaging.MessagingTimeout("silence"))
@@ -71,7 +71,7 @@ def test_what_was_not_answered_or_was_refused_is_told_again():
 
 
 def test_a_host_with_an_alarm_is_told_of_anew():
-    """Somebody else's bad report may have raised it: it must not last until the inventory is due again."""
+    """A report of another process may have raised the alarm; the host reports at once, so that the alarm ends."""
     stand = builders.a_stand()
     reporter = reporting(stand, Clock())
     reporter.report()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Monitors measure; what they measure reaches the ledger and those who listen."""
+"""Monitors measure the host; the values reach the ledger and the notifications."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Times = collections.namedtuple("Times", "user system idle iowait guest")
 
 
 class Fixed(Monitor):
-    """Measures what it is given."""
+    """Returns given values."""
 
     def __init__(self, **values: Any) -> None:
         self._values = values
@@ -79,7 +79,7 @@ def test_monitors_are_found_by_name_or_path() -> None:
 
 
 def test_metrics_are_reported_and_announced() -> None:
-    """With each report; without monitors there is nothing to say."""
+    """Each report has the metrics; without monitors there are none."""
     notifier = Notifier()
     stand = builders.a_stand()
     stand.reporter._notifications = Notifications(notifier)  # type: ignore[arg-type]

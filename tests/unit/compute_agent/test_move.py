@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One host's part of moves: what it holds, what its driver does, and that looking twice does no harm."""
+"""One host's part of moves: its claims, its driver calls, and repeated looks that do no harm."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_each_part_of_a_resize(status: str, role: dict, after: str, held_mb: int
     ],
 )
 def test_the_owner_of_the_fleet_is_notified(status: str, role: dict, expected: list[str]) -> None:
-    """Of each step by its host, with nova's names, and of the flavor that it is about."""
+    """Each host sends a notification of its steps, with nova's names and the flavor of the step."""
     part = Part(status, **role)
     part.look()
     assert expected == part.notified()
@@ -202,7 +202,7 @@ def test_a_deleted_instance_is_left_to_its_termination() -> None:
 
 
 def test_an_agent_that_restarts_counts_what_moves_hold() -> None:
-    """A destination that had claimed, and a source whose guest waits for a confirmation, keep guest and room."""
+    """A destination after its claim, and a source whose guest waits for the confirmation, keep guest and claim."""
     for role in (SOURCE, DEST):
         part = Part("post-migrating", **role)
         part.look()

@@ -67,7 +67,7 @@ def test_a_guest_that_the_ledger_has_elsewhere_is_left_to_the_comparison(caplog:
 
 
 def test_a_repeated_termination_leaves_no_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """The conductor repeats an order whose answer was lost: nothing is here any more, and nothing is wrong."""
+    """The conductor repeats an order whose answer was lost. Nothing is left to do, and nothing is wrong."""
     stand, instance = a_stand_with_an_instance()
     stand.conductor.put(stand.conductor.rows[instance.uuid], task_state=states.DELETING)
     for _time in range(2):
@@ -76,7 +76,7 @@ def test_a_repeated_termination_leaves_no_warning(caplog: pytest.LogCaptureFixtu
 
 
 def test_nothing_is_destroyed_while_no_conductor_answers(caplog: pytest.LogCaptureFixture) -> None:
-    """The ledger is asked again until claim_timeout; then the order is dropped, as the sweeper repeats it."""
+    """The agent repeats its question until claim_timeout, and then drops the order; the sweeper repeats it."""
     stand, instance = a_stand_with_an_instance()
     before = dropped("terminate", "unconfirmed")
     stand.conductor.put(stand.conductor.rows[instance.uuid], task_state=states.DELETING)

@@ -70,7 +70,7 @@ LOST = [("crashed", states.CRASHED, "its process has ended"), ("gone", states.NO
 def test_a_guest_that_does_not_run_is_reported_once(
     name: str, found: int, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One audit: the row, one line, one notification; the instance stays ACTIVE, and keeps what it holds."""
+    """One audit writes the row, one log line and one notification. The instance stays ACTIVE and keeps its claim."""
     stand, driver, instance, notifier = a_stand()
     driver.lose(instance.uuid) if name == "gone" else driver.crash(instance.uuid)
     used = stand.tracker.view().used
@@ -130,7 +130,7 @@ def test_a_guest_that_cannot_be_started_is_one_warning(gone: bool, caplog: pytes
 
 
 def test_an_instance_is_set_to_error_by_the_audit_after_the_one_that_reported_it() -> None:
-    """On its host, with what it holds: what is left of the guest is still there."""
+    """It keeps its host and claim: the rest of the guest is still there."""
     stand, driver, instance, _notifier = a_stand("error")
     used = stand.tracker.view().used
     driver.crash(instance.uuid)

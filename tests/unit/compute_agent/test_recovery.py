@@ -106,7 +106,7 @@ def test_an_alien_guest_is_left_alone_and_counted() -> None:
 
 @pytest.mark.parametrize(("task_state", "vm_state"), [("spawning", "building"), ("deleting", "active")])
 def test_one_unanswered_call_does_not_stop_the_agent(task_state: str, vm_state: str) -> None:
-    """The conductor may be away for one instance; the others are recovered all the same."""
+    """A call for one instance times out; the other instances are recovered."""
     stand = builders.a_stand()
     stand.conductor.put(builders.an_instance(**CLAIMED), vm_state=vm_state, task_state=task_state)
     active = stand.conductor.put(builders.an_instance(**CLAIMED), vm_state="active")
@@ -133,7 +133,7 @@ def test_a_guest_that_cannot_be_destroyed_ends_its_build() -> None:
 
 
 def test_guests_survive_their_agent_when_they_are_persisted(tmp_path: Any) -> None:
-    """A new driver on the same directory knows the guests of the one before."""
+    """A new driver on the same directory finds the guests of the former one."""
     conf = builders.a_conf(fake={"persist": True}, instances_path=str(tmp_path))
     first, second = FakeDriver(conf), FakeDriver(conf)
     first.init_host(HOST)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of what an agent tells by itself."""
+"""The reports that an agent sends by itself."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_lost_conductor_is_one_warning_and_one_line_when_it_is_back(caplog: py
 
 
 def test_an_agent_compares_its_clock_with_the_databases(caplog: pytest.LogCaptureFixture) -> None:
-    """By the answer to its heartbeat: an hour off is one line, and the next heartbeat says so."""
+    """The answer to its heartbeat has the time. One hour off gives one log line, and the next heartbeat reports it."""
     stand = builders.a_stand()
     skew = ClockSkew(5.0)
     stand.reporter._skew = skew
@@ -61,7 +61,7 @@ def test_an_agent_compares_its_clock_with_the_databases(caplog: pytest.LogCaptur
 
 
 def test_a_superseded_host_is_told() -> None:
-    """A heartbeat learns that another process serves the host now; after that it is silent about it."""
+    """The answer to a heartbeat shows that another process serves the host. It sends no more heartbeats for it."""
     stand = builders.a_stand()
     stand.conductor.incarnations[HOST] = "another life"
     stand.reporter.heartbeat()

@@ -51,7 +51,7 @@ def test_a_repeated_claim_is_stale_and_takes_nothing() -> None:
 
 
 def test_a_late_abort_does_not_take_what_a_later_claim_holds() -> None:
-    """A claim gives back only what it put there itself."""
+    """A claim releases only its own resources."""
     tracker = builders.a_tracker()
     instance = builders.an_instance()
     first = tracker.instance_claim(instance, HostLimits())
@@ -126,7 +126,7 @@ def test_failed_builds_count_until_one_succeeds() -> None:
 
 
 def test_failed_builds_are_forgiven_after_a_while() -> None:
-    """A host that is weighed down gets no builds by which it could show that it is well again."""
+    """A host with a penalty gets no builds, so only time can remove the penalty."""
     clock = builders.SteppingClock()
     tracker = ResourceTracker(HOST, HOST, forgive_after_s=600, clock=clock)
     tracker.build_ended(failed=True)

@@ -60,7 +60,7 @@ RESULTS: list[tuple[str, str, Exception | None, str, str, tuple[str, str], int]]
 def test_result(
     what: str, where: str, raised: Exception | None, told: str, code: str, last: tuple[str, str], counted: int
 ) -> None:
-    """The ledger is told once, the owner of the fleet by a notification, and only an active instance leaves something."""
+    """The ledger gets one report and the notifications one event; only an active instance keeps resources."""
     conf, notifier = builders.a_conf(reserved_host_memory_mb=0), Notifier()
     driver = Driver(conf)
     stand = builders.a_stand(conf, driver, notifications=Notifications(notifier))  # type: ignore[arg-type]
@@ -126,7 +126,7 @@ def test_a_refused_claim_that_spends_no_attempt_is_no_news() -> None:
 
 
 def test_the_start_names_the_image() -> None:
-    """As nova's: the other events have no such key."""
+    """Only the start event has the image's name, as in nova."""
     notifier = Notifier()
     stand = builders.a_stand(
         builders.a_conf(reserved_host_memory_mb=0),

@@ -47,7 +47,7 @@ def terminate(stand: builders.Stand, instance: Instance) -> None:
 
 
 def test_a_termination_may_be_repeated() -> None:
-    """The second one finds nothing to do, and says so again: the first answer may have been lost."""
+    """The second order finds nothing to destroy and reports again: the first answer may be lost."""
     stand, _driver, instance = a_stand_with_an_instance()
     for _time in range(2):
         terminate(stand, instance)
@@ -59,7 +59,7 @@ def test_a_termination_may_be_repeated() -> None:
 
 @pytest.mark.parametrize("hangs", [pytest.param(True, id="hangs"), pytest.param(False, id="fails")])
 def test_a_driver_that_cannot_destroy_keeps_the_room(hangs: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """The row stays deleting and the room held, until the conductor asks again and it works."""
+    """The row stays in deleting and the claim is kept, until a repeated order succeeds."""
     stand, driver, instance = a_stand_with_an_instance()
     gate = driver.gate = threading.Event() if hangs else None
     driver.failure = RuntimeError("locked")

@@ -131,7 +131,7 @@ AWAY = [
 
 @pytest.mark.parametrize(("what", "failure"), AWAY, ids=[case[0] for case in AWAY])
 def test_all_items_fail_whose_outcome_is_unknown(stand: Stand, what: str, failure: BaseException) -> None:
-    """No caller waits for ever, and none is told that its item was written."""
+    """No caller waits forever, and no caller gets a success."""
     stand.failure = failure
     writes = stand.write("a", "b", "c", "d")
     stand.end(2)

@@ -18,7 +18,7 @@ MISSING = [
 
 @pytest.mark.parametrize(("url", "module", "told"), MISSING)
 def test_missing(url: str, module: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command to install it is there to be copied."""
+    """The message has the command that installs the driver."""
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(errors.ConfigError) as refused:
         driver.require(url)
@@ -34,5 +34,5 @@ def test_unknown() -> None:
 
 @pytest.mark.parametrize("url", ["sqlite://", "postgresql+psycopg2://a@h/x", "mysql+pymysql://a@h/x"])
 def test_there(url: str) -> None:
-    """Nothing is said."""
+    """An installed driver gives no message."""
     driver.require(url)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failpoints do nothing until a test's file says what, and every name that is documented is passed somewhere."""
+"""Failpoints do nothing until a test's file orders it, and every documented name is used in the code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Arm = Callable[..., pathlib.Path]
 
 @pytest.fixture
 def arm(tmp_path: pathlib.Path) -> Iterator[Arm]:
-    """Arm this process with a file that says ``points``."""
+    """Arm this process with a file that has ``points``."""
     path = tmp_path / "points.json"
 
     def armed(**points: object) -> pathlib.Path:
@@ -94,7 +94,7 @@ def test_a_seed_decides_which_passes_fail(arm: Arm) -> None:
     ],
 )
 def test_a_wrong_file_is_named(what: str, text: str, field: str) -> None:
-    """The message says which point is wrong; a daemon logs it and goes on without failpoints."""
+    """The message names the wrong point; a daemon logs it and continues without failpoints."""
     with pytest.raises(errors.InvalidInput) as caught:
         failpoints.parse(text)
     assert field == caught.value.field
@@ -131,7 +131,10 @@ def test_a_transaction_is_repeated(arm: Arm, action: str, times: int) -> None:
 
 @pytest.mark.parametrize(("action", "status"), [("exit", -9)])
 def test_a_process_dies_as_by_kill_9(tmp_path: pathlib.Path, action: str, status: int) -> None:
-    """No handler runs, nothing is flushed; started again it goes on, for the mark says that it was its time."""
+    """No handler runs and no file is flushed.
+
+    The restarted process continues, because a mark shows that the point has fired.
+    """
     (tmp_path / "points.json").write_text(json.dumps({POINT: {"action": action, "times": 1}}))
     (tmp_path / "fleet.conf").write_text(f"[failpoints]\nenabled = true\nfile = {tmp_path}/points.json\n")
     program = (
@@ -160,7 +163,7 @@ def test_every_name_is_passed_somewhere() -> None:
 
 @pytest.mark.parametrize("name", [*names.TRANSACTIONS, *names.STEPS])
 def test_every_name_is_documented(name: str) -> None:
-    """Who writes a fault finds it on the page."""
+    """docs/chaos.md names every failpoint."""
     assert f"| `{name}` |" in (ROOT / "docs" / "chaos.md").read_text()
 
 

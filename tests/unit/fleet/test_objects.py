@@ -75,7 +75,7 @@ def test_the_number_of_instances(what: str, given: dict[str, int], expected: int
 
 
 def test_unknown_keys_are_ignored() -> None:
-    """A newer client may send what this release does not know."""
+    """A newer client may send keys that this release does not know."""
     assert BuildRequest.from_wire(request(tomorrow=1)).flavor == "m1.small"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plugin that cannot be imported stops the daemon with one line that says why, and where."""
+"""A plugin that cannot be imported stops the daemon with one line: the reason and the place."""
 
 from __future__ import annotations
 

@@ -30,13 +30,13 @@ def test_a_near_miss_is_an_error(request_, field, meant):
 
 @pytest.mark.parametrize("key", ["admin_password", "injected_files", "key_name", "user_data", "config_drive"])
 def test_what_cannot_be_honoured_is_named(key):
-    """A warning says why the key is ignored."""
+    """A warning names the ignored key and the reason."""
     (warning,) = request_keys.examine({"flavor": FLAVOR, key: "x"})
     assert warning == f"request.{key} is ignored: {request_keys.UNSUPPORTED[key]}"
 
 
 def test_any_other_key_is_named_too():
-    """A later release may know it."""
+    """An unknown key gets a warning: a later release may support it."""
     assert ["request.tomorrow is not known and is ignored"] == request_keys.examine({"flavor": FLAVOR, "tomorrow": 1})
 
 
@@ -82,5 +82,5 @@ def test_hints_are_checked_when_a_request_comes(hints, name, reason):
     ],
 )
 def test_hints_that_are_right(hints):
-    """Those of built-in filters in their forms, and any other as it is."""
+    """Hints of built-in filters in their forms, and any other hint unchanged, get no warning."""
     assert hints == BuildRequest.from_wire({"flavor": FLAVOR, "scheduler_hints": hints}).scheduler_hints

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clock that is off is named once, until it is right again."""
+"""A wrong clock is logged once, until it is right again."""
 
 from __future__ import annotations
 

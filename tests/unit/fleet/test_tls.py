@@ -47,5 +47,5 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("what", "said", "found"), REFUSALS, ids=[case[0] for case in REFUSALS])
 def test_what_a_refusal_is_about(what: str, said: str, found: str) -> None:
-    """Only what TLS has to do with is said to be its fault."""
+    """Only refusals that are about TLS name TLS as the cause."""
     assert (found in tls.refusal(Exception(said)), bool(found)) == (True, bool(tls.refusal(Exception(said))))

@@ -172,7 +172,7 @@ def test_pinning(name, host, asked, expected, guest, idle):
 
 
 def test_mixed_pins_some_and_lets_the_others_float():
-    """The shared vcpus keep to the shared CPUs and their ratio, the others get CPUs that are set aside."""
+    """Shared vcpus use the shared CPUs within their ratio; the others get dedicated CPUs."""
     asked = cell(vcpus=range(3), cpu_policy=numa.MIXED, pcpuset=frozenset([2]))
     host = host_cell(cpus=[0, 1], pcpuset=[2, 3], cpu_usage=2)
     assert None is fit_cell(host, asked, NO_OVERCOMMIT)  # 2 + 2 > 2
@@ -209,6 +209,6 @@ INSTANCE_CELLS = st.builds(
 @settings(max_examples=300, deadline=None)
 @given(host=HOST_CELLS, asked=INSTANCE_CELLS, limits=st.sampled_from([None, NO_OVERCOMMIT, Limits(4, 2)]))
 def test_whether_it_fits_without_fitting_it(host, asked, limits):
-    """The short way says the same as the long one."""
+    """The short check gives the same result as the whole fit."""
     asked = dataclasses.replace(asked, cpuset=asked.cpuset | asked.pcpuset)
     assert (fit_cell(host, asked, limits) is not None) is fits_cell(host, asked, limits)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flavor and an image ask for."""
+"""The hardware that a flavor and an image request."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_aliases_become_requests():
 
 
 def test_flavor_and_image_outdo_the_alias_policy():
-    """Either may say how near a device must be, but not two things."""
+    """Flavor or image may set the affinity of a device; they must not contradict each other."""
     assert "required" == devices("nic", pci_numa_affinity_policy="required")[0].numa_policy
     assert "socket" == devices("nic", {"hw_pci_numa_affinity_policy": "socket"})[0].numa_policy
     with pytest.raises(errors.InvalidInput):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node lacks of the cells and devices that are asked for."""
+"""The cells and devices that a node lacks for a request."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_cells(name, there, asked, expected):
     ],
 )
 def test_devices(name, free, stock, expected):
-    """What is left of the kind, and how many there are of it."""
+    """The message has the free and the total number of devices of the kind."""
     found = shortage.of_devices(Hardware(None, tuple(free), stock=tuple(stock)), [GPUS])
     assert expected == [(each.resource, each.free, each.asked, each.total) for each in found], name
 
@@ -138,7 +138,7 @@ def test_requests_share_the_pools():
 
 
 def test_names_of_devices():
-    """Vendor and product, or whatever they are asked for by; alternatives are named all."""
+    """Vendor and product, or the requested properties; all alternatives are named."""
     asked = devices(1, None, {"dev_type": "type-VF", "vendor_id": "8086"}, GPU)
     (lack,) = shortage.of_devices(Hardware(), [asked])
     assert "PCI devices of pool dev_type=type-VF,vendor_id=8086 or 10de:1eb8" == lack.resource

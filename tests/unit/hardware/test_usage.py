@@ -103,7 +103,7 @@ WANTED = st.builds(
 @settings(max_examples=300, deadline=None)
 @given(there=HOSTS, asked=st.lists(WANTED, max_size=8), gone=st.sets(st.integers(0, 7)))
 def test_counting_afresh_is_the_same_as_taking(there, asked, gone):
-    """One by one or all at once, the same is used; without those that have gone, the same as if they never came."""
+    """One by one or together, usage is the same; after instances leave, it is as if they had never been there."""
     hardware = Hardware(there, (pool(2, 0), pool(1)), NO_OVERCOMMIT)
     all_held = []
     for wanted in asked:

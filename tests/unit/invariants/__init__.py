@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks themselves: each finds what it is there to find."""
+"""Tests of the checks: each finds the violation that it is for."""

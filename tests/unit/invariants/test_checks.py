@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A check that cannot find anything proves nothing: each is shown what it must find."""
+"""Each check is shown a violation that it must find."""
 
 from __future__ import annotations
 

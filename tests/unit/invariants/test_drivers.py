@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the drivers' journals tell of spawns that are one too many."""
+"""Spawns that the drivers' journals show twice."""
 
 from __future__ import annotations
 

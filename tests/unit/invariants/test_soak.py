@@ -33,7 +33,7 @@ def test_growth(found, flat):
 
 
 def test_no_daemon_is_ended():
-    """What it took until then would be forgotten."""
+    """A daemon's resource usage is lost when it ends."""
     names = {each.name for each in soak.scenarios_of(scenarios.ALL)}
     assert {"broker:half-open", "database:kill-restart"} <= names
     assert not [name for name in names if name.startswith(("kill-", "sigterm-"))]

@@ -94,7 +94,7 @@ def test_what_is_taken(receiving: admission.Dispatcher, endpoint: Endpoint, what
 def test_what_is_refused(
     receiving: admission.Dispatcher, endpoint: Endpoint, caplog: Any, what: str, sent: dict[str, Any], said: str
 ) -> None:
-    """A caller is told why, the log has a short line without a traceback, and no endpoint sees it."""
+    """The caller gets the reason, the log a short line without a traceback, and no endpoint is called."""
     with pytest.raises(dispatcher.ExpectedException) as caught:
         receiving.dispatch(incoming(sent))
     assert said in str(caught.value.exc_info[1])
@@ -118,7 +118,7 @@ def test_a_flood_is_one_line_a_minute(receiving: admission.Dispatcher, now: list
 
 
 def test_an_endpoints_own_refusal_is_its_own(now: list[float], caplog: Any) -> None:
-    """What an endpoint says of its arguments is no refused message."""
+    """An endpoint's error about its arguments is not counted as a refused message."""
 
     class Picky:
         def take(self, _context: object, value: object) -> None:

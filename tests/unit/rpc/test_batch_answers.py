@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one question of several is answered with, at the other end of the wire."""
+"""How the answer of one call among several crosses the wire."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_error_arrives_with_its_facts(refusal: errors.FleetError) -> None:
 
 
 def test_a_result_arrives_as_it_is() -> None:
-    """Even one that says nothing."""
+    """Also None and empty results."""
     assert [{"uuid": "u"}, None] == [told(batch_answers.result(value)) for value in ({"uuid": "u"}, None)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A broker that refuses is asked again with growing pauses, and costs a line a minute."""
+"""Connections to a broker that refuses are retried with growing pauses, and logged once a minute."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callers with patience hear that their calls are being worked on, until they are answered."""
+"""Callers with a call monitor get signs of life until their calls are answered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fleet.rpc.call_monitor import CallMonitor
 
 @pytest.fixture(autouse=True)
 def no_thread() -> Iterator[None]:
-    """The tests look themselves who is due."""
+    """The tests call the monitor themselves."""
     with mock.patch.object(CallMonitor, "_run"):
         yield
 
@@ -41,7 +41,7 @@ def incoming(patience_s: object, **heartbeat: object) -> types.SimpleNamespace:
     ],
 )
 def test_signs_of_life(name: str, patience_s: object, expected: list[float]) -> None:
-    """Sent while the call lasts, each half of what the caller said that it waits."""
+    """Sent while the call lasts, every half of the caller's timeout."""
     clock = Clock()
     monitor, call, told = CallMonitor(clock), incoming(patience_s), []
     with monitor.watching(call):
@@ -63,7 +63,7 @@ def test_oslo_messaging_is_not_to_watch_it_too() -> None:
 
 
 def test_one_that_cannot_be_told_does_not_stop_the_others() -> None:
-    """The first caller is gone; the second hears."""
+    """The first caller has gone; the second gets its sign of life."""
     clock = Clock()
     monitor, gone, there = CallMonitor(clock), incoming(2, side_effect=OSError), incoming(2)
     with monitor.watching(gone), monitor.watching(there):

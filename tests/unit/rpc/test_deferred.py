@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What waits for an answer is done after it, by whoever gave it, and hurts nobody."""
+"""Deferred work runs after the answer, in the same thread, and its failure harms no other work."""
 
 from __future__ import annotations
 

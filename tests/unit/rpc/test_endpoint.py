@@ -90,7 +90,7 @@ def test_brackets_in_a_text_are_no_depth() -> None:
 
 @pytest.mark.parametrize(("what", "request_", "reason"), LARGE, ids=[case[0] for case in LARGE])
 def test_an_absurd_request_is_refused_before_it_is_looked_into(what: str, request_: object, reason: str) -> None:
-    """Size and depth are bounded; the error names the request, and shows none of it."""
+    """Size and depth are limited; the error names the request and shows no part of it."""
     with pytest.raises(errors.InvalidInput) as caught:
         require_size(request_, "request")
     assert caught.value.field == "request"

@@ -16,7 +16,7 @@ PATIENCE_S = 10
 
 
 class Queue(base.PollStyleListener):
-    """As oslo.messaging's of RabbitMQ: a stop waits until somebody has looked that there is nothing more."""
+    """Like oslo.messaging's for RabbitMQ: a stop waits until a thread has found no more messages."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ def test_a_message_is_taken_only_when_a_thread_is_free(
 
 
 def test_threads_are_started_when_they_are_needed(queue: Queue, handler: Handler) -> None:
-    """Messages that come one after the other are handled by two threads, of the many that there might be."""
+    """Messages that arrive one after the other need two threads of the many allowed."""
     many = leader_followers.Listener(base.PollStyleListenerAdapter(queue, 1, None), 64)
     many.start(handler)
     messages = [str(number) for number in range(20)]
@@ -221,7 +221,7 @@ def test_a_thread_that_cannot_be_started_loses_nothing(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Who has taken the message handles it, and then listens again itself."""
+    """The thread that received the message handles it and then receives again."""
     listener.start(handler)
     queue.wait_for(lambda: queue.listening)
 

@@ -41,7 +41,7 @@ SIMPLE = [
 
 @pytest.mark.parametrize(("each", "expected"), SIMPLE)
 def test_raw(each, expected):
-    """What the host's record says, as it is."""
+    """The raw weight is the number of the host's record."""
     assert expected == raw(each(), factories.candidates(*HOSTS), request())
 
 
