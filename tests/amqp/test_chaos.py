@@ -14,9 +14,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 @pytest.mark.timeout(1200)
 def test_the_short_fault_suite(rabbitmq_url: str, postgresql_url: str) -> None:
-    """All invariants hold, whatever is done. It has servers of its own, because it kills them.
+    """All invariants hold under each fault.
 
-    The fixtures only say whether there are servers to be had.
+    The suite starts servers of its own, because it kills them. The fixtures only show whether servers are installed.
     """
     done = subprocess.run(
         [sys.executable, "-m", "tests.chaos", "--short"], cwd=ROOT, capture_output=True, text=True, check=False

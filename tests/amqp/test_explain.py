@@ -40,7 +40,7 @@ def test_what_is_explained_is_not_booked(trio: Trio) -> None:
 
 
 def test_an_aggregate_counts_for_the_next_request(trio: Trio) -> None:
-    """A zone that was just made is asked for at once."""
+    """A request for a zone succeeds right after the zone was created."""
     trio.operator("create_aggregate", name="fresh", metadata={"availability_zone": "fresh"})
     trio.operator("add_aggregate_host", name="fresh", host="b1")
     answer = explained(trio, "explain", "--flavor", "vcpus=1,memory_mb=64", "--availability-zone", "fresh")

@@ -391,7 +391,7 @@ def _changed(changes: Changes) -> tuple[int, list[tuple]]:
 
 
 def test_a_prefetched_query_reads_what_any_other_does(database: Database) -> None:
-    """Whether there is something new or not, and again after an answer that nobody wanted."""
+    """Its answer equals an ordinary query's, with and without news, and also after an answer that was not read."""
     conductor = Conductor(database)
     conductor.add_host("h1")
     early, plain = ChangeFeed(database, retry=False), ChangeFeed(database, retry=False)
@@ -438,7 +438,7 @@ def _with_news(database: Database) -> tuple[ChangeFeed, int]:
 
 @pytest.mark.parametrize("lost", ["asking", "answering"])
 def test_an_answer_that_is_lost_is_asked_for_as_usual(database: Database, lost: str) -> None:
-    """And for a while nothing is prefetched, until it is tried again."""
+    """An ordinary query follows, and prefetching stops for a while."""
     feed, before = _with_news(database)
     if lost == "answering":
         feed.prefetch(before)

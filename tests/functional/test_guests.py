@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent has found of a guest, in the ledger: by compare-and-set, with an event, and a fault if asked for."""
+"""Power states that an agent reports: stored by compare-and-set, with an event, and with a fault on demand."""
 
 from __future__ import annotations
 

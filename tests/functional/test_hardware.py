@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMA cells and PCI devices in the ledger: asked for, claimed, seen by schedulers, given back."""
+"""NUMA cells and PCI devices in the ledger: requested, claimed, read by schedulers, released."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def tracker() -> ResourceTracker:
 
 
 def claim(conductor: Conductor, agent: ResourceTracker) -> str:
-    """One instance, claimed by h1's agent with what it was sent."""
+    """Claim one instance by h1's agent, with the data of its order."""
     uuid = conductor.place("h1", flavor=FLAVOR)
     _host, build = conductor.compute.builds[-1]
     claimed = agent.instance_claim(Instance.from_wire(build["instance"]), HostLimits()).claimed()

@@ -137,7 +137,7 @@ def test_a_host_that_leaves_has_no_queue_and_the_others_go_on(
 
 
 def test_what_was_sent_before_a_host_leaves_is_handled(compute: clients.ComputeAPI, hosts: dict[str, Host]) -> None:
-    """Whatever the broker has given out by then: the stop waits for it."""
+    """The stop waits for all messages that the broker has delivered."""
     _order(compute, "h1", 0)
     hosts["h1"].stop()
     assert ["h1-0"] == hosts["h1"].orders

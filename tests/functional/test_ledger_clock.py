@@ -135,7 +135,7 @@ def test_the_feed_brings_the_time_along(database: Database) -> None:
 
 
 def test_a_conductor_with_a_wrong_clock_evacuates_nobody(database: Database) -> None:
-    """Another conductor is asked by the client; here nothing has changed."""
+    """The call is refused, the client calls another conductor, and nothing has changed."""
     conductor = Conductor(database)
     conductor.add_host("h1")
     uuid = conductor.place("h1")

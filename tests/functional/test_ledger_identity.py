@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage ledger``: what an operator does who has replaced a database on purpose."""
+"""``fleet-manage ledger``, for an operator who has replaced a database on purpose."""
 
 from __future__ import annotations
 

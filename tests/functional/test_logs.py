@@ -54,7 +54,7 @@ def test_a_line_is_an_object_with_its_build(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_success_that_is_told_twice_is_said_once(database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    """An agent that has lost the answer asks again; the line has what operators look for."""
+    """An agent repeats a finish whose answer was lost; the log has one line, with all that operators look for."""
     conductor = Conductor(database)
     conductor.add_host("h1")
     uuid = conductor.place("h1", name="web")

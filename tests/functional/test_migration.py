@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema is versioned, and a program says when it does not fit."""
+"""The schema has a version, and a program refuses a version that does not fit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_migrations_make_what_the_models_say(database: Database) -> None:
 
 
 def test_sync_twice_is_the_same_as_once(database: Database) -> None:
-    """A database at the newest version stays as it is."""
+    """A database at the newest version is not changed."""
     assert migration.sync(database) == schema.latest()
     assert schema.version(database) == schema.latest()
 
@@ -41,7 +41,7 @@ def test_the_newest_revision_is_told_without_alembic() -> None:
 
 
 def test_a_newer_schema_is_refused(database: Database, version_row) -> None:
-    """A program older than the schema refuses to run, and to sync, and says to upgrade it."""
+    """A program older than the schema refuses to run and to sync; the message says to upgrade it."""
     version_row("9999")
     with pytest.raises(errors.SchemaMismatch, match="upgrade this program"):
         schema.check(database)

@@ -75,7 +75,7 @@ class Stage:
         return self.progress.claim(context(), Attempt(record["uuid"], number, host, host, INCARNATION), claim)
 
     def done(self, host: str, status: str) -> str:
-        """``host`` says that its part of ``status`` is done; returns the status then."""
+        """Report that ``host`` has done its part of ``status``; return the new status."""
         record = self.migration()
         return self.progress.advance(context(), Attempt(record["uuid"], record["attempt"], host), status).status
 
@@ -251,7 +251,7 @@ def test_no_valid_host_leaves_the_instance_as_it_was(stage: Stage) -> None:
 
 
 def test_a_refused_claim_goes_to_the_alternate_then_to_the_scheduler_then_nowhere(stage: Stage) -> None:
-    """As for builds: alternates first, scheduler_max_attempts in all, tried hosts are told."""
+    """As for builds: alternates first, scheduler_max_attempts in all, and the request names the tried hosts."""
     stage.resize("h2", "h3")
     assert move_states.PREPARING == stage.fail("h2", move_states.PREPARING)
     assert [("h2", stage.uuid), ("h3", stage.uuid)] == stage.conductor.compute.moves
@@ -324,7 +324,7 @@ def test_a_host_that_is_down_does_not_hold_a_move_up(
     ],
 )
 def test_a_lost_order_is_sent_again(stage: Stage, status: str, told: str) -> None:
-    """Whoever is to act is asked again, as long as it lives and there is time."""
+    """The acting host gets the order again, as long as the host is up and the deadline has not passed."""
     stage.until(status)
     stage.conductor.compute.moves.clear()
     stage.overdue()
@@ -332,7 +332,7 @@ def test_a_lost_order_is_sent_again(stage: Stage, status: str, told: str) -> Non
 
 
 def test_a_lost_hand_out_is_handed_out_again_until_the_deadline(stage: Stage) -> None:
-    """A move that no conductor takes up is offered again; in the end the instance is what it was."""
+    """A move without a conductor is handed out again. At its deadline it ends, and the instance is as before."""
     stage.operator.resize_instance(stage.uuid, LARGE)
     stage.conductor.moves.cast.clear()
     stage.overdue()
@@ -363,7 +363,7 @@ def test_a_move_out_of_time_is_undone(stage: Stage) -> None:
 def test_a_resize_is_confirmed_by_itself(
     database: Database, what: str, window_s: int, waited_s: int, status: str
 ) -> None:
-    """Once, after resize_confirm_window; its former host is told to let go."""
+    """Once, after resize_confirm_window; the former host is ordered to release its claim."""
     stage = Stage(database, limits=StepLimits(resize_confirm_window_s=window_s))
     stage.until(move_states.FINISHED)
     stage.conductor.clock.advance(waited_s)
@@ -388,7 +388,7 @@ def test_an_evacuation(stage: Stage) -> None:
 
 
 def test_nobody_goes_back_to_a_host_that_has_not_cleaned_up(stage: Stage) -> None:
-    """What the guest that it left holds would be counted twice, and its end be taken for the other's."""
+    """The guest left there would be counted twice, and its deletion taken for the new guest's."""
     stage.evacuate("h2")
     stage.claim("h2")
     stage.done("h2", move_states.PRE_MIGRATING)
@@ -465,7 +465,7 @@ def test_a_group_counts_a_move_on_both_hosts(stage: Stage) -> None:
 
 
 class Group:
-    """Three members of a group on h1, which is dead; ``evacuate`` one to where the scheduler says."""
+    """Three members of a group on h1, which is down; ``evacuate`` moves one to the scheduler's choice."""
 
     def __init__(self, stage: Stage, policy: str) -> None:
         self.stage, self.conductor = stage, stage.conductor
@@ -482,7 +482,7 @@ class Group:
         self.stage.operator.evacuate_instance(uuid)
 
     def place(self, *answers: Any) -> list[dict[str, Any]]:
-        """What the scheduler was asked, with its answers."""
+        """Return the scheduler's request, with its answers."""
         before = len(self.conductor.scheduler.requests)
         self.conductor.scheduler.answers.extend([(answer, ())] for answer in answers)
         self.stage.work()
@@ -498,7 +498,7 @@ class Group:
 
 
 def test_an_affinity_group_leaves_a_dead_host_together(stage: Stage) -> None:
-    """The dead host does not bind the first; the first binds the others, from its routing on."""
+    """The dead host does not bind the first member. The first binds the others as soon as it is routed."""
     group = Group(stage, "affinity")
     one, two, three = group.members
     group.accept(one)
@@ -583,7 +583,7 @@ def test_an_anti_affinity_group_is_evacuated_apart(stage: Stage) -> None:
 
 
 def test_agents_are_told_what_concerns_them(stage: Stage) -> None:
-    """Source and destination find the move, a third host does not; the comparison expects what it holds."""
+    """Source and destination find the move, a third host does not; the comparison expects each host's claim."""
     stage.until(move_states.FINISHED)
     assert [1, 1, 0] == [len(stage.progress.of_host(host, None)) for host in ("h1", "h2", "h3")]
     (seen,) = stage.progress.of_host("h1", [stage.uuid])
@@ -597,7 +597,7 @@ def test_agents_are_told_what_concerns_them(stage: Stage) -> None:
 
 @pytest.mark.parametrize("same_host", [False, True])
 def test_a_migration_keeps_the_flavor(database: Database, same_host: bool) -> None:
-    """It goes to another host, even where a resize may stay; and the record says that nothing else changes."""
+    """The instance gets another host, even where a resize may stay; the record shows an unchanged flavor."""
     stage = Stage(database, same_host=same_host)
     stage.operator.migrate_instance(stage.uuid)
     stage._place("h2")

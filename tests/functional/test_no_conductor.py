@@ -44,7 +44,7 @@ def run(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture) -> Iterator[Run]:
 
 @pytest.fixture(scope="module")
 def quiet_url(broker: private_servers.RabbitMQ) -> str:
-    """Of a virtual host that nobody else uses."""
+    """URL of a virtual host that no other test uses."""
     return broker.vhost("no-conductor")
 
 
@@ -71,7 +71,7 @@ def deserted(request: pytest.FixtureRequest, quiet_url: str) -> Iterator[str]:
     ],
 )
 def test_nobody_takes_messages(run: Run, deserted: str, argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command says which daemon is missing."""
+    """The command names the daemon that is missing."""
     monkeypatch.setattr(connection, "TAKER_TIMEOUT_S", 0.1)
     status, said = run(deserted, *argv)
     assert 1 == status

@@ -135,7 +135,7 @@ def test_a_node_changes(world):
 
 
 def test_a_change_by_a_clock_that_is_behind(world):
-    """Within the overlap of 15 s it is found."""
+    """A change within the overlap of 15 s is found."""
     world.later(60)
     world.later()
     world.nova.update(nova_schema.NODES, 1, memory_mb_used=1024, updated_at=world.clock.now - seconds(12))
@@ -155,7 +155,7 @@ def test_what_polling_misses(world):
 
 
 def test_an_instance_comes_moves_and_goes(world):
-    """As its row says; a row without a host is on none."""
+    """It is on the host of its row; a row without a host is on none."""
     world.nova.add_instance(1, None, NOW + seconds(0.5), vm_state="building")
     world.later()
     assert (set(), set()) == (world.instances("cmp1"), world.instances("cmp2"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor that accepts a request also places it, as long as it has room; what is lost with it is found."""
+"""The conductor that accepts a request also places it, while it has room; the sweeper finds lost work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def conductor(database: Database, own: LocalPlacement) -> Conductor:
 
 
 class Gate:
-    """Holds up a conductor's scheduler until it is opened."""
+    """Blocks a conductor's scheduler until the test opens it."""
 
     def __init__(self, conductor: Conductor) -> None:
         self._select = conductor.scheduler.select_destinations
@@ -65,7 +65,7 @@ def test_who_accepts_a_request_places_it(conductor: Conductor) -> None:
 
 
 def test_the_order_says_what_a_row_would(conductor: Conductor) -> None:
-    """The instance is sent as it is in the ledger, though it was not read from there."""
+    """The order has the instance as in the ledger, although it was not read from there."""
     conductor.scheduler.answers.append([("h1", ())])
     (uuid,) = conductor.create(metadata={"key": "value"}, image={"properties": {"os_type": "linux"}})
     eventually(lambda: len(conductor.compute.builds))
@@ -89,7 +89,7 @@ def test_what_it_has_no_room_for_is_left_to_others(conductor: Conductor) -> None
 
 
 def test_a_stop_ends_what_was_begun_and_begins_nothing(conductor: Conductor, own: LocalPlacement) -> None:
-    """The first request is placed before the stop is over, the second is for another conductor."""
+    """The stop waits until the first request is placed; another conductor gets the second."""
     gate = Gate(conductor)
     conductor.scheduler.answers.append([("h1", ())])
     conductor.create()
@@ -119,7 +119,7 @@ def test_a_build_that_is_lost_with_its_conductor_is_handed_out(conductor: Conduc
 
 
 def test_a_repeated_request_gives_its_room_back(conductor: Conductor, own: LocalPlacement) -> None:
-    """It is answered as the first was, nothing is placed again, and the next request has the room."""
+    """It gets the first answer, nothing is placed again, and the next request has the room."""
 
     def accept(token: str) -> dict[str, Any]:
         request = BuildRequest.from_wire({"flavor": {"vcpus": 1, "memory_mb": 1024, "root_gb": 10}})

@@ -37,7 +37,7 @@ SPAWNING, DELETING, ERROR = ("building", "spawning"), ("building", "deleting"), 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A build on its way to h1, or (``claimed``) claimed there; h1 says ``failure``; and what is true then."""
+    """A build on its way to h1, or (``claimed``) claimed there; h1's ``failure``; and the expected result."""
 
     what: str
     failure: Failure
@@ -97,7 +97,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=[case.what for case in CASES])
 def test_result_of_an_attempt(database: Database, case: Case) -> None:
-    """State, attempt, what is held, the event and the fault follow from what the host has said, and where."""
+    """State, attempt, claims, event and fault follow from the host's report and the state of the build."""
     conductor = Conductor(database, StepLimits(max_attempts=case.max_attempts))
     for host in ("h0", "h1", "h2"):
         conductor.add_host(host)

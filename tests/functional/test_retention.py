@@ -105,7 +105,7 @@ def test_what_was_moved_goes_with_its_migrations(database: Database, manage: Man
 
 
 def test_archive_that_cannot_write_takes_nothing(conductor: Conductor, database: Database, manage: Manage) -> None:
-    """And says why in a line."""
+    """The command ends with one line that has the reason."""
     delete(conductor, *conductor.create())
     status, lines = manage("db", "archive", "--all", "/proc/none/file")
     assert (1, ["/proc/none/file: No such file or directory"]) == (status, lines)
@@ -130,7 +130,7 @@ def test_wrong_arguments(database: Database, manage: Manage, what: str, argv: li
 
 
 def test_the_young_stay(conductor: Conductor) -> None:
-    """Whatever is asked for: schedulers learn of a deletion from the row."""
+    """Rows deleted in the last hour stay in every case: schedulers read the deletion from the row."""
     now = conductor.clock()
     assert now - retention.YOUNGEST == retention.cutoff(now) == retention.cutoff(now, now)
     asked = now - 2 * retention.YOUNGEST

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What services speak, as the ledger tells it."""
+"""The API versions of services, in the ledger."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_lowest_version_that_lives(
 
 
 def test_a_heartbeat_tells_what_a_registration_did_not_keep(conductor: Conductor) -> None:
-    """As when an older conductor took it; a heartbeat that does not say leaves what is known."""
+    """An older conductor has not stored the version; a heartbeat stores it. One without a version changes nothing."""
     conductor.add_host("h1")
     conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION, "1.1", "9"))
     conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))

@@ -57,7 +57,7 @@ def test_a_registration_is_answered_with_what_the_ledger_has_of_the_host(conduct
 
 
 def test_a_registration_is_answered_with_the_ledgers_identity(database: Database) -> None:
-    """The agent keeps it. It is read anew with every heartbeat of the conductor: the database may be replaced."""
+    """The agent stores it. The conductor reads it with each of its heartbeats: the database may be replaced."""
     conductor = Conductor(database)
     new = {"binary": "fleet-compute", "topic": "compute", "incarnation": "b", "host": "h9"}
     database.write(identity.adopt, "one ledger")
@@ -79,7 +79,7 @@ def test_an_agent_that_leaves_is_down_at_once(conductor: Conductor) -> None:
 
 
 def test_an_agent_that_stops_gets_no_builds_and_is_up_until_it_is_idle(conductor: Conductor) -> None:
-    """The builds that it has begun are its own until then; an earlier life has no say; the next report enables it."""
+    """It ends its builds. A former life cannot change the row; the next report enables the host."""
     conductor.agents.leave("fleet-compute", ["h2"], "an earlier life", idle=False)
     conductor.agents.leave("fleet-compute", ["h1"], INCARNATION, idle=False)
     assert [("disabled", "AUTO: its agent is stopping"), ("enabled", None)] == [
@@ -94,7 +94,7 @@ def test_an_agent_that_stops_gets_no_builds_and_is_up_until_it_is_idle(conductor
 def test_a_host_with_an_alarm_is_disabled_until_it_is_over(
     conductor: Conductor, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Operators see why; the alarm is told once, and its end enables the host."""
+    """Operators see the reason. The alarm is stored once, and its end enables the host."""
     caplog.set_level(logging.INFO)
     told = []
     for alarm in ("memory_mb is -5", "memory_mb is -5", "", ""):

@@ -23,7 +23,7 @@ SPAWN = Failure(step="spawn", code="SpawnFailed", message="no hypervisor")
 
 class Notifier(FakeNotifier):
     def info(self, *_event: object) -> None:
-        """Nobody listens."""
+        """Drop the notification."""
 
 
 class Scheduler:
@@ -39,7 +39,7 @@ class Scheduler:
 
 @pytest.fixture
 def conductor(database: Database) -> Conductor:
-    """``big`` has the most memory, so that the scheduler prefers it as long as it is well."""
+    """``big`` has the most memory, so the scheduler prefers it while it works."""
     conf = of_scheduler()
     conductor = Conductor(database)
     feeds = (ChangeFeed(database, conductor.clock) for _feed in range(2))
@@ -83,7 +83,7 @@ def test_a_sick_host_is_passed_over_from_its_first_failure(conductor: Conductor)
 
 
 def test_a_sick_host_recovers_when_its_failures_are_forgotten(conductor: Conductor) -> None:
-    """Its agent forgets them after a while, and says so with its next audit."""
+    """Its agent forgets them after a while, and reports that with its next audit."""
     fail(conductor)
     report(conductor, "big", 64_000, failed_builds=1)
     assert "small" == chosen(conductor)[1]
@@ -92,7 +92,7 @@ def test_a_sick_host_recovers_when_its_failures_are_forgotten(conductor: Conduct
 
 
 def test_a_sick_host_recovers_with_a_success(conductor: Conductor) -> None:
-    """Somebody forces a build onto it, and it works."""
+    """A forced build on it succeeds."""
     fail(conductor)
     (uuid,) = conductor.create(availability_zone="nova:big")
     conductor.work()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A signature that one conductor has taken is known to all."""
+"""All conductors refuse a signature that one of them has accepted."""
 
 from __future__ import annotations
 

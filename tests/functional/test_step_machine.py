@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds and moves are rows of one machine: on every database a step is taken once, and only by whom the row expects."""
+"""Builds and moves are rows of one machine: on every database a step is taken once, and only by its owner."""
 
 from __future__ import annotations
 
@@ -119,5 +119,5 @@ def test_a_deleted_row_is_not_taken(row: Row) -> None:
 
 
 def test_an_unknown_row_is_not_taken(database: Database) -> None:
-    """A message may outlive what it is about."""
+    """A message may arrive after its row was purged."""
     assert [] == Row(Conductor(database), BuildMachine(), "00000000-0000-0000-0000-000000000000").take()

@@ -107,7 +107,7 @@ VIOLATION = "GroupAffinityViolation"
 
 
 def test_claims_and_finishes_are_one_transaction(conductor: Stand) -> None:
-    """Instances, usage and history are as if each had come alone; the change counter has advanced once."""
+    """Instances, usage and history are as if each step had come alone; the change counter advances once."""
     uuids = [conductor.place(host) for host in (*HOSTS, "h1")]
     *others, last = uuids
     before = conductor.generation()
@@ -177,7 +177,7 @@ REFUSED = [
 def test_one_that_is_refused_does_not_hold_back_the_others(
     conductor: Stand, what: str, changed: dict[str, Any], expected: str
 ) -> None:
-    """It has its error, and they their answers; nothing is left of it."""
+    """It gets its error and leaves nothing; the other steps get their answers."""
     first, bad, last = (conductor.place(host) for host in HOSTS[:3])
     told = conductor.ask(claim(first, "h1"), {**claim(bad, "h2"), **changed}, claim(last, "h3"))
     assert [SPAWNING, expected, SPAWNING] == states(told)
@@ -230,7 +230,7 @@ def test_nobody_takes_a_host_over_while_a_finish_is_written(conductor: Stand, da
 
 
 def test_a_finish_may_be_repeated_by_a_later_life(conductor: Stand) -> None:
-    """What was done was done: nothing is asked of the incarnation."""
+    """The step is done already, so the incarnation is not checked."""
     uuid = conductor.place("h1")
     conductor.ask(claim(uuid, "h1"))
     conductor.ask(finish(uuid, "h1", incarnation=INCARNATION))
@@ -308,7 +308,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("what", "changed", "field"), WRONG, ids=[case[0] for case in WRONG])
 def test_the_field_that_is_wrong_is_named(conductor: Stand, what: str, changed: dict[str, Any], field: str) -> None:
-    """And the other step is taken."""
+    """The other step is recorded."""
     good, bad = conductor.place("h1"), conductor.place("h2")
     told = conductor.ask(claim(good, "h1"), claim(bad, "h2", **changed))
     assert [SPAWNING, "InvalidInput"] == states(told)
@@ -354,7 +354,7 @@ def test_each_build_has_its_line(conductor: Stand, caplog: pytest.LogCaptureFixt
 
 @pytest.fixture
 def points(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The file that arms this process; what is passed has no effect until it says so."""
+    """The file that arms this process; failpoints have no effect before the file orders it."""
 
     def arm(lines: str) -> None:
         conf = cfg.ConfigOpts()
@@ -373,7 +373,7 @@ def points(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 def test_a_transaction_of_several_passes_the_points_of_each(
     conductor: Stand, points: pathlib.Path, caplog: pytest.LogCaptureFixture, point: str, when: str
 ) -> None:
-    """A failure there has all of it repeated, and nothing is done twice."""
+    """A failure there repeats the whole transaction, and nothing is done twice."""
     uuids = [conductor.place(host) for host in HOSTS[:3]]
     conductor.ask(claim(uuids[0], "h1"))
     points.write_text(json.dumps({f"{point}.{when}": {"action": "disconnect", "times": 1}}))
@@ -387,7 +387,7 @@ def test_a_transaction_of_several_passes_the_points_of_each(
 
 
 def test_calls_that_meet_on_the_same_hosts(conductor: Stand) -> None:
-    """Each locks what the others do, in whatever order its steps are: all are taken, and what is used adds up."""
+    """Each call locks rows of the others, in any order of its steps. All are recorded, and usage is their sum."""
     chance = random.Random(7)
     builds = [(conductor.place(host), host) for host in HOSTS * 8]
     for step in (claim, finish):
@@ -401,7 +401,7 @@ def test_calls_that_meet_on_the_same_hosts(conductor: Stand) -> None:
 
 
 def test_the_answers_are_those_of_the_single_calls(conductor: Stand) -> None:
-    """An instance is told in the same words."""
+    """The answer for an instance has the same form."""
     first, second = conductor.place("h1"), conductor.place("h2")
     told, _other = conductor.ask(claim(first, "h1"), claim(second, "h2"))
     arguments = {key: value for key, value in claim(first, "h1").items() if key != "method"}

@@ -29,7 +29,7 @@ def build_until(conductor: Conductor, step: str) -> str:
 
 @pytest.mark.parametrize("step", ["accepted", "placing"])
 def test_before_a_claim_the_row_goes_at_once(conductor: Conductor, step: str) -> None:
-    """No host holds anything, so no host is asked; a claim that comes later finds nothing to take."""
+    """No host has a claim, so no host gets an order; a later claim is refused."""
     uuid = build_until(conductor, step)
     terminate(conductor, uuid)
     terminate(conductor, uuid)
@@ -93,7 +93,7 @@ def test_on_a_dead_host_the_ledger_forgets(conductor: Conductor) -> None:
 
 
 def test_on_a_host_that_restarts_the_deletion_waits(conductor: Conductor) -> None:
-    """A host that was heard of a moment ago has only lost its queue: the deletion waits for it."""
+    """A host with a recent heartbeat has only lost its queue: the deletion waits for it."""
     uuid = build_until(conductor, "active")
     conductor.compute.without_queue.add("h1")
     terminate(conductor, uuid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet trace``: a build's way through the daemons, as the ledger tells it."""
+"""``fleet trace``: a build's way through the daemons, by the ledger."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_server_that_was_tried_twice(conductor: Conductor) -> None:
 
 
 def test_a_request_has_all_its_instances(conductor: Conductor) -> None:
-    """Whether it is named by its request id or by its reservation."""
+    """Both the request id and the reservation id find all of them."""
     first, second = conductor.create(name="many", count=2)
     conductor.create(name="other")
     instance = conductor.operator.show_instance(first)["instance"]
@@ -54,7 +54,7 @@ def test_a_request_has_all_its_instances(conductor: Conductor) -> None:
 
 
 def test_a_deleted_server_is_found_by_its_uuid(conductor: Conductor) -> None:
-    """And its trace says when it went; the request that deleted it has this one step only."""
+    """Its trace shows the deletion; the request that deleted it has only this step."""
     uuid = rescheduled(conductor)
     conductor.clock.advance(1)
     asked = context()

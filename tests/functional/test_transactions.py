@@ -46,7 +46,7 @@ def test_a_change_carries_its_stamp(database: Database, key: int) -> None:
 
 
 def test_a_change_is_seen_by_what_follows_in_the_transaction(database: Database, key: int) -> None:
-    """That it may wait for the stamp is nobody's business."""
+    """A later read sees it, although it may be deferred until the stamp."""
 
     def work(tx: Transaction) -> str:
         _change(tx, key, "first")
@@ -139,7 +139,7 @@ _WHO_AND_END = {
 def test_a_lost_connection_fails_no_transaction(
     database: Database, key: int, rested_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it is noticed by a try before its use, or by its use."""
+    """It may be noticed by a ping before its use, or by its use."""
     monkeypatch.setattr(idle_ping, "RESTED_S", rested_s)
     who, end = _WHO_AND_END[database.engine.dialect.name]
     with database.engine.connect() as connection:

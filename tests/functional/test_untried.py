@@ -63,7 +63,7 @@ NOBODY = [
 
 @pytest.mark.parametrize(("what", "answer"), NOBODY, ids=[case[0] for case in NOBODY])
 def test_an_answer_that_knows_no_host_is_not_final(conductor: Conductor, what: str, answer: Exception) -> None:
-    """The scheduler is asked again until the deadline, far beyond the time that silent hosts are waited for."""
+    """The scheduler is called again until the deadline, far longer than for silent hosts."""
     conductor.scheduler.answers.append(answer)
     (uuid,) = conductor.create()
     conductor.work()
@@ -77,7 +77,7 @@ def test_an_answer_that_knows_no_host_is_not_final(conductor: Conductor, what: s
 
 
 def test_a_build_that_a_stopping_agent_has_not_begun_spends_no_attempt(conductor: Conductor) -> None:
-    """However often: it waits for the scheduler again at once, at the same attempt; a late word about it is ignored."""
+    """Each time it waits for the scheduler at the same attempt; a late report about it is ignored."""
     uuid = conductor.place("h1", "h2")
     for _agent in range(4):
         for _twice in range(2):
@@ -148,7 +148,7 @@ def test_refused_claims_spend_no_attempt_up_to_a_bound(conductor: Conductor) -> 
 
 
 def test_a_refused_claim_that_is_said_twice_counts_once(conductor: Conductor) -> None:
-    """The build is on its way to another host by then, and stays so."""
+    """At the second report the build is on its way to another host, and stays so."""
     uuid = conductor.place("h1", "h2", "h3")
     for _copy in range(50):
         say(conductor, uuid, "h1", FULL, "h2", "h3")
@@ -208,7 +208,7 @@ def test_schedulers_are_told_of_a_build_that_waits_again(conductor: Conductor, l
 
 
 def test_silent_hosts_are_waited_for(conductor: Conductor) -> None:
-    """All look down after an outage, until they are heard of again; the wait is one line in the instance's events."""
+    """After an outage all hosts look down until their heartbeats arrive. The wait is one line in the instance's events."""
     conductor.scheduler.answers.extend([hosts_down(3)] * 3)
     (uuid,) = conductor.create()
     conductor.work()

@@ -66,7 +66,7 @@ def test_a_name_comes_first(conductor: Conductor) -> None:
 
 
 def test_the_name_of_a_deleted_instance_is_no_beginning(conductor: Conductor) -> None:
-    """A deletion by name that is repeated would otherwise delete the instance whose uuid begins so."""
+    """Otherwise a repeated deletion by name could delete an instance whose uuid begins like that name."""
     conductor.clock.advance(1)
     (named,) = conductor.create(name="abcd0")
     conductor.termination.terminate(context(), [named])

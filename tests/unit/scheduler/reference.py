@@ -34,7 +34,7 @@ WEIGHERS: tuple[Weigher, ...] = tuple(
 
 @dataclasses.dataclass
 class Choice:
-    """The host of each instance, its weight, and the alternates of each; fewer hosts than asked for if it failed."""
+    """The host, weight and alternates of each instance; fewer hosts than requested if it failed."""
 
     hosts: list[str]
     weights: list[float]

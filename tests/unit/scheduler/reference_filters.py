@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every built-in filter means, of one host, as plainly as it can be said."""
+"""The meaning of every built-in filter for one host, as simply as possible."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ FITS = [
 
 @pytest.mark.parametrize(("name", "columns", "sizes", "fits", "binds"), FITS)
 def test_one_host(name, columns, sizes, fits, binds):
-    """As many as would be placed one after the other; the resource with room for the fewest binds first."""
+    """The count equals placing one after the other; the resource with the least room binds first."""
     answer = counted(node("a", **columns), asked=request(sizes))
     assert (fits, binds) == (answer["fits"], answer["binds_first"]), name
 
@@ -111,7 +111,7 @@ def test_nothing_limits():
 
 
 def test_a_filter_without_numbers_is_remarked():
-    """It can tell of one instance only."""
+    """Such a filter can judge one instance only."""
 
     class Mine(filters.BaseHostFilter):
         reason = Reason.CAPACITY
@@ -138,7 +138,7 @@ def test_exactly(name, columns, sizes, fits):
 
 
 def test_a_diskless_instance_fits_an_empty_disk_exactly_for_ever():
-    """What takes nothing leaves what it has found."""
+    """An instance that takes no disk does not reduce it."""
     answer = counted(node("a", local_gb=0), asked=request({"root_gb": 0}), chosen=(filters.ExactDiskFilter(),))
     assert None is answer["fits"]
 

@@ -37,7 +37,7 @@ def test_best_host_and_alternates():
 
 
 def test_record_counts_what_each_filter_saw():
-    """The answer tells how many hosts were considered and how many each filter kept."""
+    """The answer has the number of considered hosts, and of hosts that each filter let pass."""
     made = factories.decision(pipeline(), factories.candidates(*THREE), request({"memory_mb": 4096}))
     assert {
         "requested": 1,
@@ -88,7 +88,7 @@ def test_run_once_filters_are_asked_for_the_first_instance_only():
 
 
 def test_filter_all_that_returns_none_ends_the_filtering(caplog):
-    """A whole-list filter may refuse everybody at once; later filters do not run."""
+    """A filter of whole lists may refuse all hosts; later filters do not run."""
 
     class Nobody(filters.BaseHostFilter):
         def filter_all(self, filter_obj_list, filter_properties):
@@ -163,7 +163,7 @@ def test_ties_keep_the_order_of_the_hosts():
 
 
 def test_the_subset_is_drawn_from_the_best():
-    """scheduler_host_subset_size 2 draws one of the two best, and the other is an alternate."""
+    """With scheduler_host_subset_size 2, one of the two best is drawn, and the other is an alternate."""
     drawn = set()
     for seed in range(20):
         made = factories.decision(
@@ -214,7 +214,7 @@ def test_a_group_spreads_within_one_request():
 
 
 def test_a_group_gathers_within_one_request():
-    """Affinity holds between the instances of the request, even where another host is better by then."""
+    """Affinity holds between the instances of a request, even if another host has a higher score by then."""
     made = factories.decision(
         factories.pipeline([filters.ServerGroupAffinityFilter()], [weights.RAMWeigher()]),
         factories.candidates(*THREE),

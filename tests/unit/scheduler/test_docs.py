@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pages for users say is true: their code runs, their tables are complete."""
+"""The pages for users are right: their code runs, and their tables are complete."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_configuration_of_the_page(files, monkeypatch):
 
 @pytest.mark.parametrize("code", list(Reason))
 def test_every_code_is_explained(code):
-    """An operator who meets a code finds it on the page."""
+    """The page explains each code that an operator may meet."""
     assert f"| `{code.value}` |" in (DOCS / "explain.md").read_text()
 
 

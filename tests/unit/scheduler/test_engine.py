@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine places things that it knows nothing of: here berths in harbours."""
+"""The engine works in another domain: ships and harbours."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is let through: every built-in filter on its edge cases."""
+"""Every built-in filter on its edge cases."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def test_server_groups(each, group, expected):
 
 
 def test_anti_affinity_lets_an_instance_stay():
-    """The instance that is asked for does not count against its own host."""
+    """The instance itself does not count against its own host."""
     hosts = factories.candidates(node("a"), node("b"), instances=[PlacedInstance(uuid(1000), "a")])
     asked = request(group_policies=["anti-affinity"], group_members=[uuid(1000)])
     assert ["a", "b"] == passed(filters.ServerGroupAntiAffinityFilter(), hosts, asked)

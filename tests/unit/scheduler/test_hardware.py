@@ -163,7 +163,7 @@ def book(cache, asked, expires_at=100.0):
 
 
 def test_bookings_hold_cells_and_devices():
-    """What was picked counts until it is released; a new report of the node does not wipe it out."""
+    """A pick counts until it is released; a new report of the node does not remove it."""
     cache = factories.cache(node(**HOST))
     book(cache, asking(PINNED, NIC, count=2))
     assert (2048, [0, 1, 2, 3], 1) == left(cache)
@@ -192,7 +192,7 @@ def test_what_is_remembered_of_hosts_follows_their_bookings(name, asked):
 
 
 def test_a_claim_that_the_feed_shows_replaces_the_booking():
-    """The node's new row has the claim in it: it is not counted twice, whatever CPUs the host has chosen."""
+    """The node's new row contains the claim: it counts once, whichever CPUs the host has chosen."""
     cache = factories.cache(node(**HOST))
     book(cache, asking(PINNED, NIC))
     claimed = topology(builders.host_cell(pinned=[2, 3], cpu_usage=2, memory_usage=1024))

@@ -142,7 +142,7 @@ MEASURED = [
 
 @pytest.mark.parametrize(("name", "host", "asked", "chosen", "fits", "binds"), MEASURED)
 def test_how_many_more(name, host, asked, chosen, fits, binds):
-    """As many as requests one after the other would place, found by placing them."""
+    """The number equals that of requests placed one after the other."""
     hosts = factories.candidates(node("h", **host))
     answer = capacity_count.survey(prepare(factories.pipeline(chosen), asked), hosts).answer()
     assert (fits, binds, []) == (answer["fits"], answer["binds_first"], answer["remarks"]), name

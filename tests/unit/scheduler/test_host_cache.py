@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache follows the feed by differences, and counts a pick until the database knows better."""
+"""The cache follows the feed by differences, and counts a pick until the database shows its result."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_report_does_not_end_a_booking():
 
 
 def test_a_full_state_does_not_end_a_booking_that_it_may_be_older_than():
-    """An instance without a host in a full comparison says nothing of a pick made meanwhile."""
+    """An instance without a host in a full comparison does not end a pick made meanwhile."""
     cache = factories.cache(node(memory_mb=4096))
     books(cache)
     waiting = PlacedInstance(PICKED, None, vm_state="building", task_state="placing")
@@ -119,7 +119,7 @@ def test_a_full_state_does_not_end_a_booking_that_it_may_be_older_than():
 
 
 def test_an_instance_on_the_move_keeps_its_booking():
-    """Until it leaves the host it was on before, news of it there do not end the booking elsewhere."""
+    """While it is on its former host, changes of its row there do not end the booking on the other host."""
     cache = factories.cache(node("old"), node("new", memory_mb=4096), instances=[PlacedInstance(PICKED, "old")])
     books(cache, request({"memory_mb": 1024}, force_hosts=["new"]))
     cache.apply(changes(generation=2, instances=[PlacedInstance(PICKED, "old", task_state="resizing")]))
@@ -139,7 +139,7 @@ def test_an_instance_on_the_move_keeps_its_booking():
     ],
 )
 def test_a_booking_for_a_move_ends_with_the_claim(name, task_state, free_mb):
-    """Until it arrives, the instance is shown on the host that it leaves: its task says how far the move is."""
+    """Until then the row shows the instance on its former host; its task shows the progress of the move."""
     cache = factories.cache(node(memory_mb=4096), instances=[PlacedInstance(PICKED, "host2")])
     books(cache)
     cache.apply(changes(generation=2, instances=[PlacedInstance(PICKED, "host2", task_state=task_state)]))
@@ -147,7 +147,7 @@ def test_a_booking_for_a_move_ends_with_the_claim(name, task_state, free_mb):
 
 
 def test_a_booking_expires():
-    """Of which nothing is heard for too long is not counted any more."""
+    """A booking that the database does not confirm in time is dropped."""
     cache = factories.cache(node(memory_mb=4096))
     books(cache, expires_in_s=10)
     cache.expire(NOW_S + 9)

@@ -22,7 +22,7 @@ from tests.factories import PlacedInstance, Service, changes, node, request
 
 
 class FakeFeed:
-    """Gives the changes that it was told of; like the real one, not for several threads at once."""
+    """Returns the changes that the test adds; like the real one, it serves one thread at a time."""
 
     def __init__(self, *batches, hosts=()):
         self.batches = list(batches)
@@ -92,7 +92,7 @@ def test_a_failed_read_counts_for_nobody():
 
 
 class Away(FakeFeed):
-    """A feed whose database can be taken away."""
+    """A feed whose database can be made unreachable."""
 
     away = False
 
@@ -124,7 +124,10 @@ def test_the_database_is_away_for_a_while(caplog):
 
 
 def test_a_request_that_comes_has_the_feed_asked_before_it_is_looked_into():
-    """And its refresh reads the answer; the next one asks again."""
+    """A request prefetches the feed before it is prepared.
+
+    Its refresh reads that answer; the next request sends a new query.
+    """
     feed = FakeFeed(changes([node("a")], generation=4, full=True))
     host_manager = manager(feed=feed)
     for _request in range(2):
@@ -137,7 +140,7 @@ def test_a_request_that_comes_has_the_feed_asked_before_it_is_looked_into():
 
 
 def test_what_a_refused_request_has_asked_is_nobody_else_s_answer():
-    """It was asked before the next one came."""
+    """The prefetched answer is stale for later requests."""
     feed = FakeFeed(changes([node("a")], generation=4, full=True))
     host_manager = manager(feed=feed)
     with contextlib.suppress(errors.InvalidInput), host_manager.expecting():
@@ -184,7 +187,7 @@ def test_requests_that_wait_share_a_read():
             return super().read(since)
 
     class Turnstile:
-        """A lock that tells how many have come to it."""
+        """A lock that counts the threads that have reached it."""
 
         def __init__(self):
             self.lock, self.came = threading.Lock(), threading.Semaphore(0)
@@ -245,7 +248,7 @@ def test_asking_again_ends_the_former_booking():
 
 
 def test_bookings_expire_with_time():
-    """A pick of which nothing is heard makes room again."""
+    """An unconfirmed pick frees its room again."""
     clock = FakeClock()
     host_manager = manager(node(memory_mb=4096), clock=clock)
     host_manager.refresh()
@@ -274,7 +277,7 @@ def test_a_comparison_repairs_and_does_not_go_back():
 
 
 def test_hosts_up():
-    """Hosts that are enabled and were heard from, each once."""
+    """Enabled hosts with a recent heartbeat, each once."""
     clock = FakeClock()
     services = [Service("a"), Service("b", disabled=True), Service("c", last_seen_up=None)]
     feed = FakeFeed(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the table says of a column without looking at it."""
+"""Facts about a column that the table keeps without reading it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_number_that_all_hosts_share_is_known_until_one_has_another(name):
-    """Never said of a column that holds two numbers."""
+    """A column with two numbers is never uniform."""
     change, expected = CHANGES[name]
     of = table(3, 3)
     change(of)

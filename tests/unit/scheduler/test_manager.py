@@ -86,7 +86,7 @@ def test_one_dict_for_each_instance():
 
 
 def test_no_valid_host_is_expected_and_says_why(caplog):
-    """No traceback; the refusal carries the counts, and one line tells the operator."""
+    """It leaves no traceback; the refusal has the counts, and the log one line."""
     scheduler = Scheduler(node("a"), node("b"), scheduler_default_filters=["RetryFilter", "RamFilter"])
     with caplog.at_level(logging.INFO):
         refusal = scheduler.refused(request({"memory_mb": 10**6}))
@@ -143,7 +143,7 @@ def test_a_request_is_looked_into_while_the_database_answers(
 
 @pytest.mark.parametrize(("late_s", "zone", "booked"), [(-1, "Z", 1), (0, "Z", 1), (1, "Z", 0), (1, "", 0)])
 def test_a_request_that_nobody_waits_for_books_nothing(late_s: float, zone: str, booked: int):
-    """It has waited in a queue for too long: its caller asks again, or the instance runs elsewhere by now."""
+    """It was in a queue for too long: its caller has retried, or the instance runs elsewhere."""
     scheduler = Scheduler(node("a"))
     begin_by = {"begin_by": (scheduler.clock() - seconds(late_s)).isoformat() + zone}
     if booked:
@@ -211,7 +211,7 @@ def cast(scheduler, method, **arguments):
 
 
 def test_aggregates_are_replaced_by_their_casts():
-    """What a cast says of an aggregate counts at once, members that have left it too."""
+    """A cast about an aggregate counts at once, with hosts that have left it."""
     scheduler = Scheduler(node("a"), node("b"), **IN_ZONE)
     assert None is zone_of(scheduler)
     cast(scheduler, "update_aggregates", aggregates=[ZONE])
@@ -246,7 +246,7 @@ def test_the_feed_repairs_what_casts_got_wrong():
 
 
 def test_instance_info_counts_at_once():
-    """An instance that a host tells of is on it for the next request; one that it no longer has is not."""
+    """Arrivals and departures that a host reports count for the next request."""
     scheduler = Scheduler(node("a"), node("b", memory_mb=8192), **IN_ZONE)
     apart = request(scheduler_hints={"different_host": [UUID]})
     assert "a" == scheduler.select(apart)[0]["host"]
@@ -282,7 +282,7 @@ def test_a_cast_that_does_not_say_how_new_it_is():
 
 
 def test_such_a_cast_counts_while_the_feed_cannot_be_read():
-    """It is all there is to go by."""
+    """There is no other information then."""
     scheduler = Scheduler(node("a"), node("b"), scheduler_driver="caching_scheduler", **IN_ZONE)
     known = factories.aggregate(["a"], 7, availability_zone="east")
     scheduler.feed.batches.append(changes(generation=2, aggregates=[known]))
@@ -304,7 +304,7 @@ def disagreeing():
 
 
 def test_a_host_that_disagrees_is_compared(caplog):
-    """A sync that does not match is one line, and what the database has of the host replaces what was known of it."""
+    """A sync that differs gives one log line, and the scheduler reads the host from the database."""
     scheduler = disagreeing()
     with caplog.at_level(logging.INFO):
         cast(scheduler, "sync_instance_info", host_name="a", instance_uuids=[factories.uuid(78)])
@@ -333,7 +333,7 @@ def test_a_host_that_agrees_is_not_compared():
 
 
 def test_a_host_is_compared_so_often_at_most():
-    """A sender that is wrong may say so as often as it likes."""
+    """A wrong sender cannot cause more comparisons."""
     scheduler = disagreeing()
     compared = []
     scheduler.host_manager._audit_feed.read_host = lambda host: compared.append(host) or changes(generation=1)
@@ -343,7 +343,7 @@ def test_a_host_is_compared_so_often_at_most():
 
 
 def test_a_comparison_that_fails_is_one_line(caplog):
-    """The database is away, say."""
+    """For example, the database does not answer."""
     scheduler = disagreeing()
     scheduler.host_manager._audit_feed.hosts.clear()
     cast(scheduler, "sync_instance_info", host_name="a", instance_uuids=[])
@@ -425,7 +425,7 @@ def test_capacity():
 
 
 class Counting(filters.BaseHostFilter):
-    """Counts how often it was asked."""
+    """Counts its calls."""
 
     asked = 0
 
@@ -435,7 +435,7 @@ class Counting(filters.BaseHostFilter):
 
 
 def test_one_decision_for_one_answer():
-    """The picks and the score table come from the same decision: each filter is asked once about each host."""
+    """The picks and the score table come from one decision: each filter judges each host once."""
     Counting.asked = 0
     scheduler = Scheduler(
         node("a"),
@@ -499,7 +499,7 @@ def test_what_an_instance_has_is_given_back_for_its_explanation(name, host, aske
 
 @pytest.mark.parametrize(("name", "host", "asked", "claimed", "chosen"), [(*row[:4], row[4:]) for row in OWN])
 def test_what_an_instance_has_booked_is_given_back_too(name, host, asked, claimed, chosen):
-    """A pick that no host has claimed yet, of which the sender knows nothing."""
+    """A pick without a claim yet, which the caller cannot see."""
     empty = node(memory_mb=2048, vcpus=2, numa_topology=builders.host(builders.host_cell(cpus=range(2))).to_wire(),
                  pci_stats=[builders.pool().to_wire()])  # fmt: skip
     scheduler = Scheduler(empty, scheduler_default_filters=list(chosen))
@@ -590,7 +590,7 @@ NOBODY = [
 
 @pytest.mark.parametrize(("name", "nodes", "ignored", "code", "considered"), NOBODY)
 def test_chance_scheduler_refuses_as_others_do(name, nodes, ignored, code, considered):
-    """The same keys, and the age of what it knew."""
+    """Its refusal has the same keys, and the age of its host states."""
     scheduler = Scheduler(*nodes, scheduler_driver="chance_scheduler")
     refusal = scheduler.refused(request(ignore_hosts=ignored))
     assert isinstance(refusal, errors.NoValidHost)

@@ -36,7 +36,7 @@ def test_normalise(name, raw, minval, maxval, expected):
     ("count", "expected"), [(1, [1]), (2, [1, 3]), (3, [1, 3, 0]), (4, [1, 3, 0, 2]), (9, [1, 3, 0, 2, 4])]
 )
 def test_best(count, expected):
-    """The best come first, and equals in their order, however many are asked for."""
+    """The best hosts first, and equal ones in their order, for any number requested."""
     given = [1.0, 5.0, 1.0, 5.0, 0.0]
     array = numpy.array(given)
     assert expected == best_rows(array, count).tolist()

@@ -44,7 +44,7 @@ def test_novas_constructor_and_signature():
 
 
 def test_its_picks_are_booked():
-    """What it has picked is subtracted from the host until the database shows it."""
+    """Its picks are subtracted from the hosts until the database shows them."""
     made = scheduler("NovaDriver")
     asked = request({"memory_mb": 3000})
     chosen = [hosts(made.select(asked, instance_uuids=[uuid(number)]))[0] for number in (1, 2, 3)]
@@ -89,7 +89,7 @@ def test_a_subclass_of_the_filter_scheduler(name):
     ],
 )
 def test_an_answer_that_cannot_be_used(answer, problem):
-    """It is a typed error that names the driver."""
+    """It gives a typed error that names the driver."""
     refused = scheduler("WrongAnswer").refused(request(instance={"answer": answer}))
     assert isinstance(refused, errors.PluginFailed)
     with pytest.raises(errors.PluginFailed, match=f"Driver WrongAnswer failed: .*{problem}"):
@@ -109,7 +109,7 @@ def test_an_answer_that_cannot_be_used(answer, problem):
     ],
 )
 def test_a_class_that_is_no_driver(name, reason):
-    """It is refused by name, in one line."""
+    """It is refused with one line that has its name."""
     with pytest.raises(errors.ClassNotFound) as refused:
         driver_loading.load_driver_class(configuration(scheduler_driver=name))
     assert name in refused.value.message
@@ -140,7 +140,7 @@ def test_a_host_manager_of_ones_own():
     ],
 )
 def test_a_class_that_is_no_host_manager(name, reason):
-    """It is refused with a sentence."""
+    """It is refused with one line."""
     with pytest.raises(errors.ClassNotFound, match=reason):
         driver_loading.load_host_manager_class(configuration(scheduler_host_manager=name))
 

@@ -34,7 +34,7 @@ def test_the_reference_knows_every_filter_and_weigher():
 
 
 def test_filters_that_run_once():
-    """What they say does not change from instance to instance, or is not to: an extra spec about free memory is one."""
+    """Their answer must not change between instances; an extra spec about free memory would change."""
     assert {cls.__name__ for cls in filters.CLASSES if cls.run_filter_once_per_request} == ONCE
 
 
@@ -151,7 +151,7 @@ def test_same_hosts_weights_and_alternates(scene, count, alternates, chosen, wei
 @examples(80)
 @given(scene=worlds.scenes(), count=st.integers(1, 6))
 def test_the_default_filters_and_weighers(scene, count):
-    """The same, with what is configured unless somebody changes it."""
+    """The same with the default configuration."""
     chosen = ["RetryFilter", "RamFilter", "DiskFilter", "CoreFilter", "ServerGroupAntiAffinityFilter"]
     weighers = {name: make().multiplier for name, make in WEIGHERS.items() if name != "MetricsWeigher"}
     scene.world.options["image_props_multiplier"] = 0.0
@@ -171,7 +171,7 @@ HARDWARE = ["NUMATopologyFilter", "PciPassthroughFilter"]
     weighers=st.dictionaries(st.sampled_from(["PCIWeigher", "RAMWeigher", "CPUWeigher"]), MULTIPLIERS),
 )
 def test_cells_and_devices(scene, count, chosen, weighers):
-    """Several instances that share cells and devices land where all permutations, tried one after the other, put them."""
+    """Instances that share cells and devices get the hosts that a search through all permutations gives them."""
     arguments = (scene, scene.asked(count), 2, chosen, weighers)
     real = outcome(by_the_scheduler, *arguments)
     assert outcome(by_the_reference, *arguments) == real

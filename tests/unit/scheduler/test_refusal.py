@@ -154,7 +154,7 @@ WORDS = [
 
 @pytest.mark.parametrize(("name", "service", "asked", "text"), WORDS)
 def test_what_has_no_numbers_has_words(name, service, asked, text):
-    """A filter may say in words why it dropped a host."""
+    """A filter may explain in words why it dropped a host."""
     made = refused([node("a")], request(**asked), services=[service])
     assert [text] == [miss.text for miss in made.refusal.nearest], name
 
@@ -223,7 +223,7 @@ def test_drops_add_up_over_the_instances():
 
 
 def test_an_explanation_that_fails_hides_nothing(caplog):
-    """A plugin's broken numbers leave the refusal as it is."""
+    """If a plugin's numbers are broken, the refusal stays as it is."""
 
     class Broken(filters.RamFilter):
         def shortfall(self, hosts, request):
@@ -254,7 +254,7 @@ def test_hosts_are_listed_at_debug_only(caplog, level, expected):
 
 
 def test_a_forced_host_that_is_not_known_is_named():
-    """The sentence says what the request forces."""
+    """The sentence names the forced host."""
     found = refused([node("a")], request(force_hosts=["h9"])).refusal
     told = "There are not enough hosts available: host h9, which the request forces, is not known."
     assert (Reason.POLICY, told) == (found.code, found.sentence)

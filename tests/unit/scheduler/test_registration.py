@@ -14,7 +14,7 @@ from scheduler.registration import Registration
 
 
 class FakeConductor:
-    """Knows the hosts that registered; ``away`` answers nothing."""
+    """Has the hosts that registered; with ``away`` calls time out."""
 
     def __init__(self) -> None:
         self.known: set[str] = set()
@@ -55,7 +55,7 @@ def test_registers_once_then_beats() -> None:
 
 
 def test_a_record_that_is_gone_is_made_anew() -> None:
-    """Somebody removed the record: the next heartbeat learns it, and the one after registers."""
+    """An operator removed the record: the answer to a heartbeat shows it, and the next beat registers."""
     conductor = FakeConductor()
     registration = Registration(conductor, "s1")  # type: ignore[arg-type]
     registration.beat()
@@ -67,7 +67,7 @@ def test_a_record_that_is_gone_is_made_anew() -> None:
 
 
 def test_an_absent_conductor_is_asked_again() -> None:
-    """A timeout ends nothing; the registration is tried at every beat until it is answered."""
+    """After a timeout the registration is repeated at every beat until it is answered."""
     conductor = FakeConductor()
     conductor.away = True
     registration = Registration(conductor, "s1")  # type: ignore[arg-type]

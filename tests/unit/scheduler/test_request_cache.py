@@ -245,7 +245,7 @@ class Counting(filters.RamFilter):
 
 
 class Unstated(Counting):
-    """Has a mask of its own, and does not say whether its answers may be cached."""
+    """A column filter that does not set ``cacheable``."""
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         return super().mask(hosts, request)
@@ -323,7 +323,7 @@ def test_the_default_pipeline_is_cached() -> None:
 
 
 def test_a_user_s_plugin_states_whether_it_is_cacheable() -> None:
-    """A built-in plugin is; a class of a user is only if it says so itself."""
+    """Built-in plugins are cacheable by default; a user's class only if it sets ``cacheable`` itself."""
 
     class Mine(filters.ColumnFilter):
         def mask(self, hosts: Candidates, request: RequestSpec) -> None:

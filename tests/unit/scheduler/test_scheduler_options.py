@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator's JSON file is read when it changes, and one that is no good is said once."""
+"""The operator's JSON file is read when it changes; an invalid one is logged once."""
 
 from __future__ import annotations
 

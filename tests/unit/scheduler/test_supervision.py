@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugins that misbehave are named, and harm nobody but their own request."""
+"""Plugins that misbehave are named, and harm only their own request."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def decided(plugin, watch, asked=None):
 
 @pytest.mark.parametrize(("name", "plugin", "who", "what"), MISCONDUCT)
 def test_policy_fail(name, plugin, who, what, caplog):
-    """The request is refused with a typed error that names the plugin and what it did; so does the log."""
+    """The request is refused with a typed error that names the plugin and its failure; the log has the same."""
     with pytest.raises(errors.PluginFailed) as refused:
         decided(plugin, PluginWatch("fail"))
     assert Reason.MISCONFIGURED is refused.value.reason_code
@@ -135,7 +135,7 @@ def test_it_is_skipped_for_the_whole_request_only():
 
 
 def test_a_refusal_names_what_was_skipped():
-    """A reason that was given without a filter says so."""
+    """The reason of a refusal names the filters that were skipped."""
     made = decided(
         SometimesBad(boom), PluginWatch("skip"), request({"memory_mb": 8192}, count=2, scheduler_hints={"bad": 1})
     )
@@ -144,7 +144,7 @@ def test_a_refusal_names_what_was_skipped():
 
 @pytest.mark.parametrize("policy", ["fail", "skip"])
 def test_a_plugins_own_refusal_is_an_answer(policy, caplog):
-    """An error of ours says what is wrong with the request, and is no misconduct."""
+    """An error of fleet that a plugin raises is about the request, and is not a failure of the plugin."""
 
     def refuse():
         raise errors.InvalidInput(field="filter_properties.scheduler_hints.bad", reason="is bad")
@@ -174,13 +174,13 @@ def test_slow_plugins_are_named(caplog):
 
 
 def test_quick_plugins_are_not():
-    """Without a threshold, or below it, nothing is said."""
+    """Without a threshold, or below it, nothing is logged."""
     assert [] == decided(SometimesBad(lambda: True), PluginWatch(slow_ms=0, clock=Clock(step=9))).remarks
     assert [] == decided(SometimesBad(lambda: True), PluginWatch(slow_ms=300, clock=Clock(step=0.25))).remarks
 
 
 def test_complaints_are_rationed(caplog):
-    """One line a minute, which tells how many were kept back."""
+    """One line a minute is logged, with the number of suppressed lines."""
     clock = Clock()
     watch = PluginWatch("skip", clock=clock)
     plugin = SometimesBad(boom)
@@ -193,7 +193,7 @@ def test_complaints_are_rationed(caplog):
 
 
 class Stuck:
-    """Answers when it is let go, and not before; and does so at once from then on."""
+    """Returns only when the test releases it; from then on at once."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -235,7 +235,7 @@ class StuckMask(filters.ColumnFilter):
 
 
 class StuckWords(filters.BaseHostFilter):
-    """Decides, and hangs when it is to explain."""
+    """Decides at once, and hangs when it explains."""
 
     def __init__(self, act):
         self.act = act
@@ -304,7 +304,7 @@ def test_words_that_never_come(caplog, patience):
 
 
 def test_what_comes_with_the_scheduler_is_not_timed():
-    """It is asked in the request's own thread, and so are hooks that a user's plugin leaves alone."""
+    """Built-in plugins, and hooks that a user's plugin does not override, run in the request's own thread."""
     watch, here = PluginWatch(limit_s=30), threading.get_ident()
     mine = SometimesBad(lambda: True)
     assert here == watch.answer("Filter", filters.RamFilter(), threading.get_ident)

@@ -63,7 +63,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_would_become_of_requests(name):
-    """Decided one after the other, each pick holding its room."""
+    """They are decided one after the other, and each pick holds its room."""
     change, demands, expected = CASES[name]
     found = run(change, *demands)
     assert expected == (found["hosts"], found["placed"], found["refused"])
@@ -114,7 +114,7 @@ def test_what_is_not_there_cannot_be_changed(change, error, said):
 
 
 def test_a_copy_of_a_host_is_empty():
-    """Whatever is on the one that it is like, cells and devices included."""
+    """It has no instances, and all its cells and devices are free."""
     cells = factories.node("n", numa_topology=None, vcpus=4, vcpus_used=3, memory_mb=4096, memory_mb_used=4096)
     state = changes([cells])
     found = whatif.run(configuration(), state, Change(more_hosts=2, like="n"), [], lambda done: None)

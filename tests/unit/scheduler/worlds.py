@@ -349,7 +349,7 @@ class Scene:
 
 
 class _Attested:
-    """An attestation service that has an answer for everybody."""
+    """An attestation service that knows every host."""
 
     def __init__(self, levels: dict[str, str]) -> None:
         self._levels = levels

@@ -63,7 +63,7 @@ def test_a_connection_has_an_end(served: tuple[Broker, Watchdog, str], monkeypat
 
 
 def test_the_page_names_its_daemon() -> None:
-    """Two daemons on one machine are told apart."""
+    """The pages of two daemons on one machine differ."""
     server = HealthServer(Watchdog({}, 10, 30, 0), "127.0.0.1", 0, {"service": "fleet-scheduler", "host": "h1"})
     server.start()
     try:
@@ -74,7 +74,7 @@ def test_the_page_names_its_daemon() -> None:
 
 
 def test_services_that_share_a_file_have_ports_of_their_own() -> None:
-    """As many apart as the option says."""
+    """Their ports are as far apart as the option says."""
     conf = configuration(telemetry_conf.register_opts)
     conf.set_override("port", 9100, "health")
     assert [9100, 9120, 9140] == [probes.port_of(conf, daemon) for daemon in probes.DAEMONS]
@@ -102,7 +102,7 @@ def test_status(served: tuple[Broker, Watchdog, str], path: str, broken: bool, e
 
 
 def test_detail_names_what_is_wrong(served: tuple[Broker, Watchdog, str]) -> None:
-    """The part, and what was said."""
+    """It has the part and its message."""
     broker, watch, url = served
     broker.broken = True
     watch.go_round("broker")

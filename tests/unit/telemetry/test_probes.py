@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a daemon asks of itself, and when."""
+"""A daemon's checks of itself, and their times."""
 
 from __future__ import annotations
 

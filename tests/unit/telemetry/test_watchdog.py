@@ -62,7 +62,7 @@ def test_ready_follows_the_round_trips(clock: Clock) -> None:
 
 
 def test_a_round_trip_that_does_not_end_is_a_failure(clock: Clock) -> None:
-    """After the limit, and not before, the daemon is not ready; the detail says for how long."""
+    """After the limit the daemon is not ready; the detail has the duration."""
     hold, begun = threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -94,7 +94,7 @@ def test_a_round_trip_that_does_not_end_is_a_failure(clock: Clock) -> None:
     ],
 )
 def test_a_stuck_daemon_exits(clock: Clock, failing_s: int, reachable: bool, stuck_s: int, expected: list[int]) -> None:
-    """Only if what it needs is there, and its own round trips fail all the same."""
+    """Only if broker and database answer other programs and its own round trips fail."""
     broker = Broker()
     broker.broken = True
     watch, exits = watchdog(clock, broker, reachable, stuck_s)
@@ -106,7 +106,7 @@ def test_a_stuck_daemon_exits(clock: Clock, failing_s: int, reachable: bool, stu
 
 
 def test_a_database_that_is_away_is_waited_for(clock: Clock) -> None:
-    """The broker answers, but that says nothing of the database: the daemon is not ready, and lives."""
+    """The broker answers and the database does not: the daemon is not ready and keeps running."""
     database = Broker()
     database.broken = True
     exits: list[int] = []
@@ -134,7 +134,7 @@ def test_one_success_is_enough(clock: Clock) -> None:
 
 
 def test_one_line_when_it_fails_and_one_when_it_works_again(clock: Clock, caplog: Any) -> None:
-    """However often it is looked at meanwhile."""
+    """The number of checks in between does not matter."""
     broker = Broker()
     watch, _exits = watchdog(clock, broker)
     with caplog.at_level(logging.INFO):
@@ -149,7 +149,7 @@ def test_one_line_when_it_fails_and_one_when_it_works_again(clock: Clock, caplog
 
 
 def test_systemd_is_told(clock: Clock, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That the daemon lives, and what is wrong with it; a stuck one says nothing more."""
+    """systemd gets signs of life and the failure's text; a stuck daemon sends nothing more."""
     broker = Broker()
     watch, _exits = watchdog(clock, broker)
     path = str(tmp_path / "notify")

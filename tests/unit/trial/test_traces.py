@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request traces are read as their description says."""
+"""Request traces in all documented forms."""
 
 from __future__ import annotations
 

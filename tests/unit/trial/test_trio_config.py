@@ -22,7 +22,7 @@ def values(path: pathlib.Path) -> dict[str, dict[str, list[str]]]:
 
 
 def test_a_new_one(tmp_path: pathlib.Path) -> None:
-    """Embedded, with simulated hosts; for nobody else to read."""
+    """An embedded trio with simulated hosts; no other user can read the file."""
     path = trio_config.write(tmp_path / "here", None)
     found = values(path)
     assert [f"local://{tmp_path}/here/fleet.sock"] == found["DEFAULT"]["transport_url"]
@@ -52,7 +52,7 @@ def test_edits_stay(tmp_path: pathlib.Path) -> None:
 
 
 def test_one_fleet_in_a_directory(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture) -> None:
-    """The second one says which process runs there, and touches nothing."""
+    """The second start names the running process and changes nothing."""
     config = trio_config.write(tmp_path, 3)
     with trio_config.occupied(tmp_path):
         before = {each: each.read_bytes() for each in tmp_path.iterdir()}

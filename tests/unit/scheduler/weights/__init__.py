@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every weigher makes of hosts, and whose multiplier counts."""
+"""The raw weights of every weigher, and the order of precedence of multipliers."""

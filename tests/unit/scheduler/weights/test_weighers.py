@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raw weights, multipliers and whom they make win."""
+"""Raw weights, multipliers, and the hosts that win."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ DEFAULTS = {
 
 @pytest.mark.parametrize("name", sorted(DEFAULTS))
 def test_default_multipliers(name):
-    """As configured unless somebody changes it; of equal hosts the first wins."""
+    """With the default configuration; of equal hosts the first wins."""
     each = {type(each).__name__: each for each in loading.load_weighers(configuration())}[name]
     hosts = factories.candidates(*HOSTS)
     winner, multiplier = DEFAULTS[name]
@@ -91,7 +91,7 @@ def test_aggregates_set_the_multiplier(key, sign):
 
 
 def test_a_bound_holds():
-    """A host over its limit is as bad as one that is full, and does not squeeze the others together."""
+    """A host over its limit weighs as little as a full one, and does not compress the other weights."""
     hosts = factories.candidates(
         node("over", free_ram_mb=-100000),
         node("full", free_ram_mb=0),
@@ -256,7 +256,7 @@ def test_image_properties(factors, properties, expected):
 
 
 def test_image_properties_are_off_by_default():
-    """Whatever aggregates say."""
+    """Its default multiplier is 0, so it is not called."""
     made = {type(each).__name__: each for each in loading.load_weighers(configuration())}["ImagePropertiesWeigher"]
     assert not made.applies(request(image={"properties": {"os": "linux"}}))
     assert weights.ImagePropertiesWeigher(1.0).applies(request(image={"properties": {"os": "linux"}}))
@@ -297,7 +297,7 @@ def test_shuffle_draws_from_the_subset():
     ],
 )
 def test_hosts_that_are_alike_need_not_be_looked_at(each, expected):
-    """What is said of all of them without looking is what looking finds."""
+    """The uniform weight equals the weights of all hosts."""
     hosts = factories.candidates(node("a", hypervisor_version=6000000), node("b", hypervisor_version=6000000))
     assert expected == weighers.uniform(each, hosts)
     assert expected is None or {expected} == set(each.raw(hosts, request()).tolist())
