@@ -24,6 +24,7 @@ from fleet.context import new_context
 from fleet.objects import Flavor, Image, Instance
 from fleet.rpc import serializer, transport
 from fleet.rpc.clients import SchedulerAPI
+from fleet.rpc.rabbit.conf import STOCK
 from tests.bench import echo
 
 _SIZES = ((1, 1792), (2, 3584), (4, 7168))
@@ -39,12 +40,18 @@ class EchoAPI(SchedulerAPI):
 
 
 class Caller:
-    """Calls as the conductor does, with what the conductor sends for one instance."""
+    """Calls as the conductor does, with what the conductor sends for one instance.
+
+    The scheduler is called through the driver of the configuration, the echo through oslo.messaging's.
+    """
 
     def __init__(self, config: str, seed: int = 1) -> None:
         conf = fleet_conf.load_config(["--config-file", config], prog="bench", conf=cfg.CONF)
-        self._transport = transport.get_transport(conf)
-        self._apis = {"scheduler": SchedulerAPI(self._transport, conf), "echo": EchoAPI(self._transport, conf)}
+        own = transport.get_transport(conf)
+        conf.set_override("rabbit_driver", STOCK)
+        stock = transport.get_transport(conf)
+        self._transports = own, stock
+        self._apis = {"scheduler": SchedulerAPI(own, conf), "echo": EchoAPI(stock, conf)}
         self._chance = random.Random(seed)
         self._numbers = itertools.count()
 
@@ -58,7 +65,8 @@ class Caller:
         return time.perf_counter() - began
 
     def close(self) -> None:
-        self._transport.cleanup()
+        for each in self._transports:
+            each.cleanup()
         # oslo.messaging reads the global one: the next caller may have another file.
         cfg.CONF.reset()
 

@@ -18,6 +18,7 @@ import oslo_messaging
 from fleet import conf as fleet_conf
 from fleet import service
 from fleet.rpc import transport, versions
+from fleet.rpc.rabbit.conf import STOCK
 from scheduler import conf as scheduler_conf
 
 TOPIC = "echo"
@@ -40,6 +41,7 @@ def main(argv: Sequence[str]) -> int:
     answer = json.loads(pathlib.Path(os.environ[ANSWER]).read_text())
 
     def build(number: int) -> service.Process:
+        conf.set_override("rabbit_driver", STOCK)
         rpc_transport = transport.get_transport(conf)
         target = oslo_messaging.Target(topic=TOPIC, server=conf.host)
         server = oslo_messaging.get_rpc_server(rpc_transport, target, [_Echo(answer)], executor="threading")
