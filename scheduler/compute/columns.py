@@ -14,7 +14,7 @@ from typing import Any
 from fleet import capacity
 from fleet.clock import epoch_s
 from fleet.hardware.node import Hardware
-from scheduler.compute.hardware import HARDWARE, hardware, hardware_numbers, json_text
+from scheduler.compute.hardware import DEFAULT_RATIOS, HARDWARE, hardware, hardware_numbers, json_text
 from scheduler.compute.host_state import Capabilities
 from scheduler.engine.domain import HostRow
 
@@ -53,8 +53,6 @@ NUMBERS: dict[str, type] = {
     "vcpu_most": float,
 }
 OFTEN_UNIFORM = ("failed_builds", "free_pci_devices", "hypervisor_version")
-#: A ratio of 0 or NULL means that the host has not set it.
-DEFAULT_RATIOS = {"cpu": 16.0, "ram": 1.5, "disk": 1.0}
 #: Rare values that nothing placed takes from.
 RARE = ("stats", "metrics")
 #: Hosts with equal texts share one parsed value.
@@ -63,7 +61,7 @@ _PARSED = 4096
 
 def read_row(node: Any) -> HostRow:
     """Return a row of ``compute_nodes`` in the form of the table."""
-    parts = hardware(node, ratio(node, "cpu"), ratio(node, "ram"))
+    parts = hardware(node)
     return HostRow(
         numbers(node, parts),
         {"host_ip": node.host_ip},
@@ -73,28 +71,22 @@ def read_row(node: Any) -> HostRow:
     )
 
 
-def ratio(node: Any, resource: str) -> float:
-    """Return the allocation ratio of a row or host state, or the default ratio."""
-    found: float = getattr(node, f"{resource}_allocation_ratio")
-    return found or DEFAULT_RATIOS[resource]
-
-
 def numbers(node: Any, parts: Hardware | None) -> dict[str, float]:
     """Return the numbers of a row of ``compute_nodes`` with these cells and devices."""
     known = {
         "total_usable_ram_mb": node.memory_mb,
         "free_ram_mb": node.free_ram_mb,
         "reserved_ram_mb": node.reserved_memory_mb,
-        "ram_allocation_ratio": ratio(node, "ram"),
+        "ram_allocation_ratio": node.ram_allocation_ratio or DEFAULT_RATIOS["ram"],
         "total_usable_disk_gb": node.local_gb,
         "free_disk_mb": _free_disk_gb(node) * capacity.MB_PER_GB,
         "disk_mb_used": node.local_gb_used * capacity.MB_PER_GB,
         "reserved_disk_mb": node.reserved_disk_gb * capacity.MB_PER_GB,
-        "disk_allocation_ratio": ratio(node, "disk"),
+        "disk_allocation_ratio": node.disk_allocation_ratio or DEFAULT_RATIOS["disk"],
         "vcpus_total": node.vcpus,
         "vcpus_used": node.vcpus_used,
         "reserved_vcpus": node.reserved_vcpus,
-        "cpu_allocation_ratio": ratio(node, "cpu"),
+        "cpu_allocation_ratio": node.cpu_allocation_ratio or DEFAULT_RATIOS["cpu"],
         "num_instances": node.running_vms,
         "num_io_ops": node.io_workload,
         "failed_builds": node.failed_builds,

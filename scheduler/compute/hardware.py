@@ -18,6 +18,8 @@ from fleet.objects import RequestSpec, numa, pci
 LOG = logging.getLogger(__name__)
 #: Name of the rare value.
 HARDWARE = "hardware"
+#: A ratio of 0 or NULL means that the host has not set it.
+DEFAULT_RATIOS = {"cpu": 16.0, "ram": 1.5, "disk": 1.0}
 _NO_NUMBERS: Mapping[str, float] = {"numa_cells": 0, "free_pci_devices": 0}
 #: JSON texts of empty values.
 _EMPTY = ("null", "{}", "[]", '""')
@@ -30,14 +32,15 @@ def wanted(request: RequestSpec) -> Wanted:
     return Wanted(request.numa_topology, request.pci_requests)
 
 
-def hardware(node: Any, cpu_ratio: float, ram_ratio: float) -> Hardware | None:
+def hardware(node: Any) -> Hardware | None:
     """Return the cells and devices of a row, or of a host state; None if it has neither, and never had."""
     # A host state made by hand may lack the last attribute.
     found = node.numa_topology, node.pci_stats, getattr(node, "pci_device_pools", None)
     if not any(found):
         return None
     topology, pci_stats, stock = (json_text(value) for value in found)
-    return _hardware(topology, pci_stats, stock, cpu_ratio, ram_ratio) if topology or pci_stats or stock else None
+    ratios = node.cpu_allocation_ratio or DEFAULT_RATIOS["cpu"], node.ram_allocation_ratio or DEFAULT_RATIOS["ram"]
+    return _hardware(topology, pci_stats, stock, *ratios) if topology or pci_stats or stock else None
 
 
 def hardware_numbers(known: Hardware | None) -> Mapping[str, float]:

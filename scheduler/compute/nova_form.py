@@ -12,10 +12,9 @@ from typing import Any
 import numpy
 
 from fleet import clock as clocks
-from fleet.hardware.node import Hardware
 from fleet.objects import Aggregate, RequestSpec
 from scheduler.compute import columns
-from scheduler.compute.hardware import HARDWARE, hardware, hardware_numbers
+from scheduler.compute.hardware import DEFAULT_RATIOS, HARDWARE, hardware, hardware_numbers
 from scheduler.compute.host_state import HostState, RowState
 from scheduler.compute.tracked_instance import TrackedInstance
 from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
@@ -67,7 +66,7 @@ def _inventory(state: HostState) -> Inventory:
     table.share(row, "capabilities", columns.capabilities(state))
     for name, value in columns.rare(state).items():
         table.write_rare(row, name, value)
-    table.write_rare(row, HARDWARE, _hardware(state))
+    table.write_rare(row, HARDWARE, hardware(state))
     inventory.aggregates = dict(enumerate(_aggregates(state.aggregates), 1))
     table.share(row, "aggregates", tuple(inventory.aggregates))
     for uuid, instance in state.instances.items():
@@ -77,7 +76,7 @@ def _inventory(state: HostState) -> Inventory:
 
 def _numbers(state: HostState) -> dict[str, float]:
     values = {name: getattr(state, name, 0) or 0 for name in columns.NUMBERS}
-    for resource, ratio in columns.DEFAULT_RATIOS.items():
+    for resource, ratio in DEFAULT_RATIOS.items():
         name = f"{resource}_allocation_ratio"
         values[name] = values[name] or ratio
     service = {name: _of_service(state, name) for name in (*_HEARTBEATS, "disabled", "forced_down")}
@@ -86,13 +85,9 @@ def _numbers(state: HostState) -> dict[str, float]:
     values["disabled"] = bool(service["disabled"])
     values["forced_down"] = bool(service["forced_down"])
     values["updated"] = _epoch_s(state.updated) if state.updated else 0.0
-    values.update(hardware_numbers(_hardware(state)))
+    values.update(hardware_numbers(hardware(state)))
     values.update(columns.ceilings(values))
     return values
-
-
-def _hardware(state: HostState) -> Hardware | None:
-    return hardware(state, columns.ratio(state, "cpu"), columns.ratio(state, "ram"))
 
 
 def _of_service(state: HostState, name: str) -> Any:
