@@ -150,3 +150,52 @@ def test_a_lost_connection_fails_no_transaction(
     database.write(_change, key, "after")
 
     assert "after" == _row(database).topic
+
+
+_LEVEL = {
+    "postgresql": "SHOW transaction_isolation",
+    "mysql": "SELECT @@session.tx_isolation",
+}
+
+
+def test_writers_need_no_statement_for_their_isolation_level(database: Database) -> None:
+    """A writer sees the newest commits and a reader one snapshot, whoever has used the connection before."""
+    if database.dialect not in _LEVEL:
+        pytest.skip("SQLite has one level")
+    level = sa.text(_LEVEL[database.dialect])
+    sent: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        sent.append(statement)
+
+    def writer() -> str:
+        return database.write(lambda tx: tx.execute(level).scalar_one()).lower().replace("-", " ")
+
+    def reader() -> str:
+        return database.read(lambda connection: connection.execute(level).scalar_one()).lower().replace("-", " ")
+
+    assert ["read committed", "repeatable read"] * 2 == [writer(), reader(), writer(), reader()]
+    sa.event.listen(database.engine, "before_cursor_execute", note)
+    try:
+        assert database._for_writing() is database.engine
+        writer()
+    finally:
+        sa.event.remove(database.engine, "before_cursor_execute", note)
+    assert [_LEVEL[database.dialect]] == sent
+
+
+def test_rows_of_all_kinds_go_with_the_last_statement(database: Database, key: int) -> None:
+    """Text with quotes, an empty value, a moment, a flag and JSON arrive as they would have in statements of their own."""
+    odd = {"topic": 'it\'s "odd" \\ ünïcode :x %(y)s', "disabled": True, "disabled_reason": None, "started_at": CLOCK()}
+
+    def work(tx: Transaction) -> None:
+        tx.execute(sa.select(SERVICES.c.id).where(SERVICES.c.id == key).with_for_update()).one()
+        tx.defer_update(SERVICES, key, odd)
+        tx.defer_insert(FLAVORS, {**_flavor("odd"), "extra_specs": {"a": "it's", "b": "ü :x"}})
+
+    database.write(work)
+    found = _row(database)
+    assert odd == {name: getattr(found, name) for name in odd}
+    assert _generation(database) == found.generation
+    flavors = database.read(lambda connection: connection.execute(sa.select(FLAVORS)).all())
+    assert [("odd", {"a": "it's", "b": "ü :x"})] == [(row.name, row.extra_specs) for row in flavors]
