@@ -39,6 +39,12 @@ class Reader:
             typed = failures.typed(failure, self._engine.url)
         raise typed
 
+    def close(self) -> None:
+        """Close the connection. The next read opens a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
     def _read(self, work: Callable[..., Result], *args: Any) -> Result:
         if self._connection is not None:
             try:

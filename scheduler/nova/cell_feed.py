@@ -140,6 +140,9 @@ class CellFeed:
         self._again.add(host)
 
     def close(self) -> None:
+        """Close the connections of this feed to the cell."""
+        if self._reader is not None:
+            self._reader.close()
         if self._database is not None:
             self._database.dispose()
 
@@ -154,6 +157,7 @@ class CellFeed:
         # Instances before nodes: an instance that is shown on its host is counted there.
         instances = [rows.instance(each) for each in queries.instances(connection)]
         nodes = [rows.node(each, self._cell.uuid, self._reserved) for each in queries.nodes(connection)]
+        self._again.clear()
         self._hosts = {each.host for each in services}
         self._flagged = {each.host for each in services if each.disabled or each.forced_down}
         return Found(nodes, services, instances)

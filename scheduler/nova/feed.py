@@ -87,6 +87,12 @@ class NovaFeed:
         found = self._cells[number].read_host(host)
         return Changes(generation, nodes=found.nodes, services=found.services, instances=found.instances)
 
+    def close(self) -> None:
+        """Close all connections of this feed."""
+        self._api.close()
+        for cell in self._cells.values():
+            cell.close()
+
     def _now(self) -> int:
         return round(epoch_s(self._clock()) * 1e6)
 

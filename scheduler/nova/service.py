@@ -89,9 +89,11 @@ def state(conf: cfg.ConfigOpts) -> Changes:
     """Return all that nova's databases show now, for commands. :raises errors.FleetError:"""
     nova_conf.register_opts(conf)
     api = open_api(conf)
+    feed = feeds(conf, api)()
     try:
-        found: Changes = feeds(conf, api)().read(0)
+        found = feed.read(0)
     finally:
+        feed.close()
         api.dispose()
     return found
 

@@ -10,7 +10,19 @@ import signal
 import sys
 from collections.abc import Callable
 
-from tests.bench import agents, builds, conflicts, decision, figures, memory, packing, select, startup, transport
+from tests.bench import (
+    agents,
+    builds,
+    conflicts,
+    decision,
+    figures,
+    memory,
+    nova_feed,
+    packing,
+    select,
+    startup,
+    transport,
+)
 
 PARTS: dict[str, Callable[[], None]] = {
     "decision": decision.run,
@@ -22,6 +34,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "agents": agents.run,
     "conflicts": conflicts.run,
     "packing": packing.run,
+    "nova-feed": nova_feed.run,
 }
 #: Take a quarter of an hour each: only when they are asked for.
 LONG = ("agents",)

@@ -53,6 +53,7 @@ class World:
         feeds = [
             NovaFeed(self.api, self._open, pace=Pace(**pace), clock=self.clock, incomplete=incomplete) for _ in range(2)
         ]
+        self.feeds = feeds
         self.feed = feeds[0]
         self.hosts = polled(HostManager)(*feeds, clock=self.clock)
         self.hosts.poll()
@@ -72,6 +73,7 @@ class World:
         """Its connection breaks, and no new one can be opened."""
         self.cell_is_down = True
         for cell in self.feed._cells.values():
+            cell._reader.close()
             cell._reader = None
 
     def free_ram(self) -> dict[str, int]:
@@ -90,6 +92,8 @@ class World:
         return self.hosts.hint(lambda cache: cache.confirmed_on(host))
 
     def close(self) -> None:
+        for feed in self.feeds:
+            feed.close()
         for each in self.opened:
             each.dispose()
 
@@ -132,6 +136,19 @@ def test_a_node_changes(world):
     known = world.hosts._cache.generation
     world.clock.now += seconds(1)
     assert () == tuple(world.feed.read(known).nodes)
+
+
+def test_a_poll_after_the_first_reading(nova):
+    """Shows nothing again of hosts that have not changed for long."""
+    nova.create()
+    nova.add_host(1, NOW - seconds(3600))
+    world = World(nova)
+    try:
+        world.clock.now += seconds(1)
+        found = world.feed.read(world.hosts._cache.generation)
+        assert ((), (), ()) == (tuple(found.nodes), tuple(found.services), tuple(found.instances))
+    finally:
+        world.close()
 
 
 def test_a_change_by_a_clock_that_is_behind(world):

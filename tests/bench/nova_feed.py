@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The feed over nova's tables, with 10,000 hosts in PostgreSQL: the first load, a poll, a full comparison."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet.clock import seconds, utcnow
+from fleet.db.nova.database import NovaDatabase
+from fleet.trial import private_servers
+from scheduler.host_manager import HostManager
+from scheduler.nova.feed import NovaFeed
+from scheduler.nova.polling import polled
+from tests.bench import figures
+from tests.factories import uuid
+from tests.functional import nova_schema
+
+HOSTS = 10_000
+INSTANCES_A_HOST = 10
+#: Of a nova with its defaults: each host updates its node once a minute, and each service sends a heartbeat in 10 s.
+NODES_A_SECOND = HOSTS // 60
+POLLS = 20
+
+
+def run() -> None:
+    with private_servers.postgresql() as url:
+        nova = nova_schema.Databases(url)
+        nova.create()
+        now = utcnow()
+        fill(url, HOSTS, now - seconds(3600))
+        api = NovaDatabase(url, "api")
+        incomplete: set[int] = set()
+        feeds = [NovaFeed(api, lambda cell: NovaDatabase(cell.url, "cell"), incomplete=incomplete) for _ in range(2)]
+        hosts = polled(HostManager)(*feeds, service_down_time_s=10**9)
+        load = _measured(hosts.poll)
+        idle = [_measured(hosts.poll) for _ in range(POLLS)]
+        busy = []
+        for number in range(POLLS):
+            _touch(url, number)
+            busy.append(_measured(hosts.poll))
+            time.sleep(1)
+        compare = _measured(hosts.compare)
+        figures.report(
+            "nova_feed",
+            hosts=HOSTS,
+            instances=HOSTS * INSTANCES_A_HOST,
+            load_s=load["s"],
+            load_cpu_s=load["cpu_s"],
+            idle_poll_cpu_ms=_mean(idle, "cpu_s"),
+            busy_poll_cpu_ms=_mean(busy, "cpu_s"),
+            busy_poll_ms=_mean(busy, "s"),
+            nodes_changed_a_poll=NODES_A_SECOND,
+            compare_cpu_s=compare["cpu_s"],
+        )
+        for feed in feeds:
+            feed.close()
+        api.dispose()
+
+
+def fill(url: str, hosts: int, now: datetime.datetime, memory_mb: int = 262_144) -> None:
+    """Write hosts with their mappings and services, and instances on them."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    numbers = range(1, hosts + 1)
+    stamps = {"created_at": now, "updated_at": now}
+    with engine.begin() as connection:
+        connection.execute(
+            nova_schema.HOST_MAPPINGS.insert(), [{"id": each, "cell_id": 2, "host": f"cmp{each}"} for each in numbers]
+        )
+        connection.execute(
+            nova_schema.SERVICES.insert(),
+            [
+                {
+                    "id": each,
+                    "host": f"cmp{each}",
+                    "binary": "nova-compute",
+                    "disabled": False,
+                    "forced_down": False,
+                    "last_seen_up": now,
+                    "deleted": 0,
+                    **stamps,
+                }
+                for each in numbers
+            ],
+        )
+        connection.execute(nova_schema.NODES.insert(), [_node(each, memory_mb, stamps) for each in numbers])
+        connection.execute(
+            nova_schema.INSTANCES.insert(),
+            [
+                {
+                    "id": each,
+                    "uuid": uuid(each),
+                    "host": f"cmp{each % hosts + 1}",
+                    "node": f"cmp{each % hosts + 1}",
+                    "vm_state": "active",
+                    "project_id": "p1",
+                    "instance_type_id": 1,
+                    "deleted": 0,
+                    **stamps,
+                }
+                for each in range(hosts * INSTANCES_A_HOST)
+            ],
+        )
+    engine.dispose()
+
+
+def _node(number: int, memory_mb: int, stamps: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": number,
+        "uuid": uuid(10**6 + number),
+        "host": f"cmp{number}",
+        "hypervisor_hostname": f"cmp{number}",
+        "vcpus": 64,
+        "memory_mb": memory_mb,
+        "local_gb": 4096,
+        "vcpus_used": INSTANCES_A_HOST,
+        "memory_mb_used": 512 * (1 + INSTANCES_A_HOST),
+        "local_gb_used": INSTANCES_A_HOST,
+        "hypervisor_type": "QEMU",
+        "hypervisor_version": 8_002_002,
+        "host_ip": "192.0.2.1",
+        "cpu_info": '{"arch": "x86_64", "model": "Cascadelake", "features": ["avx", "sse4.2"]}',
+        "supported_instances": '[["x86_64", "kvm", "hvm"], ["i686", "kvm", "hvm"]]',
+        "stats": '{"failed_builds": "0", "num_instances": "10", "io_workload": "0"}',
+        "metrics": "[]",
+        "running_vms": INSTANCES_A_HOST,
+        "deleted": 0,
+        **stamps,
+    }
+
+
+def _touch(url: str, number: int) -> None:
+    """Do what the compute services do in a second: heartbeats, and some nodes with other numbers."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    now = utcnow()
+    first = number * NODES_A_SECOND % HOSTS
+    nodes, services = nova_schema.NODES, nova_schema.SERVICES
+    with engine.begin() as connection:
+        connection.execute(
+            nodes.update()
+            .where(nodes.c.id.between(first + 1, first + NODES_A_SECOND))
+            .values(updated_at=now, memory_mb_used=nodes.c.memory_mb_used + 1)
+        )
+        connection.execute(
+            services.update().where(services.c.id % 10 == number % 10).values(updated_at=now, last_seen_up=now)
+        )
+    engine.dispose()
+
+
+def _measured(work: Callable[[], Any]) -> dict[str, float]:
+    began, used = time.perf_counter(), time.process_time()
+    work()
+    return {"s": round(time.perf_counter() - began, 3), "cpu_s": round(time.process_time() - used, 4)}
+
+
+def _mean(rounds: list[dict[str, float]], name: str) -> float:
+    return round(1e3 * sum(each[name] for each in rounds) / len(rounds), 2)
