@@ -10,8 +10,10 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,7 +24,7 @@ HERE = pathlib.Path(__file__).parent
 #: The virtual environment with nova, placement and the client; ``make nova`` creates it.
 VENV = pathlib.Path(os.environ.get("FLEET_NOVA_VENV", HERE.parents[1] / ".venv-nova"))
 HOSTS = ("cmp1", "cmp2", "cmp3")
-READY_S = 90
+READY_S = 180
 #: In every message of a user's request; it must appear in no log.
 PLANTED = "planted-token-5d1f7c"
 
@@ -61,12 +63,12 @@ state_path = {state}
 compute_driver = {driver}
 transport_url = {broker}
 report_interval = 2
-service_down_time = 8
+service_down_time = 120
 update_resources_interval = 5
 running_deleted_instance_poll_interval = 5
 reserved_host_memory_mb = 512
-rpc_response_timeout = 20
-long_rpc_timeout = 60
+rpc_response_timeout = 60
+long_rpc_timeout = 180
 osapi_compute_workers = 1
 debug = False
 [api]
@@ -142,7 +144,7 @@ scheduler_available_filters = scheduler.filters.all_filters
 scheduler_available_filters = specified_host.SpecifiedHostFilter
 scheduler_default_filters = AvailabilityZoneFilter,RamFilter,DiskFilter,CoreFilter,ComputeFilter,\
 ComputeCapabilitiesFilter,ImagePropertiesFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,SpecifiedHostFilter
-service_down_time = 8
+service_down_time = 120
 scheduler_compare_period = 10
 debug = true
 {more}
@@ -178,7 +180,7 @@ class Cloud:
     def url(self, database: str, role: str = "fleet") -> str:
         return self.postgres.url(database).replace("//fleet@", f"//{role}@")
 
-    def prepare(self, driver: str = "fake.MediumFakeDriver") -> None:
+    def prepare(self, driver: str = "trial_drivers.Host") -> None:
         """Create the databases, the schema and the configuration files."""
         for database in ("nova_api", "nova_cell0", "nova", "placement"):
             self.postgres.execute(f"CREATE DATABASE {database}")
@@ -197,7 +199,10 @@ class Cloud:
     def configure(self, host: str, driver: str) -> None:
         """Write the configuration file of one host."""
         state = self.directory / host
-        state.mkdir(exist_ok=True)
+        if not state.exists():
+            state.mkdir()
+            # nova-compute refuses to start a second time without it.
+            (state / "compute_id").write_text(str(uuid.uuid4()))
         config = _NOVA.format(
             host=host,
             state=state,
@@ -315,6 +320,25 @@ class Cloud:
     def log(self, name: str) -> str:
         return (self.directory / f"{name}.log").read_text(errors="replace")
 
+    def fleet(self, *words: str, program: str = "fleet", status: int = 0) -> Any:
+        """Run a command of this project with the scheduler's configuration file; return its JSON.
+
+        :param status: the highest exit status that is right
+        """
+        command = [str(pathlib.Path(sys.executable).parent / program), "--config-file", str(self.config_file), *words]
+        plugins = {**os.environ, "PYTHONPATH": str(HERE.parent / "amqp/plugins")}
+        done = subprocess.run([*command, "-f", "json"], capture_output=True, text=True, check=False, env=plugins)
+        assert done.returncode <= status, done.stderr[-3000:]
+        self.transcript.append(f"$ {program} {' '.join(words)}\n{done.stdout}")
+        return json.loads(done.stdout)
+
+    def keeps_thread(self, thread: threading.Thread) -> bool:
+        """Return False: the cloud has processes only."""
+        return False
+
+    def keeps_process(self, pid: int) -> bool:
+        return pid in {each.pid for each in self._processes.values()}
+
     # -- the API ----------------------------------------------------------------------------------------------------
 
     def openstack(self, *words: str, check: bool = True) -> Any:
@@ -359,7 +383,7 @@ class Cloud:
         body = {"server": server, "os:scheduler_hints": hints or {}}
         return self.api("POST", "/servers", body)["server"]["id"]
 
-    def settled(self, number: str, limit_s: float = 60) -> dict[str, Any]:
+    def settled(self, number: str, limit_s: float = 180) -> dict[str, Any]:
         """Wait until a server is not being worked on any more; return it."""
 
         def look() -> dict[str, Any] | None:
@@ -382,9 +406,16 @@ class Cloud:
         """Server → the hosts that its state says it holds, for servers on a host."""
         return {each["id"]: {each["OS-EXT-SRV-ATTR:host"]} for each in self.servers() if each["OS-EXT-SRV-ATTR:host"]}
 
-    def is_up(self, host: str) -> bool:
-        services = self.api("GET", f"/os-services?host={host}&binary=nova-compute")["services"]
-        return [each["state"] for each in services] == ["up"]
+    def force_down(self, host: str, is_down: bool) -> None:
+        """Tell nova that a host is dead, as a monitor of hosts does; its heartbeats would take minutes to run out."""
+        (service,) = self.api("GET", f"/os-services?host={host}&binary=nova-compute")["services"]
+        self.api("PUT", f"/os-services/{service['id']}", {"forced_down": is_down})
+
+    def restart(self, host: str) -> None:
+        """Start a compute service that was killed; return when it says so."""
+        begun = len(self.log(host))
+        self.spawn(host, self.nova_command("nova-compute", host))
+        eventually(lambda: "Starting compute node" in self.log(host)[begun:])
 
     def fault(self, number: str) -> str:
         return self.server(number).get("fault", {}).get("message", "")
@@ -395,7 +426,7 @@ class Cloud:
         eventually(lambda: not self.servers(), 90)
 
 
-def eventually(look: Callable[[], Any], limit_s: float = 60) -> Any:
+def eventually(look: Callable[[], Any], limit_s: float = 180) -> Any:
     """The first answer that is true."""
     deadline = time.monotonic() + limit_s
     while True:
@@ -411,7 +442,7 @@ def eventually(look: Callable[[], Any], limit_s: float = 60) -> Any:
 
 
 @contextlib.contextmanager
-def cloud(directory: pathlib.Path, driver: str = "fake.MediumFakeDriver") -> Iterator[Cloud]:
+def cloud(directory: pathlib.Path, driver: str = "trial_drivers.Host") -> Iterator[Cloud]:
     """A cloud with its three hosts, and no scheduler yet."""
     with rabbitmq_node() as broker, postgresql_server() as postgres:
         made = Cloud(directory, broker, postgres)

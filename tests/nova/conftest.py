@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from fleet.db.nova import grants
+from tests import leftovers
 from tests.nova import cloud as clouds
 from tests.nova.cloud import Cloud, eventually
 
@@ -24,7 +25,9 @@ def cloud() -> Iterator[Cloud]:
         for name, ram, vcpus in (("small", 512, 1), ("medium", 1024, 2), ("huge", 512_000, 1)):
             flavor = {"name": name, "id": name, "ram": ram, "vcpus": vcpus, "disk": 1}
             made.api("POST", "/flavors", {"flavor": flavor})
+        leftovers.KEEPERS.append(made)
         yield made
+        leftovers.KEEPERS.remove(made)
 
 
 def let_read(cloud: Cloud) -> None:
