@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import oslo_messaging
 from oslo_config import cfg
@@ -40,6 +40,8 @@ class API:
     _signer: signing.Signer | None = None
     #: Methods that use the conductors' second queue.
     _ledger_queue: ledger_queue.Choice | None = None
+    #: By cap and version; the same for all clients.
+    _sendable: ClassVar[dict[tuple[str, str], bool]] = {}
 
     def __init__(
         self,
@@ -53,8 +55,6 @@ class API:
         self._conf = conf
         self._ledger_queue = ledger_queue.Choice() if for_agents else None
         self._pins = pins or Pins(conf)
-        #: By cap and version.
-        self._sendable: dict[tuple[str, str], bool] = {}
         keys = signing.keys_of(conf)
         self._signer = signing.Signer(keys) if keys else None
         target = oslo_messaging.Target(exchange=self._exchange(conf), topic=self.topic, namespace=self.namespace)
