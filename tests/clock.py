@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clock that a test sets."""
+"""Clocks that a test sets."""
 
 from __future__ import annotations
 
@@ -17,3 +17,15 @@ class FakeClock:
 
     def advance(self, seconds: float) -> None:
         self.now += datetime.timedelta(seconds=seconds)
+
+
+class Time:
+    """Like ``time.monotonic``; ``sleep`` moves it on."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds

@@ -7,6 +7,7 @@ from typing import Any
 
 from fleet import states
 from fleet.client import following
+from tests.clock import Time
 
 
 class Looks:
@@ -23,16 +24,6 @@ class Looks:
             return [each for each in present if each["uuid"] in filters["uuids"]]
         ((key, value),) = filters.items()
         return [each for each in present if each[key] == value]
-
-
-class Time:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 def an_instance(uuid: str, task_state: str | None, host: str | None = "h1", **values: Any) -> dict[str, Any]:

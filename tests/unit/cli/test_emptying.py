@@ -9,6 +9,7 @@ import pytest
 
 from fleet import errors, move_states, states
 from fleet.cli import emptying
+from tests.clock import Time
 from tests.unit.cli import fakes
 
 HOST = "h1"
@@ -75,16 +76,6 @@ class Host(fakes.Conductor):
 
     def asked(self, method: str) -> list[str]:
         return [arguments["name"] for asked, arguments in self.calls if asked == method]
-
-
-class Time:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 def empty(host: Host, timeout_s: float = 600, at_a_time: int = 2) -> tuple[int, dict[str, str], list[tuple[int, int]]]:
