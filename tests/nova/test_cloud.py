@@ -111,7 +111,8 @@ def test_an_evacuation(cloud):
         assert {dead, after} == set(cloud.allocations()[number])
     finally:
         cloud.restart(dead)
-        cloud.force_down(dead, False)
+        # nova refuses it until the host has removed what was evacuated.
+        eventually(lambda: cloud.force_down(dead, False) or True)
     eventually(lambda: {number: {after: SMALL}} == cloud.allocations())
 
 
