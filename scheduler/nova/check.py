@@ -167,7 +167,8 @@ def _requests(driver: Scheduler, api: NovaDatabase, placement: Placement, number
 
 
 def _difference(uuid: str, theirs: set[str], ours: set[str], explained: Mapping[str, Any]) -> Finding:
-    dropped = ", ".join(f"{name} {count}" for name, count in explained["dropped"].items())
+    counts = {each["name"]: each["start"] - each["end"] for each in explained["filters"]}
+    dropped = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
     parts = []
     if theirs:
         parts.append(f"filters here drop {_few(sorted(theirs))}" + (f" ({dropped})" if dropped else ""))

@@ -92,7 +92,7 @@ def test_other_candidates():
     """Are named, with the filters that drop them."""
     world = World(node_row("cmp1", free_ram_mb=0), node_row("cmp2"), node_row("cmp3"))
     first, last = _requests(world, Offering("cmp1", "cmp2"), arguments()["spec_obj"])
-    assert "filters here drop cmp1" in first
+    assert "filters here drop cmp1 (RamFilter 1)" in first
     assert "placement does not offer cmp3" in first
     assert "0 requests" in last
 
