@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging as standard_logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import amqp
 import kombu.exceptions
@@ -53,28 +53,22 @@ _library_said = rate_limited_log.RateLimit()
 def limit_library_logs() -> None:
     """Limit the warnings of oslo.messaging's loggers to one line a minute of each kind."""
     for name in _LIBRARIES:
-        _filter(name, _one_a_minute)
+        standard_logging.getLogger(name).addFilter(_one_a_minute)  # which adds it once
 
 
 def limit_notification_logs() -> None:
     """Limit what oslo.messaging logs of notifications that it cannot send: one line a minute, without their content."""
-    _filter(_NOTIFICATIONS, _without_payload)
-    _filter(_NOTIFICATIONS, _one_a_minute)
-
-
-def _filter(name: str, judge: Callable[[standard_logging.LogRecord], bool]) -> None:
-    logger = standard_logging.getLogger(name)
-    if judge not in logger.filters:
-        logger.addFilter(judge)
+    logger = standard_logging.getLogger(_NOTIFICATIONS)
+    logger.addFilter(_without_payload)
+    logger.addFilter(_one_a_minute)
 
 
 def _without_payload(record: standard_logging.LogRecord) -> bool:
     """A logging filter: a line about a notification names its event and message id only."""
-    message = record.args.get("message") if isinstance(record.args, Mapping) else None
-    if isinstance(record.args, Mapping) and isinstance(message, Mapping):
-        record.msg = "Notification %(event)s, message id %(id)s, was not sent to %(topic)s"
-        about = {"event": message.get("event_type"), "id": message.get("message_id"), "topic": record.args.get("topic")}
-        record.args = about
+    args = record.args
+    if isinstance(args, Mapping) and isinstance(message := args.get("message"), Mapping):
+        record.msg = "Notification %s, message id %s, was not sent to %s"
+        record.args = (message.get("event_type"), message.get("message_id"), args.get("topic"))
     return True
 
 
