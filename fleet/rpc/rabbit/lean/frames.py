@@ -38,7 +38,8 @@ class _ReadsAhead:
 
     sock: socket.socket
     connected: bool
-    _ahead = b""
+    #: What has been read, and where the next frame begins in it.
+    _ahead, _at = b"", 0
 
     def read_frame(self, *_unpack: Any) -> tuple[int, int, bytes]:
         """:raises OSError: the connection is lost, or a time limit of the socket is over"""
@@ -48,15 +49,15 @@ class _ReadsAhead:
 
     def next_frame(self) -> tuple[int, int, bytes] | None:
         """Return the next frame that has come whole: type, channel, payload. :raises amqp.UnexpectedFrame:"""
-        ahead = self._ahead
-        if not _is_whole(ahead):
+        if not self._is_whole():
             return None
-        kind, channel, size = _FRAME.unpack_from(ahead)
-        end = _FRAME.size + size
+        ahead, begin = self._ahead, self._at + _FRAME.size
+        kind, channel, size = _FRAME.unpack_from(ahead, self._at)
+        end = begin + size
         if ahead[end] != _END[0]:
             raise amqp.UnexpectedFrame(f"a frame ends with {ahead[end]:#04x}")
-        self._ahead = ahead[end + 1 :]
-        return kind, channel, ahead[_FRAME.size : end]
+        self._at = end + 1
+        return kind, channel, ahead[begin:end]
 
     def receive(self) -> None:
         """Read what has come, without waiting if there is something. :raises OSError: the connection is lost"""
@@ -64,15 +65,15 @@ class _ReadsAhead:
         if not got:
             self.connected = False
             raise OSError("the broker has closed the connection")
-        self._ahead += got
+        self._ahead, self._at = self._ahead[self._at :] + got, 0
 
     def has_come(self) -> bool:
         """Return True if there may be a frame that the socket does not show any more."""
-        return _is_whole(self._ahead) or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0)
+        return self._is_whole() or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0)
 
-
-def _is_whole(ahead: bytes) -> bool:
-    return len(ahead) >= _OVERHEAD and len(ahead) >= _OVERHEAD + _FRAME.unpack_from(ahead)[2]
+    def _is_whole(self) -> bool:
+        left = len(self._ahead) - self._at
+        return left >= _OVERHEAD and left >= _OVERHEAD + _FRAME.unpack_from(self._ahead, self._at)[2]
 
 
 class _TCP(_ReadsAhead, transport.TCPTransport):
