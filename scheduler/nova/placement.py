@@ -40,7 +40,7 @@ class PlacementFailed(errors.FleetError):
 
 
 class Outcome(enum.Enum):
-    """What became of a claim. After ``CHANGED``, somebody else has written the same rows, and it may be tried again."""
+    """What became of a claim. ``CHANGED``: another client of placement wrote the same rows; the claim may be tried again."""
 
     TAKEN = "taken"
     FULL = "full"

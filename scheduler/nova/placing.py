@@ -26,7 +26,7 @@ MOST_REFUSALS = 100
 
 @dataclasses.dataclass(frozen=True)
 class Placed:
-    """The answer for one request, and the selections that the log tells of."""
+    """The answer for one request, and the selections that are logged."""
 
     found: Sequence[Sequence[Found]]
     selections: Sequence[Selection]

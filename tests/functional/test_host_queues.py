@@ -146,7 +146,7 @@ def test_what_was_sent_before_a_host_leaves_is_handled(compute: clients.ComputeA
 def test_all_hosts_are_back_after_a_lost_connection(
     broker: private_servers.RabbitMQ, conf: cfg.ConfigOpts, compute: clients.ComputeAPI, hosts: dict[str, Host]
 ) -> None:
-    """The connection, or a queue under its consumer: both are declared again, and nobody is forgotten.
+    """The connection, or a queue under its consumer: both are declared again, for every host.
 
     A call whose host's queue goes meanwhile is lost with the queue, so calls wait for a short time only.
     """

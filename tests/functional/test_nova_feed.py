@@ -240,7 +240,7 @@ def test_aggregates_change(world):
 
 
 def test_a_cell_goes_down_and_comes_back(world, caplog):
-    """Its hosts are left out and that is said once; when it answers again, all of it is shown."""
+    """Its hosts are left out, with one log line. When the cell answers again, all its hosts are back."""
     world.lose_the_cell()
     for _ in range(4):
         world.later(4)

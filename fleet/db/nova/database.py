@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database of nova: every session may only read, whatever its role may do."""
+"""A database of nova. Every session is read only, even if its role may write."""
 
 from __future__ import annotations
 

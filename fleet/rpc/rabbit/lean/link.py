@@ -91,7 +91,7 @@ class Link:
         """Read all frames that have come, and run their callbacks. :raises LOST: the connection is lost"""
         with self.lock:
             self.catch_up()
-            # Another thread may have read what the waiting thread was told of.
+            # A publisher that waited for an answer may have read the data since poll() reported it.
             if self._transport.has_come() or self._look.poll(0):
                 self._transport.receive()
                 self.catch_up()
