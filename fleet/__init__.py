@@ -6,10 +6,12 @@ one virtual machine; a *build* is an instance on its way to ACTIVE; an *attempt*
 is what a host holds for an instance; a *selection* is the scheduler's answer; an *alternate* is the next best host of
 a selection; the *ledger* is the database.
 
-Read in this order: ``states`` (the life of a build) and ``move_states``, ``capacity`` (the arithmetic), ``errors``
-and ``reasons``, ``objects`` and ``hardware`` (values), ``rpc`` (the contract), ``db`` (tables and the change feed),
-``service`` and ``telemetry`` (daemon life), ``conf``, ``context``, ``clock``, ``ledger_identity``, ``plugins``,
-``checks``, ``failpoints``; for users ``client``, ``cli`` and ``trial``.
+A storage *backend* has *pools*, and a *volume* claims space of one.
+
+Read in this order: ``states`` (the life of a build), ``move_states`` and ``volume_states``, ``capacity`` and
+``pool_capacity`` (the arithmetic), ``errors`` and ``reasons``, ``objects`` and ``hardware`` (values), ``rpc`` (the
+contract), ``db`` (tables and the change feed), ``service`` and ``telemetry`` (daemon life), ``conf``, ``context``,
+``clock``, ``ledger_identity``, ``plugins``, ``checks``, ``failpoints``; for users ``client``, ``cli`` and ``trial``.
 """
 
 import contextlib

@@ -22,6 +22,9 @@ SCHEDULER_READS = (
     "generations",
     "instances",
     "services",
+    "storage_pools",
+    "volume_types",
+    "volumes",
     _SCHEMA,
 )
 CONDUCTOR_CHANGES = tuple(sorted(models.METADATA.tables))

@@ -59,6 +59,7 @@ generations = sa.Table(
     _generation("services"),
     _generation("aggregates"),
     _generation("instances"),
+    _generation("volumes"),
     _generation("noted"),
     sa.Column("ledger", UUID),
 )
@@ -310,6 +311,76 @@ instance_group_members = sa.Table(
     METADATA,
     sa.Column("group_uuid", sa.ForeignKey("instance_groups.uuid"), primary_key=True),
     sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), primary_key=True),
+)
+
+#: Pools of storage backends; ``host`` is the backend's name, ``machine@backend``. Capacities are in GiB, and NULL if the
+#: backend reports "infinite" or "unknown". ``capabilities`` is the report as it was received.
+storage_pools = sa.Table(
+    "storage_pools",
+    METADATA,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("uuid", UUID, nullable=False),
+    sa.Column("host", NAME, nullable=False),
+    sa.Column("pool", NAME, nullable=False),
+    sa.Column("availability_zone", NAME),
+    sa.Column("volume_backend_name", NAME),
+    sa.Column("total_capacity_gb", sa.Double),
+    #: As reported, less what was claimed since.
+    sa.Column("free_capacity_gb", sa.Double),
+    #: Sum of what volumes claim.
+    sa.Column("allocated_capacity_gb", sa.BigInteger, nullable=False, default=0, server_default="0"),
+    #: The same, and what the storage holds for others.
+    sa.Column("provisioned_capacity_gb", sa.Double, nullable=False, default=0.0, server_default="0"),
+    _number("reserved_percentage"),
+    #: "auto", a number, or NULL if the backend reports none.
+    sa.Column("max_over_subscription_ratio", sa.String(32)),
+    sa.Column("thin_provisioning_support", sa.Boolean, nullable=False, default=False, server_default=sa.false()),
+    sa.Column("thick_provisioning_support", sa.Boolean, nullable=False, default=False, server_default=sa.false()),
+    _number("total_volumes"),
+    sa.Column("capabilities", sa.JSON, nullable=False),
+    *_tracked(),
+    sa.UniqueConstraint("host", "pool"),
+)
+
+#: Volumes (``fleet.volume_states``). A volume claims ``claimed_gb`` of the pool that ``host`` and ``pool`` name.
+volumes = sa.Table(
+    "volumes",
+    METADATA,
+    sa.Column("uuid", UUID, primary_key=True),
+    sa.Column("name", NAME, nullable=False, index=True),
+    sa.Column("project_id", NAME),
+    sa.Column("user_id", NAME),
+    _number("size_gb"),
+    sa.Column("status", sa.String(32), nullable=False),
+    sa.Column("step", sa.String(32)),
+    _number("attempt"),
+    sa.Column("host", NAME),
+    sa.Column("pool", NAME),
+    _number("claimed_gb"),
+    #: The zone that the request names.
+    sa.Column("availability_zone", NAME),
+    sa.Column("volume_type", NAME),
+    #: The request, with the volume type inline.
+    sa.Column("spec", sa.JSON, nullable=False),
+    #: Alternates of the scheduler's answer, and (tried) pools that failed.
+    sa.Column("plan", sa.JSON, nullable=False),
+    #: Why the volume is in error: error, message, details.
+    sa.Column("failure", HeldJSON),
+    sa.Column("deadline", Timestamp),
+    sa.Column("step_deadline", Timestamp, index=True),
+    sa.Column("request_id", NAME),
+    *_tracked(),
+    sa.Index(None, "host", "pool"),
+)
+
+volume_types = sa.Table(
+    "volume_types",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("description", NAME),
+    sa.Column("extra_specs", sa.JSON, nullable=False),
+    sa.Column("created_at", Timestamp, nullable=False),
 )
 
 #: Signatures of messages until they expire (see ``fleet.rpc.trust.replay_protection``).

@@ -23,7 +23,7 @@ Row = sa.Row
 
 _GENERATION = models.generations
 #: Tables whose newest generation is noted in the row of generations.
-_NOTED = (models.services, models.aggregates, models.instances)
+_NOTED = (models.services, models.aggregates, models.instances, models.volumes)
 #: Name of the key among the columns of a deferred update.
 _KEY = "of_key"
 _NEWEST = sa.select(_GENERATION.c.value).where(_GENERATION.c.id == 1)

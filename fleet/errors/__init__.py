@@ -18,6 +18,7 @@ from fleet.errors.builds import (
     FlavorDiskTooSmall,
     GroupAffinityViolation,
     ImageUnacceptable,
+    PoolSpaceUnavailable,
     StaleBuild,
 )
 from fleet.errors.configuration import ClassNotFound, ConfigError, FilterNotFound, NotConfigured

@@ -14,6 +14,15 @@ class ComputeResourcesUnavailable(FleetError):
     reason: str
 
 
+class PoolSpaceUnavailable(FleetError):
+    """A storage pool has less room than the scheduler had counted. The next alternate is tried."""
+
+    code = 400
+    reason_code = Reason.RACE_LOST
+    template = "Insufficient space: {reason}."
+    reason: str
+
+
 class GroupAffinityViolation(FleetError):
     """The instance on this host would break its group's policy. The check runs when the claim is recorded."""
 

@@ -3,7 +3,8 @@
 
 ``fields`` holds the parser. A ``BuildRequest`` is what a client sends; it becomes ``Instance`` rows; the scheduler
 receives a ``RequestSpec`` and answers with ``Selection`` values; a host records a ``Claim`` and a ``Finish`` for each build
-and describes itself in a ``HostReport``.
+and describes itself in a ``HostReport``. A storage backend describes each of its pools in a ``PoolReport``. ``location``
+names pools; a ``VolumeType`` is what volumes ask of them.
 """
 
 from fleet.objects.aggregate import Aggregate
@@ -18,8 +19,10 @@ from fleet.objects.image import Image
 from fleet.objects.instance import Instance
 from fleet.objects.instance_group import InstanceGroup
 from fleet.objects.migration import Migration, Sizing
+from fleet.objects.pool_report import PoolReport
 from fleet.objects.request_spec import RequestSpec
 from fleet.objects.selection import Place, Selection
+from fleet.objects.volume_type import VolumeType
 from fleet.objects.zone import Zone
 
 __all__ = [
@@ -40,8 +43,10 @@ __all__ = [
     "Inventory",
     "Migration",
     "Place",
+    "PoolReport",
     "RequestSpec",
     "Selection",
     "Sizing",
+    "VolumeType",
     "Zone",
 ]

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Storage pools: the inventory that volume agents report, and the space that volumes claim.
+
+A pool's row is the ledger of its space. Each transaction that changes a claim locks this row first, so two claims never see
+the same free space.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_utils import uuidutils
+
+from fleet import errors, pool_capacity
+from fleet.db import models
+from fleet.db.engine import Transaction
+from fleet.objects import PoolReport, location, pool_report
+
+POOLS = models.storage_pools
+VOLUMES = models.volumes
+
+_FOUND = sa.select(POOLS).where(POOLS.c.host == sa.bindparam("on_host"), POOLS.c.pool == sa.bindparam("in_pool"))
+_LOCKED = _FOUND.with_for_update()
+_OTHERS = sa.select(POOLS.c.id, POOLS.c.pool).where(
+    POOLS.c.host == sa.bindparam("on_host"),
+    sa.not_(POOLS.c.deleted),
+    POOLS.c.pool.not_in(sa.bindparam("pools", expanding=True)),
+)
+_CLAIMED = sa.select(
+    sa.func.coalesce(sa.func.sum(VOLUMES.c.claimed_gb), 0).label("gb"), sa.func.count().label("volumes")
+).where(
+    VOLUMES.c.host == sa.bindparam("on_host"), VOLUMES.c.pool == sa.bindparam("in_pool"), sa.not_(VOLUMES.c.deleted)
+)
+
+
+def report(tx: Transaction, inventory: PoolReport, now: datetime.datetime) -> None:
+    """Store the inventory of a pool, and sum its claims again. A new or deleted pool appears."""
+    host, pool = inventory.host, inventory.pool
+    found = _lock(tx, host, pool)
+    values = {**_inventory(inventory), **_claimed(tx, inventory), "deleted": False, "deleted_at": None}
+    if found is None:
+        new = {**values, "host": host, "pool": pool, "uuid": uuidutils.generate_uuid()}
+        tx.touch(POOLS, tx.insert(POOLS, {**new, "created_at": now, "updated_at": now}))
+        return
+    changed = {name: value for name, value in values.items() if getattr(found, name) != value}
+    if changed:
+        tx.update(POOLS, found.id, {"updated_at": now, **changed})
+        tx.touch(POOLS, found.id)
+
+
+def _inventory(report: PoolReport) -> dict[str, Any]:
+    read = report.read()
+    return {
+        "availability_zone": report.availability_zone,
+        "volume_backend_name": read.volume_backend_name,
+        "total_capacity_gb": pool_report.amount(read.total_capacity_gb),
+        "reserved_percentage": read.reserved_percentage,
+        "max_over_subscription_ratio": pool_report.ratio(read.max_over_subscription_ratio),
+        "thin_provisioning_support": read.thin_provisioning_support,
+        "thick_provisioning_support": read.thick_provisioning_support,
+        "capabilities": report.capabilities,
+    }
+
+
+def _claimed(tx: Transaction, report: PoolReport) -> dict[str, Any]:
+    """Columns that follow from the claims. The backend's figures do not have what was claimed since it counted."""
+    claimed = tx.execute(_CLAIMED, {"on_host": report.host, "in_pool": report.pool}).one()
+    read = report.read()
+    free = pool_report.amount(read.free_capacity_gb)
+    return {
+        "free_capacity_gb": None if free is None else free - (int(claimed.gb) - read.allocated_capacity_gb),
+        "allocated_capacity_gb": int(claimed.gb),
+        "provisioned_capacity_gb": int(claimed.gb) + read.foreign_gb,
+        "total_volumes": claimed.volumes,
+    }
+
+
+def remove_except(tx: Transaction, host: str, pools: Iterable[str], now: datetime.datetime) -> list[str]:
+    """Mark the pools that ``host`` no longer reports as deleted; return their names."""
+    gone = tx.execute(_OTHERS, {"on_host": host, "pools": list(pools)}).all()
+    for row in gone:
+        tx.update(POOLS, row.id, {"deleted": True, "deleted_at": now, "updated_at": now})
+        tx.touch(POOLS, row.id)
+    return [row.pool for row in gone]
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What a volume asks of a pool. :param thin: the volume may be thin"""
+
+    size_gb: int
+    thin: bool = True
+
+
+def claim(tx: Transaction, host: str, pool: str, wanted: Request, now: datetime.datetime) -> None:
+    """Claim space for a volume that is new on the pool. :raises errors.PoolSpaceUnavailable:"""
+    row = _lock(tx, host, pool)
+    name = location.append_host(host, pool)
+    if row is None or row.deleted:
+        raise errors.PoolSpaceUnavailable(reason=f"pool {name} is no longer reported")
+    require_room(row, wanted)
+    _change(tx, row, wanted.size_gb, 1, now)
+
+
+def require_room(row: Any, wanted: Request) -> None:
+    """:raises errors.PoolSpaceUnavailable: with the numbers of the pool"""
+    space = space_of(row)
+    lacks_gb = space.lacks_gb(wanted.size_gb, wanted.thin)
+    if not lacks_gb:
+        return
+    total = "unknown" if space.total_gb is None else f"{space.total_gb:g}"
+    free_gb = wanted.size_gb - lacks_gb
+    raise errors.PoolSpaceUnavailable(
+        reason=f"pool {location.append_host(row.host, row.pool)} lacks {lacks_gb:g} GiB: free {free_gb:g} of {total}, "
+        f"reserved {space.reserved_percentage} %, over-subscription {space.over_subscription:g}"
+    )
+
+
+def release(tx: Transaction, host: str, pool: str, size_gb: int, now: datetime.datetime) -> None:
+    """Give back the claim of a volume that leaves the pool."""
+    row = _lock(tx, host, pool)
+    if row is not None:
+        _change(tx, row, -size_gb, -1, now)
+
+
+def space_of(row: Any) -> pool_capacity.Space:
+    """The capacity of a pool, as its row has it."""
+    return pool_capacity.Space(
+        total_gb=row.total_capacity_gb,
+        free_gb=row.free_capacity_gb,
+        provisioned_gb=row.provisioned_capacity_gb,
+        reserved_percentage=row.reserved_percentage,
+        thin=row.thin_provisioning_support,
+        ratio=row.max_over_subscription_ratio,
+    )
+
+
+def _change(tx: Transaction, row: sa.Row, growth_gb: int, volumes: int, now: datetime.datetime) -> None:
+    free = row.free_capacity_gb
+    changed = {
+        "allocated_capacity_gb": row.allocated_capacity_gb + growth_gb,
+        "provisioned_capacity_gb": row.provisioned_capacity_gb + growth_gb,
+        "free_capacity_gb": None if free is None else free - growth_gb,
+        "total_volumes": row.total_volumes + volumes,
+        "updated_at": now,
+    }
+    tx.defer_update(POOLS, row.id, changed)
+
+
+def _lock(tx: Transaction, host: str, pool: str) -> sa.Row | None:
+    return tx.execute(_LOCKED, {"on_host": host, "in_pool": pool}).one_or_none()
+
+
+def list_all(connection: sa.Connection, host: str | None = None) -> Sequence[sa.Row]:
+    """Pools that are reported, by host and pool."""
+    query = sa.select(POOLS).where(sa.not_(POOLS.c.deleted)).order_by(POOLS.c.host, POOLS.c.pool)
+    return connection.execute(query.where(POOLS.c.host == host) if host else query).all()

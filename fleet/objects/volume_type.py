@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A volume type: what the volumes of a name ask of their pool."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fleet import pool_capacity
+from fleet.objects import fields
+
+
+@dataclasses.dataclass(frozen=True)
+class VolumeType:
+    """``extra_specs`` are matched with the capabilities of pools."""
+
+    name: fields.Name
+    extra_specs: fields.Texts = dataclasses.field(default_factory=dict)
+    description: fields.Text = ""
+    id: fields.Natural | None = None
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "volume_type") -> VolumeType:
+        """:raises errors.InvalidInput: naming the field"""
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    @property
+    def thin(self) -> bool:
+        """Whether volumes of this type may be thin."""
+        return pool_capacity.asks_for_thin(self.extra_specs)
