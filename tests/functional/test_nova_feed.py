@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import sqlalchemy as sa
 
 from fleet import errors
 from fleet.clock import seconds
-from fleet.db.nova import api_queries
+from fleet.db.nova import api_queries, grants
 from fleet.db.nova.database import NovaDatabase, cell_url
 from scheduler.host_manager import HostManager
 from scheduler.nova.cell_feed import RETRY, Pace
@@ -27,6 +29,7 @@ def nova_url(request, tmp_path_factory) -> str:
     server = sa.make_url(request.getfixturevalue(f"{request.param}_url"))
     engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as connection:
+        connection.execute(sa.text("DROP DATABASE IF EXISTS nova_cell"))
         connection.execute(sa.text("CREATE DATABASE nova_cell"))
     return server.set(database="nova_cell").render_as_string(hide_password=False)
 
@@ -43,11 +46,11 @@ def nova(nova_url) -> Databases:
 class World:
     """A host manager over the databases, with a clock that the test moves."""
 
-    def __init__(self, nova: Databases, **pace) -> None:
+    def __init__(self, nova: Databases, url: str | None = None, **pace) -> None:
         self.nova = nova
         self.clock = FakeClock()
         self.cell_is_down = False
-        self.api = NovaDatabase(nova.url, "[nova] api_connection")
+        self.api = NovaDatabase(url or nova.url, "[nova] api_connection")
         self.opened = [self.api]
         incomplete: set[int] = set()
         feeds = [
@@ -103,6 +106,49 @@ def world(nova):
     made = World(nova)
     yield made
     made.close()
+
+
+@pytest.fixture
+def reader_url(nova) -> Iterator[str]:
+    """The URL of a role that has the documented grants and no others."""
+    url = sa.make_url(nova.url)
+    maria = url.get_backend_name() == "mysql"
+    role = "'reader'@'%'" if maria else "reader"
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE USER {role}"))
+        for is_cell in (False, True):
+            for statement in (grants.mariadb if maria else grants.postgresql)(url.database, "reader", is_cell):
+                connection.execute(sa.text(statement))
+    yield url.set(username="reader").render_as_string(hide_password=False)
+    with engine.connect() as connection:
+        if not maria:
+            connection.execute(sa.text(f"DROP OWNED BY {role}"))
+        connection.execute(sa.text(f"DROP USER {role}"))
+
+
+@pytest.mark.parametrize("nova_url", ["postgresql", "mariadb"], indirect=True)  # SQLite has no roles
+def test_a_role_with_the_documented_grants(nova, reader_url):
+    """It can read all that the feed needs, at first and when something changes, and can write nothing."""
+    nova.add_instance(1, "cmp1", NOW)
+    nova.insert(nova_schema.AGGREGATES, id=1, uuid=uuid(50), name="agg1")
+    nova.insert(nova_schema.AGGREGATE_HOSTS, id=1, aggregate_id=1, host="cmp1")
+    nova.update(nova_schema.CELLS, 2, database_connection=reader_url)
+    world = World(nova, reader_url)
+    try:
+        nova.update(nova_schema.NODES, 2, memory_mb_used=1024, updated_at=NOW + seconds(1))
+        world.later()
+        assert {"cmp1": 7680, "cmp2": 7168} == world.free_ram()
+        assert {uuid(1)} == world.instances("cmp1")
+    finally:
+        world.close()
+    engine = sa.create_engine(reader_url, poolclass=sa.NullPool)
+    for table in ("host_mappings", "compute_nodes"):
+        with engine.connect() as connection:
+            if engine.dialect.name == "postgresql":
+                connection.execute(sa.text("SET TRANSACTION READ WRITE"))
+            with pytest.raises(sa.exc.DBAPIError, match="denied"):
+                connection.execute(sa.text(f"UPDATE {table} SET host = 'x'"))
 
 
 def test_everything_at_first(nova):
