@@ -6,18 +6,21 @@ from __future__ import annotations
 import argparse
 from importlib import metadata
 
+from fleet import errors
 from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.cli import finding_list
 from fleet.client import argument_types
 from fleet.rpc import nova_broker
 
-#: Entry point (conf, path of nova.conf or None, number of requests) -> findings.
+#: Entry point (conf, path of nova.conf or None, nova's Python or None, number of requests, servers) -> findings.
 _CHECK = "fleet.nova.check"
 
 
 class NovaCheck(finding_list.FindingLister):
     """Compare options with nova.conf, and the hosts for recent requests with those that placement offers.
+
+    With --nova-python, compare them with the hosts that pass nova's own filters.
 
     Nothing is changed, claimed or consumed: nova-scheduler may run. Exit status: 0 all is well; 1 differences; 2 the
     scheduler could not serve this nova.
@@ -28,11 +31,19 @@ class NovaCheck(finding_list.FindingLister):
         parser.add_argument("--nova-conf", metavar="FILE", help="Configuration file of nova-scheduler. Default: none.")
         parser.add_argument("--requests", type=argument_types.positive, default=20, metavar="N",
                             help="How many of the newest requests to compare. Default: %(default)s.")  # fmt: skip
+        parser.add_argument("--server", action="append", default=[], metavar="UUID",
+                            help="Compare the request of this server instead. May be repeated.")  # fmt: skip
+        parser.add_argument("--nova-python", metavar="FILE",
+                            help="Python of an installed nova. Its filters run, with --nova-conf.")  # fmt: skip
         return parser
 
     def find(self, parsed_args: argparse.Namespace) -> list[Finding]:
         if not nova_broker.is_active(self.app.conf):
             return [findings.bad("options", "[nova] transport_url is not set", "See docs/nova.md.")]
+        if parsed_args.nova_python and not parsed_args.nova_conf:
+            raise errors.InvalidInput(field="--nova-python", reason="needs --nova-conf")
         (entry,) = metadata.entry_points(group=_CHECK)
-        found: list[Finding] = entry.load()(self.app.conf, parsed_args.nova_conf, parsed_args.requests)
+        found: list[Finding] = entry.load()(
+            self.app.conf, parsed_args.nova_conf, parsed_args.nova_python, parsed_args.requests, parsed_args.server
+        )
         return found

@@ -11,5 +11,6 @@ Read in this order:
 - the hosts: ``rows``, ``cell_feed`` and ``feed`` (what nova's databases show), ``domain`` and ``destination`` (the columns
   and the filter that only nova has), ``polling``
 - the work: ``placement`` and ``claims``, ``placing`` (choose and claim), ``rebuild``, ``endpoint`` (the RPC surface)
+- before a switch: ``check``, ``comparison``, ``nova_filters`` and ``run_nova_filters``
 - ``conf`` and ``service`` (the wiring)
 """

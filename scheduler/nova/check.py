@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``fleet-manage nova check``: what would change if fleet-scheduler took the place of nova-scheduler. Nothing is changed.
 
-nova-scheduler starts from the hosts that placement offers for a request. The check compares these with the hosts that the
-filters here let through, for the newest requests of servers.
+nova-scheduler starts from the hosts that placement offers for a request, and filters them. :mod:`scheduler.nova.comparison`
+compares what is left with the hosts that the filters here let through.
 """
 
 from __future__ import annotations
@@ -16,20 +16,15 @@ from oslo_config import cfg
 from fleet import errors
 from fleet.checks import findings
 from fleet.checks.findings import Finding
-from fleet.context import new_context
 from fleet.db.nova import api_queries
 from fleet.db.nova.database import NovaDatabase
 from scheduler import conf as scheduler_conf
 from scheduler.driver import Scheduler
-from scheduler.engine.candidates import Candidates
-from scheduler.engine.decision import StateAge
+from scheduler.nova import comparison, service
 from scheduler.nova import conf as nova_conf
-from scheduler.nova import decoder, service
-from scheduler.nova.claims import resources_of
-from scheduler.nova.domain import NODE_UUID
+from scheduler.nova.nova_filters import NovaFilters
 from scheduler.nova.placement import Placement
 
-_NAMED = 5
 #: Filters that nova's users may have, and what they are here.
 _OURS_ONLY = ("RetryFilter", "AvailabilityZoneFilter", "RamFilter", "DiskFilter", "CoreFilter")
 #: Options of nova.conf with a namesake here: (section, name) → (group, name).
@@ -56,8 +51,16 @@ _NOT_DONE = (
 _ON = ("1", "true", "yes", "on")
 
 
-def check(conf: cfg.ConfigOpts, nova_file: str | None, requests: int) -> list[Finding]:
-    """:param nova_file: path of nova.conf; :param requests: how many of the newest requests are compared"""
+def check(
+    conf: cfg.ConfigOpts, nova_file: str | None, nova_python: str | None, requests: int, servers: Sequence[str]
+) -> list[Finding]:
+    """Compare options and requests.
+
+    :param nova_file: path of nova.conf
+    :param nova_python: interpreter that nova is installed for; its filters run if it is given
+    :param requests: how many of the newest requests are compared, if ``servers`` is empty
+    :param servers: uuids of servers whose requests are compared
+    """
     scheduler_conf.register_opts(conf)
     nova_conf.register_opts(conf)
     service.adapt(conf)
@@ -73,7 +76,8 @@ def check(conf: cfg.ConfigOpts, nova_file: str | None, requests: int) -> list[Fi
         found += _hosts(driver)
         placement = Placement.from_conf(conf)
         found += [findings.doubtful("placement", each, "See docs/nova.md.") for each in placement.out_of_scope()]
-        return found + list(_requests(driver, api, placement, requests))
+        nova = NovaFilters(nova_python, nova_file) if nova_python and nova_file else None
+        return found + list(comparison.compare(driver, placement, _requests(api, requests, servers), nova))
     except errors.FleetError as failure:
         return [*found, findings.bad("access", failure.message, "Check [nova], [placement] and the grants.")]
     finally:
@@ -132,53 +136,16 @@ def _equal(text: str, value: object) -> bool:
 
 
 def _hosts(driver: Scheduler) -> Iterator[Finding]:
-    known, up = len(_uuids(driver)), len(driver.hosts_up())
+    known, up = len(comparison.providers(driver)), len(driver.hosts_up())
     text = f"{known} compute nodes are known, {up} hosts are up"
     yield findings.good("hosts", text) if up else findings.bad("hosts", text, "Is nova-compute running?")
 
 
-def _uuids(driver: Scheduler) -> dict[str, str]:
-    """Provider → host, of all compute nodes."""
-
-    def work(hosts: Candidates, state: StateAge) -> dict[str, str]:
-        return {hosts.object(row, NODE_UUID): hosts.key(row)[0] for row in hosts.rows[hosts.present()].tolist()}
-
-    return driver.host_manager.consider(work)
-
-
-def _requests(driver: Scheduler, api: NovaDatabase, placement: Placement, number: int) -> Iterator[Finding]:
-    host_of = _uuids(driver)
-    same = 0
-    for uuid, spec in api.read(api_queries.newest_request_specs, number):
-        try:
-            request = decoder.decode({"spec_obj": spec, "instance_uuids": [uuid]}).request
-            offered = placement.candidates(resources_of(request), request.required_traits, request.forbidden_traits)
-            explained = driver.explain(new_context(), request, max(len(host_of), 1))
-        except errors.FleetError as refusal:
-            yield findings.doubtful("requests", f"{uuid} would be refused: {refusal.message}", "See docs/nova.md.")
-            continue
-        theirs = {host_of[each] for each in offered if each in host_of}
-        ours = {each["host"] for each in explained["scores"]}
-        if theirs == ours:
-            same += 1
-            continue
-        yield _difference(uuid, theirs - ours, ours - theirs, explained)
-    yield findings.good("requests", f"{same} requests have the candidates that placement offers")
-
-
-def _difference(uuid: str, theirs: set[str], ours: set[str], explained: Mapping[str, Any]) -> Finding:
-    counts = {each["name"]: each["start"] - each["end"] for each in explained["filters"]}
-    dropped = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
-    parts = []
-    if theirs:
-        parts.append(f"filters here drop {_few(sorted(theirs))}" + (f" ({dropped})" if dropped else ""))
-    if ours:
-        parts.append(f"placement does not offer {_few(sorted(ours))}")
-    fix = (
-        "nova's own filters are not run here: compare the filters. A claim that placement refuses means the next host."
-    )
-    return findings.doubtful("requests", f"{uuid}: {'; '.join(parts)}", fix)
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+def _requests(api: NovaDatabase, newest: int, servers: Sequence[str]) -> list[tuple[str, Any]]:
+    if not servers:
+        return api.read(api_queries.newest_request_specs, newest)
+    found = [(server, api.read(api_queries.request_spec, server)) for server in servers]
+    for server, spec in found:
+        if spec is None:
+            raise errors.InvalidInput(field="--server", reason=f"nova has no request of server {server}")
+    return found

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.functional import nova_schema
-from tests.nova.cloud import HOSTS, PLANTED, Cloud, eventually
+from tests.nova.cloud import HOSTS, PLANTED, VENV, Cloud, eventually
 from tests.nova.stand_ins import HYPERV_IMAGE_ID, IMAGE_ID
 
 SMALL = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
@@ -189,8 +189,25 @@ def test_the_commands_of_an_operator(cloud):
         each["found"] for each in compared if number in each["found"]
     ]
     assert "3 compute nodes are known, 3 hosts are up" in [each["found"] for each in compared]
+    _compare_with_novas_filters(cloud, number)
     with pytest.raises(AssertionError, match="use nova's own commands"):
         cloud.fleet("server", "list")
+
+
+def _compare_with_novas_filters(cloud: Cloud, server: str) -> None:
+    """For a server with a hint that only the filters here know, and with a filter that only nova has."""
+    nova_conf = cloud.directory / "isolating.conf"
+    isolating = (
+        f"[filter_scheduler]\nenabled_filters = ComputeFilter,IsolatedHostsFilter\nisolated_hosts = {HOSTS[1]}\n"
+    )
+    nova_conf.write_text((cloud.directory / "cmp1/nova.conf").read_text().replace("[filter_scheduler]\n", isolating))
+    words = ("--nova-conf", str(nova_conf), "--nova-python", str(VENV / "bin/python"), "--server", server)
+    compared = cloud.fleet("nova", "check", *words, program="fleet-manage", status=1)
+    assert [
+        f"{server}: filters here drop {HOSTS[0]}, {HOSTS[2]} (SpecifiedHostFilter 2); "
+        f"placement and nova's filters refuse {HOSTS[1]}"
+    ] == [each["found"] for each in compared if server in each["found"]]
+    assert "only nova has IsolatedHostsFilter" in [each["found"] for each in compared]
 
 
 def test_no_token_in_the_log(cloud):

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from fleet import errors
 from fleet.checks.findings import Level
-from fleet.db.nova import api_queries
-from scheduler.nova import check
+from scheduler.nova import check, comparison
 from scheduler.nova import conf as nova_conf
+from scheduler.nova.nova_filters import NovaFilters
 from scheduler.nova.placement import Placement
 from tests.factories import uuid
 from tests.unit.scheduler.nova.recordings import arguments, flavor
@@ -68,30 +71,22 @@ class Offering(FakeAdapter):
         return Answer(200, {"allocation_requests": [{"allocations": {UUIDS[host]: {}}} for host in self.hosts]})
 
 
-class Api:
-    def __init__(self, *specs):
-        self.specs = specs
-
-    def read(self, work, number):
-        assert work is api_queries.newest_request_specs
-        return [(uuid(position), spec) for position, spec in enumerate(self.specs)][:number]
-
-
-def _requests(world, adapter, *specs):
+def _compared(world, adapter, *specs, nova=None):
     world.host_manager.poll()
-    return [each.found for each in check._requests(world.driver, Api(*specs), Placement(adapter), 20)]
+    requests = [(uuid(position), spec) for position, spec in enumerate(specs)]
+    return [each.found for each in comparison.compare(world.driver, Placement(adapter), requests, nova)]
 
 
 def test_the_same_candidates():
     """Are counted."""
-    found = _requests(World(), Offering("cmp1", "cmp2", "cmp3"), arguments()["spec_obj"])
+    found = _compared(World(), Offering("cmp1", "cmp2", "cmp3"), arguments()["spec_obj"])
     assert ["1 requests have the candidates that placement offers"] == found
 
 
 def test_other_candidates():
     """Are named, with the filters that drop them."""
     world = World(node_row("cmp1", free_ram_mb=0), node_row("cmp2"), node_row("cmp3"))
-    first, last = _requests(world, Offering("cmp1", "cmp2"), arguments()["spec_obj"])
+    first, last = _compared(world, Offering("cmp1", "cmp2"), arguments()["spec_obj"])
     assert "filters here drop cmp1 (RamFilter 1)" in first
     assert "placement does not offer cmp3" in first
     assert "0 requests" in last
@@ -100,6 +95,47 @@ def test_other_candidates():
 def test_a_request_out_of_scope():
     """Is named with its reason; the others are compared all the same."""
     refused = arguments(flavor=flavor(extra_specs={"resources:VGPU": "1"}))["spec_obj"]
-    first, last = _requests(World(), Offering("cmp1", "cmp2", "cmp3"), refused, arguments()["spec_obj"])
+    first, last = _compared(World(), Offering("cmp1", "cmp2", "cmp3"), refused, arguments()["spec_obj"])
     assert "would be refused" in first
     assert "1 requests" in last
+
+
+@pytest.fixture
+def nova_python(tmp_path):
+    """Makes interpreters of an installed nova: programs that answer with the text given, or fail with it."""
+
+    def make(answer: str, status: int = 0) -> NovaFilters:
+        path = tmp_path / "python"
+        stream = "&2" if status else "&1"
+        path.write_text(f"#!/bin/sh\ncat > {tmp_path}/asked\necho '{answer}' >{stream}\nexit {status}\n")
+        path.chmod(0o755)
+        return NovaFilters(str(path), "/etc/nova/nova.conf")
+
+    return make
+
+
+def test_with_novas_own_filters(tmp_path, nova_python):
+    """What passes there is compared; they are asked for the providers that placement offers."""
+    filters = nova_python(json.dumps([[UUIDS["cmp1"]]]))
+    spec = arguments()["spec_obj"]
+    first, last = _compared(World(), Offering("cmp1", "cmp2"), spec, nova=filters)
+    assert "placement and nova's filters refuse cmp2, cmp3" in first
+    assert "0 requests have the candidates that pass nova's filters" == last
+    assert [{"spec": spec, "providers": sorted([UUIDS["cmp1"], UUIDS["cmp2"]])}] == json.loads(
+        (tmp_path / "asked").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "said"),
+    [("ImportError: nova", 1, "ImportError: nova"), ("nonsense", 0, "Expecting value")],
+)
+def test_novas_filters_cannot_be_run(nova_python, answer, status, said):
+    """The error names the option and says what the other Python said."""
+    with pytest.raises(errors.ConfigError, match=f"--nova-python.*{said}"):
+        nova_python(answer, status).passing([])
+
+
+def test_no_such_python():
+    with pytest.raises(errors.ConfigError, match="--nova-python.*No such file"):
+        NovaFilters("/nowhere/python", "nova.conf").passing([])

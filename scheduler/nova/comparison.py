@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hosts that pass for given requests here, beside those that placement offers, or that pass nova's own filters."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fleet import errors
+from fleet.checks import findings
+from fleet.checks.findings import Finding
+from fleet.context import new_context
+from scheduler.driver import Scheduler
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.decision import StateAge
+from scheduler.nova import decoder
+from scheduler.nova.claims import resources_of
+from scheduler.nova.domain import NODE_UUID
+from scheduler.nova.nova_filters import NovaFilters
+from scheduler.nova.placement import Placement
+
+_NAMED = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class _Compared:
+    """A request with the providers that placement offers, and what the filters here found."""
+
+    server: str
+    spec: Any
+    offered: frozenset[str]
+    explained: Mapping[str, Any]
+
+
+def compare(
+    driver: Scheduler, placement: Placement, requests: Sequence[tuple[str, Any]], nova: NovaFilters | None
+) -> Iterator[Finding]:
+    """:param requests: (uuid of the server, its RequestSpec as nova stores it)"""
+    host_of = providers(driver)
+    compared: list[_Compared] = []
+    for server, spec in requests:
+        try:
+            request = decoder.decode({"spec_obj": spec, "instance_uuids": [server]}).request
+            offered = placement.candidates(resources_of(request), request.required_traits, request.forbidden_traits)
+            explained = driver.explain(new_context(), request, max(len(host_of), 1))
+        except errors.FleetError as refusal:
+            yield findings.doubtful("requests", f"{server} would be refused: {refusal.message}", "See docs/nova.md.")
+            continue
+        compared.append(_Compared(server, spec, offered & host_of.keys(), explained))
+    passing = nova.passing([(each.spec, each.offered) for each in compared]) if nova else None
+    same = 0
+    for number, each in enumerate(compared):
+        theirs = {host_of[provider] for provider in (passing[number] if passing else each.offered)}
+        ours = {score["host"] for score in each.explained["scores"]}
+        if theirs == ours:
+            same += 1
+        else:
+            yield _difference(each, theirs - ours, ours - theirs, passing is not None)
+    whose = "that pass nova's filters" if nova else "that placement offers"
+    yield findings.good("requests", f"{same} requests have the candidates {whose}")
+
+
+def providers(driver: Scheduler) -> dict[str, str]:
+    """Return provider → host, of all compute nodes."""
+
+    def work(hosts: Candidates, state: StateAge) -> dict[str, str]:
+        return {hosts.object(row, NODE_UUID): hosts.key(row)[0] for row in hosts.rows[hosts.present()].tolist()}
+
+    return driver.host_manager.consider(work)
+
+
+def _difference(compared: _Compared, theirs: set[str], ours: set[str], filtered: bool) -> Finding:
+    counts = {each["name"]: each["start"] - each["end"] for each in compared.explained["filters"]}
+    dropped = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+    parts = []
+    if theirs:
+        parts.append(f"filters here drop {_few(sorted(theirs))}" + (f" ({dropped})" if dropped else ""))
+    if ours:
+        refused = "placement and nova's filters refuse" if filtered else "placement does not offer"
+        parts.append(f"{refused} {_few(sorted(ours))}")
+    fix = "Compare the filters."
+    if not filtered:
+        fix += " nova's own are run with --nova-python. A claim that placement refuses means the next host."
+    return findings.doubtful("requests", f"{compared.server}: {'; '.join(parts)}", fix)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
