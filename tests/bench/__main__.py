@@ -18,6 +18,7 @@ from tests.bench import (
     figures,
     memory,
     nova_feed,
+    nova_scheduler,
     packing,
     select,
     startup,
@@ -35,6 +36,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "conflicts": conflicts.run,
     "packing": packing.run,
     "nova-feed": nova_feed.run,
+    "nova": nova_scheduler.run,
 }
 #: Take a quarter of an hour each: only when they are asked for.
 LONG = ("agents",)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -32,7 +33,7 @@ def run() -> None:
         nova = nova_schema.Databases(url)
         nova.create()
         now = utcnow()
-        fill(url, HOSTS, now - seconds(3600))
+        fill(url, url, HOSTS, now - seconds(3600))
         api = NovaDatabase(url, "api")
         incomplete: set[int] = set()
         feeds = [NovaFeed(api, lambda cell: NovaDatabase(cell.url, "cell"), incomplete=incomplete) for _ in range(2)]
@@ -62,15 +63,15 @@ def run() -> None:
         api.dispose()
 
 
-def fill(url: str, hosts: int, now: datetime.datetime, memory_mb: int = 262_144) -> None:
+def fill(api_url: str, cell_url: str, hosts: int, now: datetime.datetime) -> None:
     """Write hosts with their mappings and services, and instances on them."""
-    engine = sa.create_engine(url, poolclass=sa.NullPool)
     numbers = range(1, hosts + 1)
     stamps = {"created_at": now, "updated_at": now}
-    with engine.begin() as connection:
+    with connected(api_url) as connection:
         connection.execute(
             nova_schema.HOST_MAPPINGS.insert(), [{"id": each, "cell_id": 2, "host": f"cmp{each}"} for each in numbers]
         )
+    with connected(cell_url) as connection:
         connection.execute(
             nova_schema.SERVICES.insert(),
             [
@@ -87,7 +88,7 @@ def fill(url: str, hosts: int, now: datetime.datetime, memory_mb: int = 262_144)
                 for each in numbers
             ],
         )
-        connection.execute(nova_schema.NODES.insert(), [_node(each, memory_mb, stamps) for each in numbers])
+        connection.execute(nova_schema.NODES.insert(), [_node(each, stamps) for each in numbers])
         connection.execute(
             nova_schema.INSTANCES.insert(),
             [
@@ -105,17 +106,29 @@ def fill(url: str, hosts: int, now: datetime.datetime, memory_mb: int = 262_144)
                 for each in range(hosts * INSTANCES_A_HOST)
             ],
         )
+
+
+@contextlib.contextmanager
+def connected(url: str) -> Iterator[sa.Connection]:
+    """A transaction on a connection of its own."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        yield connection
     engine.dispose()
 
 
-def _node(number: int, memory_mb: int, stamps: dict[str, Any]) -> dict[str, Any]:
+def node_uuid(number: int) -> str:
+    return uuid(10**6 + number)
+
+
+def _node(number: int, stamps: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": number,
-        "uuid": uuid(10**6 + number),
+        "uuid": node_uuid(number),
         "host": f"cmp{number}",
         "hypervisor_hostname": f"cmp{number}",
         "vcpus": 64,
-        "memory_mb": memory_mb,
+        "memory_mb": 262_144,
         "local_gb": 4096,
         "vcpus_used": INSTANCES_A_HOST,
         "memory_mb_used": 512 * (1 + INSTANCES_A_HOST),
@@ -135,11 +148,10 @@ def _node(number: int, memory_mb: int, stamps: dict[str, Any]) -> dict[str, Any]
 
 def _touch(url: str, number: int) -> None:
     """Do what the compute services do in a second: heartbeats, and some nodes with other numbers."""
-    engine = sa.create_engine(url, poolclass=sa.NullPool)
     now = utcnow()
     first = number * NODES_A_SECOND % HOSTS
     nodes, services = nova_schema.NODES, nova_schema.SERVICES
-    with engine.begin() as connection:
+    with connected(url) as connection:
         connection.execute(
             nodes.update()
             .where(nodes.c.id.between(first + 1, first + NODES_A_SECOND))
@@ -148,7 +160,6 @@ def _touch(url: str, number: int) -> None:
         connection.execute(
             services.update().where(services.c.id % 10 == number % 10).values(updated_at=now, last_seen_up=now)
         )
-    engine.dispose()
 
 
 def _measured(work: Callable[[], Any]) -> dict[str, float]:

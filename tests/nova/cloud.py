@@ -141,10 +141,6 @@ _FLEET = """\
 [DEFAULT]
 host = fleet-scheduler
 report_interval = 2
-scheduler_available_filters = scheduler.filters.all_filters
-scheduler_available_filters = specified_host.SpecifiedHostFilter
-scheduler_default_filters = AvailabilityZoneFilter,RamFilter,DiskFilter,CoreFilter,ComputeFilter,\
-ComputeCapabilitiesFilter,ImagePropertiesFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,SpecifiedHostFilter
 service_down_time = 120
 scheduler_compare_period = 10
 debug = true
@@ -161,6 +157,14 @@ placement = claim
 auth_type = admin_token
 token = admin
 endpoint = http://127.0.0.1:{placement}
+"""
+
+#: The filter of the README, behind the default ones.
+SPECIFIED_HOST = """\
+scheduler_available_filters = scheduler.filters.all_filters
+scheduler_available_filters = specified_host.SpecifiedHostFilter
+scheduler_default_filters = AvailabilityZoneFilter,RamFilter,DiskFilter,CoreFilter,ComputeFilter,\
+ComputeCapabilitiesFilter,ImagePropertiesFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,SpecifiedHostFilter
 """
 
 
@@ -256,11 +260,16 @@ class Cloud:
         """Start all but a scheduler and the compute services."""
         python, stand_ins = str(VENV / "bin/python"), str(HERE / "stand_ins.py")
         self.spawn("services", [python, stand_ins, "services", str(self._ports["services"])])
-        self.spawn("placement", [python, stand_ins, "wsgi", "placement.wsgi.api", str(self._ports["placement"])])
-        eventually(lambda: "versions" in self.placement("GET", "/"))
+        self.start_placement()
         self.spawn("api", [python, stand_ins, "wsgi", "nova.wsgi.osapi_compute", str(self._ports["api"])])
         self.spawn("conductor", self.nova_command("nova-conductor", "controller"))
         eventually(lambda: "version" in self._http("GET", f"{self.api_url}/", {}))
+
+    def start_placement(self) -> None:
+        """Start placement, which creates its tables."""
+        program = [str(VENV / "bin/python"), str(HERE / "stand_ins.py")]
+        self.spawn("placement", [*program, "wsgi", "placement.wsgi.api", str(self._ports["placement"])])
+        eventually(lambda: "versions" in self.placement("GET", "/"))
 
     def start_computes(self, hosts: Sequence[str] = HOSTS) -> None:
         for host in hosts:
@@ -271,7 +280,7 @@ class Cloud:
     def nova_command(self, program: str, host: str) -> list[str]:
         return [str(VENV / "bin" / program), "--config-file", str(self.directory / host / "nova.conf")]
 
-    def start_fleet_scheduler(self, name: str = "fleet-scheduler", more: str = "") -> None:
+    def start_fleet_scheduler(self, name: str = "fleet-scheduler", more: str = SPECIFIED_HOST) -> None:
         path = self.directory / f"{name}.conf"
         path.write_text(
             _FLEET.format(
