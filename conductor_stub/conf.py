@@ -75,6 +75,13 @@ CONDUCTOR_OPTS = [
         "on its host with its flavor.",
     ),
     cfg.IntOpt(
+        "volume_timeout",
+        default=600,
+        min=1,
+        help="Seconds within which a volume must be available, counted from the acceptance of its request. A volume that "
+        "takes longer ends in error. Raise it if backends copy large images.",
+    ),
+    cfg.IntOpt(
         "retry_interval",
         default=3,
         min=1,

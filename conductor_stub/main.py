@@ -32,6 +32,11 @@ from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.limits import StepLimits
+from conductor_stub.volumes.intake import VolumeIntake
+from conductor_stub.volumes.manager import VolumeManager
+from conductor_stub.volumes.placement import VolumePlacement
+from conductor_stub.volumes.progress import VolumeProgress
+from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import conf as fleet_conf
 from fleet import errors, service
 from fleet.checks import required
@@ -43,7 +48,15 @@ from fleet.db.heartbeats import Heartbeat
 from fleet.hardware.aliases import parse_aliases
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import ledger_queue, server, transport, versions
-from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, MigrationAPI, SchedulerAPI
+from fleet.rpc.clients import (
+    ComputeAPI,
+    ComputeTaskAPI,
+    MigrationAPI,
+    SchedulerAPI,
+    VolumeAPI,
+    VolumeSchedulerAPI,
+    VolumeTaskAPI,
+)
 from fleet.rpc.pins import Pins
 from fleet.rpc.trust import signing
 from fleet.service import probes
@@ -94,8 +107,17 @@ def build_servers(
     move_placement = MovePlacement(
         database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host, clock.fresh
     )
+    volume_placement = VolumePlacement(
+        database,
+        VolumeSchedulerAPI(rpc_transport, conf, pins, ledger),
+        VolumeAPI(host_transport, conf, pins, ledger),
+        VolumeTaskAPI(rpc_transport, conf, pins, ledger),
+        limits,
+        clock.fresh,
+    )
     agents = ConductorManager(agent_api, pins)
     moves = MigrationManager(move_placement, MoveProgress(database, move_placement, limits))
+    volumes = VolumeManager(volume_placement, VolumeProgress(database, volume_placement))
     endpoints = [
         agents,
         ComputeTaskManager(intake, placement, termination, draining),
@@ -109,9 +131,12 @@ def build_servers(
         CatalogManager(database, Announcements(database, scheduler), clock),
         MoveIntake(database, move_placement, aliases, skew.require_in_step),
         moves,
+        VolumeIntake(database, volume_placement),
+        volumes,
     ]
-    for_agents = [agents, AgentTaskManager(placement), moves]
+    for_agents = [agents, AgentTaskManager(placement), moves, volumes]
     move_sweeper = MoveSweeper(database, move_placement, limits, clock.fresh)
+    volume_sweeper = VolumeSweeper(database, volume_placement, limits, clock.fresh)
     sweeper = BuildSweeper(database, placement, termination, limits, clock.fresh)
     taken = signatures.TakenSignatures(database, clock)
     keeper_name = f"{conf.host}-{os.getpid()}"
@@ -133,6 +158,7 @@ def build_servers(
                 ("deadlines", sweeper.end_overdue),
                 ("sweeper", sweeper.retry_lost),
                 ("moves", move_sweeper.sweep),
+                ("volumes", volume_sweeper.sweep),
             )
         ),
         _heartbeat(conf, agent_api, pins, skew),

@@ -11,11 +11,12 @@ from oslo_context import context as oslo_context
 class RequestContext(oslo_context.RequestContext):
     """oslo.context's, with the instance uuid, the attempt and the host of a build for log lines.
 
-    ``migration`` is a move's uuid; ``attempt`` then counts the move's hosts. As in oslo.context (``overwrite=True``),
+    ``migration`` is a move's uuid, ``volume`` a volume's; ``attempt`` then counts the move's hosts, or the volume's pools.
+    As in oslo.context (``overwrite=True``),
     creating a context makes it the thread's current one.
     """
 
-    FROM_DICT_EXTRA_KEYS = ["instance_uuid", "attempt", "host", "migration"]
+    FROM_DICT_EXTRA_KEYS = ["instance_uuid", "attempt", "host", "migration", "volume"]
 
     def __init__(
         self,
@@ -24,17 +25,20 @@ class RequestContext(oslo_context.RequestContext):
         attempt: int | None = None,
         host: str | None = None,
         migration: str | None = None,
+        volume: str | None = None,
         **kwargs: Any,
     ) -> None:
         self.instance_uuid = instance_uuid
         self.attempt = attempt
         self.host = host
         self.migration = migration
+        self.volume = volume
         super().__init__(**kwargs)
 
     def to_dict(self) -> dict[str, Any]:
         values = super().to_dict()
         values.update(instance_uuid=self.instance_uuid, attempt=self.attempt, host=self.host, migration=self.migration)
+        values.update(volume=self.volume)
         return values
 
     def redacted_copy(self, **kwargs: Any) -> Self:
@@ -42,7 +46,7 @@ class RequestContext(oslo_context.RequestContext):
         current = oslo_context.get_current()
         copy = super().redacted_copy(**kwargs)
         copy.instance_uuid, copy.attempt, copy.host = self.instance_uuid, self.attempt, self.host
-        copy.migration = self.migration
+        copy.migration, copy.volume = self.migration, self.volume
         if current is not None:
             current.update_store()
         return copy
@@ -54,7 +58,7 @@ class RequestContext(oslo_context.RequestContext):
         return values
 
     def _build(self) -> str:
-        """Return the attempt, the host and the move for the prefix of a log line."""
+        """Return the attempt, the host, and the move or volume for the prefix of a log line."""
         parts = []
         if self.attempt is not None:
             parts.append(f"attempt={self.attempt}")
@@ -62,6 +66,8 @@ class RequestContext(oslo_context.RequestContext):
             parts.append(f"host={self.host}")
         if self.migration:
             parts.append(f"migration={self.migration}")
+        if self.volume:
+            parts.append(f"volume={self.volume}")
         return " ".join(parts) or "-"
 
     def about(
@@ -71,10 +77,11 @@ class RequestContext(oslo_context.RequestContext):
         attempt: int | None = None,
         host: str | None = None,
         migration: str | None = None,
+        volume: str | None = None,
     ) -> Self:
-        """Return the same request for one build or move; it becomes the thread's current context."""
+        """Return the same request for one build, move or volume; it becomes the thread's current context."""
         values = self.to_dict()
-        values.update(instance_uuid=instance_uuid, attempt=attempt, host=host, migration=migration)
+        values.update(instance_uuid=instance_uuid, attempt=attempt, host=host, migration=migration, volume=volume)
         return type(self).from_dict(values)
 
     def on_behalf(self, request_id: str | None, project_id: str | None, user_id: str | None) -> Self:

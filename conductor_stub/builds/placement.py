@@ -43,7 +43,7 @@ class BuildPlacement(Placement[Any]):
         limits: StepLimits,
         clock: Clock = utcnow,
     ) -> None:
-        super().__init__(database, BuildMachine(), scheduler, limits, clock)
+        super().__init__(database, BuildMachine(), scheduler.select_destinations, limits, clock)
         self._compute = compute
         self._tasks = tasks
         self._notifier = notifier

@@ -40,7 +40,7 @@ class MovePlacement(Placement[Move]):
         clock: Clock = utcnow,
     ) -> None:
         """:param same_host: whether a resize may keep its host (``allow_resize_to_same_host``)"""
-        super().__init__(database, MoveMachine(), scheduler, limits, clock)
+        super().__init__(database, MoveMachine(), scheduler.select_destinations, limits, clock)
         self._compute = compute
         self._tasks = tasks
         self._same_host = same_host

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What builds and moves have in common: one state machine, and what drives a row through it.
+"""What builds, moves and volumes have in common: one state machine, and what drives a row through it.
 
 Read ``machine`` (the life of a row, drawn), ``limits`` (time limits, and the context of a transaction), ``placement``
 (waiting rows get a host), ``sweeper`` (what was lost is repeated), ``attempt`` (an attempt on one host, and why it failed),

@@ -47,9 +47,9 @@ class Failure:
         return self.step == states.SPAWN_STEP
 
 
-def no_queue(host: str) -> Failure:
+def no_queue(host: str, binary: str = services.COMPUTE) -> Failure:
     """The broker returned the order: the agent of ``host`` has no queue."""
-    down = errors.ServiceDown(binary=services.COMPUTE, host=host, reason="it has no queue on the broker")
+    down = errors.ServiceDown(binary=binary, host=host, reason="it has no queue on the broker")
     return Failure(states.CAST_STEP, type(down).__name__, down.message)
 
 
@@ -58,8 +58,9 @@ def usable(
     alternates: Sequence[Place],
     avoided: Collection[tuple[str | None, str | None]],
     ctx: StepContext,
+    binary: str = services.COMPUTE,
 ) -> tuple[Place, ...]:
     """The alternates that are not avoided and whose agent is up and enabled. The scheduler chose them a while ago."""
     left = [place for place in alternates if (place.host, place.nodename) not in avoided]
-    ready = services.taking_builds(tx, {place.host for place in left}, ctx.now, ctx.limits.service_down_time_s)
+    ready = services.taking_builds(tx, {place.host for place in left}, ctx.now, ctx.limits.service_down_time_s, binary)
     return tuple(place for place in left if place.host in ready)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""StepLimits of time and number that bound builds and moves. They are read from the configuration once."""
+"""StepLimits of time and number that bound builds, moves and volumes. They are read from the configuration once."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class StepLimits:
     placing_timeout_s: float = 30
     spawn_timeout_s: float = 300
     move_timeout_s: float = 600
+    volume_timeout_s: float = 600
     #: 0: never.
     resize_confirm_window_s: float = 0
     retry_interval_s: float = 3
@@ -35,6 +36,7 @@ class StepLimits:
             placing_timeout_s=conf.conductor.placing_timeout,
             spawn_timeout_s=conf.conductor.spawn_timeout,
             move_timeout_s=conf.conductor.move_timeout,
+            volume_timeout_s=conf.conductor.volume_timeout,
             resize_confirm_window_s=conf.resize_confirm_window,
             retry_interval_s=conf.conductor.retry_interval,
             service_down_time_s=conf.service_down_time,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state machine of every row that a conductor drives: builds, moves, and later volumes.
+"""The state machine of every row that a conductor drives: builds, moves and volumes.
 
 A row has a *status*, an *attempt*, a *step deadline* and a *deadline*::
 
@@ -19,7 +19,8 @@ status and attempt with what the caller expects, and writes only if both match. 
 one wins; a message that is repeated or late changes nothing. A worker that dies leaves a row whose step deadline passes:
 the sweeper then postpones the row, which hands it out again. After its deadline the row ends.
 
-A kind of row supplies its statuses and how it is locked, written and ended; see ``builds.machine`` and ``moves.machine``.
+A kind of row supplies its statuses and how it is locked, written and ended; see ``builds.machine``, ``moves.machine`` and
+``volumes.machine``.
 """
 
 from __future__ import annotations

@@ -28,9 +28,11 @@ from fleet.context import RequestContext
 from fleet.db.engine import Database
 from fleet.objects import Selection
 from fleet.reasons import Reason
-from fleet.rpc.clients import SchedulerAPI
 
 LOG = logging.getLogger(__name__)
+
+#: Calls the scheduler with a request spec and filter properties.
+Select = Callable[[RequestContext, dict[str, Any], dict[str, Any]], Sequence[dict[str, Any]]]
 
 #: The scheduler gave no answer, or cannot answer now: the row is tried again until its deadline.
 NO_ANSWER = (
@@ -69,13 +71,13 @@ class Placement(abc.ABC, Generic[RowT]):
         self,
         database: Database,
         machine: Machine[RowT],
-        scheduler: SchedulerAPI,
+        select: Select,
         limits: StepLimits,
         clock: Clock = utcnow,
     ) -> None:
         self._database = database
         self._machine = machine
-        self._scheduler = scheduler
+        self._select = select
         self._limits = limits
         self._clock = clock
 
@@ -157,7 +159,7 @@ class Placement(abc.ABC, Generic[RowT]):
         try:
             spec, properties = self._request(batch)
             failpoints.hit("conductor.select.before")
-            answer = self._scheduler.select_destinations(context, spec, properties)
+            answer = self._select(context, spec, properties)
             failpoints.hit("conductor.select.after")
             return [Selection.from_wire(each) for each in answer], properties
         except (errors.FleetError, oslo_messaging.MessagingException) as refusal:

@@ -17,6 +17,7 @@ from fleet.rpc import versions
 
 SERVICES = models.services
 COMPUTE = "fleet-compute"
+VOLUME = "fleet-volume"
 #: Starts the reason of a service that was disabled automatically, as in nova.
 AUTO = "AUTO: "
 #: The alarm of a host whose agent is stopping.
@@ -29,7 +30,7 @@ _FOUND = sa.select(SERVICES).where(
 )
 _LOCKED = _FOUND.with_for_update()
 _HOSTS: sa.BindParameter[str] = sa.bindparam("hosts", expanding=True)
-_AGENTS = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.host.in_(_HOSTS))
+_AGENTS = sa.select(SERVICES).where(SERVICES.c.binary == sa.bindparam("which"), SERVICES.c.host.in_(_HOSTS))
 #: For use in other queries.
 INCARNATION = (
     sa.select(SERVICES.c.incarnation)
@@ -157,22 +158,26 @@ def check_incarnation(tx: Transaction, host: str, found: str | None, incarnation
 
 
 def taking_builds(
-    tx: Transaction, hosts: Collection[str], now: datetime.datetime, down_time_s: float
+    tx: Transaction, hosts: Collection[str], now: datetime.datetime, down_time_s: float, binary: str = COMPUTE
 ) -> frozenset[str]:
     """The hosts whose agent is up and enabled."""
     if not hosts:
         return frozenset()
-    found = tx.execute(_AGENTS, {"hosts": list(hosts)}).all()
+    found = tx.execute(_AGENTS, {"hosts": list(hosts), "which": binary}).all()
     return frozenset(row.host for row in found if not row.disabled and is_up(row, now, down_time_s))
 
 
 def silent(
-    connection: Transaction | sa.Connection, hosts: Collection[str], now: datetime.datetime, down_time_s: float
+    connection: Transaction | sa.Connection,
+    hosts: Collection[str],
+    now: datetime.datetime,
+    down_time_s: float,
+    binary: str = COMPUTE,
 ) -> frozenset[str]:
     """The hosts whose agent is down or has never registered."""
     if not hosts:
         return frozenset()
-    found = connection.execute(_AGENTS, {"hosts": sorted(hosts)})
+    found = connection.execute(_AGENTS, {"hosts": sorted(hosts), "which": binary})
     return frozenset(hosts) - {row.host for row in found if is_up(row, now, down_time_s)}
 
 
@@ -218,7 +223,7 @@ def alarms_to_change(connection: sa.Connection, alarms: Mapping[str, str]) -> li
     """Hosts of ``alarms`` (by host; "" for none) whose agent's record shows another alarm."""
     if not alarms:
         return []
-    agents = connection.execute(_AGENTS, {"hosts": list(alarms)})
+    agents = connection.execute(_AGENTS, {"hosts": list(alarms), "which": COMPUTE})
     return [row.host for row in agents if _with_alarm(row, alarms[row.host])]
 
 

@@ -37,6 +37,17 @@ MOVE_TRANSACTIONS: Mapping[str, str] = {
     "conductor.move_revert": "the resized instance is to go back",
 }
 
+VOLUME_TRANSACTIONS: Mapping[str, str] = {
+    "conductor.volume_accept": "a volume is asked for: its row is written",
+    "conductor.volume_take": "a conductor has taken it: scheduling → placing",
+    "conductor.volume_claim": "space is claimed on the pool's row: placing → working",
+    "conductor.volume_refuse": "no pool was found: error",
+    "conductor.volume_done": "the backend has made or removed the volume",
+    "conductor.volume_fail": "the backend could not make it: the claim is given back, the next pool or error",
+    "conductor.volume_overdue": "the sweeper goes on without a backend that was not heard of",
+    "conductor.volume_delete": "the volume is to go",
+}
+
 #: Of an instance that is neither built nor moved.
 GUEST_TRANSACTIONS: Mapping[str, str] = {
     "conductor.guest": "an agent has found a guest in another power state than the row's: the row shows it",
@@ -73,7 +84,7 @@ MOVE_STEPS: Mapping[str, str] = {
     "agent.move.after": "it is done, the ledger does not know it",
 }
 
-TRANSACTIONS = {**BUILD_TRANSACTIONS, **MOVE_TRANSACTIONS, **GUEST_TRANSACTIONS}
+TRANSACTIONS = {**BUILD_TRANSACTIONS, **MOVE_TRANSACTIONS, **VOLUME_TRANSACTIONS, **GUEST_TRANSACTIONS}
 STEPS = {**BUILD_STEPS, **MOVE_STEPS}
 
 
@@ -87,5 +98,6 @@ def _names(transactions: Mapping[str, str], steps: Mapping[str, str]) -> dict[st
 
 BUILD_NAMES: Mapping[str, str] = _names(BUILD_TRANSACTIONS, BUILD_STEPS)
 MOVE_NAMES: Mapping[str, str] = _names(MOVE_TRANSACTIONS, MOVE_STEPS)
+VOLUME_NAMES: Mapping[str, str] = _names(VOLUME_TRANSACTIONS, {})
 GUEST_NAMES: Mapping[str, str] = _names(GUEST_TRANSACTIONS, {})
-NAMES: Mapping[str, str] = {**BUILD_NAMES, **MOVE_NAMES, **GUEST_NAMES}
+NAMES: Mapping[str, str] = {**BUILD_NAMES, **MOVE_NAMES, **VOLUME_NAMES, **GUEST_NAMES}

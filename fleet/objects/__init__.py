@@ -4,7 +4,7 @@
 ``fields`` holds the parser. A ``BuildRequest`` is what a client sends; it becomes ``Instance`` rows; the scheduler
 receives a ``RequestSpec`` and answers with ``Selection`` values; a host records a ``Claim`` and a ``Finish`` for each build
 and describes itself in a ``HostReport``. A storage backend describes each of its pools in a ``PoolReport``. ``location``
-names pools; a ``VolumeType`` is what volumes ask of them.
+names pools. A ``VolumeRequest`` becomes ``Volume`` rows; a ``VolumeType`` is what volumes ask of pools.
 """
 
 from fleet.objects.aggregate import Aggregate
@@ -22,6 +22,7 @@ from fleet.objects.migration import Migration, Sizing
 from fleet.objects.pool_report import PoolReport
 from fleet.objects.request_spec import RequestSpec
 from fleet.objects.selection import Place, Selection
+from fleet.objects.volume import Volume, VolumeRequest
 from fleet.objects.volume_type import VolumeType
 from fleet.objects.zone import Zone
 
@@ -47,6 +48,8 @@ __all__ = [
     "RequestSpec",
     "Selection",
     "Sizing",
+    "Volume",
+    "VolumeRequest",
     "VolumeType",
     "Zone",
 ]

@@ -35,15 +35,19 @@ def examine(request: Mapping[str, object], field: str = "request") -> list[str]:
 
     :raises errors.InvalidInput: a key looks like a known one; the message names both
     """
-    warnings = _unknown(request, BuildRequest, field)
+    warnings = unknown(request, BuildRequest, field)
     for name, cls in (("flavor", Flavor), ("image", Image)):
         value = request.get(name)
         if isinstance(value, Mapping):
-            warnings += _unknown(value, cls, f"{field}.{name}")
+            warnings += unknown(value, cls, f"{field}.{name}")
     return warnings
 
 
-def _unknown(given: Mapping[str, object], cls: type, field: str) -> list[str]:
+def unknown(given: Mapping[str, object], cls: type, field: str) -> list[str]:
+    """Return a warning for each key that the dataclass ``cls`` does not have.
+
+    :raises errors.InvalidInput: a key looks like a known one; the message names both
+    """
     known = [each.name for each in dataclasses.fields(cls)]
     warnings = []
     for key in given:

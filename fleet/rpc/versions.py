@@ -10,9 +10,17 @@ from collections.abc import Mapping
 
 #: The version that is served, and the newest that is sent. ``docs/wire-contract.md`` lists the changes of each
 #: version.
-CURRENT: dict[str, str] = {"scheduler": "4.3", "conductor": "1.8", "compute": "1.1"}
+CURRENT: dict[str, str] = {
+    "scheduler": "4.3",
+    "conductor": "1.9",
+    "compute": "1.1",
+    "volume": "1.0",
+    "volume_scheduler": "1.0",
+}
 #: The oldest version that can still be sent. A service that does not report its version is assumed to speak this one.
-OLDEST: Mapping[str, str] = types.MappingProxyType({"scheduler": "4.0", "conductor": "1.0", "compute": "1.0"})
+OLDEST: Mapping[str, str] = types.MappingProxyType(
+    {"scheduler": "4.0", "conductor": "1.0", "compute": "1.0", "volume": "1.0", "volume_scheduler": "1.0"}
+)
 
 
 @functools.cache

@@ -25,12 +25,25 @@ from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.limits import StepLimits
+from conductor_stub.volumes.intake import VolumeIntake
+from conductor_stub.volumes.placement import VolumePlacement
+from conductor_stub.volumes.progress import VolumeProgress
+from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet.context import RequestContext, new_context
 from fleet.db.engine import Database
 from fleet.hardware.aliases import Aliases
 from fleet.objects import BuildRequest, Claim, Claimed, Finish, HostLimits, Instance
 from tests.clock import FakeClock
-from tests.functional.trio_fakes import FakeCompute, FakeMoveTasks, FakeNotifier, FakeScheduler, FakeTasks
+from tests.functional.trio_fakes import (
+    FakeBackends,
+    FakeCompute,
+    FakeMoveTasks,
+    FakeNotifier,
+    FakeScheduler,
+    FakeTasks,
+    FakeVolumeScheduler,
+    FakeVolumeTasks,
+)
 
 INCARNATION = "life-one"
 
@@ -79,6 +92,17 @@ class Conductor:
         self.move_intake = MoveIntake(database, self.move_placement, aliases or {})
         self.move_progress = MoveProgress(database, self.move_placement, self.limits)
         self.move_sweeper = MoveSweeper(database, self.move_placement, self.limits, self.clock)
+        self.volume_scheduler, self.backends, self.volumes = FakeVolumeScheduler(), FakeBackends(), FakeVolumeTasks()
+        self.volume_placement = VolumePlacement(
+            database,
+            self.volume_scheduler,  # type: ignore[arg-type]
+            self.backends,  # type: ignore[arg-type]
+            self.volumes,  # type: ignore[arg-type]
+            self.limits,
+            self.clock,
+        )
+        self.volume_progress = VolumeProgress(database, self.volume_placement)
+        self.volume_sweeper = VolumeSweeper(database, self.volume_placement, self.limits, self.clock)
         self.operator = Operator(
             OperatorManager(
                 database,
@@ -89,6 +113,7 @@ class Conductor:
             ),
             self.move_intake,
             CatalogManager(database, Announcements(database, self.scheduler), self.clock),  # type: ignore[arg-type]
+            VolumeIntake(database, self.volume_placement),
         )
 
     def add_host(self, host: str, memory_mb: int = 8000, **service: Any) -> None:
@@ -97,6 +122,15 @@ class Conductor:
         report = {"host": host, "node": host, "vcpus": 8, "memory_mb": memory_mb, "local_gb": 100}
         answers = self.agents.report_hosts([report], {host: [host]})
         assert [answer["accepted"] for answer in answers] == [True]
+
+    def add_backend(self, host: str, *pools: str, **capabilities: Any) -> None:
+        """A storage backend that is up, with pools of 100 GiB."""
+        service = {"incarnation": INCARNATION, "host": host, "binary": "fleet-volume", "topic": "volume"}
+        self.agents.register_services([service])
+        known = {"total_capacity_gb": 100, "free_capacity_gb": 100, **capabilities}
+        reports = [{"host": host, "pool": pool, "capabilities": known} for pool in pools]
+        answers = self.volume_progress.report(reports, {host: pools})
+        assert all(answer["accepted"] for answer in answers), answers
 
     def create(self, **request: Any) -> list[str]:
         """Accept a request and return its uuids; nothing is placed yet."""

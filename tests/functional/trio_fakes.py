@@ -104,6 +104,54 @@ class FakeMoveTasks:
         return delivered
 
 
+class FakeVolumeScheduler:
+    """Answers from ``answers`` in turn: a list of (backend, pool), the best first, or an exception to raise."""
+
+    def __init__(self) -> None:
+        self.answers: collections.deque[Any] = collections.deque()
+        self.requests: list[tuple[dict[str, Any], dict[str, Any]]] = []
+
+    def select_backend(
+        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        self.requests.append((request_spec, filter_properties))
+        answer = self.answers.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        first, *others = ({"host": host, "nodename": pool, "limits": {}} for host, pool in answer)
+        return [{**first, "alternates": others}]
+
+
+class FakeBackends:
+    """Collects casts to agents of storage backends; one in ``without_queue`` is undeliverable."""
+
+    def __init__(self) -> None:
+        self.orders: list[tuple[str, str]] = []
+        self.without_queue: set[str] = set()
+
+    def advance_volume(self, context: RequestContext, host: str, volume_uuid: str) -> None:
+        if host in self.without_queue:
+            raise oslo_messaging.MessageUndeliverable(exception=None, exchange="", routing_key="", message="")
+        self.orders.append((host, volume_uuid))
+
+
+class FakeVolumeTasks:
+    """The conductor's own queue, for volumes."""
+
+    def __init__(self) -> None:
+        self.cast: collections.deque[tuple[RequestContext, list[str], int]] = collections.deque()
+
+    def place_volume(self, context: RequestContext, volume_uuid: str, attempt: int) -> None:
+        self.cast.append((context, [volume_uuid], attempt))
+
+    def deliver(self, work: Callable[[RequestContext, list[str], int], None]) -> int:
+        delivered = 0
+        while self.cast:
+            work(*self.cast.popleft())
+            delivered += 1
+        return delivered
+
+
 class FakeNotifier:
     def __init__(self) -> None:
         self.errors: list[tuple[str, dict[str, Any]]] = []

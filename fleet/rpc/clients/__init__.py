@@ -10,6 +10,9 @@ from fleet.rpc.clients.conductor import HEARTBEAT_TIMEOUT_S, ConductorAPI
 from fleet.rpc.clients.migration import MigrationAPI
 from fleet.rpc.clients.operator import BaseAPI, NovaOperatorAPI, OperatorAPI
 from fleet.rpc.clients.scheduler import SchedulerAPI
+from fleet.rpc.clients.volume import VolumeAPI
+from fleet.rpc.clients.volume_scheduler import VolumeSchedulerAPI
+from fleet.rpc.clients.volume_task import VolumeTaskAPI
 
 __all__ = [
     "API",
@@ -23,4 +26,7 @@ __all__ = [
     "NovaOperatorAPI",
     "OperatorAPI",
     "SchedulerAPI",
+    "VolumeAPI",
+    "VolumeSchedulerAPI",
+    "VolumeTaskAPI",
 ]

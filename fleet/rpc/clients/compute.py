@@ -12,17 +12,24 @@ from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients.api import API, MANDATORY, Message
 
 
-class ComputeAPI(API):
+class HostAPI(API):
     """Casts with the mandatory flag: without a queue, ``oslo_messaging.MessageUndeliverable`` is raised at once.
 
     :param transport: from :func:`fleet.rpc.transport.get_host_transport`
     """
 
-    topic = "compute"
-
     @staticmethod
     def _exchange(conf: cfg.ConfigOpts) -> str | None:
         return rpc_transport.host_exchange(conf)
+
+    def _order(self, context: RequestContext, host: str, message: Message) -> None:
+        self._send(context, message, server=host, transport_options=MANDATORY)
+
+
+class ComputeAPI(HostAPI):
+    """Orders to the agent of a host."""
+
+    topic = "compute"
 
     def build_and_run_instance(self, context: RequestContext, host: str, **build: Any) -> None:
         """``build`` has instance, node, limits, attempt, deadline, claim_within_s, spawn_within_s, alternates and
@@ -41,6 +48,3 @@ class ComputeAPI(API):
     def describe_host(self, context: RequestContext, host: str) -> dict[str, Any]:
         """Return what the agent holds and runs. :raises oslo_messaging.MessageUndeliverable: no agent serves the host"""
         return self._ask(context, Message("describe_host", {}), server=host, transport_options=MANDATORY)
-
-    def _order(self, context: RequestContext, host: str, message: Message) -> None:
-        self._send(context, message, server=host, transport_options=MANDATORY)

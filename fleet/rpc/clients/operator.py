@@ -28,6 +28,12 @@ NEWER = dict.fromkeys(
         "migrate_instance",
     ),
     "1.5",
+) | dict.fromkeys(
+    (
+        *("create_volumes", "list_volumes", "show_volume", "delete_volume", "list_pools"),
+        *("create_volume_type", "update_volume_type", "delete_volume_type", "list_volume_types"),
+    ),
+    "1.9",
 )
 #: Arguments that version 1.5 introduced; an older conductor does not get them.
 NEWER_ARGUMENTS = {"list_instances": ("limit",)}

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of a volume that succeeds, each one transaction: space is claimed, and the backend does its part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from conductor_stub.steps.attempt import Attempt
+from conductor_stub.steps.limits import StepContext
+from conductor_stub.volumes.machine import SETTLED, VolumeMachine
+from fleet import failpoints, volume_states
+from fleet.db import pools, volumes
+from fleet.db.engine import Transaction
+from fleet.objects import Place
+
+_machine = VolumeMachine()
+
+
+def request_of(row: Any) -> pools.Request:
+    """What the volume asks of its pool."""
+    volume_type = volumes.type_of(row)
+    return pools.Request(row.size_gb, volume_type is None or volume_type.thin)
+
+
+@failpoints.commits("conductor.volume_claim")
+def claim(
+    tx: Transaction, uuid: str, attempt: int, place: Place, alternates: Sequence[Place], ctx: StepContext
+) -> Any | None:
+    """``placing → working``: the volume gets its pool, and the pool's row counts it. None if it has gone on without us.
+
+    :raises errors.PoolSpaceUnavailable: the pool has no room; nothing is written
+    """
+    row = volumes.lock(tx, uuid)
+    if not _machine.is_at(row, attempt, (volume_states.PLACING,)):
+        return None
+    assert place.nodename is not None, "a volume is placed on a pool"
+    pools.claim(tx, place.host, place.nodename, request_of(row), ctx.now)
+    return volumes.write(
+        tx,
+        row,
+        ctx.now,
+        host=place.host,
+        pool=place.nodename,
+        claimed_gb=row.size_gb,
+        step=volume_states.WORKING,
+        step_deadline=ctx.due(ctx.limits.placing_timeout_s),
+        plan={**row.plan, "alternates": [each.to_wire() for each in alternates]},
+    )
+
+
+def release(tx: Transaction, row: Any, ctx: StepContext) -> None:
+    """Give back what a locked volume claims."""
+    if row.host is not None:
+        pools.release(tx, row.host, row.pool, row.claimed_gb, ctx.now)
+
+
+@failpoints.commits("conductor.volume_done")
+def done(tx: Transaction, attempt: Attempt, status: str, ctx: StepContext) -> Any:
+    """The backend has done its part of ``status``. A late or repeated report changes nothing.
+
+    :raises errors.NotFound:
+    """
+    row = volumes.lock(tx, attempt.uuid)
+    mine = _machine.is_at(row, attempt.number, (volume_states.WORKING,)) and row.host == attempt.host
+    return _ENDS[status](tx, row, ctx) if mine and row.status == status else row
+
+
+def _created(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+    return volumes.write(tx, row, ctx.now, status=volume_states.AVAILABLE, **SETTLED)
+
+
+def delete(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+    """The locked volume is nowhere any more."""
+    release(tx, row, ctx)
+    gone = {"deleted": True, "deleted_at": ctx.now, "status": volume_states.DELETED, "claimed_gb": 0}
+    return volumes.write(tx, row, ctx.now, **gone, **SETTLED)
+
+
+_ENDS: Mapping[str, Callable[[Transaction, Any, StepContext], Any]] = {
+    volume_states.CREATING: _created,
+    volume_states.DELETING: delete,
+}

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users ask about volumes: accepted in one transaction each, or refused with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import oslo_messaging
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+from conductor_stub.steps.limits import StepContext
+from conductor_stub.volumes import claims, views
+from conductor_stub.volumes.placement import VolumePlacement
+from fleet import errors, failpoints, volume_states
+from fleet.clock import seconds
+from fleet.context import RequestContext
+from fleet.db import pools, services, volume_types, volumes
+from fleet.db.engine import Connection, Database, Transaction
+from fleet.objects import VolumeRequest, VolumeType, fields, location, request_keys
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint, require_size
+
+LOG = logging.getLogger(__name__)
+
+FIRST_ATTEMPT = 1
+
+
+class VolumeIntake:
+    """The RPC surface of the namespace ``operator`` for volumes, their types, and pools."""
+
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, placement: VolumePlacement) -> None:
+        self._database = database
+        self._placement = placement
+
+    @endpoint
+    def create_volumes(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
+        """Return ``volumes``, each with ``uuid`` and ``name``, and ``warnings``.
+
+        :raises errors.InvalidInput: errors.NotFound: the volume type
+        """
+        require_size(request, "request")
+        warnings = request_keys.unknown(request, VolumeRequest, "request")
+        asked = VolumeRequest.from_wire(request)
+        volume_type = self._database.read(volume_types.find, asked.volume_type) if asked.volume_type else None
+        rows = _rows(context, asked, volume_type, self._placement.step_context(context))
+        self._database.write(accept, rows)
+        for row in rows:
+            about = context.about(volume=row["uuid"], attempt=FIRST_ATTEMPT)
+            LOG.info("Accepted volume %s of %d GiB", row["name"], asked.size)
+            self._placement.hand_out(about, [row["uuid"]], FIRST_ATTEMPT)
+        return {"volumes": [{"uuid": row["uuid"], "name": row["name"]} for row in rows], "warnings": warnings}
+
+    @endpoint
+    def list_volumes(self, context: RequestContext, filters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        """:param filters: named in ``fleet.db.volumes.FILTERS``. :raises errors.InvalidInput: an unknown filter"""
+        for name in filters or {}:
+            if name not in volumes.FILTERS:
+                raise errors.InvalidInput(
+                    field=f"filters.{name}", reason=f"must be one of {', '.join(volumes.FILTERS)}"
+                )
+        return [views.of_volume(row) for row in self._database.read(volumes.list_all, **(filters or {}))]
+
+    @endpoint
+    def show_volume(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        """:raises errors.NotFound: errors.Conflict: several volumes match"""
+        return views.of_volume(self._database.read(volumes.find, name))
+
+    @endpoint
+    def delete_volume(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        """Delete a volume in any status. :raises errors.NotFound: errors.Conflict: several volumes match"""
+        found = self._database.read(volumes.find, name)
+        row = self._database.write(begin_deletion, found.uuid, self._placement.step_context(context))
+        about = context.about(volume=row.uuid, attempt=row.attempt, host=row.host)
+        LOG.info("Deleting volume %s", row.name)
+        self._placement.notify(about, row)
+        return views.of_volume(row)
+
+    @endpoint
+    def list_pools(self, context: RequestContext, name: fields.Name | None = None) -> list[dict[str, Any]]:
+        """:param name: ``machine@backend#pool``, or without the pool. :raises errors.NotFound: nothing has this name"""
+        found = self._database.read(self._read_pools)
+        if name is None:
+            return found
+        named = [each for each in found if name in (each["name"], location.extract_host(each["name"]))]
+        if not named:
+            raise errors.NotFound(kind="Storage pool", name=name)
+        return named
+
+    def _read_pools(self, connection: Connection) -> list[dict[str, Any]]:
+        ctx = self._placement.step_context()
+        agents = {row.host: row for row in services.list_all(connection) if row.binary == services.VOLUME}
+        return [_with_service(row, agents.get(row.host), ctx) for row in pools.list_all(connection)]
+
+    @endpoint
+    def create_volume_type(self, context: RequestContext, volume_type: dict[str, Any]) -> dict[str, Any]:
+        """:raises errors.InvalidInput: errors.Conflict:"""
+        wanted = VolumeType.from_wire(volume_type)
+        return self._database.write(volume_types.create, wanted, self._placement.step_context().now).to_wire()
+
+    @endpoint
+    def update_volume_type(
+        self,
+        context: RequestContext,
+        name: fields.Name,
+        extra_specs: dict[fields.Name, fields.Text | None],
+        description: fields.Text | None = None,
+    ) -> dict[str, Any]:
+        """:param extra_specs: to be set; None removes one. :raises errors.InvalidInput: errors.NotFound:"""
+        return self._database.write(_change_type, name, extra_specs, description).to_wire()
+
+    @endpoint
+    def delete_volume_type(self, context: RequestContext, name: fields.Name) -> None:
+        """Volumes of the type keep it. :raises errors.NotFound:"""
+        self._database.write(volume_types.remove, name)
+
+    @endpoint
+    def list_volume_types(self, context: RequestContext) -> list[dict[str, Any]]:
+        return [each.to_wire() for each in self._database.read(volume_types.list_all)]
+
+
+def _change_type(tx: Transaction, name: str, extra_specs: dict[str, str | None], description: str | None) -> VolumeType:
+    known = volume_types.find(tx, name)
+    specs = {key: value for key, value in {**known.extra_specs, **extra_specs}.items() if value is not None}
+    text = known.description if description is None else description
+    wanted = {"name": name, "extra_specs": specs, "description": text}
+    return volume_types.change(tx, VolumeType.from_wire(wanted))
+
+
+def _with_service(row: Any, service: Any, ctx: StepContext) -> dict[str, Any]:
+    up = service is not None and services.is_up(service, ctx.now, ctx.limits.service_down_time_s)
+    return views.of_pool(row, up, service is None or service.disabled)
+
+
+def _rows(
+    context: RequestContext, asked: VolumeRequest, volume_type: VolumeType | None, ctx: StepContext
+) -> list[dict[str, Any]]:
+    deadline = ctx.now + seconds(ctx.limits.volume_timeout_s)
+    spec = {
+        "volume_type": volume_type and volume_type.to_wire(),
+        "scheduler_hints": asked.scheduler_hints,
+        "metadata": asked.metadata,
+    }
+    shared = {
+        "project_id": context.project_id,
+        "user_id": context.user_id,
+        "size_gb": asked.size,
+        "status": volume_states.CREATING,
+        "step": volume_states.SCHEDULING,
+        "attempt": FIRST_ATTEMPT,
+        "availability_zone": asked.availability_zone,
+        "volume_type": asked.volume_type,
+        "spec": spec,
+        "plan": {},
+        "deadline": deadline,
+        # The cast that follows may be lost: the sweeper then hands the volume out again.
+        "step_deadline": ctx.due(ctx.limits.placing_timeout_s, deadline),
+        "request_id": context.request_id,
+        "created_at": ctx.now,
+    }
+    uuids = [uuidutils.generate_uuid() for _ in range(asked.count)]
+    return [{**shared, "uuid": uuid, "name": _name(asked, uuid, index)} for index, uuid in enumerate(uuids)]
+
+
+def _name(asked: VolumeRequest, uuid: str, index: int) -> str:
+    if not asked.name:
+        return f"volume-{uuid[:8]}"
+    return asked.name if asked.count == 1 else f"{asked.name[:250]}-{index + 1}"
+
+
+@failpoints.commits("conductor.volume_accept")
+def accept(tx: Transaction, rows: Sequence[dict[str, Any]]) -> None:
+    """Write the volumes of a request. From now on each ends within ``volume_timeout``."""
+    volumes.create(tx, rows)
+
+
+@failpoints.commits("conductor.volume_delete")
+def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+    """``→ deleting``, or ``→ deleted`` at once if no backend has anything of the volume.
+
+    :raises errors.NotFound:
+    """
+    row = volumes.lock(tx, uuid)
+    if row.deleted:
+        return row
+    if row.host is None:
+        return claims.delete(tx, row, ctx)
+    due = ctx.due(ctx.limits.placing_timeout_s)
+    going = {"status": volume_states.DELETING, "step": volume_states.WORKING, "deadline": None, "step_deadline": due}
+    return volumes.write(tx, row, ctx.now, **going)

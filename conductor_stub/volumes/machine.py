@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state machine of volumes. See ``steps.machine``; here a step's status is the column ``step``."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from conductor_stub.steps import faults
+from conductor_stub.steps.limits import StepContext, not_after
+from conductor_stub.steps.machine import Machine
+from fleet import errors, failpoints, volume_states
+from fleet.db import volumes
+from fleet.db.engine import Transaction
+from fleet.reasons import Reason
+
+#: Columns of a volume that nothing is done with.
+SETTLED: Mapping[str, Any] = {"step": None, "step_deadline": None, "deadline": None}
+
+
+class VolumeTimeout(errors.FleetError):
+    """The volume was not available in time; the message names the step in which it was last seen."""
+
+    code = 504
+    template = "The volume was not available within {timeout_s} s: lost in step {step} on {place}."
+
+    def __init__(self, *, timeout_s: str, step: str, place: str) -> None:
+        super().__init__(timeout_s=timeout_s, step=step, place=place)
+        self.reason_code = Reason.HOSTS_DOWN if step == volume_states.WORKING else Reason.MESSAGING
+
+    @classmethod
+    def of(cls, row: Any, ctx: StepContext) -> VolumeTimeout:
+        place = f"backend {row.host}" if row.host else "no backend"
+        return cls(timeout_s=f"{ctx.limits.volume_timeout_s:.0f}", step=row.step, place=place)
+
+
+class VolumeMachine(Machine[Any]):
+    waiting, placing = volume_states.SCHEDULING, volume_states.PLACING
+
+    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[Any]:
+        return list(volumes.lock_all(tx, uuids))
+
+    def status(self, row: Any) -> str | None:
+        return None if row.deleted else row.step
+
+    def enter(
+        self, tx: Transaction, rows: Sequence[Any], status: str, due: datetime.datetime, ctx: StepContext
+    ) -> list[Any]:
+        entered = []
+        for row in rows:
+            # A volume past its deadline that a backend works on still repeats its step.
+            step_deadline = not_after(due, row.deadline if status in self.unclaimed else None)
+            entered.append(volumes.write(tx, row, ctx.now, step=status, step_deadline=step_deadline))
+        return entered
+
+    def refused(self, tx: Transaction, row: Any, error: Exception, ctx: StepContext) -> Any:
+        return end_in_error(tx, row, error, ctx)
+
+    def timed_out(self, tx: Transaction, row: Any, ctx: StepContext) -> Any:
+        return end_in_error(tx, row, VolumeTimeout.of(row, ctx), ctx)
+
+    @failpoints.commits("conductor.volume_take")
+    def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[Any]:
+        return super().take(tx, uuids, attempt, ctx)
+
+    def put_back(
+        self,
+        tx: Transaction,
+        uuids: Collection[str],
+        attempt: int,
+        due: datetime.datetime,
+        ctx: StepContext,
+        refusal: Exception | None = None,
+    ) -> list[Any]:
+        """Count refused claims: a scheduler that does not see that the pools are full would choose them for ever."""
+        rows = super().put_back(tx, uuids, attempt, due, ctx, refusal)
+        return [self._count_refusal(tx, row, refusal, ctx) for row in rows] if _is_race(refusal) else rows
+
+    def _count_refusal(self, tx: Transaction, row: Any, refusal: Any, ctx: StepContext) -> Any:
+        plan = {**row.plan, "refusals": row.plan.get("refusals", 0) + 1}
+        if plan["refusals"] > ctx.limits.claim_refusals:
+            return end_in_error(tx, row, refusal, ctx, plan=plan)
+        return volumes.write(tx, row, ctx.now, plan=plan)
+
+    @failpoints.commits("conductor.volume_refuse")
+    def refuse(
+        self, tx: Transaction, uuids: Collection[str], attempt: int, error: Exception, ctx: StepContext
+    ) -> list[Any]:
+        return super().refuse(tx, uuids, attempt, error, ctx)
+
+
+def _is_race(refusal: Exception | None) -> bool:
+    return isinstance(refusal, errors.PoolSpaceUnavailable)
+
+
+def end_in_error(tx: Transaction, row: Any, error: Exception, ctx: StepContext, **values: Any) -> Any:
+    """Set a locked volume to error. What it claims stays claimed: its backend may have made it."""
+    name, _code, message, details = faults.describe(error)
+    failure = {"error": name, "message": message, "details": details}
+    return volumes.write(tx, row, ctx.now, status=volume_states.ERROR, failure=failure, **SETTLED, **values)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds a pool for a volume, claims its space, and notifies the agent of the backend."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+from oslo_log import log as logging
+
+from conductor_stub.steps import casting
+from conductor_stub.steps.attempt import Attempt, Failure, no_queue
+from conductor_stub.steps.limits import StepLimits
+from conductor_stub.steps.placement import Batch, Placement, knows_no_host
+from conductor_stub.volumes import claims, failures, request_spec
+from conductor_stub.volumes.machine import VolumeMachine
+from fleet import errors, states, volume_states
+from fleet.clock import Clock, utcnow
+from fleet.context import RequestContext
+from fleet.db import services
+from fleet.db.engine import Database
+from fleet.objects import Place, Selection
+from fleet.rpc.clients import VolumeAPI, VolumeSchedulerAPI, VolumeTaskAPI
+
+LOG = logging.getLogger(__name__)
+
+
+class VolumePlacement(Placement[Any]):
+    noun = "volume"
+
+    def __init__(
+        self,
+        database: Database,
+        scheduler: VolumeSchedulerAPI,
+        backends: VolumeAPI,
+        tasks: VolumeTaskAPI,
+        limits: StepLimits,
+        clock: Clock = utcnow,
+    ) -> None:
+        super().__init__(database, VolumeMachine(), scheduler.select_backend, limits, clock)
+        self._backends = backends
+        self._tasks = tasks
+
+    def notify(self, context: RequestContext, row: Any) -> None:
+        """Cast to the agent or the conductor that must act next, if any."""
+        if row.step == volume_states.SCHEDULING:
+            self.hand_out(context, [row.uuid], row.attempt)
+        elif row.step == volume_states.PLACING:
+            self._claim(context, row, [Place(**each) for each in row.plan["alternates"]])
+        elif row.step == volume_states.WORKING:
+            about = context.about(volume=row.uuid, attempt=row.attempt, host=row.host)
+            reached = casting.reaches(row.host, lambda: self._backends.advance_volume(about, row.host, row.uuid))
+            # A backend that was only chosen is replaced at once. The sweeper repeats other orders.
+            if not reached and row.status == volume_states.CREATING:
+                here = Attempt(row.uuid, row.attempt, row.host, row.pool)
+                self.fail(about, here, row.status, no_queue(row.host, services.VOLUME))
+
+    def fail(self, context: RequestContext, attempt: Attempt, status: str, failure: Failure) -> None:
+        """The backend could not do its part of ``status``: release its claim, and go on.
+
+        :raises errors.NotFound:
+        """
+        following = self._database.write(failures.fail, attempt, status, failure, self.step_context(context))
+        if following is None:
+            LOG.info("Backend %s could not end step %s: %s", attempt.host, status, failure.message)
+            return
+        LOG.info(
+            "Attempt %d on backend %s failed in step %s: %s; the volume is %s now",
+            *(attempt.number, attempt.host, failure.step, failure.message, following.step or following.status),
+        )
+        if failure.step != states.CAST_STEP or following.step != volume_states.SCHEDULING:
+            self.notify(context, following)
+        # Otherwise the sweeper does: an agent that is restarted has a queue again after some seconds.
+
+    # What the shared placement needs
+
+    def _cast(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
+        for uuid in uuids:
+            self._tasks.place_volume(context, uuid, attempt)
+
+    def _batches(self, rows: Sequence[Any], attempt: int) -> list[Batch]:
+        return [Batch([row], attempt) for row in rows]
+
+    def _about(self, context: RequestContext, row: Any, attempt: int) -> RequestContext:
+        return context.about(volume=row.uuid, attempt=attempt)
+
+    def _request(self, batch: Batch) -> tuple[dict[str, Any], dict[str, Any]]:
+        (row,) = batch.rows
+        return request_spec.build_request_spec(row), request_spec.build_filter_properties(row)
+
+    def _send(
+        self, context: RequestContext, batch: Batch, row: Any, selection: Selection, properties: dict[str, Any]
+    ) -> None:
+        first = Place(selection.host, selection.nodename, selection.limits)
+        self._claim(context, row, [first, *selection.alternates])
+
+    def _claim(self, context: RequestContext, row: Any, places: Sequence[Place]) -> None:
+        """Claim space on the first of ``places`` that has it. Without one, the volume waits for another decision."""
+        refusal: errors.PoolSpaceUnavailable | None = None
+        for index, place in enumerate(places):
+            ctx = self.step_context(context)
+            try:
+                claimed = self._database.write(claims.claim, row.uuid, row.attempt, place, places[index + 1 :], ctx)
+            except errors.PoolSpaceUnavailable as full:
+                LOG.info("The claim is refused: %s", full.message)
+                refusal = full
+                continue
+            if claimed is not None:
+                self.notify(context, claimed)
+            return
+        ctx = self.step_context(context)
+        due = ctx.due(self._limits.retry_interval_s, row.deadline)
+        self._database.write(self._machine.put_back, [row.uuid], row.attempt, due, ctx, refusal)
+
+    def _ask_again_at(self, batch: Batch, refusal: Exception) -> datetime.datetime | None:
+        (row,) = batch.rows
+        if not knows_no_host(refusal):
+            return None
+        return self.step_context().due(self._limits.retry_interval_s, row.deadline)
+
+    def _give_up(self, context: RequestContext, batch: Batch, refusal: Exception) -> None:
+        ctx = self.step_context(context)
+        for row in self._database.write(self._machine.refuse, batch.uuids, batch.attempt, refusal, ctx):
+            LOG.warning("Setting volume to error: %s", row.failure["message"])

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What agents of storage backends read of the ledger, and report about their pools and volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from oslo_log import log as logging
+
+from conductor_stub.steps.attempt import Attempt, Failure
+from conductor_stub.volumes import claims
+from conductor_stub.volumes.placement import VolumePlacement
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.db import pools, volumes
+from fleet.db.engine import Database
+from fleet.objects import PoolReport, Volume
+
+LOG = logging.getLogger(__name__)
+
+
+class VolumeProgress:
+    """Each method may be repeated without harm. The answer tells the calling agent what to do next."""
+
+    def __init__(self, database: Database, placement: VolumePlacement) -> None:
+        self._database = database
+        self._placement = placement
+
+    def report(
+        self, reports: Sequence[Mapping[str, Any]], served: Mapping[str, Collection[str]]
+    ) -> list[dict[str, Any]]:
+        """Store inventories, each in a transaction of its own, so that a refused one does not hold back the others.
+
+        :param served: by backend, all its pools; others are removed
+        :return: for each report ``host``, ``pool``, ``accepted``, ``reason``
+        """
+        answers = [self._report(each) for each in reports]
+        for host, names in served.items():
+            now = self._placement.step_context().now
+            for gone in self._database.write(pools.remove_except, host, names, now):
+                LOG.info("Pool %s#%s is no longer reported: removed", host, gone)
+        return answers
+
+    def _report(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        answer = {"host": data.get("host"), "pool": data.get("pool"), "accepted": True, "reason": ""}
+        try:
+            report = PoolReport.from_wire(data)
+        except errors.InvalidInput as bad:
+            LOG.warning("Inventory of pool %s#%s refused: %s", data.get("host"), data.get("pool"), bad)
+            return {**answer, "accepted": False, "reason": bad.message}
+        self._database.write(pools.report, report, self._placement.step_context().now)
+        return answer
+
+    def of_host(self, host: str, uuids: Collection[str] | None) -> list[Volume]:
+        """The volumes that claim space of the backend."""
+        return [volumes.to_volume(row) for row in self._database.read(volumes.on_host, host, uuids)]
+
+    def removable(self, host: str, uuids: Collection[str]) -> list[str]:
+        """Those of the volumes that the backend may remove: the ledger has deleted them, or has them elsewhere."""
+        return self._database.read(volumes.not_on_host, host, uuids)
+
+    def done(self, context: RequestContext, attempt: Attempt, status: str) -> Volume:
+        """The backend has done its part of ``status``. :raises errors.NotFound:"""
+        ctx = self._placement.step_context(context)
+        row = self._database.write(claims.done, attempt, status, ctx)
+        LOG.info("The volume is %s on backend %s", row.status, attempt.host)
+        return volumes.to_volume(row)
+
+    def fail(self, context: RequestContext, attempt: Attempt, status: str, failure: Failure) -> Volume:
+        """The backend cannot do its part of ``status``. :raises errors.NotFound:"""
+        self._placement.fail(context, attempt, status, failure)
+        return volumes.to_volume(self._database.read(volumes.get, attempt.uuid))

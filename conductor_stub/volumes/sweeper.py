@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on volumes whose step is overdue: hand out again, notify the agent again, or go on without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oslo_log import log as logging
+
+from conductor_stub.steps.limits import StepLimits
+from conductor_stub.steps.sweeper import Sweeper
+from conductor_stub.volumes import failures
+from conductor_stub.volumes.machine import VolumeMachine
+from conductor_stub.volumes.placement import VolumePlacement
+from fleet.clock import Clock, utcnow
+from fleet.context import RequestContext, new_context
+from fleet.db import services, volumes
+from fleet.db.engine import Database
+
+LOG = logging.getLogger(__name__)
+
+#: Rows that one sweep reads; the others wait for the next sweep.
+BATCH = 200
+
+
+class VolumeSweeper(Sweeper[Any]):
+    _placement: VolumePlacement
+
+    def __init__(
+        self, database: Database, placement: VolumePlacement, limits: StepLimits, clock: Clock = utcnow
+    ) -> None:
+        super().__init__(database, VolumeMachine(), placement, limits, clock)
+
+    def sweep(self) -> int:
+        overdue = self._database.read(volumes.due, self._clock(), BATCH)
+        for row in overdue:
+            self._sweep_one(row)
+        return len(overdue)
+
+    def _sweep_one(self, row: Any) -> None:
+        context, ctx = self._context(row), self._step_context(row)
+        if row.step in self._machine.unclaimed:
+            ended = self._database.write(self._machine.time_out, row.uuid, ctx)
+            if ended is None:
+                self._hand_out_again([row])
+            else:
+                LOG.warning("Setting volume to error: %s", ended.failure["message"])
+            return
+        down_time_s = self._limits.service_down_time_s
+        silent = self._database.read(services.silent, [row.host], ctx.now, down_time_s, services.VOLUME)
+        following = self._database.write(failures.overdue, row, bool(silent), ctx)
+        if following is None:
+            following = next(iter(self._database.write(self._machine.postpone, [row], ctx)), None)
+        if following is not None:
+            now = f"{following.status}/{following.step or '-'}"
+            LOG.warning("Volume was overdue as %s/%s on backend %s; it is %s now", row.status, row.step, row.host, now)
+            self._placement.notify(context, following)
+
+    def _context(self, row: Any) -> RequestContext:
+        context = new_context(project_id=row.project_id, user_id=row.user_id).under(row.request_id)
+        return context.about(volume=row.uuid, attempt=row.attempt, host=row.host)

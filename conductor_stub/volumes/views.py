@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes and pools as users see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.db import pools
+from fleet.objects import location
+
+_VOLUME = ("uuid", "name", "size_gb", "status", "step", "attempt", "volume_type", "availability_zone", "failure")
+_POOL = (
+    *("availability_zone", "volume_backend_name", "total_capacity_gb", "free_capacity_gb", "allocated_capacity_gb"),
+    *("provisioned_capacity_gb", "reserved_percentage", "thin_provisioning_support", "thick_provisioning_support"),
+    *("total_volumes", "capabilities"),
+)
+_MOMENTS = ("created_at", "updated_at", "deadline")
+
+
+def of_volume(row: Any) -> dict[str, Any]:
+    """Times are ISO 8601 text in UTC. ``host`` is ``machine@backend#pool``."""
+    moments = {name: _plain(getattr(row, name)) for name in _MOMENTS}
+    names = (*_VOLUME, "project_id", "user_id", "request_id")
+    shown = {**{name: getattr(row, name) for name in names}, **moments}
+    spec = {"metadata": row.spec.get("metadata", {}), "scheduler_hints": row.spec.get("scheduler_hints", {})}
+    return {**shown, **spec, "host": location.append_host(row.host, row.pool), "tried": row.plan.get("tried", [])}
+
+
+def of_pool(row: Any, up: bool, disabled: bool) -> dict[str, Any]:
+    """``name`` is ``machine@backend#pool``. ``over_subscription`` is the ratio that applies."""
+    shown = {name: getattr(row, name) for name in _POOL}
+    space = pools.space_of(row)
+    ratio = {
+        "max_over_subscription_ratio": row.max_over_subscription_ratio,
+        "over_subscription": space.over_subscription,
+    }
+    state = {"state": "up" if up else "down", "disabled": disabled, "updated_at": _plain(row.updated_at)}
+    return {"name": location.append_host(row.host, row.pool), **shown, **ratio, **state}
+
+
+def _plain(moment: Any) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="milliseconds") + "Z"

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volume rows: find, list, lock and write them. ``fleet.volume_states`` draws their life, ``pools`` has their claims."""
+
+from __future__ import annotations
+
+import datetime
+import types
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.db import models, uuid_prefix
+from fleet.db.engine import Transaction
+from fleet.objects import Volume, VolumeType
+
+VOLUMES = models.volumes
+#: Columns of a volume that claims nothing.
+NOTHING_CLAIMED: Mapping[str, Any] = {"host": None, "pool": None, "claimed_gb": 0}
+FILTERS = ("host", "name", "pool", "project_id", "status", "uuids", "volume_type")
+
+_LIVE = sa.not_(VOLUMES.c.deleted)
+_THESE = VOLUMES.c.uuid.in_(sa.bindparam("wanted", expanding=True))
+_FOUND = sa.select(VOLUMES).where(VOLUMES.c.uuid == sa.bindparam("one"))
+_LOCKED = sa.select(VOLUMES).where(_THESE).order_by(VOLUMES.c.uuid).with_for_update()
+_NAMED = sa.select(VOLUMES).where(VOLUMES.c.name == sa.bindparam("named"), _LIVE)
+_ON_HOST = sa.select(VOLUMES).where(VOLUMES.c.host == sa.bindparam("on_host"), _LIVE).order_by(VOLUMES.c.uuid)
+_NOT_HERE = sa.select(VOLUMES.c.uuid).where(
+    _THESE, sa.or_(VOLUMES.c.deleted, VOLUMES.c.host.is_(None), VOLUMES.c.host != sa.bindparam("on_host"))
+)
+_DUE = (
+    sa.select(VOLUMES)
+    .where(VOLUMES.c.step_deadline <= sa.bindparam("now"), _LIVE)
+    .order_by(VOLUMES.c.step_deadline)
+    .limit(sa.bindparam("at_most"))
+)
+
+
+def create(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert volumes, unless an earlier commit of the same work has inserted them."""
+    if lock_all(tx, [rows[0]["uuid"]]):
+        return
+    tx.insert_all(VOLUMES, rows)
+
+
+def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
+    """The row, also of a deleted volume. :raises errors.NotFound:"""
+    row = connection.execute(_FOUND, {"one": uuid}).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Volume", name=uuid)
+    return row
+
+
+def find(connection: sa.Connection, name: str) -> sa.Row:
+    """By uuid, by name if one volume has it, or by the beginning of a uuid.
+
+    :raises errors.NotFound: errors.Conflict: several match
+    """
+    found = connection.execute(_FOUND, {"one": name}).all() or connection.execute(_NAMED, {"named": name}).all()
+    if len(found) > 1:
+        raise errors.Conflict(kind="Volume", name=name, reason=f"is the name of {len(found)} volumes; use a uuid")
+    if found:
+        return found[0]
+    return get(connection, uuid_prefix.find(connection, "Volume", VOLUMES.c.uuid, VOLUMES.c.name, name, _LIVE))
+
+
+def list_all(connection: sa.Connection, **filters: Any) -> Sequence[sa.Row]:
+    """Live volumes, oldest first. :param filters: named in FILTERS; None does not filter"""
+    where = [
+        VOLUMES.c.uuid.in_(value) if name == "uuids" else VOLUMES.c[name] == value
+        for name, value in filters.items()
+        if value is not None
+    ]
+    query = sa.select(VOLUMES).where(_LIVE, *where).order_by(VOLUMES.c.created_at, VOLUMES.c.name)
+    return connection.execute(query).all()
+
+
+def on_host(connection: sa.Connection, host: str, uuids: Collection[str] | None = None) -> Sequence[sa.Row]:
+    """Live volumes that claim space of a backend. :param uuids: only these of them"""
+    if uuids is None:
+        return connection.execute(_ON_HOST, {"on_host": host}).all()
+    return connection.execute(_ON_HOST.where(_THESE), {"on_host": host, "wanted": list(uuids)}).all()
+
+
+def not_on_host(connection: sa.Connection, host: str, uuids: Collection[str]) -> list[str]:
+    """Those of the volumes that are known, and are deleted or on another backend."""
+    return list(connection.execute(_NOT_HERE, {"on_host": host, "wanted": list(uuids)}).scalars())
+
+
+def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
+    """Volumes whose step is overdue, the most urgent first."""
+    return connection.execute(_DUE, {"now": now, "at_most": limit}).all()
+
+
+def lock_all(tx: Transaction, uuids: Collection[str]) -> Sequence[sa.Row]:
+    """The rows that exist, locked in one order for all transactions until this one ends."""
+    return tx.execute(_LOCKED, {"wanted": sorted(uuids)}).all()
+
+
+def lock(tx: Transaction, uuid: str) -> sa.Row:
+    """:raises errors.NotFound:"""
+    rows = lock_all(tx, [uuid])
+    if not rows:
+        raise errors.NotFound(kind="Volume", name=uuid)
+    return rows[0]
+
+
+def write(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> Any:
+    """Set ``values`` on a locked row, which schedulers read again; return the row as it is then."""
+    tx.update(VOLUMES, row.uuid, {"updated_at": now, **values})
+    tx.touch(VOLUMES, row.uuid)
+    return changed(row, {"updated_at": now, **values})
+
+
+def changed(row: Any, values: Mapping[str, Any]) -> Any:
+    """The locked ``row`` with ``values``, which were written, without another query."""
+    known = row._mapping if isinstance(row, sa.Row) else vars(row)
+    return types.SimpleNamespace(**{**known, **values})
+
+
+def type_of(row: Any) -> VolumeType | None:
+    """The type that the volume was made with."""
+    found = row.spec.get("volume_type")
+    return None if found is None else VolumeType.from_wire(found)
+
+
+def to_volume(row: Any) -> Volume:
+    """The value that is sent."""
+    return Volume(
+        uuid=row.uuid,
+        name=row.name,
+        size_gb=row.size_gb,
+        status=row.status,
+        step=row.step,
+        attempt=row.attempt,
+        host=row.host,
+        pool=row.pool,
+        volume_type=type_of(row),
+        metadata=row.spec.get("metadata", {}),
+        request_id=row.request_id,
+    )

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A volume: what a user asks for, and its row as services exchange it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+import pydantic
+
+from fleet.objects import fields, location
+from fleet.objects.volume_type import VolumeType
+
+#: Volumes of one request.
+MOST = 1000
+#: GiB: more than any backend has, and sums of it fit into the ledger's columns.
+LARGEST_GB = 2**24
+
+Size = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=LARGEST_GB)]
+
+
+@dataclasses.dataclass(frozen=True)
+class VolumeRequest:
+    """``count`` volumes of ``size`` GiB. :param volume_type: its name; None asks nothing of the pool"""
+
+    size: Size
+    name: fields.Text = ""
+    count: Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=MOST)] = 1
+    volume_type: fields.Name | None = None
+    availability_zone: fields.Name | None = None
+    scheduler_hints: dict[fields.Name, Any] = dataclasses.field(default_factory=dict)
+    metadata: fields.Texts = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "request") -> VolumeRequest:
+        """:raises errors.InvalidInput: naming the field"""
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclasses.dataclass(frozen=True)
+class Volume:
+    """``host`` and ``pool`` are None until space is claimed. ``attempt`` counts the tried pools, from 1."""
+
+    uuid: fields.Uuid
+    name: fields.Text
+    size_gb: fields.Natural
+    status: fields.Name
+    step: fields.Text | None = None
+    attempt: fields.Natural = 0
+    host: fields.Text | None = None
+    pool: fields.Text | None = None
+    volume_type: VolumeType | None = None
+    metadata: fields.Texts = dataclasses.field(default_factory=dict)
+    request_id: fields.Text | None = None
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "volume") -> Volume:
+        """:raises errors.InvalidInput: naming the field"""
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @property
+    def location(self) -> str | None:
+        """``machine@backend#pool``."""
+        return location.append_host(self.host, self.pool)

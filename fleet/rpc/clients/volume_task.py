@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of agents to conductors, and between conductors: volumes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.context import RequestContext
+from fleet.rpc.clients.api import API, Message
+
+_SINCE = "1.9"
+
+
+class VolumeTaskAPI(API):
+    """Advances volumes, and reports pools."""
+
+    topic = "conductor"
+    namespace = "volume"
+
+    def place_volume(self, context: RequestContext, volume_uuid: str, attempt: int) -> None:
+        said = {"volume_uuid": volume_uuid, "attempt": attempt}
+        self._send(context, Message("place_volume", said, version=_SINCE))
+
+    def report_pools(
+        self, context: RequestContext, reports: list[dict[str, Any]], pools: dict[str, list[str]]
+    ) -> list[dict[str, Any]]:
+        """:param pools: by backend, all its pools"""
+        return self._ask(context, Message("report_pools", {"reports": reports, "pools": pools}, version=_SINCE))
+
+    def get_host_volumes(
+        self, context: RequestContext, host: str, volume_uuids: list[str] | None = None
+    ) -> list[dict[str, Any]]:
+        said = {"host": host, "volume_uuids": volume_uuids}
+        return self._ask(context, Message("get_host_volumes", said, version=_SINCE))
+
+    def get_removable_volumes(self, context: RequestContext, host: str, volume_uuids: list[str]) -> list[str]:
+        """Return those that the ledger has deleted, or has on another backend."""
+        said = {"host": host, "volume_uuids": volume_uuids}
+        return self._ask(context, Message("get_removable_volumes", said, version=_SINCE))
+
+    def volume_done(
+        self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str
+    ) -> dict[str, Any]:
+        said = {"volume_uuid": volume_uuid, "attempt": attempt, "host": host, "status": status}
+        return self._ask(context, Message("volume_done", said, version=_SINCE))
+
+    def volume_failed(
+        self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str, failure: dict[str, Any]
+    ) -> dict[str, Any]:
+        said = {"volume_uuid": volume_uuid, "attempt": attempt, "host": host, "status": status, "failure": failure}
+        return self._ask(context, Message("volume_failed", said, version=_SINCE))

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes, from their request to their deletion: each step, and each step that is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oslo_messaging
+import pytest
+
+from conductor_stub.steps.attempt import Attempt, Failure
+from conductor_stub.steps.limits import StepLimits
+from fleet import errors
+from fleet.db import pools
+from fleet.db.engine import Database
+from tests.functional.conductor import Conductor, context
+from tests.functional.trio_fakes import no_valid_host
+
+A, B = ("m1@fast", "p1"), ("m2@slow", "p2")
+LIMITS = StepLimits(max_attempts=2, claim_refusals=2)
+
+
+class Volumes(Conductor):
+    """A conductor with two backends of 100 GiB, one pool each."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database, LIMITS)
+        for host, pool in (A, B):
+            self.add_backend(host, pool)
+
+    def ask(self, *places: tuple[str, str], **request: Any) -> str:
+        """One volume, which the scheduler wants to have on the first of ``places``."""
+        self.volume_scheduler.answers.append(places)
+        (made,) = self.operator.create_volumes({"size": 10, **request})["volumes"]
+        self.serve()
+        return made["uuid"]
+
+    def serve(self) -> int:
+        """Do what was handed out to conductor workers; how many messages there were."""
+        return self.volumes.deliver(self.volume_placement.place)
+
+    def row(self, uuid: str) -> tuple[str, str | None, int, str | None]:
+        """Status, step, attempt and location."""
+        found = self.operator.show_volume(uuid)
+        return found["status"], found["step"], found["attempt"], found["host"]
+
+    def done(self, uuid: str, status: str = "creating", host: str = A[0], attempt: int = 1) -> str:
+        return self.volume_progress.done(context(), Attempt(uuid, attempt, host), status).status
+
+    def fails(self, uuid: str, host: str = A[0], attempt: int = 1, step: str = "creating") -> None:
+        failure = Failure(step, "OSError", "the disk is full")
+        self.volume_progress.fail(context(), Attempt(uuid, attempt, host), "creating", failure)
+
+    def allocated(self) -> list[tuple[int, int]]:
+        """GiB and number of volumes of each pool."""
+        rows = self.database.read(pools.list_all)
+        return [(row.allocated_capacity_gb, row.total_volumes) for row in rows]
+
+
+@pytest.fixture
+def volumes(database: Database) -> Volumes:
+    return Volumes(database)
+
+
+def test_a_volume_becomes_available(volumes: Volumes) -> None:
+    """Space is claimed when the volume gets its pool; its agent makes it, and reports that."""
+    uuid = volumes.ask(A, B, name="data", metadata={"a": "b"})
+    assert ("creating", "working", 1, "m1@fast#p1") == volumes.row(uuid)
+    assert [(A[0], uuid)] == volumes.backends.orders
+    assert [(10, 1), (0, 0)] == volumes.allocated()
+    assert "available" == volumes.done(uuid)
+    assert ("available", None, 1, "m1@fast#p1") == volumes.row(uuid)
+    (spec, properties) = volumes.volume_scheduler.requests[0]
+    assert (10, uuid, "create_volume") == (spec["volume_properties"]["size"], spec["volume_id"], spec["operation"])
+    assert {"num_attempts": 1, "hosts": [], "backends": []} == properties["retry"]
+
+
+def test_a_type_is_stored_with_the_volume(volumes: Volumes) -> None:
+    """A volume keeps the extra specs that it was made with."""
+    volumes.operator.create_volume_type({"name": "thick", "extra_specs": {"provisioning:type": "thick", "x": "1"}})
+    uuid = volumes.ask(A, volume_type="thick")
+    volumes.operator.update_volume_type("thick", {"x": None, "y": "2"})
+    assert {"provisioning:type": "thick", "y": "2"} == volumes.operator.list_volume_types()[0]["extra_specs"]
+    spec = volumes.volume_scheduler.requests[0][0]
+    assert {"provisioning:type": "thick", "x": "1"} == spec["volume_type"]["extra_specs"]
+    volumes.operator.delete_volume_type("thick")
+    assert "thick" == volumes.operator.show_volume(uuid)["volume_type"]
+    with pytest.raises(errors.NotFound):
+        volumes.operator.create_volumes({"size": 1, "volume_type": "thick"})
+
+
+def test_a_request_that_is_wrong_names_its_field(volumes: Volumes) -> None:
+    """A misspelt key is an error, an unknown one a warning."""
+    for request, field in (
+        ({"size": 0}, "request.size"),
+        ({}, "request.size"),
+        ({"size": 1, "coun": 2}, "request.coun"),
+    ):
+        with pytest.raises(errors.InvalidInput, match=field):
+            volumes.operator.create_volumes(request)
+    assert ["request.colour is not known and is ignored"] == volumes.operator.create_volumes({"size": 1, "colour": 1})[
+        "warnings"
+    ]
+
+
+def test_several_volumes_are_numbered(volumes: Volumes) -> None:
+    """Each is placed on its own."""
+    volumes.volume_scheduler.answers += [[A], [B]]
+    made = volumes.operator.create_volumes({"size": 60, "name": "v", "count": 2})["volumes"]
+    assert ["v-1", "v-2"] == [each["name"] for each in made]
+    assert 2 == volumes.serve()
+    assert [(60, 1), (60, 1)] == volumes.allocated()
+
+
+def test_a_refused_claim_goes_to_the_next_alternate(volumes: Volumes) -> None:
+    """No attempt is spent, and the scheduler is not called again."""
+    volumes.ask(A, size=95)
+    uuid = volumes.ask(A, B)
+    assert ("creating", "working", 1, "m2@slow#p2") == volumes.row(uuid)
+    assert [(95, 1), (10, 1)] == volumes.allocated()
+
+
+def test_claims_that_are_always_refused_end(volumes: Volumes) -> None:
+    """A scheduler that does not see that the pools are full is called three times."""
+    volumes.ask(A, size=95)
+    uuid = volumes.ask(A)
+    assert ("creating", "scheduling", 1, None) == volumes.row(uuid)
+    for _ in range(2):
+        volumes.volume_scheduler.answers.append([A])
+        volumes.clock.advance(5)
+        assert 1 == volumes.volume_sweeper.sweep()
+        volumes.serve()
+    assert ("error", None, 1, None) == volumes.row(uuid)
+    failure = volumes.operator.show_volume(uuid)["failure"]
+    assert ("PoolSpaceUnavailable", "RACE_LOST") == (failure["error"], failure["details"]["reason_code"])
+    assert "pool m1@fast#p1 lacks 5 GiB: free 5 of 100, reserved 0 %" in failure["message"]
+
+
+def test_no_pool_is_an_error_with_the_reason(volumes: Volumes) -> None:
+    """The volume claims nothing, and is deleted at once."""
+    volumes.volume_scheduler.answers.append(no_valid_host())
+    (made,) = volumes.operator.create_volumes({"size": 10})["volumes"]
+    volumes.serve()
+    assert ("error", None, 1, None) == volumes.row(made["uuid"])
+    assert "NoValidHost" == volumes.operator.show_volume(made["uuid"])["failure"]["error"]
+    assert "deleted" == volumes.operator.delete_volume(made["uuid"])["status"]
+    assert [] == volumes.operator.list_volumes()
+
+
+def test_a_backend_that_fails_is_followed_by_the_alternate(volumes: Volumes) -> None:
+    """Its claim is released; the next attempt claims on the other pool."""
+    uuid = volumes.ask(A, B)
+    volumes.fails(uuid)
+    assert ("creating", "working", 2, "m2@slow#p2") == volumes.row(uuid)
+    assert [(0, 0), (10, 1)] == volumes.allocated()
+    volumes.fails(uuid)
+    assert ("creating", "working", 2, "m2@slow#p2") == volumes.row(uuid), "a late message of the first attempt"
+    volumes.fails(uuid, B[0], attempt=2)
+    assert ("error", None, 2, None) == volumes.row(uuid)
+    assert [(0, 0), (0, 0)] == volumes.allocated()
+    failure = volumes.operator.show_volume(uuid)["failure"]
+    assert "MaxRetriesExceeded" == failure["error"]
+    assert "tried 2 times: m1@fast#p1 in step creating: the disk is full; m2@slow#p2" in failure["message"]
+
+
+def test_without_an_alternate_the_scheduler_is_called_again(volumes: Volumes) -> None:
+    """It receives the pools that were tried."""
+    uuid = volumes.ask(A)
+    volumes.volume_scheduler.answers.append([B])
+    volumes.fails(uuid)
+    assert 1 == volumes.serve()
+    assert ("creating", "working", 2, "m2@slow#p2") == volumes.row(uuid)
+    retry = volumes.volume_scheduler.requests[1][1]["retry"]
+    assert {"num_attempts": 2, "hosts": ["m1@fast#p1"], "backends": ["m1@fast#p1"]} == retry
+
+
+def test_a_backend_without_queue_is_replaced_at_once(volumes: Volumes) -> None:
+    """No attempt is spent. Without an alternate the sweeper tries again a little later."""
+    volumes.backends.without_queue = {A[0]}
+    uuid = volumes.ask(A, B)
+    assert ("creating", "working", 1, "m2@slow#p2") == volumes.row(uuid)
+    other = volumes.ask(A)
+    assert ("creating", "scheduling", 1, None) == volumes.row(other)
+    assert 0 == volumes.serve()
+    assert [(0, 0), (10, 1)] == volumes.allocated()
+
+
+def test_lost_messages_are_repeated(volumes: Volumes) -> None:
+    """Each step that is overdue is handed out again, by whichever conductor sweeps."""
+    (made,) = volumes.operator.create_volumes({"size": 10})["volumes"]
+    uuid = made["uuid"]
+    volumes.volumes.cast.clear()
+    volumes.clock.advance(31)
+    volumes.volume_sweeper.sweep()
+    volumes.volume_scheduler.answers.append(oslo_messaging.MessagingTimeout("lost"))
+    assert 1 == volumes.serve()
+    assert ("creating", "scheduling", 1, None) == volumes.row(uuid)
+    volumes.clock.advance(4)
+    volumes.volume_sweeper.sweep()
+    volumes.volume_scheduler.answers.append([A])
+    volumes.serve()
+    volumes.backends.orders.clear()
+    volumes.clock.advance(25)
+    assert 0 == volumes.volume_sweeper.sweep()
+    volumes.clock.advance(6)
+    volumes.add_backend(*A)
+    assert 1 == volumes.volume_sweeper.sweep()
+    assert [(A[0], uuid)] == volumes.backends.orders
+    assert "available" == volumes.done(uuid)
+    assert "available" == volumes.done(uuid), "a repeated report changes nothing"
+    volumes.clock.advance(1000)
+    assert 0 == volumes.volume_sweeper.sweep()
+
+
+def test_a_conductor_that_dies_while_it_places_is_followed_by_another(volumes: Volumes) -> None:
+    """A row that was taken and not placed waits again."""
+    (made,) = volumes.operator.create_volumes({"size": 10})["volumes"]
+    machine, ctx = volumes.volume_placement._machine, volumes.volume_placement.step_context()
+    assert 1 == len(volumes.database.write(machine.take, [made["uuid"]], 1, ctx))
+    assert 1 == volumes.serve(), "the message finds the row taken"
+    assert ("creating", "placing", 1, None) == volumes.row(made["uuid"])
+    volumes.clock.advance(31)
+    volumes.volume_sweeper.sweep()
+    volumes.volume_scheduler.answers.append([B])
+    assert 1 == volumes.serve()
+    assert ("creating", "working", 1, "m2@slow#p2") == volumes.row(made["uuid"])
+
+
+def test_a_silent_backend_is_given_up(volumes: Volumes) -> None:
+    """The volume goes on to the alternate; what the backend may have made is removed when it comes back."""
+    uuid = volumes.ask(A, B)
+    volumes.clock.advance(61)
+    volumes.add_backend(*B)
+    volumes.volume_sweeper.sweep()
+    assert ("creating", "working", 2, "m2@slow#p2") == volumes.row(uuid)
+    assert [uuid] == volumes.volume_progress.removable(A[0], [uuid])
+    assert [] == volumes.volume_progress.removable(B[0], [uuid])
+
+
+def test_a_volume_that_takes_too_long_is_in_error_and_keeps_its_space(volumes: Volumes) -> None:
+    """Its backend is alive and may still make it. Deleting it releases the space."""
+    uuid = volumes.ask(A, B)
+    volumes.clock.advance(601)
+    volumes.add_backend(*A)
+    volumes.volume_sweeper.sweep()
+    assert ("error", None, 1, "m1@fast#p1") == volumes.row(uuid)
+    failure = volumes.operator.show_volume(uuid)["failure"]
+    assert "The volume was not available within 600 s: lost in step working on backend m1@fast." == failure["message"]
+    assert "error" == volumes.done(uuid)
+    assert [(10, 1), (0, 0)] == volumes.allocated()
+    volumes.operator.delete_volume(uuid)
+    assert ("deleting", "working") == volumes.row(uuid)[:2]
+    assert "deleted" == volumes.done(uuid, "deleting")
+    assert [(0, 0), (0, 0)] == volumes.allocated()
+
+
+def test_a_volume_is_deleted_by_its_backend(volumes: Volumes) -> None:
+    """Its space stays claimed until the backend has removed it, however long that takes."""
+    uuid = volumes.ask(A)
+    volumes.done(uuid)
+    assert "deleting" == volumes.operator.delete_volume(uuid)["status"]
+    volumes.operator.delete_volume(uuid)
+    assert [(A[0], uuid)] * 3 == volumes.backends.orders
+    volumes.clock.advance(5000)
+    volumes.volume_sweeper.sweep()
+    assert (("deleting", "working", 1, "m1@fast#p1"), [(10, 1), (0, 0)]) == (volumes.row(uuid), volumes.allocated())
+    assert "deleted" == volumes.done(uuid, "deleting")
+    assert "deleted" == volumes.done(uuid, "deleting")
+    assert [(0, 0), (0, 0)] == volumes.allocated()
+    with pytest.raises(errors.NotFound):
+        volumes.operator.show_volume("data")
+
+
+def test_a_volume_may_be_deleted_while_it_is_made(volumes: Volumes) -> None:
+    """The report that it is made comes too late, and changes nothing."""
+    uuid = volumes.ask(A)
+    volumes.operator.delete_volume(uuid)
+    assert "deleting" == volumes.done(uuid)
+    assert "deleted" == volumes.done(uuid, "deleting")
+
+
+def test_pools_are_listed_with_the_state_of_their_agent(volumes: Volumes) -> None:
+    """Their names are locations; a name without pool lists those of a backend."""
+    names = [each["name"] for each in volumes.operator.list_pools()]
+    assert ["m1@fast#p1", "m2@slow#p2"] == names
+    (pool,) = volumes.operator.list_pools("m1@fast")
+    assert ("up", False, 1.0) == (pool["state"], pool["disabled"], pool["over_subscription"])
+    with pytest.raises(errors.NotFound):
+        volumes.operator.list_pools("m1@nowhere")
+
+
+def test_a_report_that_is_refused_does_not_hold_back_others(volumes: Volumes) -> None:
+    """The answer says which was refused, and why. The pool keeps its last good report."""
+    good = {"total_capacity_gb": 7, "free_capacity_gb": 7}
+    reports = [
+        {"host": A[0], "pool": A[1], "capabilities": {"total_capacity_gb": -1, "free_capacity_gb": 1}},
+        {"host": A[0], "pool": "new", "capabilities": good},
+    ]
+    refused, accepted = volumes.volume_progress.report(reports, {A[0]: [A[1], "new"]})
+    assert (False, True) == (refused["accepted"], accepted["accepted"])
+    assert "total_capacity_gb" in refused["reason"]
+    assert [7.0, 100.0] == [each["total_capacity_gb"] for each in volumes.operator.list_pools(A[0])]
+    volumes.volume_progress.report([], {A[0]: ["new"]})
+    assert ["m1@fast#new"] == [each["name"] for each in volumes.operator.list_pools(A[0])]
+
+
+def test_volumes_are_found_by_name_and_by_the_beginning_of_their_uuid(volumes: Volumes) -> None:
+    """A name that several volumes have is refused."""
+    uuid = volumes.ask(A, name="data")
+    assert uuid == volumes.operator.show_volume("data")["uuid"] == volumes.operator.show_volume(uuid[:8])["uuid"]
+    volumes.ask(A, name="data")
+    with pytest.raises(errors.Conflict, match="is the name of 2 volumes"):
+        volumes.operator.show_volume("data")
+    assert 2 == len(volumes.operator.list_volumes({"name": "data", "host": A[0]}))
+    with pytest.raises(errors.InvalidInput, match="filters.colour"):
+        volumes.operator.list_volumes({"colour": "red"})
