@@ -31,9 +31,16 @@ class SchedulerManager:
 
     target = oslo_messaging.Target(version=versions.CURRENT["scheduler"])
 
-    def __init__(self, driver: Scheduler, clock: Clock = utcnow) -> None:
+    def __init__(
+        self,
+        driver: Scheduler,
+        clock: Clock = utcnow,
+        parse: Callable[[object, object], RequestSpec] = RequestSpec.from_wire,
+    ) -> None:
+        """:param parse: makes a request of ``request_spec`` and ``filter_properties``"""
         self._driver = driver
         self._clock = clock
+        self._parse = parse
         self._misread = rate_limited_log.RateLimit()
 
     @endpoint
@@ -48,7 +55,7 @@ class SchedulerManager:
 
     def _select(self, context: RequestContext, request_spec: Any, filter_properties: Any) -> list[dict[str, Any]]:
         require_size([request_spec, filter_properties], "request_spec")
-        request = RequestSpec.from_wire(request_spec, filter_properties)
+        request = self._parse(request_spec, filter_properties)
 
         def select() -> Sequence[Selection]:
             self._require_caller(request)
@@ -69,7 +76,7 @@ class SchedulerManager:
     ) -> dict[str, Any]:
         """Return what ``select_destinations`` would answer, and why. Nothing is booked."""
         require_size([request_spec, filter_properties], "request_spec")
-        return self._driver.explain(context, RequestSpec.from_wire(request_spec, filter_properties), best)
+        return self._driver.explain(context, self._parse(request_spec, filter_properties), best)
 
     @endpoint
     def capacity(
@@ -81,7 +88,7 @@ class SchedulerManager:
     ) -> dict[str, Any]:
         """Return how many more instances of the request's shape fit."""
         require_size([request_spec, filter_properties], "request_spec")
-        return self._driver.capacity(context, RequestSpec.from_wire(request_spec, filter_properties), group_by)
+        return self._driver.capacity(context, self._parse(request_spec, filter_properties), group_by)
 
     # Casts. A sender that makes no sense is told to the operator, as nobody else hears of it.
 

@@ -9,7 +9,7 @@ which every move carries, and fields of later releases do not get past this modu
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import pydantic
@@ -175,14 +175,21 @@ def _group(data: object) -> dict[str, Any]:
     found = _mapping(data, "spec_obj.instance_group")
     group = fields.parse(_Group, dict(found), "spec_obj.instance_group")
     policies = [group.policy] if group.policy else group.policies
-    rules = fields.parse(_Rules, found.get("_rules") or {}, "spec_obj.instance_group._rules")
+    return group_properties(group.uuid, policies or [], found.get("_rules"), group.members or [], group.hosts or [])
+
+
+def group_properties(
+    uuid: str | None, policies: Sequence[str], rules: object, members: Sequence[str], hosts: Sequence[str]
+) -> dict[str, Any]:
+    """Return the keys of ``filter_properties`` for a server group. :raises errors.InvalidInput: the rules"""
+    parsed = fields.parse(_Rules, rules or {}, "spec_obj.instance_group._rules")
     return {
         "group_updated": True,
-        "group_uuid": group.uuid,
-        "group_policies": policies or [],
-        "group_members": group.members or [],
-        "group_hosts": group.hosts or [],
-        "group_max_server_per_host": rules.max_server_per_host,
+        "group_uuid": uuid,
+        "group_policies": list(policies),
+        "group_members": list(members),
+        "group_hosts": list(hosts),
+        "group_max_server_per_host": parsed.max_server_per_host,
     }
 
 

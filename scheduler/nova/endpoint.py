@@ -15,11 +15,11 @@ from fleet.objects import Selection, structure
 from fleet.rpc.endpoint import require_size
 from scheduler.driver import Scheduler
 from scheduler.manager import SchedulerManager, logged
-from scheduler.nova import answer, decoder
+from scheduler.nova import answer, decoder, traits
 from scheduler.nova.errors import in_novas_form
 from scheduler.nova.placing import Placed, Placing
 from scheduler.nova.rebuild import RebuildCheck
-from scheduler.nova.request import Call
+from scheduler.nova.request import Call, NovaRequest
 
 #: The newest version of nova's scheduler API. Its minor versions differ in arguments that are all optional here.
 VERSION = "4.5"
@@ -51,7 +51,7 @@ class NovaEndpoint:
     def __init__(self, driver: Scheduler, placing: Placing, rebuild: RebuildCheck) -> None:
         self._placing = placing
         self._rebuild = rebuild
-        self._manager = SchedulerManager(driver)
+        self._manager = SchedulerManager(driver, parse=self._asked)
 
     @refusing
     def select_destinations(self, context: RequestContext, /, **arguments: Any) -> Sequence[Any]:
@@ -76,6 +76,9 @@ class NovaEndpoint:
         return self._placing.unclaimed(selections)
 
     # For the commands of an operator, in this project's own form.
+
+    def _asked(self, request_spec: object, filter_properties: object) -> NovaRequest:
+        return self._placing.with_traits(traits.restored(NovaRequest.from_wire(request_spec, filter_properties)))
 
     def explain(self, context: RequestContext, /, **arguments: Any) -> dict[str, Any]:
         """Return what would be answered, and why."""

@@ -14,6 +14,7 @@ from oslo_utils import uuidutils
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.db.nova import api_queries
+from fleet.db.nova.api_queries import Group
 from fleet.db.nova.database import NovaDatabase
 from fleet.objects import BuildRequest, Claimed, Flavor, Holding, Zone, fields
 from fleet.rpc import versions
@@ -21,7 +22,7 @@ from fleet.rpc.endpoint import endpoint, require_size
 from scheduler.driver import Scheduler
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.decision import StateAge
-from scheduler.nova import decoder
+from scheduler.nova import decoder, traits
 from scheduler.nova.request import NovaRequest
 
 
@@ -44,21 +45,25 @@ class NovaOperator:
         if spec is None:
             raise errors.NotFound(kind="Request of server (by uuid)", name=name)
         request = decoder.decode({"spec_obj": spec, "instance_uuids": [name]}).request
-        holding = self._holding(name, request)
-        return _sent(request, {"holding": holding.to_wire()})
+        noted = traits.noted(request.required_traits, request.forbidden_traits)
+        group = self._api.read(api_queries.group, request.group_uuid) if request.group_uuid else None
+        return {
+            "request_spec": {**request.request_spec, **noted, "holding": self._holding(name, request).to_wire()},
+            "filter_properties": {**request.filter_properties, **self._keys(group, name)},
+        }
 
     @endpoint
     def request_for(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the request for new servers of one of nova's flavors. :raises errors.NotFound:"""
+        """Return the request for new servers of one of nova's flavors, in one of its groups. :raises errors.NotFound:"""
         require_size(request, "request")
         asked = BuildRequest.from_wire(request)
-        if asked.group:
-            raise errors.InvalidInput(field="request.group", reason="is not looked up in nova; leave it out")
         zone = Zone.parse(asked.availability_zone)
+        flavor, image = self._flavor(asked.flavor), asked.image.to_wire()
         spec = {
-            "instance_type": self._flavor(asked.flavor),
+            "instance_type": flavor,
             "num_instances": asked.num_instances,
-            "image": asked.image.to_wire(),
+            "image": image,
+            **traits.noted(*traits.of_request(flavor, image)),
             "instance_properties": {
                 "project_id": context.project_id,
                 "user_id": context.user_id,
@@ -70,6 +75,7 @@ class NovaOperator:
             "ignore_hosts": asked.ignore_hosts,
             "force_hosts": [zone.host] if zone.host else [],
             "force_nodes": [zone.node] if zone.node else [],
+            **(self._keys(self._group(asked.group)) if asked.group else {}),
         }
         return {"request_spec": spec, "filter_properties": properties}
 
@@ -86,6 +92,25 @@ class NovaOperator:
             raise errors.NotFound(kind="Flavor", name=flavor)
         return {**found, "root_gb": found["root_gb"] or 0, "ephemeral_gb": found["ephemeral_gb"] or 0}
 
+    def _group(self, name: str) -> Group:
+        found = self._api.read(api_queries.group, name)
+        if found is None:
+            raise errors.NotFound(kind="Server group", name=name)
+        return found
+
+    def _keys(self, group: Group | None, server: str = "") -> dict[str, Any]:
+        """Return the keys of ``filter_properties`` for a group. The host of ``server`` itself is not one of its hosts."""
+        if group is None:
+            return {}
+        others = [member for member in group.members if member != server]
+
+        def work(hosts: Candidates, state: StateAge) -> list[str]:
+            return sorted(set(hosts.hosts_of(others)))
+
+        self._driver.refresh()
+        used = self._driver.host_manager.consider(work)
+        return decoder.group_properties(group.uuid, group.policies, group.rules, group.members, used)
+
     def _holding(self, uuid: str, request: NovaRequest) -> Holding:
         """Return what a server holds of its host, by its flavor."""
 
@@ -98,7 +123,3 @@ class NovaOperator:
         if place is None:
             return Holding(uuid)
         return Holding(uuid, *place, Claimed(request.memory_mb, request.flavor.claimed_disk_gb, request.vcpus))
-
-
-def _sent(request: NovaRequest, more: dict[str, Any]) -> dict[str, Any]:
-    return {"request_spec": {**request.request_spec, **more}, "filter_properties": dict(request.filter_properties)}

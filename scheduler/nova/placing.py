@@ -48,7 +48,7 @@ class Placing:
 
     def place(self, context: RequestContext, call: Call) -> Placed:
         """:raises errors.FleetError: nothing is claimed or booked then"""
-        request = self._with_traits(call.request)
+        request = self.with_traits(call.request)
         claims = None
         if self._placement is not None and call.named:
             owner = request.instance.project_id or context.project_id, request.instance.user_id or context.user_id
@@ -69,8 +69,8 @@ class Placing:
         """Return an answer that asks nova to claim nothing."""
         return Placed(self._answer(selections, None, False), selections)
 
-    def _with_traits(self, request: NovaRequest) -> NovaRequest:
-        """Look up the compute nodes with the traits that the request asks for."""
+    def with_traits(self, request: NovaRequest) -> NovaRequest:
+        """Look up the compute nodes with the traits that the request asks for. :raises errors.InvalidInput:"""
         if not request.required_traits and not request.forbidden_traits:
             return request
         if self._placement is None:

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from fleet import errors
 from fleet.objects import fields
+from scheduler.nova.request import NovaRequest
 
 _PREFIX = "trait:"
 _REQUIRED, _FORBIDDEN = "required", "forbidden"
+#: Key of ``request_spec`` in the requests of an operator's commands.
+_KEY = "traits"
 
 
 def of_request(flavor: Mapping[str, Any], image: object) -> tuple[frozenset[str], frozenset[str]]:
@@ -32,3 +36,18 @@ def of_request(flavor: Mapping[str, Any], image: object) -> tuple[frozenset[str]
     named = properties.get("traits_required") if isinstance(properties, Mapping) else None
     found[_REQUIRED].update(fields.parse(list[fields.Name], named or [], "image.properties.traits_required"))
     return frozenset(found[_REQUIRED]), frozenset(found[_FORBIDDEN])
+
+
+def noted(required: frozenset[str], forbidden: frozenset[str]) -> dict[str, Any]:
+    """Return the traits as a part of ``request_spec``, for :func:`restored`."""
+    return {_KEY: {_REQUIRED: sorted(required), _FORBIDDEN: sorted(forbidden)}}
+
+
+def restored(request: NovaRequest) -> NovaRequest:
+    """Return the request with the traits that its ``request_spec`` notes. :raises errors.InvalidInput:"""
+    given = fields.parse(dict[str, list[fields.Name]], request.request_spec.get(_KEY, {}), f"request_spec.{_KEY}")
+    return dataclasses.replace(
+        request,
+        required_traits=frozenset(given.get(_REQUIRED, ())),
+        forbidden_traits=frozenset(given.get(_FORBIDDEN, ())),
+    )

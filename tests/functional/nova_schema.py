@@ -86,6 +86,28 @@ REQUEST_SPECS = sa.Table(
     sa.Column("instance_uuid", sa.String(36), nullable=False),
     sa.Column("spec", sa.Text, nullable=False),
 )
+GROUPS = sa.Table(
+    "instance_groups",
+    API,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", sa.String(36), nullable=False),
+    sa.Column("name", sa.String(255)),
+)
+GROUP_POLICIES = sa.Table(
+    "instance_group_policy",
+    API,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("group_id", sa.Integer, nullable=False),
+    sa.Column("policy", sa.String(255)),
+    sa.Column("rules", sa.Text),
+)
+GROUP_MEMBERS = sa.Table(
+    "instance_group_member",
+    API,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("instance_uuid", sa.String(255)),
+    sa.Column("group_id", sa.Integer, nullable=False),
+)
 SERVICES = sa.Table(
     "services",
     CELL,

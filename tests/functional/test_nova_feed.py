@@ -342,6 +342,21 @@ def test_a_flavor_and_a_request(world):
     assert {"nova_object.name": "RequestSpec"} == world.api.read(api_queries.request_spec, uuid(1))
 
 
+def test_server_groups(nova, world):
+    """By uuid before name, with policies, rules and members."""
+    for number, name in ((1, uuid(62)), (2, "web")):
+        nova.insert(nova_schema.GROUPS, id=number, uuid=uuid(60 + number), name=name)
+    nova.insert(
+        nova_schema.GROUP_POLICIES, id=1, group_id=2, policy="anti-affinity", rules='{"max_server_per_host": "2"}'
+    )
+    nova.insert(nova_schema.GROUP_MEMBERS, id=1, group_id=2, instance_uuid=uuid(1))
+    found = world.api.read(api_queries.group, "web")
+    assert api_queries.Group(uuid(62), ["anti-affinity"], {"max_server_per_host": "2"}, [uuid(1)]) == found
+    assert found == world.api.read(api_queries.group, uuid(62))
+    assert api_queries.Group(uuid(61), [], {}, []) == world.api.read(api_queries.group, uuid(61))
+    assert None is world.api.read(api_queries.group, "none")
+
+
 @pytest.mark.parametrize(
     ("mapping", "template", "url"),
     [

@@ -66,6 +66,8 @@ def test_a_group_of_three(cloud):
     _client_boot(cloud, "member", "--hint", f"group={group}", "--min", "3", "--max", "3")
     eventually(lambda: ["ACTIVE"] * 3 == [each["status"] for each in cloud.servers()])
     assert set(HOSTS) == {each[_HOST] for each in cloud.servers()}
+    assert 0 == cloud.fleet("explain", "--flavor", "small", "--group", group)["placed"]
+    assert 1 == cloud.fleet("explain", cloud.servers()[0]["id"])["placed"]  # its own host is free again without it
     fourth = cloud.boot("fourth", "small", {"group": group})
     assert "ERROR" == cloud.settled(fourth)["status"]
     assert "ServerGroupAntiAffinityFilter" in cloud.fault(fourth)

@@ -19,6 +19,9 @@ from fleet.db.nova.tables import (
     CELLS,
     FLAVOR_SPECS,
     FLAVORS,
+    GROUP_MEMBERS,
+    GROUP_POLICIES,
+    GROUPS,
     HOST_MAPPINGS,
     REQUEST_SPECS,
 )
@@ -49,6 +52,16 @@ class Layout:
     cells: Mapping[int, Cell]
     cell_of: Mapping[str, int]
     aggregates: Mapping[int, ChangedAggregate]
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """A server group. ``rules``: numbers or texts by name; ``members``: uuids of servers."""
+
+    uuid: str
+    policies: list[str]
+    rules: Mapping[str, Any]
+    members: list[str]
 
 
 def ping(connection: sa.Connection) -> None:
@@ -87,6 +100,19 @@ def flavor(connection: sa.Connection, name: str) -> dict[str, Any] | None:
         return None
     specs = connection.execute(sa.select(FLAVOR_SPECS).where(FLAVOR_SPECS.c.flavor_id == row.id))
     return {**row._mapping, "extra_specs": {spec.key: spec.value for spec in specs}}
+
+
+def group(connection: sa.Connection, name: str) -> Group | None:
+    """The server group with this uuid, or else with this name; None if there is none."""
+    query = sa.select(GROUPS).where(sa.or_(GROUPS.c.uuid == name, GROUPS.c.name == name))
+    found = sorted(connection.execute(query), key=lambda row: row.uuid != name)
+    if not found:
+        return None
+    number = found[0].id
+    policies = connection.execute(sa.select(GROUP_POLICIES).where(GROUP_POLICIES.c.group_id == number)).all()
+    members = sa.select(GROUP_MEMBERS.c.instance_uuid).where(GROUP_MEMBERS.c.group_id == number)
+    rules = {key: value for row in policies if row.rules for key, value in json.loads(row.rules).items()}
+    return Group(found[0].uuid, [row.policy for row in policies], rules, list(connection.scalars(members)))
 
 
 def newest_request_specs(connection: sa.Connection, number: int) -> list[tuple[str, Any]]:

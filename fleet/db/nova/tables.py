@@ -24,6 +24,9 @@ AGGREGATE_METADATA = _table("aggregate_metadata", "aggregate_id key value")
 FLAVORS = _table("flavors", "id name flavorid memory_mb vcpus root_gb ephemeral_gb swap")
 FLAVOR_SPECS = _table("flavor_extra_specs", "flavor_id key value")
 REQUEST_SPECS = _table("request_specs", "id instance_uuid spec")
+GROUPS = _table("instance_groups", "id uuid name")
+GROUP_POLICIES = _table("instance_group_policy", "group_id policy rules")
+GROUP_MEMBERS = _table("instance_group_member", "group_id instance_uuid")
 
 # A cell. ``deleted`` is 0, or the id of a deleted row.
 SERVICES = _table(
@@ -48,5 +51,8 @@ API_TABLES = (
     FLAVORS,
     FLAVOR_SPECS,
     REQUEST_SPECS,
+    GROUPS,
+    GROUP_POLICIES,
+    GROUP_MEMBERS,
 )
 CELL_TABLES = (SERVICES, NODES, INSTANCES)

@@ -14,8 +14,9 @@ from fleet.db.nova import api_queries
 from fleet.rpc import nova_broker
 from scheduler.nova.operator import NovaOperator
 from tests.factories import uuid
-from tests.unit.scheduler.nova.recordings import message
-from tests.unit.scheduler.nova.worlds import World, instance_row
+from tests.unit.scheduler.nova.recordings import arguments, envelope
+from tests.unit.scheduler.nova.test_claims import Answer
+from tests.unit.scheduler.nova.worlds import UUIDS, World, instance_row
 
 SMALL = {
     "id": 1,
@@ -30,20 +31,39 @@ SMALL = {
 
 
 class FakeApi:
-    """The API database with one flavor and one request."""
+    """The API database with one flavor, one request, and a group of servers 1 and 2."""
+
+    def __init__(self, **specs: str) -> None:
+        self.extra_specs = specs
+        self.policy = "anti-affinity"
+        self.in_group = False
 
     def read(self, work, *args):
         if work is api_queries.flavor:
-            return {**SMALL, "extra_specs": {}} if args[0] in ("small", "42") else None
+            return {**SMALL, "extra_specs": self.extra_specs} if args[0] in ("small", "42") else None
+        if work is api_queries.group:
+            rules = {"max_server_per_host": "1"}
+            return api_queries.Group(uuid(9), [self.policy], rules, [uuid(1), uuid(2)]) if args[0] == "web" else None
         assert work is api_queries.request_spec
-        return message("req_build_1")["args"]["spec_obj"] if args[0] == uuid(1) else None
+        if args[0] != uuid(1):
+            return None
+        stored = envelope("InstanceGroup", uuid="web", policy=self.policy) if self.in_group else None
+        return arguments(**({"instance_group": stored, "scheduler_hints": {}} if stored else HINTED))["spec_obj"]
+
+
+HINTED = {"scheduler_hints": {"requested_host": ["cmp1"]}}
 
 
 @pytest.fixture
 def world() -> World:
-    made = World(instances=[instance_row(1, "cmp2")])
-    made.operator = NovaOperator(made.driver, FakeApi())
+    made = World(instances=[instance_row(1, "cmp2"), instance_row(2, "cmp3")])
+    made.api = FakeApi()
+    made.operator = NovaOperator(made.driver, made.api)
     return made
+
+
+def _explained(world, **asked):
+    return [each["host"] for each in world.endpoint.explain(new_context(), **asked)["scores"]]
 
 
 def _refusal(call, **arguments) -> errors.FleetError:
@@ -79,12 +99,37 @@ def test_capacity(world):
     assert 48 == world.endpoint.capacity(new_context(), **asked, group_by="zone")["fits"]
 
 
+def test_a_group(world):
+    """Of new servers: the hosts of its members are not taken."""
+    asked = world.operator.request_for(new_context(), request={"flavor": "small", "group": "web"})
+    assert ["cmp1"] == _explained(world, **asked)
+    world.api.policy = "affinity"
+    asked = world.operator.request_for(new_context(), request={"flavor": "small", "group": "web"})
+    assert {"cmp2", "cmp3"} == set(_explained(world, **asked))
+
+
+def test_the_group_of_a_server(world):
+    """The host of another member is not taken; the server's own is."""
+    world.api.in_group = True
+    asked = world.operator.request_of(new_context(), name=uuid(1))
+    assert {"cmp1", "cmp2"} == set(_explained(world, **asked))
+
+
+def test_traits(world):
+    """Of a flavor: only compute nodes that have them are shown; placement is asked."""
+    world.api.extra_specs = {"trait:HW_CPU_X86_AVX2": "required"}
+    world.adapter.get = lambda path, _body: Answer(200, {"resource_providers": [{"uuid": UUIDS["cmp3"]}]})
+    asked = world.operator.request_for(new_context(), request={"flavor": "small"})
+    assert ["cmp3"] == _explained(world, **asked)
+    assert ("GET", "/resource_providers?required=HW_CPU_X86_AVX2") in world.adapter.calls
+
+
 def test_unknown_names(world):
-    """Are refused by name; groups are not looked up."""
+    """Are refused by name."""
     assert "Flavor none" in _refusal(world.operator.request_for, request={"flavor": "none"}).message
     assert uuid(7) in _refusal(world.operator.request_of, name=uuid(7)).message
     assert "web" in _refusal(world.operator.request_of, name="web").message
-    assert "group" in _refusal(world.operator.request_for, request={"flavor": "small", "group": "g"}).message
+    assert "Server group g" in _refusal(world.operator.request_for, request={"flavor": "small", "group": "g"}).message
 
 
 def test_hosts(world):
