@@ -62,7 +62,16 @@ DRIVER_OPTS = [
         deprecated_opts=_later("workers", "scheduler"),
         help="Number of worker processes, each with its own cache. Schedulers on any number of machines share the work. "
         "Two of them may choose the same resources; the host's claim decides, and the other build goes to its next "
-        "alternate. Related: scheduler_host_subset_size.",
+        "alternate. Related: scheduler_prefer_own_hosts.",
+    ),
+    cfg.BoolOpt(
+        "scheduler_prefer_own_hosts",
+        default=True,
+        help="Whether several schedulers divide the hosts. Each worker process prefers its own share of the hosts, so "
+        "that two of them seldom choose the same resources. Where no host of its share passes the filters, it chooses "
+        "among all hosts, so no request is refused for it. Workers also send each other their bookings. A single worker "
+        "process is not affected. Set it to the same value for all schedulers. It has no effect in the place of "
+        "nova-scheduler. False lets each worker choose the best of all hosts; more claims are then refused.",
     ),
 ]
 

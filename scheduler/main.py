@@ -14,13 +14,14 @@ import fleet.conf
 from fleet import errors, service
 from fleet.checks import required
 from fleet.clock.skew import ClockSkew
-from fleet.db import identity, schema
+from fleet.db import identity, schema, services
 from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import nova_broker, server
-from fleet.rpc.clients import ConductorAPI
+from fleet.rpc.clients import ConductorAPI, SchedulerAPI
+from fleet.rpc.pins import Pins
 from fleet.rpc.transport import get_notifier, get_transport
 from fleet.rpc.trust import signing
 from fleet.service import probes
@@ -28,6 +29,7 @@ from scheduler import conf as scheduler_conf
 from scheduler import driver_loading
 from scheduler.loading import load_pipeline
 from scheduler.manager import SchedulerManager
+from scheduler.neighbours import Neighbours
 from scheduler.nova import conf as nova_conf
 from scheduler.nova import service as nova
 from scheduler.registration import BINARY, TOPIC, Registration
@@ -38,8 +40,12 @@ def servers(
     transport: oslo_messaging.RPCTransport,
     database: Database | None = None,
     skew: ClockSkew | None = None,
+    number: int | None = None,
 ) -> Sequence[service.Runnable]:
-    """Build what one scheduler process runs. The trio in one process runs the same."""
+    """Build what one scheduler process runs. The trio in one process runs the same.
+
+    :param number: of this worker in the daemon, from 0; None if there is only one, whatever the configuration says
+    """
     database = database or Database(conf)
     schema.check(database)
     skew = skew or ClockSkew(conf.max_clock_skew)
@@ -50,14 +56,31 @@ def servers(
     images = conf.image_props_weight_multiplier != 0
     feed = functools.partial(ChangeFeed, database, clock, images, False, ledger, clock.note)
     driver = driver_loading.build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"), clock)
-    registration = Registration(ConductorAPI(transport, conf, ledger=ledger), conf.host, skew)
+    pins = Pins(conf)
+    registration = Registration(ConductorAPI(transport, conf, pins, ledger), conf.host, skew, pins)
+
+    def live() -> Sequence[str]:
+        return database.read(services.live, BINARY, clock(), conf.service_down_time)
+
+    neighbours = Neighbours(
+        driver.host_manager,
+        SchedulerAPI(transport, conf, pins, ledger),
+        live,
+        conf.host,
+        *((1, 0) if number is None else (conf.scheduler_workers, number)),
+    )
     compare_s = conf.scheduler_compare_period
-    return [
-        server.get_server(transport, TOPIC, conf.host, [SchedulerManager(driver, clock)], ledger=ledger),
+    manager = SchedulerManager(driver, clock, name=neighbours.name)
+    runs: list[service.Runnable] = [
+        server.get_server(transport, TOPIC, conf.host, [manager], ledger=ledger),
         service.Periodic("heartbeat", registration.beat, conf.report_interval),
         service.Periodic("driver", driver.run_periodic_tasks, conf.scheduler_driver_task_period),
         service.Periodic("compare", driver.host_manager.compare, compare_s, initial_s=compare_s),
     ]
+    if conf.scheduler_prefer_own_hosts:
+        driver.host_manager.tell_booked = neighbours.tell
+        runs.append(service.Periodic("neighbours", neighbours.follow, conf.report_interval))
+    return runs
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             probes.DATABASE: database.ping,
             probes.CLOCK: skew.require_in_step,
         }
-        return probes.process(conf, BINARY, number, through, lambda: servers(conf, transport, database, skew))
+        return probes.process(conf, BINARY, number, through, lambda: servers(conf, transport, database, skew, number))
 
     check = functools.partial(fleet.conf.check_files, argv, register)
     return service.launch(conf, BINARY, build, conf.scheduler_workers, check)

@@ -36,9 +36,13 @@ class SchedulerManager:
         driver: Scheduler,
         clock: Clock = utcnow,
         parse: Callable[[object, object], RequestSpec] = RequestSpec.from_wire,
+        name: str = "",
     ) -> None:
-        """:param parse: makes a request of ``request_spec`` and ``filter_properties``"""
+        """:param parse: makes a request of ``request_spec`` and ``filter_properties``
+        :param name: of this process among all schedulers
+        """
         self._driver = driver
+        self._name = name
         self._clock = clock
         self._parse = parse
         self._misread = rate_limited_log.RateLimit()
@@ -116,6 +120,17 @@ class SchedulerManager:
             self._driver.host_manager.hint(lambda cache: cache.hint_instances(gone=gone))
 
         self._take(apply, read=False)
+
+    @endpoint
+    def note_bookings(self, context: RequestContext, sender: Any = None, bookings: Any = None) -> None:
+        """Count what another scheduler has booked until the feed shows it."""
+
+        def apply() -> None:
+            columns = self._driver.host_manager.domain.columns
+            self._driver.host_manager.hint_bookings(functools.partial(hints.bookings, bookings, columns))
+
+        if sender != self._name:
+            self._take(apply, read=False)
 
     @endpoint
     def sync_instance_info(self, context: RequestContext, host_name: Any = None, instance_uuids: Any = None) -> None:

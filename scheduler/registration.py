@@ -14,6 +14,7 @@ from fleet.clock.skew import ClockSkew
 from fleet.context import new_context
 from fleet.rpc import versions
 from fleet.rpc.clients import ConductorAPI
+from fleet.rpc.pins import Pins
 
 LOG = logging.getLogger(__name__)
 BINARY = "fleet-scheduler"
@@ -23,8 +24,12 @@ TOPIC = "scheduler"
 class Registration:
     """Registers the scheduler, and sends its heartbeats. A failed call is repeated at the next beat; placing goes on."""
 
-    def __init__(self, conductor: ConductorAPI, host: str, skew: ClockSkew | None = None) -> None:
+    def __init__(
+        self, conductor: ConductorAPI, host: str, skew: ClockSkew | None = None, pins: Pins | None = None
+    ) -> None:
+        """:param pins: learn the versions that the oldest live services speak"""
         self._skew = skew or ClockSkew(0)
+        self._pins = pins
         self._conductor = conductor
         self._host = host
         self._registered = False
@@ -67,3 +72,5 @@ class Registration:
             new_context(), BINARY, [self._host], "", **versions.spoken(TOPIC), clock_skew_s=self._skew.reported_s
         )
         self._registered = not answer["superseded"]
+        if self._pins is not None:
+            self._pins.learn(answer.get("versions"))

@@ -27,6 +27,7 @@ FIELDS = (
     "nearest",
     "picks",
     "scores",
+    "share",
     "remarks",
     "state",
 )
@@ -141,12 +142,22 @@ def _score_lines(host: Record, width: int) -> list[str]:
     return lines
 
 
+class _Share(columns.FormattableColumn):
+    """How the scheduler used its own share of the hosts."""
+
+    def human_readable(self) -> str:
+        line = f"{self._value['passed']} of the scheduler's own {self._value['hosts']} hosts passed"
+        beyond = self._value["beyond"]
+        return f"{line}; {beyond} instance(s) would go past them" if beyond else line
+
+
 _COLUMNS: dict[str, type[columns.FormattableColumn]] = {
     "filters": Filters,
     "dropped": Counts,
     "nearest": _Nearest,
     "picks": _Picks,
     "scores": _Scores,
+    "share": _Share,
     "remarks": Lines,
     "state": State,
 }

@@ -31,6 +31,12 @@ _FOUND = sa.select(SERVICES).where(
 _LOCKED = _FOUND.with_for_update()
 _HOSTS: sa.BindParameter[str] = sa.bindparam("hosts", expanding=True)
 _AGENTS = sa.select(SERVICES).where(SERVICES.c.binary == sa.bindparam("which"), SERVICES.c.host.in_(_HOSTS))
+_LIVE = sa.select(SERVICES.c.host).where(
+    SERVICES.c.binary == sa.bindparam("which"),
+    SERVICES.c.last_seen_up >= sa.bindparam("since"),
+    sa.not_(SERVICES.c.forced_down),
+    sa.not_(SERVICES.c.deleted),
+)
 #: For use in other queries.
 INCARNATION = (
     sa.select(SERVICES.c.incarnation)
@@ -184,6 +190,12 @@ def silent(
 def list_all(connection: sa.Connection) -> Sequence[sa.Row]:
     query = sa.select(SERVICES).where(sa.not_(SERVICES.c.deleted)).order_by(SERVICES.c.binary, SERVICES.c.host)
     return connection.execute(query).all()
+
+
+def live(connection: sa.Connection, binary: str, now: datetime.datetime, down_time_s: float) -> list[str]:
+    """The hosts with a live service of this program."""
+    found = connection.execute(_LIVE, {"which": binary, "since": now - seconds(down_time_s)})
+    return [row.host for row in found]
 
 
 def lowest_versions(connection: sa.Connection, now: datetime.datetime, down_time_s: float) -> dict[str, str]:

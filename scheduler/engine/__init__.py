@@ -7,6 +7,6 @@ Read in this order:
   ``consumption`` and ``claim_limits``, ``overlay`` (what one request changes), ``candidates`` (what one request sees)
 - the plugins: ``plugins`` (base classes), ``supervision`` and ``plugin_thread`` (calling a user's code)
 - a decision: ``pipeline`` and ``prepared_request``, ``restriction``, ``filtering``, ``weighers``, ``normalise`` and
-  ``weighing``, ``evaluation`` (filtering and weighing, kept up to date), ``request_cache``, ``decide`` (the order of it
-  all) and ``decision`` (the result)
+  ``weighing``, ``evaluation`` (filtering and weighing, kept up to date), ``request_cache``, ``share`` (the hosts that
+  this scheduler prefers), ``decide`` (the order of it all) and ``decision`` (the result)
 """

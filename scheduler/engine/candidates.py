@@ -14,7 +14,7 @@ from scheduler.engine.consumption import Consumption
 from scheduler.engine.domain import Domain
 from scheduler.engine.inventory import Inventory
 from scheduler.engine.overlay import Overlay
-from scheduler.engine.table import PRESENT, Key
+from scheduler.engine.table import OWN, PRESENT, Key
 
 
 class Candidates:
@@ -87,6 +87,10 @@ class Candidates:
 
     def present(self) -> numpy.ndarray:
         return self.column(PRESENT)
+
+    def own(self) -> numpy.ndarray | None:
+        """Return the mask of this scheduler's own share of the hosts; None if it need not share them."""
+        return self.column(OWN) if self._inventory.divided else None
 
     def by_aggregates(self, judge: Callable[[Sequence[Aggregate]], Any], dtype: type = bool) -> numpy.ndarray:
         """Call ``judge`` once per distinct set of aggregates, and return its answer for each candidate."""

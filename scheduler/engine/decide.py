@@ -22,6 +22,8 @@ from scheduler.engine.evaluation import Evaluation
 from scheduler.engine.pipeline import Pipeline
 from scheduler.engine.prepared_request import PARSED, PreparedRequest
 from scheduler.engine.request_cache import RequestCache
+from scheduler.engine.share import Share
+from scheduler.engine.weighing import OUT
 
 LOG = logging.getLogger(__name__)
 #: Up to this number of best hosts, searching again for each is faster than a partition.
@@ -91,6 +93,8 @@ class _Picking:
         self._requested = prepared.request.num_instances
         self._considered = evaluation.considered
         self._chosen: list[_Chosen] = []
+        own = hosts.own()
+        self._share = None if own is None else Share(own, hosts, evaluation, self._requested)
 
     @property
     def wanted(self) -> int:
@@ -102,9 +106,11 @@ class _Picking:
         single, alternates = self._requested == 1, self._pipeline.alternates
         subset_size = max(1, self._pipeline.host_subset_size)
         shuffle = self._chance if self._pipeline.shuffle_best_same_weighed_hosts else None
-        ranked = self._best(subset_size + (alternates if single else 0), shuffle)
-        subset = ranked[:subset_size]
+        ranked, preferred = self._ranked(subset_size + (alternates if single else 0), shuffle)
+        subset = ranked[: min(subset_size, preferred)]
         row = subset[0] if len(subset) == 1 else self._chance.choice(subset)
+        if self._share is not None:
+            self._share.count(row)
         others = [each for each in ranked if each != row][:alternates] if single else []
         uuids, number = self._prepared.request.instance_uuids, len(self._chosen)
         uuid = uuids[number] if number < len(uuids) else f"unnamed-{number}"
@@ -126,7 +132,22 @@ class _Picking:
 
     def _likely(self) -> list[int]:
         """Return the rows that may be picked next."""
-        return self._best(self._evaluation.worth_judging(self._prepared, self.wanted))
+        return self._ranked(self._evaluation.worth_judging(self._prepared, self.wanted))[0]
+
+    def _ranked(self, count: int, shuffle: random.Random | None = None) -> tuple[list[int], int]:
+        """Return the rows of the ``count`` best hosts, and how many of them to choose among.
+
+        The hosts of the scheduler's own share come first.
+        """
+        inside = None if self._share is None else self._share.scores()
+        if inside is None:
+            best = self._best(count, shuffle)
+            return best, len(best)
+        preferred = min(count, int(numpy.count_nonzero(inside != OUT)))
+        found: list[int] = best_rows(inside, preferred, shuffle).tolist()
+        if preferred < count:
+            found += [row for row in self._best(count) if row not in found][: count - preferred]
+        return found, preferred
 
     def _best(self, count: int, shuffle: random.Random | None = None) -> list[int]:
         """Return the rows of the ``count`` best hosts that are alive, best first."""
@@ -150,13 +171,14 @@ class _Picking:
             state=state,
             request=prepared.request,
             scores=scores,
+            share=None if self._share is None else self._share.use(),
         )
 
     def score_table(self, count: int) -> list[dict[str, Any]]:
-        """Return how the ``count`` best hosts for the first instance come to their weights, best first."""
+        """Return how the ``count`` best hosts for the first instance come to their weights, in the order of choice."""
         if not count:
             return []
-        rows = self._best(count)
+        rows, _preferred = self._ranked(count)
         ordered = sorted(rows)
         lines = dict(zip(ordered, self._evaluation.table(self._prepared, self._hosts, ordered), strict=True))
         keys = {row: self._hosts.key(row) for row in rows}
@@ -202,7 +224,7 @@ class _Picking:
         if not count or self.wanted:
             return []
         taken = {each.row for each in self._chosen}
-        return [row for row in self._best(count + len(taken)) if row not in taken][:count]
+        return [row for row in self._ranked(count + len(taken))[0] if row not in taken][:count]
 
     def _places(self, rows: Sequence[int]) -> list[Place]:
         """Return these rows with the limits that the filters set for them."""

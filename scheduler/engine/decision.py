@@ -13,6 +13,7 @@ from scheduler.engine.candidates import Candidates
 from scheduler.engine.consumption import Consumption
 from scheduler.engine.filtering import Drop, FilterCount, Tally
 from scheduler.engine.plugins import BaseHostFilter
+from scheduler.engine.share import ShareUse
 from scheduler.engine.supervision import Supervision
 from scheduler.engine.table import Key
 
@@ -83,6 +84,7 @@ class Decision:
     :param refusal: why not all instances found a host
     :param remarks: sentences about plugins that misbehaved
     :param scores: how the best hosts for the first instance came to their weights, if that was asked for
+    :param share: how the scheduler's own share of the hosts was used; None if it need not share them
     """
 
     requested: int
@@ -95,6 +97,7 @@ class Decision:
     state: StateAge | None = None
     request: Any = None
     scores: Sequence[dict[str, Any]] = ()
+    share: ShareUse | None = None
 
     @property
     def counts(self) -> Sequence[FilterCount]:
@@ -124,6 +127,7 @@ class Decision:
             "placed": len(self.picks),
             "filters": [count.to_wire() for count in self.counts],
             **({"state": self.state.to_wire()} if self.state else {}),
+            **({"share": self.share.to_wire()} if self.share else {}),
             **({"remarks": list(self.remarks)} if self.remarks else {}),
             **(self.refusal.to_wire() if self.refusal else {}),
         }

@@ -73,6 +73,10 @@ class Evaluation:
         """The total scores; minus infinity for rows that are not alive. Do not write."""
         return self._scores.total
 
+    def outranks(self, row: int, other: int) -> bool:
+        """As :meth:`scheduler.engine.weighing.Scores.outranks`."""
+        return self._scores.outranks(row, other)
+
     @property
     def nbytes(self) -> int:
         return self._scores.nbytes + self.dropped_by.nbytes

@@ -23,6 +23,8 @@ class Inventory:
         self.instances = InstanceIndex()
         self.aggregates: dict[int, Aggregate] = {}
         self.disabled_reasons: dict[str, str] = {}
+        #: True if the hosts are divided among several schedulers: then the column ``own`` marks this one's share.
+        self.divided = False
         #: Grows when something has changed that no row of the table shows, such as an aggregate's metadata.
         self.epoch = 0
         self._metadata_keys: frozenset[str] | None = None
@@ -32,7 +34,7 @@ class Inventory:
         other = Inventory(self.domain)
         other.table, other.instances = self.table.copy(), self.instances.copy()
         other.aggregates, other.disabled_reasons = dict(self.aggregates), dict(self.disabled_reasons)
-        other.epoch = self.epoch
+        other.divided, other.epoch = self.divided, self.epoch
         return other
 
     def place(self, instance: Any) -> None:

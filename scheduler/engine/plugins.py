@@ -160,6 +160,9 @@ class BaseHostWeigher:
 
     minval: float | None = None
     maxval: float | None = None
+    #: True if the scheduler goes past its own share of the hosts for a host that this weigher prefers. False for a weigher
+    #: of amounts: one host of many with about the same room is as good as another.
+    outranks_share = True
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:

@@ -17,6 +17,8 @@ import numpy
 Key = tuple[str, str]
 #: A row that holds a host which may be considered; False for free rows and for nodes without a service.
 PRESENT = "present"
+#: A row of the scheduler's own share of the hosts (:mod:`scheduler.engine.share`).
+OWN = "own"
 #: The version of the table at which the row last changed.
 CHANGED_AT = "changed_at"
 _FIRST_CAPACITY = 64
@@ -54,7 +56,7 @@ class HostTable:
         objects: Iterable[str] = (),
         often_uniform: Iterable[str] = (),
     ) -> None:
-        self.kinds = {PRESENT: bool, **numbers}
+        self.kinds = {PRESENT: bool, OWN: bool, **numbers}
         self.size = 0
         self.version = 0
         self.keys: list[Key | None] = []
@@ -216,6 +218,10 @@ class HostTable:
         elif values.pop(row, None) is None:
             return  # there was none before
         self._touch(row)
+
+    def note_all(self, name: str, values: numpy.ndarray) -> None:
+        """Write a column without marking rows as changed."""
+        self._arrays[name][: self.size] = values
 
     def touch_row(self, row: int) -> None:
         """Mark one row as changed, though its columns are the same."""

@@ -119,6 +119,16 @@ class Scores:
     def nbytes(self) -> int:
         return self.total.nbytes * (1 + sum(each is not None for each in self._contributions))
 
+    def outranks(self, row: int, other: int) -> bool:
+        """Return True if a weigher that goes past the scheduler's share prefers ``row`` to ``other``; both are alive."""
+        rows = numpy.array([row, other])
+        places = rows if self._rows is None else numpy.searchsorted(self._rows, rows)
+        return any(
+            scale.weigher.outranks_share and bool(there[places[0]] > there[places[1]])
+            for scale, there in zip(self._scales, self._contributions, strict=True)
+            if there is not None
+        )
+
     def grow(self, size: int) -> None:
         """Add rows that are not alive."""
         self._spread()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Mapping
 
 from scheduler.engine.consumption import Consumption, Taking
@@ -20,34 +21,41 @@ from scheduler.engine.table import Key
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Booking:
-    """``amounts`` are what the instance takes of its host; ``came_from`` is the host that it was on before."""
+    """``amounts`` are what the instance takes of its host; ``came_from`` is the host that it was on before.
+
+    ``told`` is True if another scheduler booked it, and sent a cast.
+    """
 
     instance_uuid: str
     key: Key
     amounts: Consumption
     expires_at: float
     came_from: str | None = None
+    told: bool = False
 
 
 class Bookings:
-    """The unconfirmed picks of this process. Not thread-safe: the host manager holds the lock."""
+    """The unconfirmed picks of this process, and those that other schedulers told it of.
+
+    Not thread-safe: the host manager holds the lock.
+    """
 
     def __init__(self) -> None:
-        # In order of booking, which is the order of expiry.
-        self._bookings: collections.OrderedDict[str, Booking] = collections.OrderedDict()
+        #: By ``told``, each in order of booking, which is the order of expiry.
+        self._bookings: dict[bool, dict[str, Booking]] = {False: {}, True: {}}
         self._totals: dict[Key, collections.Counter[str]] = {}
         #: Bookings of something rare, in their order.
         self._rare: dict[Key, dict[str, Booking]] = {}
 
     def __len__(self) -> int:
-        return len(self._bookings)
+        return sum(map(len, self._bookings.values()))
 
     def get(self, instance_uuid: str) -> Booking | None:
-        return self._bookings.get(instance_uuid)
+        return self._bookings[False].get(instance_uuid) or self._bookings[True].get(instance_uuid)
 
     def book(self, booking: Booking) -> None:
         """The instance must not be booked already."""
-        self._bookings[booking.instance_uuid] = booking
+        self._bookings[booking.told][booking.instance_uuid] = booking
         totals = self._totals.setdefault(booking.key, collections.Counter())
         for name, amount in booking.amounts.numbers.items():
             totals[name] += amount  # type: ignore[assignment]
@@ -56,7 +64,7 @@ class Bookings:
 
     def release(self, instance_uuid: str) -> Booking | None:
         """Remove the booking of an instance, and return it if there was one."""
-        booking = self._bookings.pop(instance_uuid, None)
+        booking = self._bookings[False].pop(instance_uuid, None) or self._bookings[True].pop(instance_uuid, None)
         if booking is None:
             return None
         totals = self._totals[booking.key]
@@ -80,9 +88,8 @@ class Bookings:
 
     def overdue(self, now: float) -> list[str]:
         """Return the uuids of expired bookings, oldest first."""
-        late = []
-        for booking in self._bookings.values():
-            if booking.expires_at > now:
-                break
-            late.append(booking.instance_uuid)
+        late: list[str] = []
+        for in_order in self._bookings.values():
+            expired = itertools.takewhile(lambda booking: booking.expires_at <= now, in_order.values())
+            late += [booking.instance_uuid for booking in expired]
         return late

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parse the fanout casts: aggregates and instances as their senders know them.
+"""Parse the fanout casts: aggregates, instances and bookings as their senders know them.
 
 A cast may be lost or late, so it is a hint: it counts at once, until the change feed or a full comparison corrects it.
 """
@@ -7,11 +7,13 @@ A cast may be lost or late, so it is a hint: it counts at once, until the change
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from fleet import errors
 from fleet.objects import Aggregate, fields
+from scheduler.engine.consumption import Consumption
+from scheduler.state.booking import Booking
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +43,15 @@ class _InstanceInfo:
     task_state: fields.Text | None = None
     instance_type_id: int | None = None
     project_id: fields.Text | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Booking:
+    instance_uuid: fields.Uuid
+    host: fields.Name
+    nodename: fields.Name
+    amounts: dict[fields.Name, fields.Finite]
+    came_from: fields.Name | None = None
 
 
 def aggregates(sent: object) -> list[AggregateHint]:
@@ -83,6 +94,25 @@ def instances(host_name: object, sent: object, entry: Callable[..., Any]) -> lis
             raise errors.InvalidInput(field=f"instance_info.{number}.host", reason="is missing, and so is host_name")
         found.append(entry(**{**dataclasses.asdict(info), "host": where}))
     return found
+
+
+def bookings(sent: object, columns: Collection[str], expires_at: float) -> list[Booking]:
+    """Parse bookings of another scheduler. Amounts of columns that are not known here are left out.
+
+    :raises errors.InvalidInput:
+    """
+    parsed = fields.parse(list[_Booking], _listed(sent), "bookings")
+    return [
+        Booking(
+            each.instance_uuid,
+            (each.host, each.nodename),
+            Consumption({name: amount for name, amount in each.amounts.items() if name in columns}),
+            expires_at,
+            each.came_from,
+            told=True,
+        )
+        for each in parsed
+    ]
 
 
 def host(sent: object) -> str:

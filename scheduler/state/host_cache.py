@@ -21,6 +21,7 @@ from scheduler.state.booking import Booking, Bookings
 from scheduler.state.hints import AggregateHint
 from scheduler.state.memberships import Memberships
 from scheduler.state.services import Services
+from scheduler.state.shares import Shares
 
 LOG = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class HostCache:
         self._table = self._inventory.table
         self._bookings = Bookings()
         self.services = Services(self._inventory)
+        self.shares = Shares(self._inventory)
         self._memberships = Memberships(self._inventory)
         #: Bookable rare values as the database shows them; those in the table are less what is booked.
         self._reported: dict[Key, Mapping[str, Any]] = {}
@@ -58,17 +60,35 @@ class HostCache:
 
     # -- bookings ---------------------------------------------------------------------------------------------------
 
-    def book(self, decision: Decision, expires_at: float) -> None:
+    def book(self, decision: Decision, expires_at: float) -> list[Booking]:
+        """Book the picks of a decision, and return the bookings."""
+        booked = []
         for pick in decision.picks:
             self.release(pick.instance_uuid)
             if self._gone.get(pick.instance_uuid):
                 continue  # the feed will not show it again
             came_from = self._inventory.instances.host_of(pick.instance_uuid)
-            self._bookings.book(Booking(pick.instance_uuid, pick.key, decision.consumption, expires_at, came_from))
-            self._increase(pick.key, decision.consumption, 1)
-            self._show_rare(pick.key, decision.consumption.rare)
-            if came_from is None:
-                self._inventory.place(self._domain.placed(pick.instance_uuid, *pick.key, decision.request))
+            booked.append(Booking(pick.instance_uuid, pick.key, decision.consumption, expires_at, came_from))
+            self._book(booked[-1], decision.request)
+        return booked
+
+    def hint_bookings(self, told: Iterable[Booking]) -> None:
+        """Count bookings of other schedulers, except those that are known, or whose result the feed has shown."""
+        for booking in told:
+            uuid = booking.instance_uuid
+            known = self._bookings.get(uuid)
+            if (known is not None and not known.told) or self._gone.get(uuid):
+                continue
+            self.release(uuid)
+            if self._inventory.instances.host_of(uuid) == booking.came_from:
+                self._book(booking)
+
+    def _book(self, booking: Booking, request: Any = None) -> None:
+        self._bookings.book(booking)
+        self._increase(booking.key, booking.amounts, 1)
+        self._show_rare(booking.key, booking.amounts.rare)
+        if booking.came_from is None:
+            self._inventory.place(self._domain.placed(booking.instance_uuid, *booking.key, request))
 
     def release(self, instance_uuid: str) -> None:
         booking = self._bookings.release(instance_uuid)
@@ -81,7 +101,9 @@ class HostCache:
 
     def expire(self, now: float) -> None:
         for uuid in self._bookings.overdue(now):
-            LOG.warning("The booking of instance %s has expired: the database never showed the instance", uuid)
+            booking = self._bookings.get(uuid)
+            level = logging.DEBUG if booking is not None and booking.told else logging.WARNING
+            LOG.log(level, "The booking of instance %s has expired: the database never showed the instance", uuid)
             self.release(uuid)
 
     def _increase(self, key: Key, amounts: Consumption, sign: int) -> None:
@@ -246,6 +268,7 @@ class HostCache:
             self._report_rare(key, found.bookable)
         if new:
             self._memberships.show(row, key[0])
+            self.shares.show(row, key)
 
     def _remove_node(self, key: Key) -> None:
         if key in self._table:

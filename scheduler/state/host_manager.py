@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from oslo_log import log as logging
@@ -32,12 +32,17 @@ from fleet.telemetry import metrics, process_memory
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.domain import Domain
+from scheduler.state.booking import Booking
 from scheduler.state.host_cache import HostCache
+from scheduler.state.shares import Schedulers
 
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 COMPARE_HOST_S = 30.0
+#: Seconds for which a booking of another scheduler counts at most. It is shorter than for an own booking: a cast may come
+#: after the build was given back, and then only time ends it.
+TOLD_BOOKING_S = 30.0
 
 
 class Decide(Protocol):
@@ -65,6 +70,8 @@ class HostManager:
     """
 
     domain: Domain
+    #: Sends new bookings to the other schedulers; None if there is no way to them.
+    tell_booked: Callable[[Sequence[Booking]], object] | None = None
 
     def __init__(
         self,
@@ -217,9 +224,15 @@ class HostManager:
             for uuid in instance_uuids:
                 self._cache.release(uuid)
             decision = decide(self._candidates(), state=self._state(now))
-            if decision.complete:
-                self._cache.book(decision, now + self._booking_timeout_s)
+            booked = self._cache.book(decision, now + self._booking_timeout_s) if decision.complete else []
+        if booked and self.tell_booked is not None and not self._cache.shares.schedulers.alone:
+            deferred.after_reply(functools.partial(self.tell_booked, booked))
         return decision
+
+    def follow_schedulers(self, schedulers: Schedulers) -> None:
+        """Divide the hosts among the schedulers that are alive now."""
+        with self._lock:
+            self._cache.shares.follow(schedulers)
 
     def release(self, instance_uuids: Iterable[str]) -> None:
         """Drop the bookings of these instances: they are asked for again."""
@@ -244,6 +257,16 @@ class HostManager:
         with self._lock:
             self._cache.expire(epoch_s(self._clock()))
             return self._cache.copied_candidates(self._read_at)
+
+    def hint_bookings(self, told: Callable[[float], Iterable[Booking]]) -> None:
+        """Count bookings that another scheduler has sent.
+
+        :param told: makes them, given the time at which they expire
+        """
+        expires_at = epoch_s(self._clock()) + min(self._booking_timeout_s, TOLD_BOOKING_S)
+        bookings = list(told(expires_at))
+        with self._lock:
+            self._cache.hint_bookings(bookings)
 
     def hint(self, change: Callable[[HostCache], Answer]) -> Answer:
         """Apply what a cast says to the cache."""

@@ -29,8 +29,9 @@ WEIGHT_OPTS = [
         default=1,
         min=1,
         deprecated_opts=_later("host_subset_size"),
-        help="The scheduler picks the host at random from this many best hosts. With more than 1, several schedulers "
-        "choose the same host less often, but the choice may be the second best. Raise it if claims are refused.",
+        help="The scheduler picks the host at random from this many best hosts. With more than 1, the choice may be the "
+        "second best. Raise it if builds of the same moment should not all go to one host. Several schedulers divide "
+        "the hosts instead: scheduler_prefer_own_hosts.",
     ),
     cfg.BoolOpt(
         "shuffle_best_same_weighed_hosts",

@@ -15,6 +15,7 @@ class CPUWeigher(ColumnWeigher):
     """Free vcpus, overcommit included: spreads instances; with a negative multiplier, stacks them."""
 
     minval = 0
+    outranks_share = False
     option = "cpu_weight_multiplier"
 
     def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:

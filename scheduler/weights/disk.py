@@ -10,5 +10,6 @@ class DiskWeigher(ColumnWeigher):
     """Free disk: spreads instances; with a negative multiplier, stacks them."""
 
     minval = 0
+    outranks_share = False
     option = "disk_weight_multiplier"
     column = "free_disk_mb"

@@ -10,5 +10,6 @@ class IoOpsWeigher(ColumnWeigher):
     """Builds and other heavy operations under way: by default (multiplier -1) the quiet host wins."""
 
     minval = 0
+    outranks_share = False
     option = "io_ops_weight_multiplier"
     column = "num_io_ops"

@@ -24,6 +24,7 @@ class MetricsWeigher(ColumnWeigher):
     """
 
     refuses = True
+    outranks_share = False
 
     def __init__(
         self,

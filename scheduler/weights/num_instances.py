@@ -9,5 +9,6 @@ from scheduler.weights.base import ColumnWeigher
 class NumInstancesWeigher(ColumnWeigher):
     """The number of instances: off by default; positive packs them, negative spreads them."""
 
+    outranks_share = False
     option = "num_instances_weight_multiplier"
     column = "num_instances"

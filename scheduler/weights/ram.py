@@ -10,5 +10,6 @@ class RAMWeigher(ColumnWeigher):
     """Free memory: spreads instances; with a negative multiplier, stacks them."""
 
     minval = 0
+    outranks_share = False
     option = "ram_weight_multiplier"
     column = "free_ram_mb"

@@ -19,6 +19,7 @@ def explanation(made: Decision) -> dict[str, Any]:
         "silent": 0,
         "remarks": [],
         "state": None,
+        "share": None,
         **made.to_wire(),
         "summary": _summary(made),
         "reason": made.reason,

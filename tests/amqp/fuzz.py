@@ -38,7 +38,7 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
     },
     "scheduler": {
         None: ["select_destinations", "explain", "capacity", "update_aggregates", "delete_aggregate",
-               "update_instance_info", "delete_instance_info", "sync_instance_info"],
+               "update_instance_info", "delete_instance_info", "sync_instance_info", "note_bookings"],
         "baseapi": ["ping"],
     },
     "compute": {

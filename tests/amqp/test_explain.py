@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from tests.amqp.daemons import Trio
+from tests.amqp.daemons import Trio, eventually
 
 
 def explained(trio: Trio, *argv: str) -> dict:
@@ -61,3 +61,26 @@ def test_what_would_become_of_the_instances_of_a_host(trio: Trio) -> None:
     rows = {row["figure"]: (row["now"], row["what if"]) for row in both}
     assert (3, 0) == rows["placed"]
     assert before == {row["uuid"]: row["host"] for row in trio.operator("list_instances", filters={})}
+
+
+def test_two_schedulers_divide_the_hosts(trio: Trio) -> None:
+    """Each answers with its own share, six hosts in all. When one is killed, the other has no share any more."""
+    asked = ("explain", "--flavor", "vcpus=1,memory_mb=64")
+
+    def shares_add_up() -> bool:
+        """Both may have been asked, and each knows of the other."""
+        found = [explained(trio, *asked)["share"] for _number in range(4)]
+        sizes = {share["hosts"] for share in found if share is not None}
+        return None not in found and (sum(sizes) == 6 or sizes == {3})
+
+    own = trio.directory / "second.conf"
+    own.write_text("[DEFAULT]\nhost = second\n")
+    trio.start("second", "fleet-scheduler", "--config-file", str(own))
+    try:
+        eventually(shares_add_up)
+        uuids = trio.boot(count=4, flavor={"vcpus": 1, "memory_mb": 64}, name="shared")
+        assert {"active"} == set(trio.wait_for(uuids, "active", "error").values())
+        trio.kill("second")
+        eventually(lambda: all(explained(trio, *asked)["share"] is None for _number in range(2)))
+    finally:
+        trio.forget("second")

@@ -10,11 +10,12 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import queue
 import random
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compute_agent.node.resource_tracker import ResourceTracker
@@ -22,7 +23,7 @@ from conductor_stub.agents.api import AgentAPI
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors, states
 from fleet.clock import utcnow
-from fleet.context import new_context
+from fleet.context import RequestContext, new_context
 from fleet.db import hosts as db_hosts
 from fleet.db import models
 from fleet.db.engine import Database, Transaction
@@ -33,50 +34,44 @@ from scheduler import loading
 from scheduler.engine import decide, decision, pipeline
 from scheduler.engine.request_cache import RequestCache
 from scheduler.host_manager import HostManager
+from scheduler.neighbours import Neighbours
+from scheduler.state import hints
 from tests import factories
 from tests.bench import figures
 from tests.configuration import of_scheduler
 from tests.functional import databases
 
-HOSTS, SCHEDULERS, BUILDS = 200, 4, 1_200
+HOSTS, BUILDS = 200, 1_200
 VCPUS, MEMORY_MB = 64, 256 * 1024
 #: Of each host something between is taken for good, 86 % on average; and builds fill the fleet up to so much of it.
 TAKEN = 0.72, 1.0
-FULL = 0.90
+FULLNESS = 0.90, 0.97
+SCHEDULERS = 4, 8
 FLAVORS = tuple(Flavor(vcpus=vcpus, memory_mb=vcpus * 4096) for vcpus in (1, 2, 4))
 #: From the decision to the host and from there to the ledger.
 WAY_S = 0.02
 RESERVATION, INCARNATION = "r-conflicts", "one"
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "spread (default)": {},
-    "spread, subset of 5": {"scheduler_host_subset_size": 5},
-    "pack": {"ram_weight_multiplier": -1.0, "cpu_weight_multiplier": -1.0},
-    "pack, subset of 5": {
-        "ram_weight_multiplier": -1.0,
-        "cpu_weight_multiplier": -1.0,
-        "scheduler_host_subset_size": 5,
-    },
-    "pack, subset of 20": {
-        "ram_weight_multiplier": -1.0,
-        "cpu_weight_multiplier": -1.0,
-        "scheduler_host_subset_size": 20,
-    },
-}
+PACK = {"ram_weight_multiplier": -1.0, "cpu_weight_multiplier": -1.0}
+SETTINGS: Mapping[str, Mapping[str, Any]] = {"spread (default)": {}, "pack": PACK}
 
 
 def run() -> None:
+    """Each setting with and without own shares of the hosts."""
     with private_servers.postgresql() as url, databases.open_database(url).disposed() as database:
-        for name, options in SETTINGS.items():
+        for (name, options), schedulers, full, own in itertools.product(
+            SETTINGS.items(), SCHEDULERS, FULLNESS, (False, True)
+        ):
             databases.empty(database)
-            found = _Fleet(database).run(options)
-            figures.report("conflicts", setting=name, hosts=HOSTS, schedulers=SCHEDULERS, **found)
+            found = _Fleet(database, full).run(options, schedulers, own)
+            figures.report("conflicts", setting=name, hosts=HOSTS, schedulers=schedulers, own_hosts=own, **found)
 
 
 class _Fleet:
     """The hosts' trackers, and the ledger; what is placed leaves again, oldest first, as more comes."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, full: float) -> None:
         self._database = database
+        self._full = full
         self._agents = AgentAPI(database, StepLimits())
         self._lock = threading.Lock()
         self._counts: collections.Counter[str] = collections.Counter()
@@ -86,14 +81,18 @@ class _Fleet:
         self._trackers: dict[str, ResourceTracker] = {}
         database.write(self._fill)
 
-    def run(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        schedulers = [_Scheduler(self._database, options, seed) for seed in range(SCHEDULERS)]
+    def run(self, options: Mapping[str, Any], count: int, own: bool) -> dict[str, Any]:
+        schedulers = [_Scheduler(self._database, options, seed) for seed in range(count)]
+        fanout = _Fanout(schedulers)
+        for each in schedulers if own else ():
+            each.divide(fanout, count)
         began = time.perf_counter()
         threads = [threading.Thread(target=self._work, args=(each,)) for each in schedulers]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+        fanout.stop()
         return {
             "builds": BUILDS,
             "no_valid_host": self._counts["no host"],
@@ -170,7 +169,7 @@ class _Fleet:
 
     def _surplus(self) -> tuple[str, str] | None:
         with self._lock:
-            if self._vcpus_used <= FULL * HOSTS * VCPUS or not self._placed:
+            if self._vcpus_used <= self._full * HOSTS * VCPUS or not self._placed:
                 return None
             guest, host, vcpus = self._placed.popleft()
             self._vcpus_used -= vcpus
@@ -184,12 +183,50 @@ class _Fleet:
         self._trackers[host].release(guest)
 
 
+class _Fanout:
+    """In place of the broker: brings bookings to all schedulers after the time that a message takes."""
+
+    def __init__(self, schedulers: Sequence[_Scheduler]) -> None:
+        self._schedulers = schedulers
+        self._sent: queue.SimpleQueue[tuple[float, str, list[dict[str, Any]]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._deliver)
+        self._thread.start()
+
+    def note_bookings(self, context: RequestContext, sender: str, bookings: list[dict[str, Any]]) -> None:
+        self._sent.put((time.monotonic() + WAY_S, sender, bookings))
+
+    def stop(self) -> None:
+        self._sent.put(None)
+        self._thread.join()
+
+    def _deliver(self) -> None:
+        while (message := self._sent.get()) is not None:
+            due, sender, bookings = message
+            time.sleep(max(due - time.monotonic(), 0))
+            for each in self._schedulers:
+                each.hear(sender, bookings)
+
+
 class _Scheduler:
     def __init__(self, database: Database, options: Mapping[str, Any], seed: int) -> None:
+        self._number = seed
         feed, audit = ChangeFeed(database), ChangeFeed(database)
         self._manager = HostManager(feed, audit, service_down_time_s=86400)
         self._pipeline = loading.load_pipeline(of_scheduler(**options))
         self._chance, self._cache = random.Random(seed), RequestCache()
+
+    def divide(self, fanout: _Fanout, count: int) -> None:
+        """Prefer an own share of the hosts, and send bookings to the other schedulers."""
+        live = [f"scheduler{number}" for number in range(count)]
+        neighbours = Neighbours(self._manager, fanout, lambda: live, live[self._number])  # type: ignore[arg-type]
+        self._manager.tell_booked = neighbours.tell
+        self._name = neighbours.name
+        neighbours.follow()
+
+    def hear(self, sender: str, bookings: list[dict[str, Any]]) -> None:
+        if sender != self._name:
+            columns = self._manager.domain.columns
+            self._manager.hint_bookings(functools.partial(hints.bookings, bookings, columns))
 
     def decide(self, instance: Instance) -> decision.Decision:
         flavor = instance.flavor

@@ -9,7 +9,7 @@ import uuid as uuid_module
 import pytest
 
 from fleet import errors
-from fleet.db import identity
+from fleet.db import identity, services
 from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat
 from tests.functional.conductor import INCARNATION, Conductor
@@ -155,3 +155,15 @@ def test_services_name_the_driver_of_their_host(conductor: Conductor) -> None:
     conductor.agents.report_hosts([report], {"h1": ["h1"]})
     drivers = {service["host"]: service["driver"] for service in conductor.operator.list_services()}
     assert ("fake", None) == (drivers["h1"], drivers["h2"])
+
+
+def test_live_schedulers_are_found_by_their_records(conductor: Conductor) -> None:
+    """Those whose heartbeat is younger than service_down_time, of one program, that are not forced down."""
+    for host in ("s1", "s2", "s3"):
+        conductor.agents.register_services([{"host": host, "binary": "fleet-scheduler", "topic": "scheduler"}])
+    conductor.clock.advance(50)
+    conductor.agents.report_state(Heartbeat("fleet-scheduler", ["s1", "s2"], ""))
+    conductor.clock.advance(20)
+    conductor.operator.force_down("s2", True, "fleet-scheduler")
+    now = conductor.clock()
+    assert ["s1"] == conductor.database.read(services.live, "fleet-scheduler", now, 60)

@@ -81,6 +81,13 @@ class SchedulerAPI(API):
         said = {"host_name": host_name, "instance_uuids": instance_uuids}
         self._tell(context, "sync_instance_info", said, retry=0)
 
+    def note_bookings(self, context: RequestContext, sender: str, bookings: list[dict[str, Any]]) -> None:
+        """Sent by a scheduler to all others.
+
+        :param bookings: each with ``instance_uuid``, ``host``, ``nodename``, ``amounts`` and ``came_from``
+        """
+        self._tell(context, "note_bookings", {"sender": sender, "bookings": bookings}, version="4.4", retry=0)
+
     def _tell(
         self, context: RequestContext, method: str, said: dict[str, Any], version: str = "4.1", **options: Any
     ) -> None:

@@ -120,6 +120,7 @@ EXPLANATION = {
             ],
         }
     ],
+    "share": None,
     "remarks": [],
     "state": {"generation": 7, "age_s": 0.01, "stale": False},
 }

@@ -380,7 +380,7 @@ def explained(scheduler, asked, **options):
 
 KEYS = {
     "summary", "reason_code", "reason", "requested", "considered", "placed", "filters", "dropped", "silent", "nearest",
-    "picks", "scores", "remarks", "state",
+    "picks", "scores", "remarks", "state", "share",
 }  # fmt: skip
 
 

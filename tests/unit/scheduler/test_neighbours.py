@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schedulers divide the hosts by their service records, and send each other their bookings."""
+
+from __future__ import annotations
+
+import functools
+import random
+
+import pytest
+
+from fleet.context import new_context
+from fleet.rpc import deferred
+from scheduler import filters
+from scheduler.engine.decide import decide
+from scheduler.engine.pipeline import prepare
+from scheduler.manager import SchedulerManager
+from scheduler.neighbours import Neighbours
+from tests import factories
+from tests.factories import node, request, uuid
+from tests.unit.scheduler.test_host_manager import manager
+
+BOTH = ["s1", "s2"]
+
+
+class Bus:
+    """Brings bookings to the managers that a test gives; ``fails`` is raised instead, ``during`` is called in a send."""
+
+    def __init__(self):
+        self.sent = []
+        self.managers = []
+        self.fails = None
+        self.during = lambda: None
+
+    def note_bookings(self, context, sender, bookings):
+        if self.fails is not None:
+            raise self.fails
+        self.sent.append((sender, bookings))
+        during, self.during = self.during, lambda: None
+        during()
+        for each in self.managers:
+            each.note_bookings(context, sender=sender, bookings=bookings)
+
+
+class One:
+    """A scheduler with its manager and its neighbours."""
+
+    def __init__(self, name, bus, live):
+        self.host_manager = manager(node(memory_mb=4096), node("host2", memory_mb=4096))
+        self.host_manager.refresh()
+        self.neighbours = Neighbours(self.host_manager, bus, lambda: live, name)
+        self.host_manager.tell_booked = self.neighbours.tell
+        self.neighbours.follow()
+        bus.managers.append(SchedulerManager(self, name=self.neighbours.name))
+
+    def select(self, number=1000):
+        pipeline = factories.pipeline([filters.RamFilter()])
+        asked = request()
+        work = functools.partial(decide, pipeline, prepare(pipeline, asked), chance=random.Random(1))
+        return self.host_manager.decide(work, (uuid(number),))
+
+    def booked(self):
+        return self.host_manager.counts()["bookings"]
+
+    def refresh(self):
+        self.host_manager.refresh()
+
+
+@pytest.fixture
+def bus():
+    return Bus()
+
+
+def test_a_booking_reaches_the_others(bus):
+    """The others count it; its sender counts it once."""
+    one, other = One("s1", bus, BOTH), One("s2", bus, BOTH)
+    made = one.select()
+    (pick,) = made.picks
+    ((sender, (sent,)),) = bus.sent
+    assert ("s1 0", pick.key) == (sender, (sent["host"], sent["nodename"]))
+    assert {"free_ram_mb": -1024, "vcpus_used": 1}.items() <= sent["amounts"].items()
+    assert 1 == one.booked() == other.booked()
+
+
+def test_it_is_sent_after_the_answer(bus):
+    """The caller does not wait for the cast."""
+    one = One("s1", bus, BOTH)
+    with deferred.replying():
+        one.select()
+        assert [] == bus.sent
+    assert 1 == len(bus.sent)
+
+
+def test_a_single_scheduler_sends_nothing(bus):
+    """Nobody would count it."""
+    one = One("s1", bus, ["s1"])
+    one.select()
+    assert [] == bus.sent
+
+
+def test_bookings_during_a_send_go_in_the_next_message(bus):
+    """There is one message under way at a time, however many decisions are made meanwhile."""
+    one = One("s1", bus, BOTH)
+    (first,) = one.host_manager._cache.book(_made(one), 1e12)
+
+    def meanwhile():
+        for _number in range(3):
+            one.neighbours.tell([first])
+        assert 1 == len(bus.sent)
+
+    bus.during = meanwhile
+    one.neighbours.tell([first])
+    assert [1, 3] == [len(bookings) for _sender, bookings in bus.sent]
+
+
+def _made(one):
+    pipeline = factories.pipeline([])
+
+    def work(hosts, state):
+        return decide(pipeline, prepare(pipeline, request()), hosts, random.Random(1))
+
+    return one.host_manager.consider(work)
+
+
+def test_a_broker_that_is_away_does_no_harm(bus, caplog):
+    """One line in the log, and the next booking is sent again."""
+    caplog.set_level("INFO")
+    one = One("s1", bus, BOTH)
+    bus.fails = OSError("no broker")
+    assert one.select(1).complete
+    assert one.select(2).complete
+    assert 1 == len([record for record in caplog.records if "Cannot send bookings" in record.getMessage()])
+    bus.fails = None
+    one.select(3)
+    assert 1 == len(bus.sent)
+
+
+def test_shares_stay_while_the_records_cannot_be_read(bus):
+    """The database is away: the hosts stay divided as they were."""
+    live = list(BOTH)
+    one = One("s1", bus, live)
+    shares = one.host_manager._cache.shares
+
+    def away():
+        raise OSError("no database")
+
+    one.neighbours._live = away
+    one.neighbours.follow()
+    assert ("s1", "s2") == shares.schedulers.services
+    one.neighbours._live = lambda: ["s2", "s3"]  # its own record is late
+    one.neighbours.follow()
+    assert ("s1", "s2", "s3") == shares.schedulers.services
+
+
+@pytest.mark.parametrize("sent", [None, [{"host": "a"}], [{"instance_uuid": uuid(1), "host": "a", "nodename": "a",
+                                                           "amounts": {"free_ram_mb": "much"}}]])  # fmt: skip
+def test_a_cast_that_makes_no_sense_is_ignored(bus, caplog, sent):
+    """One line for the operator."""
+    one = One("s1", bus, BOTH)
+    bus.managers[0].note_bookings(new_context(), sender="s9 0", bookings=sent)
+    assert 0 == one.booked()
+    assert 1 == len([record for record in caplog.records if "A cast is not understood" in record.getMessage()])
