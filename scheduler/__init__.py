@@ -12,6 +12,7 @@ Rooms, from the ground up:
 - ``state``: the cache of host states that follows the database, and the bookings
 - ``why``: refusals, near misses, explanations, the log of decisions
 - ``filters`` and ``weights``: the plugins for virtual machines
+- ``volumes``: storage pools as a domain of the engine, with filters and weighers of their own
 - ``planning``: capacity, and what-if over a copy of the fleet
 - ``nova``: what nova's conductor asks for, and is answered
 

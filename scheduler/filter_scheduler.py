@@ -58,7 +58,7 @@ class _Tools(NamedTuple):
     def count_seconds(self, supervision: Supervision) -> None:
         """Add the seconds that the filters took for one request to the metrics."""
         for each, seconds in zip(self.pipeline.filters, self.seconds, strict=True):
-            took_s = supervision.took_s.get(each)
+            took_s = supervision.took_s.get(type(each))
             if took_s:
                 seconds.inc(took_s)
 

@@ -7,6 +7,7 @@ Values are plain frozen dataclasses. Code inside a service creates them freely. 
 
 from __future__ import annotations
 
+import datetime
 import functools
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
@@ -70,6 +71,13 @@ def parse_text(cls: type[Value], text: str) -> Value | None:
         return parsed
     except (pydantic.ValidationError, RecursionError):
         return None
+
+
+def naive_utc(moment: datetime.datetime | None) -> datetime.datetime | None:
+    """Return a time in UTC without its zone. A time without a zone is UTC already."""
+    if moment is None or moment.tzinfo is None:
+        return moment
+    return moment.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 def invalid_input(invalid: pydantic.ValidationError, field: str = "") -> errors.InvalidInput:

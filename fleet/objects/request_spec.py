@@ -140,7 +140,7 @@ class RequestSpec:
                 spec.instance_properties.pci_requests or props.pci_requests, f"{of}.pci_requests"
             ),
             holding=Holding.from_wire(spec.holding, "request_spec.holding") if spec.holding else None,
-            begin_by=_naive(spec.begin_by),
+            begin_by=fields.naive_utc(spec.begin_by),
         )
 
     # The instance's own record says what it consumes; filters test the flavor.
@@ -160,9 +160,3 @@ class RequestSpec:
     @property
     def ephemeral_gb(self) -> int:
         return self.flavor.ephemeral_gb if self.instance.ephemeral_gb is None else self.instance.ephemeral_gb
-
-
-def _naive(moment: datetime.datetime | None) -> datetime.datetime | None:
-    if moment is None or moment.tzinfo is None:
-        return moment
-    return moment.astimezone(datetime.UTC).replace(tzinfo=None)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from scheduler.compute.columns import NUMBERS, OFTEN_UNIFORM, read_row
@@ -20,6 +21,10 @@ def _host_state(hosts: Candidates, row: int) -> Any:
     return RowState(hosts, row)
 
 
+def _properties(request: Any) -> Mapping[str, Any]:
+    return {"instance_type": request.request_spec.get("instance_type")}
+
+
 VIRTUAL_MACHINES = Domain(
     name="compute",
     columns=NUMBERS,
@@ -33,6 +38,7 @@ VIRTUAL_MACHINES = Domain(
     placed=picked,
     consumption=consumption,
     held=held,
+    properties=_properties,
     read_row=read_row,
     read_placed=read_placed,
     is_gone=is_gone,

@@ -8,5 +8,5 @@ Read in this order:
 - the plugins: ``plugins`` (base classes), ``supervision`` and ``plugin_thread`` (calling a user's code)
 - a decision: ``pipeline`` and ``prepared_request``, ``restriction``, ``filtering``, ``weighers``, ``normalise`` and
   ``weighing``, ``evaluation`` (filtering and weighing, kept up to date), ``request_cache``, ``share`` (the hosts that
-  this scheduler prefers), ``decide`` (the order of it all) and ``decision`` (the result)
+  this scheduler prefers), ``lottery``, ``decide`` (the order of it all) and ``decision`` (the result)
 """

@@ -300,7 +300,7 @@ class Candidates:
             return domain.empty[name](self._table.rare.get(name, {}).get(row, ()))
         if name in domain.attributes:
             return self._table.rare.get(name, {}).get(row)
-        raise AttributeError(f"HostState has no attribute {name!r}")
+        raise AttributeError(f"The state of a {domain.place} has no attribute {name!r}")
 
     # -- for the decision -------------------------------------------------------------------------------------------
 

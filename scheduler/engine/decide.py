@@ -15,7 +15,7 @@ import numpy
 from oslo_log import log as logging
 
 from fleet.objects import Place
-from scheduler.engine import filtering, restriction
+from scheduler.engine import filtering, lottery, restriction
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.decision import Decision, Pick, Refusal, Refused, StateAge
 from scheduler.engine.evaluation import Evaluation
@@ -106,7 +106,8 @@ class _Picking:
         single, alternates = self._requested == 1, self._pipeline.alternates
         subset_size = max(1, self._pipeline.host_subset_size)
         shuffle = self._chance if self._pipeline.shuffle_best_same_weighed_hosts else None
-        ranked, preferred = self._ranked(subset_size + (alternates if single else 0), shuffle)
+        wanted = subset_size + (alternates if single else 0)
+        ranked, preferred = (self._draw(wanted), 1) if self._pipeline.lottery else self._ranked(wanted, shuffle)
         subset = ranked[: min(subset_size, preferred)]
         row = subset[0] if len(subset) == 1 else self._chance.choice(subset)
         if self._share is not None:
@@ -148,6 +149,10 @@ class _Picking:
         if preferred < count:
             found += [row for row in self._best(count) if row not in found][: count - preferred]
         return found, preferred
+
+    def _draw(self, count: int) -> list[int]:
+        """Return a row that is drawn by the scores, and the rows that follow it."""
+        return lottery.draw(self._evaluation.scores, count, self._chance)
 
     def _best(self, count: int, shuffle: random.Random | None = None) -> list[int]:
         """Return the rows of the ``count`` best hosts that are alive, best first."""

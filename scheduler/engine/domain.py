@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy
 
 from scheduler.engine.consumption import Consumption
+from scheduler.engine.table import Key
 
 #: How raw weights are made comparable: not at all; over the observed range, widened to a weigher's own bounds; or
 #: clamped to a weigher's own bounds.
@@ -83,7 +84,11 @@ class Domain:
     :param is_up: (candidates, service_down_time in seconds) → mask of the hosts whose service is alive
     :param steady_until: (candidates, service_down_time in seconds) → epoch second at which time alone may change ``is_up``
     :param restrictions: make filters that always run, before those of the configuration
+    :param properties: request → keys of ``filter_properties`` that plugins of one host at a time find besides the caller's
     :param request_key: request → cache key of all that plugins may read of it; None if the result must not be cached
+    :param place: what the keys of the table are, in the words of the operator: "host", "pool"
+    :param thing: what is placed: "instance", "volume"
+    :param place_name: key → name of the place in sentences
     """
 
     name: str
@@ -112,3 +117,7 @@ class Domain:
     default_weighers: Sequence[str] = ()
     restrictions: Sequence[Callable[[], Any]] = ()
     is_given_back: Callable[[Any], bool] = lambda row: True
+    properties: Callable[[Any], Mapping[str, Any]] = lambda request: {}
+    place: str = "host"
+    thing: str = "instance"
+    place_name: Callable[[Key], str] = lambda key: key[0]

@@ -23,6 +23,7 @@ class Pipeline:
     """How to decide: what the configuration and the domain say, and nothing of a request.
 
     :param host_subset_size: pick at random among this many of the best hosts
+    :param lottery: draw a host by chance, with the scores as chances, in place of the best
     :param shuffle_best_same_weighed_hosts: put hosts that share the highest score in random order
     :param alternates: number of runners-up for each instance
     :param explain_refusal: makes the reason when hosts run out
@@ -36,6 +37,7 @@ class Pipeline:
     host_subset_size: int = 1
     shuffle_best_same_weighed_hosts: bool = False
     alternates: int = 0
+    lottery: bool = False
     watch: PluginWatch = dataclasses.field(default_factory=PluginWatch)
 
     @property
@@ -50,7 +52,7 @@ class Pipeline:
     @functools.cached_property
     def cacheable(self) -> bool:
         """True if the answers of all plugins may be reused for requests with the same key."""
-        return self.domain.plugin_life == "process" and all(is_cacheable(each) for each in self._plugins)
+        return all(is_cacheable(each) for each in self._plugins)
 
     @functools.cached_property
     def preparing(self) -> Sequence[BaseHostFilter]:
@@ -84,7 +86,7 @@ def prepare(
     filters = () if restriction.is_forced(request) else pipeline.filters
     weighers = pipeline.weighers
     if pipeline.domain.plugin_life == "request":
-        filters, weighers = [copy.copy(each) for each in filters], [copy.copy(each) for each in weighers]
+        filters, weighers = [_of_request(each) for each in filters], [_of_request(each) for each in weighers]
     is_cached = pipeline.cacheable and not restriction.is_restricted(request)
     return PreparedRequest(
         request,
@@ -101,7 +103,7 @@ def prepare(
 def plugin_properties(
     pipeline: Pipeline, request: Any, context: object, config_options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return ``filter_properties`` in nova's form: the caller's, completed. Empty if no plugin reads it."""
+    """Return ``filter_properties`` as a dict: the caller's, completed. Empty if no plugin reads it."""
     if pipeline.columns_only:
         return {}
     return {
@@ -109,6 +111,11 @@ def plugin_properties(
         "context": context,
         PARSED: request,
         "request_spec": request.request_spec,
-        "instance_type": request.request_spec.get("instance_type"),
+        **pipeline.domain.properties(request),
         "config_options": config_options,
     }
+
+
+def _of_request(each: Any) -> Any:
+    """Return a plugin that serves one request. A plugin over columns keeps nothing of a request, so all share it."""
+    return each if over_columns(each) else copy.copy(each)

@@ -67,8 +67,8 @@ class PluginWatch:
         self.limit_s = limit_s
         self._askers = plugin_thread.Askers()
         self._complaints: dict[tuple[str, str], _Complaints] = {}
-        #: Plugins that hang: since when.
-        self._hanging: dict[int, float] = {}
+        #: Classes of plugins that hang: since when. A domain may make a plugin anew for each request.
+        self._hanging: dict[type, float] = {}
 
     @property
     def outcome(self) -> str:
@@ -82,7 +82,7 @@ class PluginWatch:
         """Return ``question(*about)``. :raises Hangs: no answer within the time limit"""
         if not self.limit_s or _ours(plugin, question):
             return question(*about)
-        since = self._hanging.get(id(plugin))
+        since = self._hanging.get(type(plugin))
         if since is not None:
             raise Hangs(f"has not answered for {self.clock() - since:.0f} s")
         asked = self._askers.ask(functools.partial(question, *about))
@@ -115,12 +115,12 @@ class PluginWatch:
         name, since = type(plugin).__name__, self.clock()
 
         def returned() -> None:
-            self._hanging.pop(id(plugin), None)
+            self._hanging.pop(type(plugin), None)
             LOG.info("%s %s has returned %.0f s late: it is in use again", kind, name, self.clock() - since)
 
-        self._hanging[id(plugin)] = since
+        self._hanging[type(plugin)] = since
         if not asked.give_up(returned):
-            del self._hanging[id(plugin)]
+            del self._hanging[type(plugin)]
             return
         LOG.error(
             "%s %s has not answered for scheduler_plugin_timeout (%g s): %s. It is out of use until it answers, or the "
@@ -163,8 +163,8 @@ class Supervision:
         self._watch = watch
         self._skipped: set[int] = set()
         self._remarks: dict[str, str] = {}
-        #: How long each plugin has taken for this request, in seconds.
-        self.took_s: dict[object, float] = {}
+        #: How long the plugins of each class have taken for this request, in seconds.
+        self.took_s: dict[type, float] = {}
 
     @property
     def remarks(self) -> list[str]:
@@ -189,7 +189,7 @@ class Supervision:
             self._failed(kind, plugin, failure)
             return None
         took_s = watch.clock() - started
-        self.took_s[plugin] = self.took_s.get(plugin, 0.0) + took_s
+        self.took_s[type(plugin)] = self.took_s.get(type(plugin), 0.0) + took_s
         if took_s * 1000 > watch.slow_ms:
             self._slow(kind, plugin, took_s * 1000)
         return answer

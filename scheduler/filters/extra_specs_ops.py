@@ -11,14 +11,14 @@ from fleet import errors
 Test = Callable[[str], bool]
 
 #: The number that the host has, then the one that is asked for. A lone "=" has always meant "at least".
-_NUMBERS: dict[str, Callable[[float, float], bool]] = {
+NUMBERS: dict[str, Callable[[float, float], bool]] = {
     "=": operator.ge,
     "==": operator.eq,
     "!=": operator.ne,
     ">=": operator.ge,
     "<=": operator.le,
 }
-_TEXTS: dict[str, Callable[[str, str], bool]] = {
+TEXTS: dict[str, Callable[[str, str], bool]] = {
     "s==": operator.eq,
     "s!=": operator.ne,
     "s<": operator.lt,
@@ -55,7 +55,7 @@ def requirement(wanted: str) -> Test:
         return words[::2].__contains__
     if name == "<all-in>":
         return lambda value: bool(words) and all(word in value for word in words)
-    if name in _TEXTS or name in _NUMBERS:
+    if name in TEXTS or name in NUMBERS:
         return _binary(name, words[0]) if words else lambda value: False
     return wanted.__eq__
 
@@ -69,14 +69,14 @@ def of_request(key: str, wanted: str) -> Test:
 
 
 def _binary(name: str, operand: str) -> Test:
-    if name in _TEXTS:
-        compare_texts = _TEXTS[name]
+    if name in TEXTS:
+        compare_texts = TEXTS[name]
         return lambda value: compare_texts(value, operand)
     try:
         number = float(operand)
     except ValueError:
         raise ValueError(f"{name} needs a number, not {operand!r}") from None
-    compare = _NUMBERS[name]
+    compare = NUMBERS[name]
 
     def test(value: str) -> bool:
         try:

@@ -22,8 +22,12 @@ NEAREST = 5
 
 @dataclasses.dataclass(frozen=True)
 class Miss:
-    """A dropped host, the filter that dropped it, and what it lacks (as :meth:`Shortfall.describe` returns it)."""
+    """A dropped host, the filter that dropped it, and what it lacks (as :meth:`Shortfall.describe` returns it).
 
+    :param name: the host in a sentence
+    """
+
+    name: str
     host: str
     node: str
     filter: str
@@ -34,7 +38,7 @@ class Miss:
     @property
     def text(self) -> str:
         said = "; and ".join(each["text"] for each in self.shortfalls) or self.said or f"{self.filter} says no"
-        return f"{self.host} {said}" if self.shortfalls or self.said else f"{self.host}: {said}"
+        return f"{self.name} {said}" if self.shortfalls or self.said else f"{self.name}: {said}"
 
     def to_wire(self) -> dict[str, Any]:
         return {
@@ -103,7 +107,8 @@ class DroppedHosts:
         one = self._refused.hosts.subset(numpy.array([row]))
         said = "" if told else self._refused.supervision.explained(by, by.objection, one, self._refused.request)
         said = said if isinstance(said, str) else ""
-        return Miss(*self._refused.hosts.key(row), type(by).__name__, by.reason, said, list(told.values()))
+        key, domain = self._refused.hosts.key(row), self._refused.hosts.domain
+        return Miss(domain.place_name(key), *key, type(by).__name__, by.reason, said, list(told.values()))
 
 
 def dropped_hosts(refused: Refused, drops: Sequence[Drop]) -> DroppedHosts:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy
 
-from fleet.objects import RequestSpec
 from fleet.reasons import Reason
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.decision import Refused
@@ -22,11 +21,11 @@ from scheduler.why import near_misses
 from scheduler.why.near_misses import DroppedHosts, Miss
 
 _SENTENCES = {
-    Reason.CAPACITY: "{count} of {judged} hosts that the request allows are too full",
-    Reason.NEVER_FITS: "no host that the request allows could take it even when empty",
-    Reason.POLICY: "the request's own conditions rule out all of {considered} hosts",
-    Reason.HOSTS_DOWN: "{count} of {judged} hosts that the request allows are disabled or down",
-    Reason.RACE_LOST: "{count} of {judged} hosts that the request allows have been tried in vain",
+    Reason.CAPACITY: "{count} of {judged} {places} that the request allows are too full",
+    Reason.NEVER_FITS: "no {place} that the request allows could take it even when empty",
+    Reason.POLICY: "the request's own conditions rule out all of {considered} {places}",
+    Reason.HOSTS_DOWN: "{count} of {judged} {places} that the request allows are disabled or down",
+    Reason.RACE_LOST: "{count} of {judged} {places} that the request allows have been tried in vain",
 }
 
 
@@ -56,23 +55,25 @@ def explain(refused: Refused) -> Refusal:
     """Explain why not all instances of a request found a host. Call it before the next change of the hosts."""
     if not refused.considered:
         known = int(numpy.count_nonzero(refused.hosts.present()))
-        return _of_none_considered(known, refused.request)
+        return _of_none_considered(known, refused.request, refused.hosts.domain.place)
     return _of_drops(refused)
 
 
-def _of_none_considered(known: int, request: RequestSpec) -> Refusal:
+def _of_none_considered(known: int, request: Any, place: str) -> Refusal:
     """No filter ran: there are no hosts at all, or the request itself excludes them.
 
     :param known: number of hosts that there are
+    :param place: the word for a host
     """
+    none = f"There are not enough {place}s available:"
     forced = [*(f"host {name}" for name in request.force_hosts), *(f"node {name}" for name in request.force_nodes)]
     if not known:
-        return Refusal(Reason.HOSTS_DOWN, "There are not enough hosts available: no host is known.")
+        return Refusal(Reason.HOSTS_DOWN, f"{none} no {place} is known.")
     if forced:
         unknown = "is not known" if len(forced) == 1 else "are not known together"
-        sentence = f"There are not enough hosts available: {' and '.join(forced)}, which the request forces, {unknown}."
+        sentence = f"{none} {' and '.join(forced)}, which the request forces, {unknown}."
         return Refusal(Reason.POLICY, sentence)
-    sentence = f"There are not enough hosts available: the request excludes all of {known} hosts by name."
+    sentence = f"{none} the request excludes all of {known} {place}s by name."
     return Refusal(Reason.POLICY, sentence)
 
 
@@ -88,10 +89,12 @@ def _of_drops(refused: Refused) -> Refusal:
     misses = hosts.nearest()
     count = sum(len(drop.rows) for drop in judged if drop.by.reason is code)
     total = sum(len(drop.rows) for drop in judged)
-    cause = _SENTENCES.get(code, "filters say no").format(count=count, judged=total, considered=refused.considered)
+    place = refused.hosts.domain.place
+    words = {"place": place, "places": f"{place}s", "count": count, "judged": total, "considered": refused.considered}
+    cause = _SENTENCES.get(code, "filters say no").format(**words)
     counts = ", ".join(f"{name} {number}" for name, number in dropped.items())
     told = f" Nearest: {misses[0].text}." if misses else ""
-    sentence = f"There are not enough hosts available: {cause} (dropped by {counts}).{told}"
+    sentence = f"There are not enough {place}s available: {cause} (dropped by {counts}).{told}"
     return Refusal(code, sentence, misses, dropped, _silent(refused.hosts, judged))
 
 

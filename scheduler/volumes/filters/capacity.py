@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Enough space, over-subscribed as the pool allows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy
+
+from fleet.reasons import Reason
+from scheduler.engine.candidates import Candidates
+from scheduler.volumes import space
+from scheduler.volumes.filters.base import ColumnFilter
+from scheduler.volumes.pool_state import key_of
+from scheduler.volumes.request import VolumeRequest
+from scheduler.why.shortfall import Shortfall, described, plain
+
+
+class CapacityFilter(ColumnFilter):
+    """Pools pass with room for the volume, or for what it grows by. The pool that has the volume already passes."""
+
+    reason = Reason.CAPACITY
+
+    def mask(self, hosts: Candidates, request: VolumeRequest) -> numpy.ndarray | None:
+        requested = request.requested_gb
+        if requested <= 0:
+            return None
+        mask: numpy.ndarray = space.virtual_free(hosts, request.thin) >= space.least_room(requested)
+        row = hosts.row_of(key_of(request.exists_on)) if request.exists_on and request.new_size_gb is None else None
+        return mask if row is None else mask | hosts.only([row])
+
+    def shortfall(self, hosts: Candidates, request: VolumeRequest) -> Shortfall:
+        ceiling, free = space.ceiling(hosts, request.thin), space.virtual_free(hosts, request.thin)
+        takes_none = numpy.isneginf(ceiling)
+        ceiling, free = (numpy.where(takes_none, 0.0, numpy.round(each, 2)) for each in (ceiling, free))
+        ceiling = numpy.where(hosts.column("limited"), ceiling, numpy.inf)
+        ratios = space.ratios(hosts) if request.thin else numpy.ones(len(hosts))
+        return SpaceShortfall(
+            "space",
+            "GiB",
+            request.requested_gb,
+            ceiling,
+            numpy.where(numpy.isfinite(ceiling), ceiling - free, 0.0),
+            ceiling,
+            free=free,
+            total=hosts.column("total_capacity_gb"),
+            reserved_percentage=hosts.column("reserved_percentage"),
+            ratios=ratios,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpaceShortfall(Shortfall):
+    """Space of pools, with the numbers that an operator compares with the storage."""
+
+    free: numpy.ndarray
+    total: numpy.ndarray
+    reserved_percentage: numpy.ndarray
+    ratios: numpy.ndarray
+
+    def describe(self, position: int) -> list[dict[str, Any]]:
+        free, total, lacks = (float(array[position]) for array in (self.free, self.total, self.lacks()))
+        of = plain(total) if numpy.isfinite(total) else "unknown"
+        text = (
+            f"lacks {plain(lacks)} GiB: free {plain(free)} of {of}, "
+            f"reserved {plain(float(self.reserved_percentage[position]))} %, "
+            f"over-subscription {float(self.ratios[position]):.1f}"
+        )
+        limit, used, never = float(self.limit[position]), float(self.used[position]), bool(self.never()[position])
+        if never and numpy.isfinite(limit):
+            text += f"; even empty it has {plain(limit)}"
+        return [described(text, self.resource, self.unit, limit, used, self.asked, lacks, never)]

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools decide for themselves, by the equation that they report."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy
+from oslo_config import cfg
+
+from scheduler.engine.candidates import Candidates
+from scheduler.volumes.filters.base import ColumnFilter
+from scheduler.volumes.pool_equations import PoolEquations
+from scheduler.volumes.request import VolumeRequest
+
+KEY = "filter_function"
+
+
+class DriverFilter(ColumnFilter):
+    """Pools pass whose ``filter_function`` is true, or that report none. An equation that fails lets no volume pass."""
+
+    #: Equations may read every property of the volume.
+    cacheable = False
+
+    def __init__(self, as_cinder: bool = False) -> None:
+        self._as_cinder = as_cinder
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
+        return cls(conf.volume.cinder_equations)
+
+    def mask(self, hosts: Candidates, request: VolumeRequest) -> numpy.ndarray:
+        equations = PoolEquations(KEY, request, self._as_cinder)
+        answers: numpy.ndarray = numpy.array(equations.each(hosts, any, absent=True, failed=False), dtype=bool)
+        return answers
+
+    def objection(self, hosts: Candidates, request: VolumeRequest) -> str:
+        return f"refuses by its {KEY}, {self._text(hosts)!s:.80}"
+
+    def _text(self, hosts: Candidates) -> Any:
+        (row,) = hosts.rows.tolist()
+        return hosts.shared(row, "kind").values.get(KEY)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prefers pools with much free space, or little."""
+
+from __future__ import annotations
+
+import numpy
+
+from scheduler.engine.candidates import Candidates
+from scheduler.volumes import space
+from scheduler.volumes.request import VolumeRequest
+from scheduler.volumes.weights.base import ColumnWeigher
+
+#: How far a pool without a known size lies behind the others, where small pools are preferred: this often their span, or
+#: this many GiB if they are equal.
+_SPANS, _GB = 100, 10_000
+#: Free space of a pool that takes no thin volume at all: a number, as minus infinity cannot be normalised.
+_LEAST = -(2.0**53)
+
+
+class CapacityWeigher(ColumnWeigher):
+    """Free space: spreads volumes; with a negative multiplier, stacks them. Pools of infinite or unknown size come last."""
+
+    option = "capacity_weight_multiplier"
+
+    def __init__(self, multiplier: float = 1.0) -> None:
+        super().__init__(multiplier)
+        # What pools of unknown size get then depends on all others.
+        self.depends_on_picks = multiplier <= 0
+
+    def raw(self, hosts: Candidates, request: VolumeRequest) -> numpy.ndarray:
+        sized = numpy.isfinite(hosts.column("total_capacity_gb")) & numpy.isfinite(hosts.column("free_capacity_gb"))
+        free = numpy.maximum(numpy.round(space.virtual_free(hosts, request.thin), 2), _LEAST)
+        if sized.all():
+            return free
+        return numpy.where(sized, free, -1.0 if self._multiplier > 0 else _behind(free[sized]))
+
+
+def _behind(known: numpy.ndarray) -> float:
+    """Return a weight that comes last for a negative multiplier."""
+    if not len(known):
+        return 0.0
+    most, span = float(known.max()), float(known.max() - known.min())
+    return most + (_SPANS * span or _GB)
