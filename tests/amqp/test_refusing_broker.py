@@ -42,7 +42,7 @@ def ports() -> dict[str, int]:
 def stand(
     tmp_path_factory: pytest.TempPathFactory, postgresql_url: str, broker: RabbitMQ, ports: dict[str, int]
 ) -> Iterator[Trio]:
-    """Daemons with a broker user whose password is wrong, so no connection has succeeded yet."""
+    """Daemons that were refused by the broker when they started, and were let in when all of them had been."""
     directory = tmp_path_factory.mktemp(NAME)
     server = sa.make_url(postgresql_url)
     engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
@@ -61,16 +61,14 @@ def stand(
                 f"[health]\nport = {ports[name]}\nservice_offset = 0\nround_trip_interval = 1\nround_trip_limit = 5\n"
             )
             trio.start(name, program, "--config-file", str(path), *arguments)
+        require_refused(ports)
+        broker.ctl("change_password", USER, USER)
+        require_calm(trio, dict.fromkeys(DAEMONS, 0))
         yield trio
 
 
-def test_at_the_start(stand: Trio, broker: RabbitMQ, ports: dict[str, int]) -> None:
-    """They live, are not ready, and serve as soon as they are let in."""
-    for name, port in ports.items():
-        found = eventually(lambda port=port: not health(port)["ready"] and health(port), retry_on=OSError)  # type: ignore[misc]
-        assert found["live"], name
-    broker.ctl("change_password", USER, USER)
-    require_calm(stand, dict.fromkeys(DAEMONS, 0))
+def test_at_the_start(stand: Trio, ports: dict[str, int]) -> None:
+    """While they are refused they live and are not ready. They serve as soon as they are let in."""
     until_ready(ports)
 
 
@@ -96,9 +94,7 @@ def test_in_life(
     let_in = refuse(broker)
     try:
         broker.ctl("close_all_user_connections", USER, "a test closes it")
-        for name, port in ports.items():
-            found = eventually(lambda port=port: not health(port)["ready"] and health(port), retry_on=OSError)  # type: ignore[misc]
-            assert found["live"], name
+        require_refused(ports)
     finally:
         let_in()
     require_calm(stand, before)
@@ -107,6 +103,13 @@ def test_in_life(
     stand.wait_for([uuid], "active")
     stand.terminate([uuid])
     eventually(lambda: not stand.operator("list_instances"))
+
+
+def require_refused(ports: dict[str, int]) -> None:
+    """Wait until none of them is ready. All of them live."""
+    for name, port in ports.items():
+        found = eventually(lambda port=port: not health(port)["ready"] and health(port), retry_on=OSError)  # type: ignore[misc]
+        assert found["live"], name
 
 
 def require_calm(trio: Trio, before: dict[str, int]) -> None:
