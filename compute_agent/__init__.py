@@ -8,8 +8,8 @@ conductor's database, which the agent reaches by RPC only.
 
 Read in this order: ``main`` (the wiring), ``agent`` (a process's life), ``manager`` (the RPC surface), then the packages:
 ``work`` (builds, moves, terminations), ``node`` (the host, its claims and its audit), ``ledger`` (calls to the conductor,
-reports), ``drivers`` (what runs a guest; ``guest`` is its supervisor), ``monitors`` (measurements). ``loading`` imports the
-classes that options name; ``checks`` tells whether an agent could start with a configuration.
+reports), ``drivers`` (what runs a guest; ``guest`` is its supervisor), ``monitors`` (measurements).
+``checks`` tells whether an agent could start with a configuration. ``fleet.agent`` has what other agents need as well.
 """
 
 import fleet  # noqa: F401  (chooses native threads before anything here imports oslo.messaging)

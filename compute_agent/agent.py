@@ -12,16 +12,17 @@ from concurrent import futures
 
 from oslo_log import log as logging
 
-from compute_agent.ledger.build_calls import BuildCalls, Unanswered
+from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.instance_info import InstanceInfo
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.reporter import Reporter
 from compute_agent.node.host import Host
 from compute_agent.work import comparison, recovery
-from compute_agent.work.instance_queues import InstanceQueues
 from compute_agent.work.power_sync import PowerSync
 from fleet import context as fleet_context
 from fleet import errors
+from fleet.agent.patience import Unanswered
+from fleet.agent.work_queues import WorkQueues
 from fleet.rpc import server as rpc_server
 from fleet.service import Periodic
 
@@ -42,7 +43,7 @@ class ServedHost:
 
     host: Host
     server: rpc_server.Server
-    queues: InstanceQueues
+    queues: WorkQueues
     serving: bool = False
 
 

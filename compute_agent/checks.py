@@ -10,7 +10,7 @@ from oslo_config import cfg
 from compute_agent import conf as agent_conf
 from compute_agent import drivers
 from compute_agent.monitors import Monitors
-from compute_agent.node import host_names
+from fleet.agent import host_names
 from fleet.checks import findings
 
 

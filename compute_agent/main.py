@@ -18,24 +18,25 @@ from compute_agent import conf as agent_conf
 from compute_agent import drivers
 from compute_agent.agent import Agent, Intervals, ServedHost
 from compute_agent.drivers.base import ComputeDriver
-from compute_agent.ledger.build_calls import BuildCalls, Patience
+from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.instance_info import InstanceInfo
 from compute_agent.ledger.last_report import LastReports
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import Notifications
-from compute_agent.ledger.reporter import BINARY, TOPIC, Reporter, registrations
+from compute_agent.ledger.reporter import BINARY, TOPIC, Reporter
 from compute_agent.manager import ComputeManager
 from compute_agent.monitors import Monitors
-from compute_agent.node import host_names, identity
 from compute_agent.node.host import Host
 from compute_agent.node.inventory import HostPolicy
 from compute_agent.work.build import BuildRunner
-from compute_agent.work.instance_queues import InstanceQueues
 from compute_agent.work.move import Mover
 from compute_agent.work.power_sync import PowerSync
 from compute_agent.work.termination import Termination
 from fleet import conf as fleet_conf
 from fleet import context, errors, service
+from fleet.agent import host_names, identity, presence
+from fleet.agent.patience import Patience
+from fleet.agent.work_queues import WorkQueues
 from fleet.checks import required
 from fleet.clock.skew import ClockSkew
 from fleet.ledger_identity import LedgerIdentity
@@ -59,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         required.broker(conf)
         hosts = names(conf)
-        with identity.held(conf, hosts) as identities:
+        with identity.held(conf.instances_path, hosts) as identities:
             load_drivers(conf, hosts)
             Monitors.from_conf(conf)
             require_free(conf, identities, hosts)
@@ -94,7 +95,7 @@ def require_free(conf: cfg.ConfigOpts, identities: identity.Identities, hosts: S
     ledger = LedgerIdentity(TOPIC, identities.ledger())
     conductor, wanted = (
         ConductorAPI(transport, conf, ledger=ledger),
-        registrations(hosts, identities, service.new_incarnation()),
+        presence.registrations(BINARY, TOPIC, hosts, identities, service.new_incarnation()),
     )
     try:
         Patience(threading.Event()).until_answered(
@@ -184,7 +185,7 @@ def build_agents(
 
     def serve(name: str, driver: ComputeDriver) -> ServedHost:
         host = Host(name, driver, policy, incarnation, superseded)
-        queues = InstanceQueues(executor, conf.max_concurrent_builds)
+        queues = WorkQueues(executor, conf.max_concurrent_builds)
         builder = BuildRunner(host, build_calls, notifications)
         termination = Termination(host, build_calls, move_calls, queues)
         manager = ComputeManager(host, builder, Mover(host, move_calls, notifications), termination, queues)

@@ -12,10 +12,10 @@ import oslo_messaging
 from compute_agent.node.host import Host
 from compute_agent.work import orders
 from compute_agent.work.build import BuildOrder, BuildRunner
-from compute_agent.work.instance_queues import InstanceQueues
 from compute_agent.work.move import Mover
 from compute_agent.work.termination import Termination
 from fleet import errors, failpoints
+from fleet.agent.work_queues import WorkQueues
 from fleet.clock import utcnow
 from fleet.context import RequestContext
 from fleet.objects import fields
@@ -32,7 +32,7 @@ class ComputeManager:
     target = oslo_messaging.Target(version=versions.CURRENT["compute"])
 
     def __init__(
-        self, host: Host, builder: BuildRunner, mover: Mover, termination: Termination, queues: InstanceQueues
+        self, host: Host, builder: BuildRunner, mover: Mover, termination: Termination, queues: WorkQueues
     ) -> None:
         self._host = host
         self._builder = builder

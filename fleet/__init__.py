@@ -10,8 +10,9 @@ A storage *backend* has *pools*, and a *volume* claims space of one.
 
 Read in this order: ``states`` (the life of a build), ``move_states`` and ``volume_states``, ``capacity`` and
 ``pool_capacity`` (the arithmetic), ``errors`` and ``reasons``, ``objects`` and ``hardware`` (values), ``rpc`` (the
-contract), ``db`` (tables and the change feed), ``service`` and ``telemetry`` (daemon life), ``conf``, ``context``,
-``clock``, ``ledger_identity``, ``plugins``, ``checks``, ``failpoints``; for users ``client``, ``cli`` and ``trial``.
+contract), ``db`` (tables and the change feed), ``service``, ``agent`` and ``telemetry`` (daemon life), ``conf``,
+``context``, ``clock``, ``ledger_identity``, ``plugins``, ``checks``, ``failpoints``; for users
+``client``, ``cli`` and ``trial``.
 """
 
 import contextlib

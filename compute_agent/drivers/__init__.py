@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
-from compute_agent import loading
 from compute_agent.drivers.base import ComputeDriver
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.drivers.local import LocalDriver
+from fleet.agent import loading
 
 BUILT_IN: dict[str, type[ComputeDriver]] = {"fake": FakeDriver, "local": LocalDriver}
 NAMESPACE = "fleet.compute.drivers"

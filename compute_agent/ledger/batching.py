@@ -18,19 +18,16 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors
+from fleet.agent.patience import UNKNOWN_OUTCOME
 from fleet.context import RequestContext
 from fleet.rpc import batch_answers
 from fleet.rpc.clients import ConductorAPI
 
 LOG = logging.getLogger(__name__)
 
-#: No answer, or an error while answering: in both cases the call may have been executed. An answer of conductors of
-#: another ledger counts as no answer.
-UNKNOWN_OUTCOME = (oslo_messaging.MessagingException, errors.DatabaseError, ConnectionError, errors.ForeignLedger)
 #: Steps in one call. When this many wait, they are sent at once.
 MOST = 32
 #: Calls on their way that new steps wait for. With more of them each would carry less.

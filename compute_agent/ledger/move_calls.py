@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from compute_agent.ledger.build_calls import Answer, P, Patience
+from fleet.agent.patience import Answer, P, Patience
 from fleet.context import RequestContext
 from fleet.objects import Claimed, Migration
 from fleet.rpc.clients import MigrationAPI
 
 
 class MoveCalls:
-    """``limit_s`` bounds every call but :meth:`of_host`. All raise ``build_calls.Unanswered``."""
+    """``limit_s`` bounds every call but :meth:`of_host`. All raise ``patience.Unanswered``."""
 
     def __init__(self, conductor: MigrationAPI, patience: Patience, limit_s: float) -> None:
         self._conductor = conductor

@@ -4,28 +4,22 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import os
-import socket
-import time
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from oslo_log import log as logging
 
 from compute_agent.ledger import last_report
-from compute_agent.ledger.build_calls import UNKNOWN_OUTCOME, Patience
 from compute_agent.ledger.last_report import LastReports, Reported
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.monitors import Monitors
 from compute_agent.node.audit import Auditor
 from compute_agent.node.host import Host
 from fleet import context as fleet_context
-from fleet.clock import seconds, utcnow
+from fleet.agent.patience import UNKNOWN_OUTCOME, Patience
+from fleet.agent.presence import Presence
 from fleet.clock.skew import ClockSkew
 from fleet.objects import HostReport, Inventory
-from fleet.rpc import versions
 from fleet.rpc.clients import ConductorAPI
 
 LOG = logging.getLogger(__name__)
@@ -37,7 +31,7 @@ REPORTS_A_CALL = 200
 
 
 class Reporter:
-    """Reports for ``hosts``. A conductor that does not answer is one warning, and one line when it answers again."""
+    """Reports for ``hosts``."""
 
     def __init__(
         self,
@@ -53,18 +47,13 @@ class Reporter:
         skew: ClockSkew | None = None,
     ) -> None:
         """``registered`` is called with the identity of the hosts' ledger; ``skew`` learns from answers."""
-        self._skew = skew or ClockSkew(0)
-        self._registered = registered
+        self._presence = Presence(conductor, patience, BINARY, TOPIC, incarnation, identities, registered, skew)
         self._conductor = conductor
-        self._patience = patience
         self._hosts = {host.name: host for host in hosts}
         self._auditors = {host.name: Auditor(host) for host in hosts}
-        self._incarnation = incarnation
-        self._identities = identities
         self._monitors = monitors or Monitors()
         self._notifications = notifications or Notifications()
         self._told = last_told or LastReports()
-        self._lost = False
 
     def forget(self, host: str) -> None:
         """Send no more reports for ``host``."""
@@ -74,66 +63,29 @@ class Reporter:
         """Register, and repeat until the conductor has answered.
 
         :raises errors.HostTaken:
-        :raises build_calls.Unanswered: only when the agent stops
+        :raises patience.Unanswered: only when the agent stops
         """
-        services = registrations(self._hosts, self._identities, self._incarnation)
-        context = fleet_context.new_context()
-        answer = self._patience.until_answered(
-            "register_services", lambda: self._conductor.register_services(context, services), limit_s=None
-        )
+        answer = self._presence.register(self._hosts)
         self._told.forget()
-        # An older conductor does not send it.
-        for ledger in {service["ledger"] for service in answer if service.get("ledger")}:
-            self._registered(ledger)
         for service in answer:
             # An older conductor does not send them.
             known = [Inventory.from_wire(node) for node in service.get("nodes", ())]
             self._hosts[service["host"]].recorded = {node.node: node for node in known}
-        disabled = [service["host"] for service in answer if service["disabled"]]
-        LOG.info("Registered %d hosts, %d of them disabled", len(services), len(disabled))
 
     def leave(self, idle: bool) -> None:
-        """Report that this process stops. Its hosts get no builds, and are down as soon as it is ``idle``, without a
-        timeout.
-        """
-        if not self._hosts:
-            return
-        try:
-            self._conductor.leave(fleet_context.new_context(), BINARY, list(self._hosts), self._incarnation, idle)
-        except UNKNOWN_OUTCOME as silence:
-            LOG.info("Cannot report to the conductor that this agent stops (%s)", type(silence).__name__)
+        """Report that this process stops (:meth:`fleet.agent.presence.Presence.leave`)."""
+        self._presence.leave(list(self._hosts), idle)
 
     def heartbeat(self) -> None:
-        if not self._hosts:
+        answer = self._presence.heartbeat(list(self._hosts))
+        if answer is None:
             return
-        context = fleet_context.new_context()
-        asked_at = time.monotonic()
-        try:
-            answer = self._conductor.report_state(
-                context,
-                BINARY,
-                list(self._hosts),
-                self._incarnation,
-                **versions.spoken(TOPIC),
-                clock_skew_s=self._skew.reported_s,
-            )
-        except UNKNOWN_OUTCOME as silence:
-            self._warn(silence)
-            return
-        self._heard()
-        self._compare_clocks(answer.get("now"), (time.monotonic() - asked_at) / 2)
         # The alarm may be an operator's, or be over: the next audit reports the state. (Older conductors do not send
         # alarms.)
         self._told.forget(answer.get("alarmed", ()))
         for name in answer["superseded"]:
             if name in self._hosts:
                 self._hosts[name].superseded(f"Host {name} was removed, or another process serves it now.")
-
-    def _compare_clocks(self, theirs: str | None, uncertain_s: float) -> None:
-        """:param theirs: the database's time between call and answer; an older conductor does not send it"""
-        if theirs is not None:
-            now = utcnow() - seconds(uncertain_s)
-            self._skew.note((now - datetime.datetime.fromisoformat(theirs)).total_seconds(), uncertain_s)
 
     def audit(self) -> list[HostReport]:
         """Audit all hosts. A host whose driver fails is logged, and the others are audited."""
@@ -171,9 +123,9 @@ class Reporter:
             try:
                 answer = self._conductor.report_hosts(context, [report.to_wire() for report in batch], nodes, alarms)
             except UNKNOWN_OUTCOME as silence:
-                self._warn(silence)
+                self._presence.unanswered(silence)
                 return
-            self._heard()
+            self._presence.answered()
             for report in batch:
                 self._notifications.metrics(context, report)
             for host in names:
@@ -181,25 +133,6 @@ class Reporter:
             self._told.forget(verdict["host"] for verdict in answer if not verdict["accepted"])
             for verdict in answer:
                 _hear(hosts[verdict["host"]], verdict["node"], "" if verdict["accepted"] else verdict["reason"])
-
-    def _warn(self, silence: Exception) -> None:
-        if not self._lost:
-            LOG.warning("The conductor does not answer (%s); builds here go on", type(silence).__name__)
-        self._lost = True
-
-    def _heard(self) -> None:
-        if self._lost:
-            LOG.info("The conductor answers again")
-        self._lost = False
-
-
-def registrations(hosts: Iterable[str], identities: Mapping[str, str], incarnation: str) -> list[dict[str, Any]]:
-    """Return the registrations of ``hosts`` for this process."""
-    process = {"incarnation": incarnation, "pid": os.getpid(), "hostname": socket.gethostname()}
-    process.update(versions.spoken(TOPIC))
-    return [
-        {"host": host, "binary": BINARY, "topic": TOPIC, "identity": identities.get(host), **process} for host in hosts
-    ]
 
 
 def _hear(host: Host, node: str, refusal: str) -> None:

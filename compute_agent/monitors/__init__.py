@@ -14,9 +14,9 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from compute_agent import loading
 from compute_agent.monitors.base import Monitor
 from compute_agent.monitors.cpu import CpuMonitor
+from fleet.agent import loading
 from fleet.clock import Clock, utcnow
 
 LOG = logging.getLogger(__name__)

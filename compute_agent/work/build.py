@@ -13,7 +13,7 @@ from oslo_log import log as logging
 
 from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
-from compute_agent.ledger.build_calls import BuildCalls, Unanswered
+from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.notifications import AttemptEvents, Notifications
 from compute_agent.node import claims
 from compute_agent.node.host import Host, Undecided
@@ -21,6 +21,7 @@ from compute_agent.node.resource_tracker import ResourceTracker
 from compute_agent.work import orders
 from compute_agent.work.spawned_attempts import SpawnedAttempts
 from fleet import errors, failpoints, states
+from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.objects import Claim, FailedAttempt, Finish, HostLimits, Instance, fields
 from fleet.telemetry import metrics

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 
 from oslo_log import log as logging
 
-from compute_agent.ledger.build_calls import BuildCalls, Unanswered
+from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.node.host import Host
 from compute_agent.work import recovery
-from compute_agent.work.instance_queues import InstanceQueues
 from compute_agent.work.power_sync import PowerSync, observe
 from fleet import errors
+from fleet.agent.patience import Unanswered
+from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext, new_context
 
 LOG = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ HOSTS_A_CALL = 200
 
 
 def compare(
-    hosts: Sequence[tuple[Host, InstanceQueues]],
+    hosts: Sequence[tuple[Host, WorkQueues]],
     calls: BuildCalls,
     moves: MoveCalls | None = None,
     guests: PowerSync | None = None,
@@ -62,7 +63,7 @@ def _instances(host: Host) -> set[str]:
 def _look_again(
     context: RequestContext,
     host: Host,
-    queues: InstanceQueues,
+    queues: WorkQueues,
     calls: BuildCalls,
     moves: MoveCalls | None,
     guests: PowerSync | None,
@@ -88,6 +89,6 @@ def _settle(
         LOG.info("Instance %s stays as it is until the next comparison: %s", uuid, unsettled)
 
 
-def _batches(hosts: Sequence[tuple[Host, InstanceQueues]]) -> Iterator[Sequence[tuple[Host, InstanceQueues]]]:
+def _batches(hosts: Sequence[tuple[Host, WorkQueues]]) -> Iterator[Sequence[tuple[Host, WorkQueues]]]:
     for start in range(0, len(hosts), HOSTS_A_CALL):
         yield hosts[start : start + HOSTS_A_CALL]

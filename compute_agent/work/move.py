@@ -14,7 +14,6 @@ from oslo_log import log as logging
 
 from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
-from compute_agent.ledger.build_calls import Unanswered
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import END, ERROR, START, Notifications
 from compute_agent.node import claims
@@ -23,6 +22,7 @@ from compute_agent.node.resource_tracker import ResourceTracker
 from compute_agent.work import orders
 from compute_agent.work.build import SPAWN_SHARE, SpawnTimeout, failure_record
 from fleet import errors, failpoints, move_states, states
+from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.objects import HostLimits, Instance, Migration
 

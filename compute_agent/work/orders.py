@@ -54,7 +54,7 @@ def wants_termination(
 
     A deletion is never taken back, so the answer is still true when the work begins.
 
-    :raises build_calls.Unanswered:
+    :raises patience.Unanswered:
     """
     instance = calls.find_instance(context, host.name, uuid)
     if instance is None and moves is not None:

@@ -16,10 +16,11 @@ from collections.abc import Collection, Mapping
 from oslo_log import log as logging
 
 from compute_agent.drivers import time_limit
-from compute_agent.ledger.build_calls import BuildCalls, Unanswered
+from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.node.host import Host
 from fleet import errors, states
+from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.objects import Instance
 from fleet.telemetry import metrics

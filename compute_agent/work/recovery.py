@@ -24,12 +24,13 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from compute_agent.ledger.build_calls import BuildCalls, Unanswered
+from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.node.host import Host
 from compute_agent.work.build import failure_record
 from compute_agent.work.power_sync import PowerSync
 from fleet import errors, states
+from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.objects import FailedAttempt, Instance, Migration
 
@@ -55,7 +56,7 @@ def recover(
 ) -> None:
     """Recover a host before it takes any work, so nothing competes with a build.
 
-    :raises build_calls.Unanswered: only when the agent stops
+    :raises patience.Unanswered: only when the agent stops
     """
     host.set_nodes(host.driver.get_available_nodes(refresh=True))
     instances = {instance.uuid: instance for instance in calls.get_host_instances(context, host.name)}
@@ -80,7 +81,7 @@ def settle(
 ) -> None:
     """Settle one instance that a comparison found different, in its queue, so that no other work on it runs.
 
-    :raises build_calls.Unanswered:
+    :raises patience.Unanswered:
     """
     context = context.about(instance_uuid=uuid, host=host.name)
     migration = moves.find(context, host.name, uuid) if moves else None
@@ -127,7 +128,7 @@ def _give_up_undecided(context: RequestContext, host: Host, calls: BuildCalls, u
     The call may still be on its way; the ledger would then count room that this host has given out again. Reporting
     the end of the attempt first makes a late claim stale.
 
-    :raises build_calls.Unanswered:
+    :raises patience.Unanswered:
     """
     undecided = host.undecided.get(uuid)
     if undecided is None:

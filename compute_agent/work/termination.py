@@ -8,12 +8,13 @@ import functools
 from oslo_log import log as logging
 
 from compute_agent.drivers import time_limit
-from compute_agent.ledger.build_calls import BuildCalls, Unanswered
+from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.node.host import Host
 from compute_agent.work import orders
-from compute_agent.work.instance_queues import InstanceQueues
 from fleet import errors, failpoints
+from fleet.agent.patience import Unanswered
+from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext
 
 LOG = logging.getLogger(__name__)
@@ -26,7 +27,7 @@ class Termination:
     confirmed order cancels that build.
     """
 
-    def __init__(self, host: Host, calls: BuildCalls, moves: MoveCalls | None, queues: InstanceQueues) -> None:
+    def __init__(self, host: Host, calls: BuildCalls, moves: MoveCalls | None, queues: WorkQueues) -> None:
         self._host = host
         self._calls = calls
         self._moves = moves

@@ -18,12 +18,12 @@ from oslo_config import cfg
 
 from compute_agent import conf as agent_conf
 from compute_agent.drivers.fake import FakeDriver
-from compute_agent.ledger.build_calls import Patience
 from compute_agent.ledger.last_report import LastReports
 from compute_agent.ledger.reporter import Reporter
 from compute_agent.node.host import Host
 from compute_agent.node.inventory import HostPolicy
 from fleet import conf as fleet_conf
+from fleet.agent.patience import Patience
 from fleet.objects import HostReport
 from fleet.rpc.clients import ConductorAPI
 from fleet.rpc.transport import get_transport

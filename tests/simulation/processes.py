@@ -15,7 +15,7 @@ from oslo_db import exception as db_exception
 
 from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
 from compute_agent.ledger.batching import Batcher
-from compute_agent.ledger.build_calls import BuildCalls, Patience
+from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.ledger.reporter import Reporter
@@ -24,7 +24,6 @@ from compute_agent.node.host import Host
 from compute_agent.node.inventory import HostPolicy
 from compute_agent.work import comparison, power_sync, recovery
 from compute_agent.work.build import BuildRunner
-from compute_agent.work.instance_queues import InstanceQueues
 from compute_agent.work.move import Mover as AgentMover
 from compute_agent.work.termination import Termination as AgentTermination
 from conductor_stub.agents.api import AgentAPI
@@ -47,6 +46,8 @@ from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors, states
+from fleet.agent.patience import Patience
+from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext, new_context
 from fleet.db.feed import ChangeFeed
 from fleet.objects import Flavor, Image, Instance
@@ -276,7 +277,7 @@ def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], n
 
     policy = HostPolicy(ram_allocation_ratio=1.0)
     hosts = {name: Host(name, each, policy, incarnation, superseded) for name, each in hypervisors.items()}
-    queues = {name: InstanceQueues(Executor(world, process), slots=2) for name in hosts}
+    queues = {name: WorkQueues(Executor(world, process), slots=2) for name in hosts}
     for name, host in hosts.items():
         builder = BuildRunner(host, ledger, Notifications(None), world.seconds, _no_threads)
         mover = AgentMover(host, moves, Notifications(None), world.seconds, _no_threads)

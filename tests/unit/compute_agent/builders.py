@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from compute_agent import conf as agent_conf
 from compute_agent.drivers.fake import FakeDriver
-from compute_agent.ledger.build_calls import BuildCalls, Patience
+from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.ledger.reporter import Reporter
 from compute_agent.node.host import Host
@@ -23,9 +23,10 @@ from compute_agent.node.inventory import HostPolicy
 from compute_agent.node.resource_tracker import ResourceTracker
 from compute_agent.work import comparison
 from compute_agent.work.build import BuildOrder, BuildRunner
-from compute_agent.work.instance_queues import InstanceQueues
 from compute_agent.work.power_sync import PowerSync
 from fleet import conf as fleet_conf
+from fleet.agent.patience import Patience
+from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext, new_context
 from fleet.objects import Flavor, HostLimits, HostReport, Instance
 from tests.configuration import configuration
@@ -144,9 +145,7 @@ class Stand:
     def compare(self) -> int:
         """Compare with the ledger and settle at once what differs; how many instances that was."""
         executor = ThreadExecutor()
-        looked_at = comparison.compare(
-            [(self.host, InstanceQueues(executor, slots=0))], self.ledger, guests=self.guests
-        )
+        looked_at = comparison.compare([(self.host, WorkQueues(executor, slots=0))], self.ledger, guests=self.guests)
         executor.join()
         return looked_at
 

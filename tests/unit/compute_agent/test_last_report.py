@@ -7,9 +7,9 @@ import dataclasses
 
 import oslo_messaging
 
-from compute_agent.ledger.build_calls import Patience
 from compute_agent.ledger.last_report import LastReports
 from compute_agent.ledger.reporter import Reporter
+from fleet.agent.patience import Patience
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST
 

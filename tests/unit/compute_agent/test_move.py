@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from compute_agent.ledger.build_calls import Patience
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.work import recovery
 from compute_agent.work.move import Mover
 from fleet import errors, move_states, states
+from fleet.agent.patience import Patience
 from fleet.objects import Claimed, Holding, HostLimits, Image, Instance, Migration, Sizing
 from tests.fake_moves import FakeMoves
 from tests.unit.compute_agent import builders

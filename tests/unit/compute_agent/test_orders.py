@@ -11,9 +11,9 @@ import prometheus_client
 import pytest
 
 from compute_agent.work import orders
-from compute_agent.work.instance_queues import InstanceQueues
 from compute_agent.work.termination import Termination
 from fleet import states
+from fleet.agent.work_queues import WorkQueues
 from fleet.objects import Instance
 from tests.unit.compute_agent import builders
 
@@ -25,7 +25,7 @@ def dropped(order: str, reason: str) -> float:
 
 def order_to_terminate(stand: builders.Stand, uuid: str) -> None:
     executor = builders.ThreadExecutor()
-    queues = InstanceQueues(executor, slots=1)
+    queues = WorkQueues(executor, slots=1)
     Termination(stand.host, stand.ledger, None, queues).order(builders.a_context(), uuid)
     assert queues.wait(60)
     executor.join()
@@ -93,7 +93,7 @@ def test_an_unwanted_termination_does_not_cancel_a_build_that_waits() -> None:
     stand = builders.a_stand()
     instance = stand.conductor.place(builders.an_instance())
     executor = builders.ThreadExecutor()
-    queues = InstanceQueues(executor, slots=1)
+    queues = WorkQueues(executor, slots=1)
     termination = Termination(stand.host, stand.ledger, None, queues)
 
     def order_and_wait() -> None:

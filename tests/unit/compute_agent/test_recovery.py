@@ -13,8 +13,8 @@ from compute_agent.drivers.fake import FakeDriver
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.node.claims import Resources
 from compute_agent.work import comparison, recovery
-from compute_agent.work.instance_queues import InstanceQueues
 from fleet import states
+from fleet.agent.work_queues import WorkQueues
 from fleet.objects import Image, Instance
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST, Stand
@@ -179,7 +179,7 @@ def test_an_instance_that_is_being_worked_on_is_not_compared() -> None:
     instance = builders.an_instance(**CLAIMED)
     stand.tracker.track(instance)
     executor = builders.ThreadExecutor()
-    queues, gate = InstanceQueues(executor, slots=0), threading.Event()
+    queues, gate = WorkQueues(executor, slots=0), threading.Event()
     queues.submit(instance.uuid, gate.wait)
     assert 0 == comparison.compare([(stand.host, queues)], stand.ledger)
     gate.set()

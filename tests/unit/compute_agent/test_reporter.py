@@ -39,7 +39,7 @@ def test_a_lost_conductor_is_one_warning_and_one_line_when_it_is_back(caplog: py
     for _ in range(4):
         stand.reporter.heartbeat()
     assert [
-        "The conductor does not answer (MessagingTimeout); builds here go on",
+        "The conductor does not answer (MessagingTimeout); work here goes on",
         "The conductor answers again",
     ] == builders.lines(caplog)
 
@@ -48,7 +48,7 @@ def test_an_agent_compares_its_clock_with_the_databases(caplog: pytest.LogCaptur
     """The answer to its heartbeat has the time. One hour off gives one log line, and the next heartbeat reports it."""
     stand = builders.a_stand()
     skew = ClockSkew(5.0)
-    stand.reporter._skew = skew
+    stand.reporter._presence._skew = skew
     stand.conductor.now = (utcnow() - seconds(3600)).isoformat()
     for _beat in range(2):
         stand.reporter.heartbeat()

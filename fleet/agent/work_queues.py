@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues of work on one host: one job at a time for an instance, and a bounded number of builds at a time."""
+"""Queues of work of one host: one job at a time for an instance or a volume, and a bounded number of builds at a time."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class _Job:
     dropped: Callable[[], None] | None
 
 
-class InstanceQueues:
-    """One queue for each instance, by uuid, first in first out. The threads come from an executor that hosts share.
+class WorkQueues:
+    """One queue for each instance or volume, by uuid, first in first out. Hosts share the threads of an executor.
 
     A job that waits, in its queue or for a build slot, holds no thread, so a busy host does not starve others.
     The lock guards the queues; no job runs under it. Life of a job::
@@ -116,7 +116,7 @@ class InstanceQueues:
         try:
             job.work()
         except Exception:
-            LOG.exception("Work on instance %s failed after %.1f s", uuid, time.monotonic() - begun)
+            LOG.exception("Work on %s failed after %.1f s", uuid, time.monotonic() - begun)
         with self._changed:
             self._end(uuid, job)
             self._changed.notify_all()

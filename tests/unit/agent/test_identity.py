@@ -9,8 +9,8 @@ import uuid
 
 import pytest
 
-from compute_agent.node import identity
 from fleet import errors
+from fleet.agent import identity
 
 
 def test_an_identity_survives_its_process(tmp_path: pathlib.Path) -> None:

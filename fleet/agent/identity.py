@@ -20,12 +20,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 from urllib import parse
 
-from oslo_config import cfg
-
 from fleet import errors
 from fleet.clock import utcnow
 
-#: Directory below ``instances_path``.
+#: Directory below that of the agent's state.
 DIRECTORY = "hosts"
 #: Descriptors that an agent needs for each host, and for itself.
 FILES_A_HOST, FILES_BESIDES = 4, 512
@@ -54,7 +52,7 @@ class Identities(Mapping[str, str]):
         by_ledger = {found: host for host, (_uuid, file) in self._held.items() if (found := _read(file).get("ledger"))}
         if len(by_ledger) > 1:
             said = ", ".join(f"{host} belongs to ledger {ledger}" for ledger, host in sorted(by_ledger.items()))
-            raise errors.ConfigError(option="hosts", reason=f"{said}: one process serves hosts of one ledger")
+            raise errors.ConfigError(option="host", reason=f"{said}: one process serves hosts of one ledger")
         return next(iter(by_ledger), None)
 
     def remember_ledger(self, ledger: str) -> None:
@@ -69,8 +67,10 @@ class Identities(Mapping[str, str]):
             file.close()
 
 
-def hold(instances_path: str, hosts: Sequence[str]) -> Identities:
+def hold(path: str, hosts: Sequence[str], option: str = "instances_path") -> Identities:
     """Lock the identities of ``hosts``, creating missing ones.
+
+    :param path: directory of the agent's state, which ``option`` names
 
     :raises errors.HostTaken: another process on this machine serves one of them
     :raises errors.ConfigError: the files cannot be written
@@ -79,29 +79,29 @@ def hold(instances_path: str, hosts: Sequence[str]) -> Identities:
     with contextlib.ExitStack() as undo:
         held = {}
         for host in hosts:
-            file = undo.enter_context(_open(instances_path, host))
+            file = undo.enter_context(_open(path, host, option))
             held[host] = (_take(file, host), file)
         undo.pop_all()
         return Identities(held)
 
 
 @contextlib.contextmanager
-def held(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> Iterator[Identities]:
+def held(path: str, hosts: Sequence[str], option: str = "instances_path") -> Iterator[Identities]:
     """Do :meth:`hold` for the duration of a ``with``."""
-    identities = hold(conf.instances_path, hosts)
+    identities = hold(path, hosts, option)
     try:
         yield identities
     finally:
         identities.release()
 
 
-def _open(instances_path: str, host: str) -> IO[str]:
-    path = pathlib.Path(instances_path) / DIRECTORY / f"{parse.quote(host, safe='')}.json"
+def _open(directory: str, host: str, option: str) -> IO[str]:
+    path = pathlib.Path(directory) / DIRECTORY / f"{parse.quote(host, safe='')}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+", encoding="utf-8")
     except OSError as denied:
-        raise errors.ConfigError(option="instances_path", reason=f"cannot be written: {denied}") from None
+        raise errors.ConfigError(option=option, reason=f"cannot be written: {denied}") from None
 
 
 def _take(file: IO[str], host: str) -> str:

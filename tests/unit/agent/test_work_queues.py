@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent import futures
 from typing import Any
 
-from compute_agent.work.instance_queues import InstanceQueues
+from fleet.agent.work_queues import WorkQueues
 
 
 class HandExecutor(futures.Executor):
@@ -36,7 +36,7 @@ class Log:
 def test_one_instance_has_one_job_at_a_time() -> None:
     """Jobs of one lane run in their order; the second is not begun before the first is over."""
     executor, log = HandExecutor(), Log()
-    queues = InstanceQueues(executor, slots=0)
+    queues = WorkQueues(executor, slots=0)
     queues.submit("a", log.job("first"))
     queues.submit("a", log.job("second"))
     assert 1 == len(executor.begun)
@@ -48,7 +48,7 @@ def test_one_instance_has_one_job_at_a_time() -> None:
 def test_builds_wait_for_a_slot_and_terminations_do_not() -> None:
     """With two slots the third build waits without a thread, and another instance's termination overtakes it."""
     executor, log = HandExecutor(), Log()
-    queues = InstanceQueues(executor, slots=2)
+    queues = WorkQueues(executor, slots=2)
     for name in ("a", "b", "c"):
         queues.submit(name, log.job(f"build {name}"), takes_slot=True)
     queues.submit("d", log.job("terminate d"))
@@ -61,7 +61,7 @@ def test_builds_wait_for_a_slot_and_terminations_do_not() -> None:
 def test_no_slots_means_no_limit() -> None:
     """0 builds at a time is nova's word for any number."""
     executor, log = HandExecutor(), Log()
-    queues = InstanceQueues(executor, slots=0)
+    queues = WorkQueues(executor, slots=0)
     for name in "abcdef":
         queues.submit(name, log.job(name), takes_slot=True)
     assert 6 == len(executor.begun)
@@ -70,7 +70,7 @@ def test_no_slots_means_no_limit() -> None:
 def test_cancel_drops_what_waits_and_not_what_runs() -> None:
     """A build that waits for a slot is dropped, and the next in line gets the slot."""
     executor, log = HandExecutor(), Log()
-    queues = InstanceQueues(executor, slots=1)
+    queues = WorkQueues(executor, slots=1)
     for name in ("a", "b", "c"):
         queues.submit(name, log.job(name), takes_slot=True)
     assert (0, 1, 0) == (queues.cancel("a"), queues.cancel("b"), queues.cancel("unknown"))
@@ -83,7 +83,7 @@ def test_cancel_drops_what_waits_and_not_what_runs() -> None:
 def test_a_failing_job_does_not_stop_its_lane() -> None:
     """The slot and the lane are free again after an exception."""
     executor, log = HandExecutor(), Log()
-    queues = InstanceQueues(executor, slots=1)
+    queues = WorkQueues(executor, slots=1)
 
     def fail() -> None:
         raise RuntimeError("a bug")
@@ -98,7 +98,7 @@ def test_a_failing_job_does_not_stop_its_lane() -> None:
 def test_closed_lanes_begin_nothing() -> None:
     """Closing returns the ``dropped`` callbacks of waiting work, and refuses new work. Running work ends."""
     executor, log = HandExecutor(), Log()
-    queues = InstanceQueues(executor, slots=1)
+    queues = WorkQueues(executor, slots=1)
     for name in ("a", "b", "c"):
         queues.submit(name, log.job(name), takes_slot=True, dropped=log.job(f"{name} handed back"))
     dropped = queues.close()
@@ -129,7 +129,7 @@ def test_never_more_builds_than_slots_on_real_threads() -> None:
                 all_done.set()
 
     with futures.ThreadPoolExecutor(8) as executor:
-        queues = InstanceQueues(executor, slots=3)
+        queues = WorkQueues(executor, slots=3)
         for number in range(50):
             queues.submit(str(number), build, takes_slot=True)
         assert all_done.wait(10)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expands the option ``hosts`` to host names: plain names, ranges, files."""
+"""Expands options such as ``hosts`` to names: plain names, ranges, files."""
 
 from __future__ import annotations
 
@@ -14,17 +14,29 @@ _RANGE = re.compile(r"^([^\[\]]*)\[(\d+)-(\d+)\]([^\[\]]*)$")
 MAX_HOSTS = 10_000
 
 
-def expand(elements: Iterable[str]) -> list[str]:
+def expand(elements: Iterable[str], option: str = "hosts") -> list[str]:
     """Return the names in the given order.
 
+    :param option: whose value the elements are
     :raises errors.ConfigError: a malformed element, a file that cannot be read, a repeated name, or too many names
     """
+    try:
+        return _expand(elements)
+    except _Malformed as wrong:
+        raise errors.ConfigError(option=option, reason=str(wrong)) from None
+
+
+class _Malformed(Exception):
+    """What is wrong with the option."""
+
+
+def _expand(elements: Iterable[str]) -> list[str]:
     names = [name for element in elements for name in _expand_element(element.strip())]
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
-        raise _bad(f"names hosts twice: {', '.join(twice[:5])}")
+        raise _Malformed(f"names hosts twice: {', '.join(twice[:5])}")
     if len(names) > MAX_HOSTS:
-        raise _bad(f"names {len(names)} hosts; one process serves at most {MAX_HOSTS}")
+        raise _Malformed(f"names {len(names)} hosts; one process serves at most {MAX_HOSTS}")
     return names
 
 
@@ -36,9 +48,9 @@ def _expand_element(element: str) -> list[str]:
         return [_checked(element)]
     head, first, last, tail = span.groups()
     if int(first) > int(last):
-        raise _bad(f"{element!r} runs backwards")
+        raise _Malformed(f"{element!r} runs backwards")
     if int(last) - int(first) >= MAX_HOSTS:
-        raise _bad(f"{element!r} is longer than {MAX_HOSTS}")
+        raise _Malformed(f"{element!r} is longer than {MAX_HOSTS}")
     return [_checked(f"{head}{number:0{len(first)}d}{tail}") for number in range(int(first), int(last) + 1)]
 
 
@@ -47,18 +59,14 @@ def _lines(path: str) -> list[str]:
         with open(path, encoding="utf-8") as names:
             lines = [line.strip() for line in names]
     except (OSError, UnicodeDecodeError) as unreadable:
-        raise _bad(f"cannot read {path}: {unreadable}") from None
+        raise _Malformed(f"cannot read {path}: {unreadable}") from None
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def _checked(name: str) -> str:
     if "[" in name or "]" in name:
-        raise _bad(f"{name!r} is not NAME, NAME[FIRST-LAST] or @FILE")
+        raise _Malformed(f"{name!r} is not NAME, NAME[FIRST-LAST] or @FILE")
     try:
         return fields.parse(fields.Name, name, "hosts")
     except errors.InvalidInput as invalid:
-        raise _bad(f"{name!r}: {invalid.reason}") from None
-
-
-def _bad(reason: str) -> errors.ConfigError:
-    return errors.ConfigError(option="hosts", reason=reason)
+        raise _Malformed(f"{name!r}: {invalid.reason}") from None

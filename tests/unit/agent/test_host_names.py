@@ -7,8 +7,8 @@ import pathlib
 
 import pytest
 
-from compute_agent.node import host_names
 from fleet import errors
+from fleet.agent import host_names
 
 
 @pytest.mark.parametrize(
