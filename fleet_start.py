@@ -30,6 +30,10 @@ def compute() -> int:
     return _run("compute_agent.main")
 
 
+def volume() -> int:
+    return _run("volume_agent.main")
+
+
 def _run(module: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):

@@ -21,6 +21,8 @@ from fleet.rpc.rabbit import broker
 CHECK = "options"
 #: Sections whose options are those of the chosen plugin of keystoneauth.
 _OF_PLUGINS = ("placement",)
+#: The section that declares the options of each storage backend, and an option that each backend has.
+_BACKENDS, _OF_BACKENDS = "backend_defaults", "volume_driver"
 #: Libraries whose options may be in the files, besides those of every ``fleet`` namespace.
 _LIBRARIES = ("oslo.db", "oslo.log", "oslo.messaging", "oslo.reports")
 
@@ -77,12 +79,14 @@ def _check_file(file: str, options: Known) -> Iterator[Finding]:
     for section, names in sections.items():
         if section in _OF_PLUGINS:
             continue
+        kind = _BACKENDS if _OF_BACKENDS in names else section
         for name in names:
-            yield from _check_option(file, section, _dest(name), options)
+            yield from _check_option(file, section, _dest(name), options, kind)
 
 
-def _check_option(file: str, section: str, name: str, options: Known) -> Iterator[Finding]:
-    opt = options.options.get(section, {}).get(name)
+def _check_option(file: str, section: str, name: str, options: Known, kind: str) -> Iterator[Finding]:
+    """:param kind: the section that declares the options of ``section``"""
+    opt = options.options.get(kind, {}).get(name)
     if opt is not None:
         if opt.deprecated_for_removal:
             yield findings.doubtful(
@@ -91,11 +95,11 @@ def _check_option(file: str, section: str, name: str, options: Known) -> Iterato
     elif (section, name) in options.aliases:
         current = options.aliases[section, name]
         yield findings.doubtful(CHECK, f"{file}: [{section}] {name} is an older name", f"Write {current} instead.")
-    elif section not in options.options:
+    elif kind not in options.options:
         fix = "Correct the name of the section, unless a plugin of yours reads it."
         yield findings.doubtful(CHECK, f"{file}: [{section}] {name}: there is no such section", fix)
     else:
-        meant = _meant(section, name, options)
+        meant = _meant(kind, name, options)
         yield findings.doubtful(CHECK, f"{file}: [{section}] {name}: there is no such option", meant)
 
 

@@ -84,8 +84,13 @@ MOVE_STEPS: Mapping[str, str] = {
     "agent.move.after": "it is done, the ledger does not know it",
 }
 
+VOLUME_STEPS: Mapping[str, str] = {
+    "agent.volume.before": "the driver is about to make a volume",
+    "agent.volume.after": "it is made, the ledger does not know it",
+}
+
 TRANSACTIONS = {**BUILD_TRANSACTIONS, **MOVE_TRANSACTIONS, **VOLUME_TRANSACTIONS, **GUEST_TRANSACTIONS}
-STEPS = {**BUILD_STEPS, **MOVE_STEPS}
+STEPS = {**BUILD_STEPS, **MOVE_STEPS, **VOLUME_STEPS}
 
 
 def _names(transactions: Mapping[str, str], steps: Mapping[str, str]) -> dict[str, str]:
@@ -98,6 +103,6 @@ def _names(transactions: Mapping[str, str], steps: Mapping[str, str]) -> dict[st
 
 BUILD_NAMES: Mapping[str, str] = _names(BUILD_TRANSACTIONS, BUILD_STEPS)
 MOVE_NAMES: Mapping[str, str] = _names(MOVE_TRANSACTIONS, MOVE_STEPS)
-VOLUME_NAMES: Mapping[str, str] = _names(VOLUME_TRANSACTIONS, {})
+VOLUME_NAMES: Mapping[str, str] = _names(VOLUME_TRANSACTIONS, VOLUME_STEPS)
 GUEST_NAMES: Mapping[str, str] = _names(GUEST_TRANSACTIONS, {})
 NAMES: Mapping[str, str] = {**BUILD_NAMES, **MOVE_NAMES, **VOLUME_NAMES, **GUEST_NAMES}

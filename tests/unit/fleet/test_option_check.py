@@ -28,6 +28,14 @@ FILES = [
     ("unlike any", "[DEFAULT]\nqqqq = 4\n", Level.WARN, "no such option", "It has no effect: remove it."),
     ("an older name", "[scheduler]\nmax_attempts = 4\n", Level.WARN, "older", "[DEFAULT] scheduler_max_attempts"),
     ("no such section", "[mine]\nname = 4\n", Level.WARN, "[mine] name: there is no such section", "a plugin of yours"),
+    ("a storage backend", "[fast]\nvolume_driver = fake\nfake_thin = false\n", Level.OK, "all options are known", ""),
+    (
+        "a storage backend",
+        "[fast]\nvolume_driver = fake\nfake_thick = 1\n",
+        Level.WARN,
+        "[fast] fake_thick",
+        "fake_thin",
+    ),
     ("no configuration", "what is this\n", Level.FAIL, "fleet.conf", "Correct the file."),
 ]
 

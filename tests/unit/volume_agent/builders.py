@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes, options and a conductor for tests of the volume agent."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from typing import Any
+
+from oslo_utils import uuidutils
+
+from fleet.agent.patience import Patience
+from fleet.context import RequestContext
+from fleet.objects import Volume, VolumeType
+from volume_agent.backends.backend import Backend, Policy
+from volume_agent.conf import BACKEND_OPTS
+from volume_agent.drivers.base import VolumeDriver
+from volume_agent.ledger.volume_calls import VolumeCalls
+
+HOST = "m1@store"
+
+
+def options(**given: Any) -> Any:
+    """Options of a backend, with their defaults."""
+    return types.SimpleNamespace(**{**{each.dest: each.default for each in BACKEND_OPTS}, **given})
+
+
+def volume(pool: str = "p1", size_gb: int = 1, status: str = "creating", thick: bool = False, **given: Any) -> Volume:
+    wanted = VolumeType("t", {"provisioning:type": "thick"}) if thick else None
+    known = {"uuid": uuidutils.generate_uuid(), "name": "v", "step": "working", "attempt": 1, "host": HOST, **given}
+    return Volume(size_gb=size_gb, status=status, pool=pool, volume_type=wanted, **known)
+
+
+def backend(driver: VolumeDriver) -> Backend:
+    return Backend(HOST, driver, Policy("store", "z1"))
+
+
+class FakeConductor:
+    """The part of ``VolumeTaskAPI`` that agents use: a ledger of volumes that moves on as the real one does."""
+
+    def __init__(self, *volumes: Volume) -> None:
+        self.volumes = {each.uuid: each for each in volumes}
+        #: Volumes that the ledger has deleted, or has elsewhere.
+        self.gone: set[str] = set()
+        self.failures: list[dict[str, Any]] = []
+        self.reports: list[dict[str, Any]] = []
+
+    def get_host_volumes(
+        self, context: RequestContext, host: str, volume_uuids: list[str] | None = None
+    ) -> list[dict[str, Any]]:
+        there = [each for each in self.volumes.values() if each.host == host and each.status != "deleted"]
+        return [each.to_wire() for each in there if volume_uuids is None or each.uuid in volume_uuids]
+
+    def get_removable_volumes(self, context: RequestContext, host: str, volume_uuids: list[str]) -> list[str]:
+        return [uuid for uuid in volume_uuids if uuid in self.gone]
+
+    def volume_done(
+        self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str
+    ) -> dict[str, Any]:
+        found = self.volumes[volume_uuid]
+        if (found.attempt, found.host, found.status, found.step) == (attempt, host, status, "working"):
+            ended = {"creating": "available", "deleting": "deleted"}[status]
+            self.volumes[volume_uuid] = found = dataclasses.replace(found, status=ended, step=None)
+        return found.to_wire()
+
+    def volume_failed(
+        self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str, failure: dict[str, Any]
+    ) -> dict[str, Any]:
+        self.failures.append(failure)
+        self.volumes[volume_uuid] = found = dataclasses.replace(
+            self.volumes[volume_uuid], status="error", step=None, host=None, pool=None
+        )
+        return found.to_wire()
+
+    def report_pools(
+        self, context: RequestContext, reports: list[dict[str, Any]], pools: dict[str, list[str]]
+    ) -> list[dict[str, Any]]:
+        self.reports = reports
+        return [{"host": each["host"], "pool": each["pool"], "accepted": True, "reason": ""} for each in reports]
+
+
+def calls(conductor: FakeConductor, patience: Patience) -> VolumeCalls:
+    return VolumeCalls(conductor, patience, limit_s=0)  # type: ignore[arg-type]

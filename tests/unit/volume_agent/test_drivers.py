@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drivers: what every driver does, and what a directory does when something goes wrong."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from oslo_utils import units
+
+from fleet import errors
+from tests.unit.volume_agent.builders import options, volume
+from volume_agent import drivers
+from volume_agent.drivers.base import Stored, VolumeDriver
+from volume_agent.drivers.directory import DirectoryDriver
+from volume_agent.drivers.fake import FakeDriver, FakeVolumeFailure
+
+Make = Callable[[], VolumeDriver]
+
+
+def directory(path: pathlib.Path, **given: Any) -> DirectoryDriver:
+    driver = DirectoryDriver(options(directory_pools={"p1": str(path / "p1"), "p2": str(path / "p2")}, **given))
+    driver.init_backend()
+    return driver
+
+
+@pytest.fixture(params=["raw", "qcow2", "fake"])
+def driver(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> VolumeDriver:
+    if request.param == "fake":
+        return FakeDriver(options(fake_pools={"p1": "1000", "p2": "1000"}))
+    if request.param == "qcow2" and shutil.which("qemu-img") is None:
+        pytest.skip("qemu-img is not installed")
+    return directory(tmp_path, volume_format=request.param)
+
+
+def test_a_volume_is_made_and_removed(driver: VolumeDriver) -> None:
+    """Each step may be repeated."""
+    one, other = volume("p1", 3), volume("p2", 5)
+    for each in (one, other, one):
+        driver.create(each)
+    assert {one.uuid: Stored("p1", 3), other.uuid: Stored("p2", 5)} == driver.volumes()
+    for _ in range(2):
+        driver.delete(one.uuid, "p1")
+    assert {other.uuid: Stored("p2", 5)} == driver.volumes()
+
+
+def test_each_pool_is_reported(driver: VolumeDriver) -> None:
+    """With its capacity, and the sum of the sizes of its volumes."""
+    driver.create(volume("p2", 7))
+    pools = {each["pool_name"]: each for each in driver.stats()["pools"]}
+    assert {"p1": 0, "p2": 7} == {name: pool["provisioned_capacity_gb"] for name, pool in pools.items()}
+    assert pools["p1"]["thin_provisioning_support"]
+    assert pools["p1"]["total_capacity_gb"] > 0
+
+
+def test_a_pool_that_does_not_exist_is_an_error(driver: VolumeDriver) -> None:
+    """The volume then goes to another backend."""
+    with pytest.raises((OSError, FakeVolumeFailure), match="there is no pool other"):
+        driver.create(volume("other"))
+
+
+def test_a_raw_volume_is_a_sparse_file(tmp_path: pathlib.Path) -> None:
+    """It has the size of the volume, and occupies no space until it is written."""
+    made = volume(size_gb=2)
+    directory(tmp_path).create(made)
+    found = os.stat(tmp_path / "p1" / f"volume-{made.uuid}")
+    assert (2 * units.Gi, True) == (found.st_size, found.st_blocks * 512 < units.Mi)
+
+
+def test_a_thick_volume_occupies_its_space(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file system allocates it at once, or refuses."""
+    asked: list[int] = []
+    monkeypatch.setattr(os, "posix_fallocate", lambda _file, _offset, size: asked.append(size))
+    directory(tmp_path).create(volume(size_gb=2, thick=True))
+    assert [2 * units.Gi] == asked
+
+
+def test_a_failure_leaves_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the disk is full."""
+
+    def full(*_arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    driver = directory(tmp_path)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        driver.create(volume(thick=True))
+    assert [] == list((tmp_path / "p1").iterdir())
+
+
+def test_a_crash_leaves_the_volume_or_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A half-made file is no volume, and is removed at the next start."""
+
+    class Crash(BaseException):
+        """The machine stops: no handler runs."""
+
+    def crash(*_arguments: Any, **_named: Any) -> None:
+        raise Crash
+
+    driver = directory(tmp_path)
+    monkeypatch.setattr(os, "rename", crash)
+    monkeypatch.setattr(pathlib.Path, "unlink", crash)
+    with pytest.raises(Crash):
+        driver.create(volume())
+    monkeypatch.undo()
+    assert ({}, 1) == (driver.volumes(), len(list((tmp_path / "p1").iterdir())))
+    driver.init_backend()
+    assert [] == list((tmp_path / "p1").iterdir())
+
+
+def test_what_is_no_volume_is_left_alone(tmp_path: pathlib.Path) -> None:
+    """Other files in the directory are not listed. A raw volume is not read: its user may write anything there."""
+    driver = directory(tmp_path)
+    (tmp_path / "p1" / "notes").write_text("mine")
+    made = volume(size_gb=1)
+    driver.create(made)
+    with open(tmp_path / "p1" / f"volume-{made.uuid}", "r+b") as file:
+        file.write(b"QFI\xfb" + bytes(20) + (500 * units.Gi).to_bytes(8, "big"))
+    assert {made.uuid: Stored("p1", 1)} == driver.volumes()
+    driver.init_backend()
+    assert "mine" == (tmp_path / "p1" / "notes").read_text()
+
+
+def test_a_directory_that_cannot_be_written_cannot_be_used(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its backend then counts as down."""
+    driver = directory(tmp_path)
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    with pytest.raises(PermissionError, match="pool p1: .* cannot be written"):
+        driver.stats()
+
+
+WRONG = [
+    ("a directory without pools", DirectoryDriver, {}, "directory_pools"),
+    ("a path that depends on the working directory", DirectoryDriver, {"directory_pools": {"p": "here"}}, "absolute"),
+    ("a capacity that is no number", FakeDriver, {"fake_pools": {"p": "much"}}, "fake_pools"),
+]
+
+
+@pytest.mark.parametrize(("_what", "driver_class", "given", "named"), WRONG, ids=[case[0] for case in WRONG])
+def test_wrong_options_stop_the_agent(_what: str, driver_class: type, given: dict[str, Any], named: str) -> None:
+    """The message names the option."""
+    with pytest.raises(errors.ConfigError, match=named):
+        driver_class(options(**given))
+
+
+def test_qcow2_needs_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent does not start without it."""
+    monkeypatch.setattr(shutil, "which", lambda _program: None)
+    with pytest.raises(errors.ConfigError, match="qemu-img is not installed"):
+        DirectoryDriver(options(directory_pools={"p": "/p"}, volume_format="qcow2"))
+
+
+def test_drivers_are_found_by_name_and_by_path() -> None:
+    """Anything else is an error that lists the known ones."""
+    assert FakeDriver is drivers.driver_class("fake") is drivers.driver_class("volume_agent.drivers.fake.FakeDriver")
+    with pytest.raises(errors.ClassNotFound, match="directory, fake"):
+        drivers.driver_class("lvm2")
+
+
+def test_a_simulated_pool_may_fail() -> None:
+    """Every volume on a pool that fake_failures names."""
+    driver = FakeDriver(options(fake_pools={"p1": "infinite"}, fake_failures=["p1"]))
+    with pytest.raises(FakeVolumeFailure, match="configured to fail"):
+        driver.create(volume())
+    assert "infinite" == driver.stats()["pools"][0]["free_capacity_gb"]

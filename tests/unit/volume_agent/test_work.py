@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent does with volumes: orders, recovery after a restart, and reports."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import Any
+
+import oslo_messaging
+import pytest
+
+from fleet.agent.patience import Patience
+from fleet.context import new_context
+from fleet.objects import Volume
+from tests.unit.volume_agent.builders import HOST, FakeConductor, backend, calls, options, volume
+from volume_agent.backends.backend import Backend, Policy
+from volume_agent.drivers.fake import FakeDriver
+from volume_agent.ledger.reporter import Reporter
+from volume_agent.work import recovery
+from volume_agent.work.volume import VolumeWorker
+
+GIVEN_UP = threading.Event()
+GIVEN_UP.set()
+
+
+class Stand:
+    """A backend with the pool p1 of 100 GiB, and the conductor that it calls."""
+
+    def __init__(self, *volumes: Volume, **given: Any) -> None:
+        self.conductor = FakeConductor(*volumes)
+        self.driver = FakeDriver(options(**{"fake_pools": {"p1": "100"}, **given}))
+        self.backend = backend(self.driver)
+        self.calls = calls(self.conductor, Patience(GIVEN_UP))
+        self.worker = VolumeWorker(self.backend, self.calls)
+        self.ordered: list[str] = []
+
+    def run(self, uuid: str) -> None:
+        self.worker.run(new_context(), uuid)
+
+    def recover(self) -> None:
+        recovery.recover(new_context(), self.backend, self.calls, lambda _context, uuid: self.ordered.append(uuid))
+
+    def status(self, uuid: str) -> str:
+        return self.conductor.volumes[uuid].status
+
+
+def test_a_volume_is_made_once() -> None:
+    """A repeated order finds the volume available, and does nothing."""
+    made = volume()
+    stand = Stand(made)
+    for _ in range(2):
+        stand.run(made.uuid)
+    assert ("available", [made.uuid]) == (stand.status(made.uuid), list(stand.driver.volumes()))
+
+
+def test_an_order_without_a_volume_does_nothing() -> None:
+    """The row decides: it may be on another backend, or waiting for no backend."""
+    elsewhere, settled = volume(host="m2@store"), volume(status="available", step=None)
+    stand = Stand(elsewhere, settled)
+    for uuid in (elsewhere.uuid, settled.uuid, volume().uuid):
+        stand.run(uuid)
+    assert {} == stand.driver.volumes()
+
+
+def test_a_failure_is_reported_with_its_reason() -> None:
+    """Nothing is left on the backend."""
+    made = volume()
+    stand = Stand(made, fake_failures=["p1"])
+    stand.run(made.uuid)
+    (failure,) = stand.conductor.failures
+    assert ("creating", "FakeVolumeFailure", "pool p1 is configured to fail") == (
+        *(failure["step"], failure["code"], failure["message"]),
+    )
+    assert ("error", {}) == (stand.status(made.uuid), stand.driver.volumes())
+
+
+def test_a_volume_is_removed() -> None:
+    """The ledger deletes it when its backend has removed it."""
+    made = volume()
+    stand = Stand(made)
+    stand.run(made.uuid)
+    stand.conductor.volumes[made.uuid] = dataclasses.replace(made, status="deleting")
+    stand.run(made.uuid)
+    assert ("deleted", {}) == (stand.status(made.uuid), stand.driver.volumes())
+
+
+def test_a_volume_that_cannot_be_removed_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its space stays claimed; the conductor repeats the order."""
+    made = volume(status="deleting")
+    stand = Stand(made)
+
+    def busy(_uuid: str, _pool: str) -> None:
+        raise OSError("busy")
+
+    monkeypatch.setattr(stand.driver, "delete", busy)
+    stand.run(made.uuid)
+    assert "deleting" == stand.status(made.uuid)
+
+
+def test_a_volume_that_was_given_up_meanwhile_is_removed() -> None:
+    """The ledger has it on another backend by the time it is made."""
+    made = volume()
+    stand = Stand(made)
+    create = stand.driver.create
+
+    def late(wanted: Volume) -> None:
+        create(wanted)
+        stand.conductor.volumes[made.uuid] = dataclasses.replace(made, host="m2@store", attempt=2)
+
+    stand.driver.create = late  # type: ignore[method-assign]
+    stand.run(made.uuid)
+    assert {} == stand.driver.volumes()
+
+
+def test_a_volume_in_error_that_keeps_its_claim_stays() -> None:
+    """It took too long: it is removed when its user deletes it."""
+    made = volume()
+    stand = Stand(made)
+    create = stand.driver.create
+
+    def late(wanted: Volume) -> None:
+        create(wanted)
+        stand.conductor.volumes[made.uuid] = dataclasses.replace(made, status="error", step=None)
+
+    stand.driver.create = late  # type: ignore[method-assign]
+    stand.run(made.uuid)
+    assert [made.uuid] == list(stand.driver.volumes())
+
+
+def test_a_conductor_that_does_not_answer_is_left_to_the_sweeper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made stays: the repeated order reports it."""
+    made = volume()
+    stand = Stand(made)
+    with monkeypatch.context() as lost:
+
+        def silent(*_arguments: Any) -> None:
+            raise oslo_messaging.MessagingTimeout("lost")
+
+        lost.setattr(stand.conductor, "volume_done", silent)
+        stand.run(made.uuid)
+    assert ("creating", [made.uuid]) == (stand.status(made.uuid), list(stand.driver.volumes()))
+    stand.run(made.uuid)
+    assert "available" == stand.status(made.uuid)
+
+
+def test_after_a_restart_work_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    """What was begun is ordered again; what the ledger has deleted is removed; what it does not know stays."""
+    begun, there, deleted, unknown = volume(), volume(status="available", step=None), volume(), volume()
+    lost = volume(status="available", step=None, name="precious")
+    stand = Stand(begun, there, lost)
+    for each in (there, deleted, unknown):
+        stand.driver.create(each)
+    stand.conductor.gone = {deleted.uuid}
+    stand.recover()
+    assert [begun.uuid] == stand.ordered
+    assert {there.uuid, unknown.uuid} == stand.driver.volumes().keys()
+    assert "has 1 volumes that the ledger does not know" in caplog.text
+    assert f"Volume {lost.uuid} (precious) is lost: it is not on m1@store#p1" in caplog.text
+
+
+def test_a_stray_is_not_allocated() -> None:
+    """It is part of what the pool provides, like everything else that is not the fleet's."""
+    mine, stray = volume(size_gb=10, status="available", step=None), volume(size_gb=5)
+    stand = Stand(mine)
+    for each in (mine, stray):
+        stand.driver.create(each)
+    stand.recover()
+    (report,) = stand.backend.report()
+    assert (10, 15) == (
+        *(report.capabilities["allocated_capacity_gb"], report.capabilities["provisioned_capacity_gb"]),
+    )
+
+
+def test_a_report_has_what_the_operator_configured() -> None:
+    """Extra capabilities are added to each pool."""
+    policy = Policy("fast", "z1", 10, "auto", "1 == 1", None, {"tier": "gold"})
+    (report,) = Backend(HOST, FakeDriver(options(fake_pools={"p1": "100"})), policy).report()
+    assert ("z1", HOST, "p1") == (report.availability_zone, report.host, report.pool)
+    expected = {
+        "volume_backend_name": "fast",
+        "reserved_percentage": 10,
+        "max_over_subscription_ratio": "auto",
+        "filter_function": "1 == 1",
+        "tier": "gold",
+        "storage_protocol": "fake",
+    }
+    assert expected == {key: report.capabilities[key] for key in expected}
+    assert "goodness_function" not in report.capabilities
+
+
+class FakePresence:
+    def __init__(self) -> None:
+        self.beats: list[list[str]] = []
+        self.superseded: list[str] = []
+
+    def heartbeat(self, hosts: list[str]) -> dict[str, Any]:
+        self.beats.append(list(hosts))
+        return {"superseded": self.superseded}
+
+    def answered(self) -> None: ...
+
+    def unanswered(self, silence: Exception) -> None: ...
+
+
+def test_a_backend_that_cannot_be_used_is_down(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It sends no heartbeats until it can be used again; the log has one line."""
+    stand, presence = Stand(), FakePresence()
+    stopped: list[str] = []
+    reporter = Reporter(stand.conductor, presence, [stand.backend], lambda name, _why: stopped.append(name))  # type: ignore[arg-type]
+    reporter.report()
+    reporter.heartbeat()
+    with monkeypatch.context() as broken:
+
+        def unreadable() -> None:
+            raise PermissionError("the directory cannot be written")
+
+        broken.setattr(stand.driver, "stats", unreadable)
+        for _ in range(2):
+            reporter.report()
+        reporter.heartbeat()
+    reporter.report()
+    presence.superseded = [HOST]
+    reporter.heartbeat()
+    assert [[HOST], [], [HOST]] == presence.beats
+    assert ([HOST], 1) == (stopped, caplog.text.count("cannot be used, and counts as down"))

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One storage backend: its driver, and the report of its pools."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Self
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from fleet import errors
+from fleet.agent import host_names
+from fleet.objects import PoolReport, pool_report
+from volume_agent import conf as volume_conf
+from volume_agent import drivers
+from volume_agent.drivers.base import VolumeDriver
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """What an operator has configured about the pools of a backend."""
+
+    backend_name: str
+    zone: str
+    reserved_percentage: int = 0
+    max_over_subscription_ratio: str = "20.0"
+    filter_function: str | None = None
+    goodness_function: str | None = None
+    extra_capabilities: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, options: Any, backend: str, zone: str) -> Self:
+        return cls(
+            backend_name=options.volume_backend_name or backend,
+            zone=options.backend_availability_zone or zone,
+            reserved_percentage=options.reserved_percentage,
+            max_over_subscription_ratio=options.max_over_subscription_ratio,
+            filter_function=options.filter_function,
+            goodness_function=options.goodness_function,
+            extra_capabilities=options.extra_capabilities,
+        )
+
+    def of_pool(self) -> dict[str, Any]:
+        """Return capabilities of each pool. A driver's own value of these keys comes first, but for the reserve."""
+        functions = {"filter_function": self.filter_function, "goodness_function": self.goodness_function}
+        return {
+            "volume_backend_name": self.backend_name,
+            "max_over_subscription_ratio": self.max_over_subscription_ratio,
+            "reserved_percentage": self.reserved_percentage,
+            **{name: text for name, text in functions.items() if text},
+        }
+
+
+class Backend:
+    """``name`` is ``machine@section``. The lock guards the set of strays."""
+
+    def __init__(self, name: str, driver: VolumeDriver, policy: Policy) -> None:
+        self.name = name
+        self.driver = driver
+        self._policy = policy
+        self._lock = threading.Lock()
+        self._strays: frozenset[str] = frozenset()
+        #: Why the backend cannot be used; "" if it can.
+        self.problem = "it has not reported yet"
+
+    def set_strays(self, uuids: Collection[str]) -> None:
+        """Count these volumes as foreign: the ledger does not have them here."""
+        with self._lock:
+            self._strays = frozenset(uuids)
+
+    def report(self) -> list[PoolReport]:
+        """Return a report of each pool. :raises OSError: the backend cannot be used now"""
+        stats = {**self._policy.of_pool(), **self.driver.stats()}
+        stats["pools"] = [{**each, **self._policy.extra_capabilities} for each in stats.get("pools", ())]
+        allocated = self._allocated_gb()
+        reports = pool_report.flatten(self.name, stats, self._policy.zone)
+        return [_with(each, allocated_capacity_gb=allocated.get(each.pool, 0)) for each in reports]
+
+    def _allocated_gb(self) -> dict[str, int]:
+        """Return by pool the sum of the sizes of the ledger's volumes."""
+        with self._lock:
+            strays = self._strays
+        found: dict[str, int] = {}
+        for uuid, stored in self.driver.volumes().items():
+            if uuid not in strays:
+                found[stored.pool] = found.get(stored.pool, 0) + stored.size_gb
+        return found
+
+
+def _with(report: PoolReport, **capabilities: Any) -> PoolReport:
+    return dataclasses.replace(report, capabilities={**report.capabilities, **capabilities})
+
+
+def load(conf: cfg.ConfigOpts) -> list[Backend]:
+    """Return the backends that the configuration names. :raises errors.ConfigError: errors.ClassNotFound:"""
+    return [_load(conf, section) for section in sections(conf)]
+
+
+def names(conf: cfg.ConfigOpts) -> list[str]:
+    """Return ``machine@section`` of each backend. :raises errors.ConfigError:"""
+    return [f"{conf.host}@{section}" for section in sections(conf)]
+
+
+def sections(conf: cfg.ConfigOpts) -> Sequence[str]:
+    """:raises errors.ConfigError:"""
+    found = host_names.expand(conf.enabled_backends, "enabled_backends")
+    for section in found:
+        if "@" in section or "#" in section:
+            raise errors.ConfigError(option="enabled_backends", reason=f"{section!r} must not contain @ or #")
+    return found
+
+
+def _load(conf: cfg.ConfigOpts, section: str) -> Backend:
+    options = volume_conf.options_of(conf, section)
+    if not options.volume_driver:
+        reason = f"is not set in [{section}] nor in [{volume_conf.DEFAULTS}]: choose directory or fake"
+        raise errors.ConfigError(option="volume_driver", reason=reason)
+    driver = drivers.driver_class(options.volume_driver)(options)
+    return Backend(f"{conf.host}@{section}", driver, Policy.of(options, section, conf.storage_availability_zone))

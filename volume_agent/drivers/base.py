@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interface of a volume driver."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from fleet.objects import Volume
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """A volume as it lies on the backend."""
+
+    pool: str
+    size_gb: int
+
+
+class VolumeDriver(abc.ABC):
+    """One object for each backend. The methods are called from several threads, but for one volume from one at a time.
+
+    Each method may be repeated: after a crash, or because its success was not recorded. Whatever it raises fails the
+    attempt; the message is part of the volume's failure, and must name no secret.
+    """
+
+    #: Whether volumes are not really stored.
+    simulated = False
+
+    @abc.abstractmethod
+    def __init__(self, options: Any) -> None:
+        """:param options: of the backend's section. :raises errors.ConfigError: an option is wrong"""
+
+    @abc.abstractmethod
+    def init_backend(self) -> None:
+        """Prepare the backend, and remove what a crash has left half-made. Called before any other method.
+
+        :raises OSError: the backend cannot be used now; it is tried again
+        """
+
+    @abc.abstractmethod
+    def stats(self) -> dict[str, Any]:
+        """Return cinder's statistics with the key ``pools``: for each ``pool_name`` at least ``total_capacity_gb``,
+        ``free_capacity_gb`` and ``provisioned_capacity_gb``.
+
+        :raises OSError: the backend cannot be used now: it counts as down
+        """
+
+    @abc.abstractmethod
+    def volumes(self) -> Mapping[str, Stored]:
+        """Return the volumes on the backend, by uuid."""
+
+    @abc.abstractmethod
+    def create(self, volume: Volume) -> None:
+        """Make a volume of ``volume.size_gb`` GiB on ``volume.pool``. If it exists already, do nothing.
+
+        Make all of it or nothing, also if the machine crashes.
+        """
+
+    @abc.abstractmethod
+    def delete(self, uuid: str, pool: str) -> None:
+        """Remove a volume from ``pool``. If it does not exist, do nothing."""

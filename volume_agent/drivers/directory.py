@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes as files, sparse raw ones or qcow2 images, below one directory for each pool.
+
+A volume is written under a temporary name, flushed, renamed, and its directory flushed. So after a crash the volume is
+there, or it is not; temporary files are removed at the next start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from oslo_log import log as logging
+from oslo_utils import units
+
+from fleet import errors
+from fleet.objects import Volume
+from volume_agent.drivers.base import Stored, VolumeDriver
+
+LOG = logging.getLogger(__name__)
+
+RAW, QCOW2 = "raw", "qcow2"
+_QEMU_IMG = "qemu-img"
+#: The format is part of the name: the first bytes of a raw volume are its user's, who may write an image's header there.
+_NAME = re.compile(r"volume-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(\.qcow2)?")
+#: A temporary file. A volume never has this beginning.
+_PART = ".part-"
+#: The virtual size in the header of a qcow2 image.
+_QCOW2_SIZE = struct.Struct(">24xQ")
+
+
+class DirectoryDriver(VolumeDriver):
+    def __init__(self, options: Any) -> None:
+        if not options.directory_pools:
+            raise errors.ConfigError(option="directory_pools", reason="names no pool: set it to NAME:PATH, ...")
+        self._pools = {name: pathlib.Path(path) for name, path in options.directory_pools.items()}
+        for name, path in self._pools.items():
+            if not path.is_absolute():
+                raise errors.ConfigError(option="directory_pools", reason=f"{name} has {path}, which is not absolute")
+        self._format = options.volume_format
+        if self._format == QCOW2 and shutil.which(_QEMU_IMG) is None:
+            raise errors.ConfigError(option="volume_format", reason=f"is {QCOW2}, and {_QEMU_IMG} is not installed")
+
+    def init_backend(self) -> None:
+        for path in self._pools.values():
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for part in path.glob(f"{_PART}*"):
+                LOG.info("Removing %s, which a crash has left half-made", part)
+                part.unlink(missing_ok=True)
+
+    def stats(self) -> dict[str, Any]:
+        stored = self.volumes()
+        pools = [self._stats_of(name, path, stored) for name, path in self._pools.items()]
+        return {"vendor_name": "fleet", "driver_version": "1", "storage_protocol": "file", "pools": pools}
+
+    def _stats_of(self, name: str, path: pathlib.Path, stored: Mapping[str, Stored]) -> dict[str, Any]:
+        found = os.statvfs(path)
+        if found.f_flag & os.ST_RDONLY or not os.access(path, os.W_OK):
+            raise PermissionError(f"pool {name}: {path} cannot be written")
+        provisioned = sum(each.size_gb for each in stored.values() if each.pool == name)
+        return {
+            "pool_name": name,
+            "total_capacity_gb": round(found.f_blocks * found.f_frsize / units.Gi, 2),
+            "free_capacity_gb": round(found.f_bavail * found.f_frsize / units.Gi, 2),
+            "provisioned_capacity_gb": provisioned,
+            "thin_provisioning_support": True,
+            "thick_provisioning_support": True,
+        }
+
+    def volumes(self) -> Mapping[str, Stored]:
+        found: dict[str, Stored] = {}
+        for pool, directory in self._pools.items():
+            for entry in os.scandir(directory):
+                name = _NAME.fullmatch(entry.name)
+                if name is not None:
+                    with contextlib.suppress(FileNotFoundError):
+                        found[name.group(1)] = Stored(pool, _virtual_size(entry.path) // units.Gi)
+        return found
+
+    def create(self, volume: Volume) -> None:
+        directory = self._directory(volume.pool)
+        if any(path.exists() for path in _paths(directory, volume.uuid)):
+            return
+        raw, qcow2 = _paths(directory, volume.uuid)
+        thick = volume.volume_type is not None and not volume.volume_type.thin
+        with _written(qcow2 if self._format == QCOW2 else raw) as part:
+            self._write(part, volume.size_gb * units.Gi, thick)
+
+    def _write(self, path: pathlib.Path, size: int, thick: bool) -> None:
+        if self._format == QCOW2:
+            preallocation = "falloc" if thick else "off"
+            options = ["-f", QCOW2, "-o", f"preallocation={preallocation}", str(path), str(size)]
+            _run(_QEMU_IMG, "create", "-q", *options)
+            return
+        with open(path, "wb") as file:
+            if thick:
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.truncate(size)
+
+    def delete(self, uuid: str, pool: str) -> None:
+        directory = self._directory(pool)
+        for path in _paths(directory, uuid):
+            path.unlink(missing_ok=True)
+        _flush(directory)
+
+    def _directory(self, pool: str | None) -> pathlib.Path:
+        if pool not in self._pools:
+            raise FileNotFoundError(f"there is no pool {pool}; directory_pools names {', '.join(self._pools)}")
+        return self._pools[pool]
+
+
+def _virtual_size(path: str) -> int:
+    """Return the bytes that a guest sees of a volume."""
+    if not path.endswith(f".{QCOW2}"):
+        return os.stat(path).st_size
+    with open(path, "rb") as file:
+        size: int = _QCOW2_SIZE.unpack(file.read(_QCOW2_SIZE.size))[0]
+    return size
+
+
+def _paths(directory: pathlib.Path, uuid: str) -> tuple[pathlib.Path, pathlib.Path]:
+    """Return the path of a raw volume, and that of a qcow2 image."""
+    return directory / f"volume-{uuid}", directory / f"volume-{uuid}.{QCOW2}"
+
+
+@contextlib.contextmanager
+def _written(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Write a file as a whole or not at all: the body writes the path that it is given."""
+    part = path.with_name(f"{_PART}{path.name}")
+    try:
+        yield part
+        _flush(part)
+        os.rename(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    _flush(path.parent)
+
+
+def _flush(path: pathlib.Path) -> None:
+    """Write a file, or the names in a directory, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _run(*command: str) -> None:
+    """:raises OSError: with what the program has printed"""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{command[0]} ended with status {done.returncode}: {done.stderr.strip()[:200]}")

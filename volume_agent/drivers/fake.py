@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes that are records in memory, with a capacity from the configuration; for trials and tests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from fleet import errors
+from fleet.objects import Volume
+from volume_agent.drivers.base import Stored, VolumeDriver
+
+_WORDS = ("infinite", "unknown")
+
+
+class FakeVolumeFailure(Exception):
+    """The configuration makes every volume fail on this pool."""
+
+
+class FakeDriver(VolumeDriver):
+    simulated = True
+
+    def __init__(self, options: Any) -> None:
+        self._totals = {name: _capacity(name, total) for name, total in options.fake_pools.items()}
+        self._thin = options.fake_thin
+        self._failing = frozenset(options.fake_failures)
+        self._delay_s = options.fake_delay
+        self._lock = threading.Lock()
+        self._volumes: dict[str, Stored] = {}
+        self._never = threading.Event()
+
+    def init_backend(self) -> None:
+        """Nothing to prepare."""
+
+    def stats(self) -> dict[str, Any]:
+        held = {name: self._held_gb(name) for name in self._totals}
+        pools = [
+            {
+                "pool_name": name,
+                "total_capacity_gb": total,
+                "free_capacity_gb": total if isinstance(total, str) else max(0.0, total - held[name]),
+                "provisioned_capacity_gb": held[name],
+                "thin_provisioning_support": self._thin,
+                "thick_provisioning_support": True,
+            }
+            for name, total in self._totals.items()
+        ]
+        return {"vendor_name": "fleet", "driver_version": "1", "storage_protocol": "fake", "pools": pools}
+
+    def _held_gb(self, pool: str) -> int:
+        return sum(stored.size_gb for stored in self.volumes().values() if stored.pool == pool)
+
+    def volumes(self) -> Mapping[str, Stored]:
+        with self._lock:
+            return dict(self._volumes)
+
+    def create(self, volume: Volume) -> None:
+        assert volume.pool is not None, "the ledger has given the volume its pool"
+        if self._delay_s:
+            self._never.wait(self._delay_s)
+        if volume.pool in self._failing:
+            raise FakeVolumeFailure(f"pool {volume.pool} is configured to fail")
+        if volume.pool not in self._totals:
+            raise FakeVolumeFailure(f"there is no pool {volume.pool}")
+        with self._lock:
+            self._volumes[volume.uuid] = Stored(volume.pool, volume.size_gb)
+
+    def delete(self, uuid: str, pool: str) -> None:
+        with self._lock:
+            self._volumes.pop(uuid, None)
+
+
+def _capacity(pool: str, total: str) -> float | str:
+    """:raises errors.ConfigError:"""
+    if total in _WORDS:
+        return total
+    try:
+        return float(total)
+    except ValueError:
+        reason = f"{pool} has {total!r}, which is neither a number of GiB nor infinite nor unknown"
+        raise errors.ConfigError(option="fake_pools", reason=reason) from None

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends registrations, heartbeats and reports of pools for all backends of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from oslo_log import log as logging
+
+from fleet import context as fleet_context
+from fleet.agent.patience import UNKNOWN_OUTCOME
+from fleet.agent.presence import Presence
+from fleet.objects import PoolReport
+from fleet.rpc.clients import VolumeTaskAPI
+from volume_agent.backends.backend import Backend
+
+LOG = logging.getLogger(__name__)
+
+BINARY = "fleet-volume"
+TOPIC = "volume"
+
+
+class Reporter:
+    """A backend that cannot be used sends no heartbeats, so it is down; it is tried again at each report."""
+
+    def __init__(
+        self,
+        conductor: VolumeTaskAPI,
+        presence: Presence,
+        backends: Sequence[Backend],
+        superseded: Callable[[str, str], object],
+    ) -> None:
+        """:param superseded: called with a backend's name, and the reason why this process must not serve it"""
+        self._conductor = conductor
+        self._presence = presence
+        self._backends = {backend.name: backend for backend in backends}
+        self._superseded = superseded
+
+    def forget(self, name: str) -> None:
+        """Send nothing more for this backend."""
+        self._backends = {each: backend for each, backend in self._backends.items() if each != name}
+
+    def register(self) -> None:
+        """:raises errors.HostTaken:
+        :raises patience.Unanswered: only when the agent stops
+        """
+        self._presence.register(self._backends)
+
+    def leave(self) -> None:
+        self._presence.leave(list(self._backends), idle=True)
+
+    def heartbeat(self) -> None:
+        usable = [name for name, backend in self._backends.items() if not backend.problem]
+        answer = self._presence.heartbeat(usable)
+        for name in answer["superseded"] if answer else ():
+            self._superseded(name, f"Backend {name} was removed, or another process serves it now.")
+
+    def report(self) -> None:
+        """Send what each pool has. An unchanged report changes nothing in the ledger."""
+        found = {name: _report(backend) for name, backend in list(self._backends.items())}
+        good = {name: reports for name, reports in found.items() if reports is not None}
+        if not good:
+            return
+        pools = {name: [each.pool for each in reports] for name, reports in good.items()}
+        sent = [each.to_wire() for reports in good.values() for each in reports]
+        try:
+            answer = self._conductor.report_pools(fleet_context.new_context(), sent, pools)
+        except UNKNOWN_OUTCOME as silence:
+            self._presence.unanswered(silence)
+            return
+        self._presence.answered()
+        for verdict in answer:
+            if not verdict["accepted"]:
+                LOG.error("The report of %s#%s is refused: %s", verdict["host"], verdict["pool"], verdict["reason"])
+
+
+def _report(backend: Backend) -> list[PoolReport] | None:
+    """None if the backend cannot be used now."""
+    try:
+        reports = backend.report()
+    except Exception as failure:
+        problem = f"{type(failure).__name__}: {failure}"
+        if problem != backend.problem:
+            LOG.error("Backend %s cannot be used, and counts as down: %s", backend.name, problem)
+        backend.problem = problem
+        return None
+    backend.problem = ""
+    return reports

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls to the conductor for volumes. Each is repeated until it is answered, and safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from fleet.agent.patience import Answer, P, Patience
+from fleet.context import RequestContext
+from fleet.objects import Volume
+from fleet.rpc.clients import VolumeTaskAPI
+
+#: Seconds for which a report is repeated. After that the conductor's sweeper repeats the order.
+LIMIT_S = 60
+
+
+class VolumeCalls:
+    """All raise ``patience.Unanswered``."""
+
+    def __init__(self, conductor: VolumeTaskAPI, patience: Patience, limit_s: float = LIMIT_S) -> None:
+        self._conductor = conductor
+        self._patience = patience
+        self._limit_s = limit_s
+
+    def of_host(self, context: RequestContext, host: str) -> dict[str, Volume]:
+        """Return the volumes of a backend, by uuid; repeated without a limit."""
+        answer = self._patience.call(None, self._conductor.get_host_volumes, context, host)
+        found = [Volume.from_wire(each) for each in answer]
+        return {volume.uuid: volume for volume in found}
+
+    def find(self, context: RequestContext, host: str, uuid: str) -> Volume | None:
+        """Return the volume, if the ledger has it on this backend."""
+        answer = self._ask(self._conductor.get_host_volumes, context, host, [uuid])
+        return Volume.from_wire(answer[0]) if answer else None
+
+    def removable(self, context: RequestContext, host: str, uuids: Collection[str]) -> list[str]:
+        """Return those that the ledger has deleted, or has on another backend; repeated without a limit."""
+        return self._patience.call(None, self._conductor.get_removable_volumes, context, host, sorted(uuids))
+
+    def done(self, context: RequestContext, volume: Volume, host: str) -> Volume:
+        """The backend has done its part of the volume's status. Return the volume as it is then."""
+        place = (volume.uuid, volume.attempt, host, volume.status)
+        return Volume.from_wire(self._ask(self._conductor.volume_done, context, *place))
+
+    def failed(self, context: RequestContext, volume: Volume, host: str, failure: dict[str, Any]) -> Volume:
+        """The backend cannot do its part of the volume's status. Return the volume as it is then."""
+        place = (volume.uuid, volume.attempt, host, volume.status, failure)
+        return Volume.from_wire(self._ask(self._conductor.volume_failed, context, *place))
+
+    def _ask(self, call: Callable[P, Answer], *args: P.args, **kwargs: P.kwargs) -> Answer:
+        return self._patience.call(self._limit_s, call, *args, **kwargs)

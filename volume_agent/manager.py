@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RPC surface of one storage backend: receives orders, returns at once, and does the work in the backend's queues."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from fleet import errors
+from fleet.agent.work_queues import WorkQueues
+from fleet.context import RequestContext
+from fleet.objects import fields
+from fleet.rpc import versions
+from volume_agent.work.volume import VolumeWorker
+
+LOG = logging.getLogger(__name__)
+
+
+class BackendManager:
+    """Topic ``volume``, server ``machine@backend``. Orders are casts: a bad order is one line in the log."""
+
+    target = oslo_messaging.Target(version=versions.CURRENT["volume"])
+
+    def __init__(self, worker: VolumeWorker, queues: WorkQueues) -> None:
+        self._worker = worker
+        self._queues = queues
+
+    def advance_volume(self, context: RequestContext, volume_uuid: Any = None, **_unknown: Any) -> None:
+        """Read the volume's row and do this backend's part."""
+        try:
+            uuid = fields.parse(fields.Uuid, volume_uuid, "volume_uuid")
+        except errors.InvalidInput as invalid:
+            LOG.error("Dropping an order about a volume: %s", invalid.message)
+            return
+        self.order(context, uuid)
+
+    def order(self, context: RequestContext, uuid: str) -> None:
+        """Queue the work on a volume."""
+        self._queues.submit(uuid, functools.partial(self._worker.run, context, uuid))

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does what the status of a volume asks of its backend, and reports it.
+
+An order is a hint, which may be late, repeated or forged: the volume's row is read before anything is done.
+"""
+
+from __future__ import annotations
+
+import time
+
+from oslo_log import log as logging
+
+from fleet import errors, failpoints, volume_states
+from fleet.agent.patience import Unanswered
+from fleet.context import RequestContext
+from fleet.objects import Volume
+from volume_agent.backends.backend import Backend
+from volume_agent.ledger.volume_calls import VolumeCalls
+
+LOG = logging.getLogger(__name__)
+
+
+class VolumeWorker:
+    """Runs for one volume at a time in one thread: see ``fleet.agent.work_queues``."""
+
+    def __init__(self, backend: Backend, calls: VolumeCalls) -> None:
+        self._backend = backend
+        self._calls = calls
+
+    def run(self, context: RequestContext, uuid: str) -> None:
+        """Read the volume and act, until nothing is left to do here."""
+        try:
+            volume = self._calls.find(context, self._backend.name, uuid)
+            while volume is not None and self._is_mine(volume):
+                context = context.under(volume.request_id).about(
+                    volume=uuid, attempt=volume.attempt, host=self._backend.name
+                )
+                volume = self._act(context, volume)
+        except Unanswered as silence:
+            LOG.warning("Volume %s is left to the conductor's sweeper: %s", uuid, silence)
+
+    def _is_mine(self, volume: Volume) -> bool:
+        return volume.host == self._backend.name and volume.step == volume_states.WORKING
+
+    def _act(self, context: RequestContext, volume: Volume) -> Volume | None:
+        """Return the volume as it is after this step; None to stop."""
+        if volume.status == volume_states.CREATING:
+            return self._create(context, volume)
+        if volume.status == volume_states.DELETING:
+            return self._delete(context, volume)
+        LOG.warning("Volume %s is %s, which this agent does not know", volume.uuid, volume.status)
+        return None
+
+    def _create(self, context: RequestContext, volume: Volume) -> Volume | None:
+        began = time.monotonic()
+        try:
+            failpoints.hit("agent.volume.before")
+            self._backend.driver.create(volume)
+        except Exception as failure:
+            LOG.warning("Volume of %d GiB failed on pool %s: %s", volume.size_gb, volume.pool, failure)
+            if not self._remove(volume):
+                return None
+            return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
+        failpoints.hit("agent.volume.after")
+        return self._created(context, volume)
+
+    def _created(self, context: RequestContext, volume: Volume) -> Volume | None:
+        try:
+            answer = self._calls.done(context, volume, self._backend.name)
+        except errors.NotFound:
+            return None
+        if answer.location != volume.location or answer.status == volume_states.DELETED:
+            # The conductor gave this attempt up, and its claim.
+            self._remove(volume)
+            return None
+        LOG.info("Made a volume of %d GiB on pool %s", volume.size_gb, volume.pool)
+        return answer
+
+    def _delete(self, context: RequestContext, volume: Volume) -> Volume | None:
+        # Otherwise the sweeper repeats the order: no other backend can delete it.
+        return self._calls.done(context, volume, self._backend.name) if self._remove(volume) else None
+
+    def _remove(self, volume: Volume) -> bool:
+        """Return whether the volume is gone."""
+        assert volume.pool is not None, "the ledger has given the volume its pool"
+        try:
+            self._backend.driver.delete(volume.uuid, volume.pool)
+        except Exception:
+            LOG.exception("Volume %s cannot be removed from pool %s", volume.uuid, volume.pool)
+            return False
+        return True
+
+
+def _failure(volume: Volume, failure: Exception, began: float) -> dict[str, object]:
+    message = str(failure) or type(failure).__name__
+    duration_s = round(time.monotonic() - began, 3)
+    return {"step": volume.status, "code": type(failure).__name__, "message": message, "duration_s": duration_s}
