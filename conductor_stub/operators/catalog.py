@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of flavors, aggregates and groups, namespace ``operator``."""
+"""The RPC surface of flavors, images, aggregates and groups, namespace ``operator``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from conductor_stub.operators.announcements import Announcements
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import aggregates, flavors, groups, removal
+from fleet.db import aggregates, flavors, groups, images, removal
 from fleet.db.engine import Connection, Database, Row
-from fleet.objects import Flavor, fields, instance_group
+from fleet.objects import Flavor, ImageRecord, fields, instance_group
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -80,6 +80,28 @@ class CatalogManager:
     def delete_flavor(self, context: RequestContext, name: fields.Name) -> None:
         found = self._database.read(flavors.find, name)
         self._database.write(removal.flavor, _key(found.id))
+
+    # Images
+
+    @endpoint
+    def list_images(self, context: RequestContext) -> list[dict[str, Any]]:
+        return [image.to_wire() for image in self._database.read(images.list_all)]
+
+    @endpoint
+    def create_image(self, context: RequestContext, image: dict[str, Any]) -> dict[str, Any]:
+        """:raises errors.Conflict: the name is taken; errors.InvalidInput:"""
+        wanted = dataclasses.replace(ImageRecord.from_wire(image), uuid=uuidutils.generate_uuid())
+        return self._database.write(images.create, wanted, self._clock()).to_wire()
+
+    @endpoint
+    def show_image(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        return self._database.read(images.find, name).to_wire()
+
+    @endpoint
+    def delete_image(self, context: RequestContext, name: fields.Name) -> None:
+        """Instances keep what they were built with."""
+        found = self._database.read(images.find, name)
+        self._database.write(images.remove, found.uuid)
 
     # Aggregates
 

@@ -7,7 +7,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from fleet import errors
 from fleet.client import argument_types, connection
+from fleet.objects import ImageRecord
 
 _IMAGE_TEXTS = ("id", "name", "status")
 _IMAGE_NUMBERS = ("min_disk", "min_ram", "size")
@@ -33,8 +35,9 @@ def add_conditions(parser: Arguments) -> None:
     parser.add_argument("--availability-zone", default="", metavar="ZONE[:HOST[:NODE]]",
                         help="A zone, or a host or node that is forced on the scheduler.")  # fmt: skip
     parser.add_argument("--group", default="", help="Name or uuid of a server group to join.")
-    parser.add_argument("--image", type=image, default={}, metavar="ID|KEY=VALUE,...",
-                        help="Id of the image, or what is known of it, such as "
+    parser.add_argument("--image", type=image, default={}, metavar="IMAGE|KEY=VALUE,...",
+                        help="Name or uuid of an image of 'fleet image list', or the id of another, or what is "
+                        "known of it, such as "
                         "id=cirros,name=cirros,min_disk=1,min_ram=64,size=21430272 (min_disk in GB, min_ram in MB, size "
                         "in bytes). The flavor must be large enough for it.")  # fmt: skip
     parser.add_argument("--image-property", type=argument_types.pair, action="append", default=[], metavar="KEY=VALUE",
@@ -69,11 +72,24 @@ def build_request(conductor: connection.Connection, parsed_args: argparse.Namesp
         "availability_zone": parsed_args.availability_zone,
         "scheduler_hints": hints(parsed_args.hint),
         "group": parsed_args.group,
-        "image": {**parsed_args.image, "properties": dict(parsed_args.image_property)},
+        "image": _image_of(conductor, parsed_args.image, dict(parsed_args.image_property)),
         **({"ignore_hosts": parsed_args.ignore_host} if parsed_args.ignore_host else {}),
         **({"metadata": dict(parsed_args.metadata)} if getattr(parsed_args, "metadata", ()) else {}),
         **({"max_attempts": 1} if getattr(parsed_args, "no_retry", False) else {}),
     }
+
+
+def _image_of(
+    conductor: connection.Connection, given: dict[str, str | int], properties: dict[str, str]
+) -> dict[str, Any]:
+    """Return the image with what the fleet's record has of it, if a record has its id."""
+    if set(given) != {"id"} or not conductor.serves("show_image"):
+        return {**given, "properties": properties}
+    try:
+        known = ImageRecord.from_wire(conductor.operator("show_image", name=given["id"])).to_image().to_wire()
+    except (errors.NotFound, errors.VersionPinned):
+        return {**given, "properties": properties}
+    return {**known, "properties": {**known["properties"], **properties}}
 
 
 def _require_hosts(conductor: connection.Connection, names: Sequence[str]) -> None:

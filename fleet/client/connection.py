@@ -58,14 +58,14 @@ class Connection:
 
     def operator(self, method: str, **arguments: Any) -> Any:
         """Call ``method`` of the contract's ``operator`` namespace."""
-        topic = "conductor"
-        if nova_broker.is_active(self._conf):
-            topic = "scheduler"
-            if method not in clients.NovaOperatorAPI.METHODS:
-                raise CommandFailed(
-                    "this command is for a fleet, and [nova] transport_url is set: use nova's own commands"
-                )
+        if not self.serves(method):
+            raise CommandFailed("this command is for a fleet, and [nova] transport_url is set: use nova's own commands")
+        topic = "scheduler" if nova_broker.is_active(self._conf) else "conductor"
         return self._served_by(topic).operator.call(self._context(), method, **arguments)
+
+    def serves(self, method: str) -> bool:
+        """Return True if the ``operator`` namespace has the method: where nova is served it has few."""
+        return not nova_broker.is_active(self._conf) or method in clients.NovaOperatorAPI.METHODS
 
     def act_for(self, project_id: str | None, user_id: str | None) -> None:
         """Make later calls for this project and this user."""

@@ -383,6 +383,21 @@ volume_types = sa.Table(
     sa.Column("created_at", Timestamp, nullable=False),
 )
 
+images = sa.Table(
+    "images",
+    METADATA,
+    sa.Column("uuid", sa.String(36), primary_key=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("location", sa.Text, nullable=False),
+    sa.Column("checksum", sa.String(255), nullable=False),
+    sa.Column("disk_format", sa.String(32), nullable=False),
+    sa.Column("min_ram", sa.Integer, nullable=False),
+    sa.Column("min_disk", sa.Integer, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("properties", sa.JSON, nullable=False),
+    sa.Column("created_at", Timestamp, nullable=False),
+)
+
 #: Signatures of messages until they expire (see ``fleet.rpc.trust.replay_protection``).
 taken_signatures = sa.Table(
     "taken_signatures",

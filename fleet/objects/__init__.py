@@ -4,7 +4,8 @@
 ``fields`` holds the parser. A ``BuildRequest`` is what a client sends; it becomes ``Instance`` rows; the scheduler
 receives a ``RequestSpec`` and answers with ``Selection`` values; a host records a ``Claim`` and a ``Finish`` for each build
 and describes itself in a ``HostReport``. A storage backend describes each of its pools in a ``PoolReport``. ``location``
-names pools. A ``VolumeRequest`` becomes ``Volume`` rows; a ``VolumeType`` is what volumes ask of pools.
+names pools. A ``VolumeRequest`` becomes ``Volume`` rows; a ``VolumeType`` is what volumes ask of pools. An ``ImageRecord``
+is what the fleet keeps of an image.
 """
 
 from fleet.objects.aggregate import Aggregate
@@ -16,6 +17,7 @@ from fleet.objects.holding import Holding
 from fleet.objects.host_limits import HostLimits
 from fleet.objects.host_report import HostReport, Inventory
 from fleet.objects.image import Image
+from fleet.objects.image_record import ImageRecord
 from fleet.objects.instance import Instance
 from fleet.objects.instance_group import InstanceGroup
 from fleet.objects.migration import Migration, Sizing
@@ -39,6 +41,7 @@ __all__ = [
     "HostLimits",
     "HostReport",
     "Image",
+    "ImageRecord",
     "Instance",
     "InstanceGroup",
     "Inventory",

@@ -86,6 +86,49 @@ def test_a_flavor_in_use_stays(conductor: Conductor) -> None:
     a_flavor(conductor)
 
 
+# Images
+
+
+def an_image(conductor: Conductor, name: str = "cirros", **fields: Any) -> dict[str, Any]:
+    return conductor.operator.create_image({"name": name, "location": "/images/cirros.raw", **fields})
+
+
+def test_an_image(conductor: Conductor) -> None:
+    """Is found by name, uuid, and the beginning of its uuid, until it is deleted."""
+    made = an_image(
+        conductor, min_disk=1, size=2**33, properties={"hw_architecture": "x86_64"}, checksum=f"sha256:{'a' * 64}"
+    )
+    an_image(conductor, "ubuntu")
+    assert ["cirros", "ubuntu"] == [each["name"] for each in conductor.operator.list_images()]
+    for name in ("cirros", made["uuid"], made["uuid"][:13]):
+        assert made == conductor.operator.show_image(name)
+    assert (1, 2**33, {"hw_architecture": "x86_64"}) == tuple(made[key] for key in ("min_disk", "size", "properties"))
+    with pytest.raises(errors.Conflict, match="Image cirros exists already"):
+        an_image(conductor)
+    conductor.operator.delete_image("cirros")
+    with pytest.raises(errors.NotFound, match="Image cirros"):
+        conductor.operator.show_image("cirros")
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"location": "images/cirros"}, "image.location"),
+        ({"location": "ftp://there/cirros"}, "image.location"),
+        ({"checksum": "md5:00"}, "image.checksum"),
+        ({"disk_format": "vmdk"}, "image.disk_format"),
+        ({"min_ram": -1}, "image.min_ram"),
+        ({"size": 2**63}, "image.size"),
+        ({"properties": {"a": []}}, "image.properties"),
+    ],
+)
+def test_an_image_that_makes_no_sense(conductor: Conductor, fields: dict[str, Any], field: str) -> None:
+    """The error names the field, and nothing is kept."""
+    with pytest.raises(errors.InvalidInput, match=field):
+        an_image(conductor, **fields)
+    assert [] == conductor.operator.list_images()
+
+
 # Aggregates
 
 

@@ -12,28 +12,32 @@ from fleet.context import RequestContext
 from fleet.rpc.clients.api import API, MANDATORY, Message
 
 #: The version that introduced a method, if it is not the first.
-NEWER = dict.fromkeys(
-    (
-        "show_flavor",
-        "update_flavor",
-        "delete_flavor",
-        "show_aggregate",
-        "rename_aggregate",
-        "delete_aggregate",
-        "show_group",
-        "update_group",
-        "delete_group",
-        "delete_service",
-        "delete_host",
-        "migrate_instance",
-    ),
-    "1.5",
-) | dict.fromkeys(
-    (
-        *("create_volumes", "list_volumes", "show_volume", "delete_volume", "list_pools"),
-        *("create_volume_type", "update_volume_type", "delete_volume_type", "list_volume_types"),
-    ),
-    "1.9",
+NEWER = (
+    dict.fromkeys(
+        (
+            "show_flavor",
+            "update_flavor",
+            "delete_flavor",
+            "show_aggregate",
+            "rename_aggregate",
+            "delete_aggregate",
+            "show_group",
+            "update_group",
+            "delete_group",
+            "delete_service",
+            "delete_host",
+            "migrate_instance",
+        ),
+        "1.5",
+    )
+    | dict.fromkeys(
+        (
+            *("create_volumes", "list_volumes", "show_volume", "delete_volume", "list_pools"),
+            *("create_volume_type", "update_volume_type", "delete_volume_type", "list_volume_types"),
+        ),
+        "1.9",
+    )
+    | dict.fromkeys(("list_images", "create_image", "show_image", "delete_image"), "1.10")
 )
 #: Arguments that version 1.5 introduced; an older conductor does not get them.
 NEWER_ARGUMENTS = {"list_instances": ("limit",)}

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fleet import states
+from fleet import errors, states
 from fleet.client import connection
 
 
@@ -48,9 +48,14 @@ class Conductor:
             return [each for each in found if all(each[key] == value for key, value in exact.items())]
         if method == "show_instance":
             return {"instance": self.instances[arguments["name"]], "faults": [FAULT], "events": []}
+        if method == "show_image":
+            raise errors.NotFound(kind="Image", name=arguments["name"])
         if method in ("request_of", "request_for"):
             return {"request_spec": {"asked by": method}, "filter_properties": {}}
         return {"list_hosts": self.hosts}.get(method)
+
+    def serves(self, method: str) -> bool:
+        return True
 
     def explain(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
         self.calls.append(("explain", {"asked": asked, "best": best}))

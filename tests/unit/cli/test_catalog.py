@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fleet import states
+from tests import factories
 from tests.unit.cli import fakes
 
 ASKED: list[tuple[str, str, dict[str, Any]]] = [
@@ -18,6 +19,24 @@ ASKED: list[tuple[str, str, dict[str, Any]]] = [
         {"name": "small", "changes": {"vcpus": 2, "name": "big"}, "extra_specs": {"a": "b", "c": None}},
     ),
     ("flavor delete small", "delete_flavor", {"name": "small"}),
+    ("image show cirros", "show_image", {"name": "cirros"}),
+    (
+        "image create cirros --location /images/c.raw --min-disk 1 --property hw_architecture=x86_64",
+        "create_image",
+        {
+            "image": {
+                "name": "cirros",
+                "location": "/images/c.raw",
+                "checksum": "",
+                "disk_format": "raw",
+                "min_ram": 0,
+                "min_disk": 1,
+                "size": 0,
+                "properties": {"hw_architecture": "x86_64"},
+            }
+        },
+    ),
+    ("image delete cirros", "delete_image", {"name": "cirros"}),
     ("aggregate show racks", "show_aggregate", {"name": "racks"}),
     ("aggregate set racks --name rows", "rename_aggregate", {"name": "racks", "new_name": "rows"}),
     ("aggregate delete racks", "delete_aggregate", {"name": "racks"}),
@@ -40,6 +59,33 @@ def test_asked(run, line: str, method: str, arguments: dict[str, Any]) -> None:
     conductor.answers[method] = {}
     assert 0 == run(conductor, *line.split())[0]
     assert [(method, arguments)] == conductor.calls
+
+
+RECORD = {
+    "name": "cirros",
+    "uuid": factories.uuid(7),
+    "location": "/c",
+    "min_disk": 3,
+    "properties": {"a": "1", "b": "2"},
+}
+
+
+def test_boot_from_an_image(run) -> None:
+    """Its record goes with the request; --image-property wins."""
+    conductor = fakes.Conductor()
+    conductor.answers["show_image"] = RECORD
+    run(conductor, "boot", "web", "--flavor", "small", "--image", "cirros", "--image-property", "b=3")
+    (asked,) = conductor.requests
+    assert (factories.uuid(7), "cirros", 3, {"a": "1", "b": "3"}) == tuple(
+        asked["image"][key] for key in ("id", "name", "min_disk", "properties")
+    )
+
+
+def test_boot_from_an_image_without_a_record(run) -> None:
+    """The id goes with the request as it is."""
+    conductor = fakes.Conductor()
+    run(conductor, "boot", "web", "--flavor", "small", "--image", "other")
+    assert {"id": "other", "properties": {}} == conductor.requests[0]["image"]
 
 
 @pytest.mark.parametrize("line", ["flavor set small", "aggregate set racks", "group set web"])
