@@ -35,5 +35,5 @@ SCHEDULING: Final = "scheduling"
 PLACING: Final = "placing"
 WORKING: Final = "working"
 
-#: All values of ``status``, in the order of a life.
-ALL: Final = (CREATING, AVAILABLE, DELETING, DELETED, ERROR)
+#: Statuses of volumes that are not deleted, in the order of a life.
+LISTED: Final = (CREATING, AVAILABLE, DELETING, ERROR)

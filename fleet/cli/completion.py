@@ -25,6 +25,9 @@ KINDS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "flavor": ("list_flavors", {}, "name"),
     "aggregate": ("list_aggregates", {}, "name"),
     "group": ("list_groups", {}, "name"),
+    "volume": ("list_volumes", {}, "name"),
+    "volume_type": ("list_volume_types", {}, "name"),
+    "pool": ("list_pools", {}, "name"),
 }
 #: Arguments, by their name in a parser, that take the name of an object.
 _NAMES = {**{kind: kind for kind in KINDS}, "without_host": "host", "like": "host"}

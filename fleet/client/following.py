@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits until builds, moves and deletions end."""
+"""Waits until builds, moves, volumes and deletions end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fleet import move_states, states
+from fleet import move_states, states, volume_states
 from fleet.client import connection
 from fleet.client.connection import Record
 
@@ -115,6 +115,32 @@ def moves(
         late = [each for each in found if each["status"] in move_states.UNDER_WAY]
         if not late or clock() >= deadline:
             return [each for each in found if each not in late], late
+        sleep(min(pause, max(deadline - clock(), 0)))
+        pause = min(pause * 1.5, _LONGEST_S)
+
+
+def volumes(
+    conductor: connection.Connection,
+    uuids: Iterable[str],
+    timeout_s: float,
+    is_over: Callable[[Record], bool],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Record]:
+    """Wait until ``is_over`` for each of these volumes, or ``timeout_s`` is over; return them as they are then.
+
+    A volume that is no longer listed has the status ``deleted`` and nothing else.
+    """
+    wanted = list(uuids)
+    deadline, pause = clock() + timeout_s, _SHORTEST_S
+    while True:
+        found: list[Record] = []
+        for start in range(0, len(wanted), _BATCH):
+            part = wanted[start : start + _BATCH]
+            listed = {each["uuid"]: each for each in conductor.operator("list_volumes", filters={"uuids": part})}
+            found += [listed.get(uuid) or {"uuid": uuid, "status": volume_states.DELETED} for uuid in part]
+        if all(map(is_over, found)) or clock() >= deadline:
+            return found
         sleep(min(pause, max(deadline - clock(), 0)))
         pause = min(pause * 1.5, _LONGEST_S)
 

@@ -21,11 +21,18 @@ log_file = {directory}/fleet.log
 compute_driver = fake
 hosts = host[1-{hosts}]
 instances_path =
+enabled_backends = disks
+volume_state_path =
 report_interval = 2
 service_down_time = 10
 
 [database]
 connection =
+
+[disks]
+# Volumes are sparse files.
+volume_driver = directory
+directory_pools =
 
 [fake]
 # Guests are still there after the next start.
@@ -56,9 +63,15 @@ def write(directory: pathlib.Path, hosts: int | None, transport_url: str = "", d
         shutil.rmtree(instances, ignore_errors=True)
     options = {
         ("DEFAULT", "instances_path"): str(instances),
+        ("DEFAULT", "volume_state_path"): str(instances),
         ("DEFAULT", "transport_url"): transport_url or f"local://{directory}/fleet.sock",
         ("database", "connection"): database_url or f"sqlite:///{directory}/fleet.db",
     }
+    if "enabled_backends" not in text:
+        # The file is of an earlier release.
+        options["DEFAULT", "enabled_backends"], options["disks", "volume_driver"] = "disks", "directory"
+    if "[disks]" in text or "enabled_backends" not in text:
+        options["disks", "directory_pools"] = f"files:{instances}/disks"
     if hosts:
         options["DEFAULT", "hosts"] = f"host[1-{hosts}]"
     path.write_text(with_options(text, options))

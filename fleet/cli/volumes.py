@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet volume``: creates, lists and deletes volumes. ``volume_types`` and ``pools`` have what belongs to them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+
+from fleet import volume_states
+from fleet.cli import build_arguments, command, listing
+from fleet.client import argument_types, connection, following
+from fleet.client.connection import Record
+
+COLUMNS = (
+    *("uuid", "name", "size_gb", "status", "step", "host", "volume_type", "availability_zone", "attempt", "project_id"),
+    *("user_id", "metadata", "scheduler_hints", "created_at", "updated_at", "failure"),
+)
+_MADE = ("uuid", "name", "status", "host", "failure")
+VOLUME = command.argument("volume", help="Name, uuid, or the beginning of one.")
+_TIMEOUT = command.argument(
+    "--timeout",
+    type=argument_types.positive,
+    default=600,
+    metavar="SECONDS",
+    help="With --wait: how long. Default: 600.",
+)
+
+
+class CreateVolume(listing.Fitted, command.Lister):
+    """Create one or several volumes."""
+
+    arguments = (
+        command.argument("name", help="Name of the volume; several get a number behind it."),
+        command.argument("--size", type=argument_types.positive, required=True, metavar="GIB", help="Size in GiB."),
+        command.argument("--type", dest="volume_type", help="A volume type; see 'fleet volume type list'."),
+        command.argument("--count", type=argument_types.positive, default=1, help="How many. Default: %(default)s."),
+        command.argument("--availability-zone", metavar="ZONE", help="A zone of the backend."),
+        command.argument(
+            "--hint",
+            type=argument_types.pair,
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="Scheduler hint; repeat for several, or for several values of one key.",
+        ),
+        command.argument(
+            "--metadata",
+            type=argument_types.pair,
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="Metadata of the volumes; repeat for several.",
+        ),
+        command.argument("--project", metavar="ID", help="The project that the volumes belong to. Default: none."),
+        command.argument("--user", metavar="ID", help="The user that the volumes belong to. Default: none."),
+        command.argument(
+            "--wait", action="store_true", help="Wait until each is made; exit status 1 unless all are available."
+        ),
+        _TIMEOUT,
+    )
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        self._failed = False
+        return super().run(parsed_args) or int(self._failed)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        request = {
+            "name": parsed_args.name,
+            "size": parsed_args.size,
+            "count": parsed_args.count,
+            "volume_type": parsed_args.volume_type,
+            "availability_zone": parsed_args.availability_zone,
+            "scheduler_hints": build_arguments.hints(parsed_args.hint),
+            "metadata": dict(parsed_args.metadata),
+        }
+        self.conductor.act_for(parsed_args.project, parsed_args.user)
+        accepted = self.conductor.operator("create_volumes", request=request)
+        for warning in accepted["warnings"]:
+            print(f"Warning: {warning}", file=sys.stderr)
+        uuids = [each["uuid"] for each in accepted["volumes"]]
+        timeout_s = parsed_args.timeout if parsed_args.wait else 0
+        found = following.volumes(self.conductor, uuids, timeout_s, _is_made)
+        if parsed_args.wait:
+            self._failed = any(each["status"] != volume_states.AVAILABLE for each in found)
+        return command.table(_telling(_MADE, found), [{**each, "failure": why(each)} for each in found])
+
+
+class ListVolumes(listing.List):
+    """List volumes, the oldest first."""
+
+    things = "volumes"
+    brief = ("uuid", "name", "size_gb", "status", "volume_type", "host", "failure")
+    whole = COLUMNS
+
+    arguments = (
+        command.argument("--name", help="Only those of this name."),
+        command.argument(
+            "--status",
+            type=str.lower,
+            choices=volume_states.LISTED,
+            metavar="STATUS",
+            help=f"Only those with this status: {', '.join(volume_states.LISTED)}.",
+        ),
+        command.argument("--type", dest="volume_type", help="Only those of this type."),
+        command.argument("--backend", help="Only those on this backend, machine@backend."),
+        command.argument("--project", metavar="ID", help="Only those of this project."),
+    )
+
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
+        wanted = {
+            "name": parsed_args.name,
+            "status": parsed_args.status,
+            "volume_type": parsed_args.volume_type,
+            "host": parsed_args.backend,
+            "project_id": parsed_args.project,
+        }
+        filters = {key: value for key, value in wanted.items() if value}
+        found = self.conductor.operator("list_volumes", filters=filters)
+        return [{**each, "failure": why(each)} for each in found]
+
+    def columns(self, found: Iterable[Record]) -> Sequence[str]:
+        return _telling(self.brief, found)
+
+
+class ShowVolume(command.ShowOne):
+    """Show a volume: its pool, its step, and why it failed."""
+
+    arguments = (VOLUME,)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        found = self.conductor.operator("show_volume", name=parsed_args.volume)
+        tried = [f"{each['backend']}: {each['reason']}" for each in found["tried"]]
+        return command.one((*COLUMNS, "tried"), {**found, "failure": why(found), "tried": tried})
+
+
+class DeleteVolumes(command.Command):
+    """Delete volumes. Their data cannot be restored."""
+
+    arguments = (
+        command.argument("volume", nargs="+", help="Name, uuid, or the beginning of one."),
+        command.argument("--wait", action="store_true", help="Wait until they are gone."),
+        _TIMEOUT,
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        meant = [self.conductor.operator("show_volume", name=name) for name in parsed_args.volume]
+        uuids = list(dict.fromkeys(each["uuid"] for each in meant))
+        for uuid in uuids:
+            self.conductor.operator("delete_volume", name=uuid)
+        if not parsed_args.wait:
+            return
+        found = following.volumes(self.conductor, uuids, parsed_args.timeout, _is_gone)
+        late = [each for each in found if not _is_gone(each)]
+        if late:
+            raise connection.CommandFailed(f"not deleted within {parsed_args.timeout} s: {len(late)} of {len(uuids)}")
+
+
+def _telling(columns: Sequence[str], found: Iterable[Record]) -> Sequence[str]:
+    """Return the columns without that of failures, if there is none."""
+    return [name for name in columns if name != "failure" or any(each.get("failure") for each in found)]
+
+
+def _is_made(volume: Record) -> bool:
+    return volume["status"] != volume_states.CREATING
+
+
+def _is_gone(volume: Record) -> bool:
+    return volume["status"] == volume_states.DELETED
+
+
+def why(volume: Record) -> str:
+    """Return the reason of a failure in a sentence; "" for none."""
+    return (volume.get("failure") or {}).get("message") or ""

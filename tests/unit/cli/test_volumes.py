@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet volume``: what is sent, what is printed, and the exit status."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.cli import fakes
+
+VOLUME = {
+    "uuid": "11111111-2222-3333-4444-555555555555",
+    "name": "data",
+    "size_gb": 10,
+    "status": "available",
+    "host": "m1@disks#files",
+    "volume_type": None,
+    "failure": None,
+    "tried": [],
+}
+FAILED = {
+    **VOLUME,
+    "status": "error",
+    "host": None,
+    "failure": {"error": "NoValidHost", "message": "No valid host was found. Full."},
+    "tried": [{"backend": "m1@disks#files", "reason": "the disk is full"}],
+}
+POOL = {
+    "name": "m1@disks#files",
+    "state": "up",
+    "disabled": False,
+    "total_capacity_gb": 100.0,
+    "free_capacity_gb": None,
+    "allocated_capacity_gb": 10,
+    "total_volumes": 1,
+    "capabilities": {"free_capacity_gb": "infinite", "vendor_name": "fleet"},
+}
+
+
+class Conductor(fakes.Conductor):
+    """``looks``: what ``list_volumes`` answers, one answer a look; the last is repeated."""
+
+    def __init__(self, *looks: list[dict[str, Any]]) -> None:
+        super().__init__()
+        self.looks = list(looks) or [[VOLUME]]
+        self.answers = {"show_volume": FAILED, "list_pools": [POOL], "delete_volume": None}
+        self.answers["create_volumes"] = {"volumes": [{"uuid": VOLUME["uuid"], "name": "data"}], "warnings": ["odd"]}
+
+    def operator(self, method: str, **arguments: Any) -> Any:
+        known = super().operator(method, **arguments)
+        if method == "list_volumes":
+            return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        return known
+
+
+@pytest.mark.parametrize(
+    ("last", "status"), [pytest.param(VOLUME, 0, id="it is made"), pytest.param(FAILED, 1, id="it fails")]
+)
+def test_create_waits(run, last: dict[str, Any], status: int) -> None:
+    """The exit status says whether all are available, the table why not. Warnings go to standard error."""
+    conductor = Conductor([{**VOLUME, "status": "creating"}], [last])
+    arguments = ("--size", "10", "--type", "fast", "--hint", "a=1", "--hint", "a=2", "--wait", "data")
+    found, out, errors = run(conductor, "volume", "create", *arguments)
+    assert (status, last["status"] in out, "Warning: odd" in errors) == (found, True, True)
+    request = conductor.calls[0][1]["request"]
+    expected = {"name": "data", "size": 10, "count": 1, "volume_type": "fast", "scheduler_hints": {"a": ["1", "2"]}}
+    assert expected == {key: request[key] for key in expected}
+
+
+def test_create_needs_a_size(run) -> None:
+    """In whole GiB."""
+    with pytest.raises(SystemExit) as refused:
+        run(Conductor(), "volume", "create", "--size", "0", "data")
+    assert 2 == refused.value.code
+
+
+def test_list_for_people_and_programs(run) -> None:
+    """People see the first characters of uuids, and failures only where there are some."""
+    _status, out, _ = run(Conductor(), "volume", "list")
+    assert ("11111111 " in out, "failure" in out) == (True, False)
+    _status, out, _ = run(Conductor([FAILED]), "volume", "list", "-f", "json", "--status", "error")
+    (listed,) = json.loads(out)
+    assert (VOLUME["uuid"], "No valid host was found. Full.") == (listed["uuid"], listed["failure"])
+
+
+def test_show_names_what_was_tried(run) -> None:
+    """Each pool with the reason."""
+    _status, out, _ = run(Conductor(), "volume", "show", "data")
+    assert "m1@disks#files: the disk is full" in out
+
+
+def test_delete_waits_until_they_are_gone(run) -> None:
+    """A volume that is named twice is deleted once."""
+    conductor = Conductor([{**VOLUME, "status": "deleting"}], [])
+    assert 0 == run(conductor, "volume", "delete", "--wait", "data", VOLUME["uuid"])[0]
+    assert [{"name": VOLUME["uuid"]}] == [given for method, given in conductor.calls if method == "delete_volume"]
+    status, _out, errors = run(Conductor(), "volume", "delete", "--wait", "--timeout", "1", "data")
+    assert (1, True) == (status, "not deleted within 1 s: 1 of 1" in errors)
+
+
+def test_pools_say_what_they_have(run) -> None:
+    """A capacity that is no number is the word that the backend reports."""
+    _status, out, _ = run(Conductor(), "volume", "pool", "list")
+    assert ["m1@disks#files", "up", "100.0", "infinite", "10", "1"] == out.splitlines()[3].replace("|", "").split()
+    _status, out, _ = run(Conductor(), "volume", "pool", "show", "m1@disks#files")
+    assert "vendor_name=fleet" in out
+    several = Conductor()
+    several.answers["list_pools"] = [POOL, {**POOL, "name": "m1@disks#more"}]
+    status, _out, errors = run(several, "volume", "pool", "show", "m1@disks")
+    assert (1, True) == (status, "several pools: m1@disks#files, m1@disks#more" in errors)
+
+
+TYPES = [
+    (
+        ("create", "fast", "--property", "a=1", "--description", "d"),
+        "create_volume_type",
+        {"volume_type": {"name": "fast", "extra_specs": {"a": "1"}, "description": "d"}},
+    ),
+    (
+        ("set", "fast", "--property", "a=2", "--unset-property", "b"),
+        "update_volume_type",
+        {"name": "fast", "extra_specs": {"a": "2", "b": None}, "description": None},
+    ),
+    (("delete", "fast"), "delete_volume_type", {"name": "fast"}),
+]
+
+
+@pytest.mark.parametrize(("words", "method", "sent"), TYPES, ids=[case[1] for case in TYPES])
+def test_types(run, words: tuple[str, ...], method: str, sent: dict[str, Any]) -> None:
+    """What is sent of a command about types."""
+    conductor = Conductor()
+    conductor.answers[method] = {"name": "fast"}
+    assert 0 == run(conductor, "volume", "type", *words)[0]
+    assert [(method, sent)] == conductor.calls
+
+
+def test_a_type_is_not_changed_into_itself(run) -> None:
+    """The message says what may be changed."""
+    status, _out, errors = run(Conductor(), "volume", "type", "set", "fast")
+    assert (1, True) == (status, "nothing to change: use --property" in errors)
