@@ -35,7 +35,8 @@ def test_all_is_well(database: Database, manage: Manage) -> None:
     """Status 0; schema, options and the three services were looked at."""
     status, checks = found(manage)
     assert (0, {"OK"}) == (status, {result for result, _ in checks.values()})
-    assert {"schema", "services", "options", "fleet-conductor", "fleet-scheduler", "fleet-compute"} == checks.keys()
+    daemons = {"fleet-conductor", "fleet-scheduler", "fleet-compute", "fleet-volume"}
+    assert {"schema", "services", "options", *daemons} == checks.keys()
 
 
 def test_a_schema_of_another_release(database: Database, manage: Manage) -> None:
