@@ -17,10 +17,10 @@ Rooms, from the ground up:
 - ``nova``: what nova's conductor asks for, and is answered
 
 At the top: ``main`` (the wiring), ``conf`` (options), ``checks``, ``manager`` (the RPC surface), ``registration``
-(heartbeats) and ``neighbours`` (the other schedulers); ``driver`` with the drivers ``filter_scheduler``,
-``caching_scheduler`` and ``chance``; ``driver_loading``, ``loading``, ``named_classes`` and ``scheduler_options`` (from
-the configuration to objects); ``host_manager``, ``host_lists`` and ``dict_driver`` (what plugins and drivers in nova's
-form import).
+(heartbeats) and ``neighbours`` (the other schedulers); ``decider`` (decides with the configured plugins); ``driver`` with
+the drivers ``filter_scheduler``, ``caching_scheduler`` and ``chance``; ``driver_loading``, ``loading``, ``named_classes``
+and ``scheduler_options`` (from the configuration to objects); ``host_manager``, ``host_lists`` and ``dict_driver`` (what
+plugins and drivers in nova's form import).
 
 Read ``engine`` first, then ``compute``, ``state`` and ``filter_scheduler``.
 """

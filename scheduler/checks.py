@@ -7,19 +7,40 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
+from fleet import errors
 from fleet.checks import findings
 from scheduler import conf as scheduler_conf
 from scheduler import driver_loading
+from scheduler.conf import COMPUTE, VOLUME
 from scheduler.loading import load_pipeline
+from scheduler.volumes import conf as volume_conf
+from scheduler.volumes import service as volumes
 
 
 def check(files: Sequence[str]) -> list[findings.Finding]:
     """:param files: configuration files"""
-    return [findings.of_service("fleet-scheduler", files, scheduler_conf.register_opts, _try_out)]
+    return [findings.of_service("fleet-scheduler", files, _register, _try_out)]
 
 
-def _try_out(conf: cfg.ConfigOpts) -> str:
+def check_domains(conf: cfg.ConfigOpts) -> list[str]:
+    """Return what a scheduler with this configuration loads. :raises errors.ConfigError: it cannot start"""
+    if not conf.scheduler_domains:
+        raise errors.ConfigError(option="scheduler_domains", reason="must name compute, volume or both")
+    checked = {COMPUTE: _of_machines, VOLUME: volumes.check}
+    return [checked[domain](conf) for domain in conf.scheduler_domains]
+
+
+def _of_machines(conf: cfg.ConfigOpts) -> str:
     pipeline = load_pipeline(conf)
     driver = driver_loading.load_driver_class(conf).__name__
     driver_loading.load_host_manager_class(conf)
     return f"{driver} loads with {len(pipeline.filters)} filters and {len(pipeline.weighers)} weighers"
+
+
+def _register(conf: cfg.ConfigOpts) -> None:
+    scheduler_conf.register_opts(conf)
+    volume_conf.register_opts(conf)
+
+
+def _try_out(conf: cfg.ConfigOpts) -> str:
+    return "; ".join(check_domains(conf))

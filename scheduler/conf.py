@@ -14,7 +14,17 @@ def _later(name: str, group: str = "filter_scheduler") -> list[cfg.DeprecatedOpt
     return [cfg.DeprecatedOpt(name, group=group)]
 
 
+#: What a scheduler places.
+COMPUTE, VOLUME = DOMAINS = ("compute", "volume")
+
 DRIVER_OPTS = [
+    cfg.ListOpt(
+        "scheduler_domains",
+        item_type=cfg.types.String(choices=DOMAINS),
+        default=list(DOMAINS),
+        help="What this scheduler places: compute for virtual machines, volume for volumes. Each has a topic and a cache of "
+        "its own. Name one of them to divide the work among daemons.",
+    ),
     cfg.StrOpt(
         "scheduler_driver",
         default="scheduler.filter_scheduler.FilterScheduler",

@@ -6,61 +6,24 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import random
-import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any
 
-import prometheus_client
 from oslo_config import cfg
-from oslo_log import log as logging
 from oslo_utils import uuidutils
 
-from fleet import errors, failpoints
+from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection
 from fleet.rpc import deferred
-from fleet.telemetry import metrics
 from scheduler import loading
+from scheduler.decider import Decider
 from scheduler.driver import Notifier, Scheduler
 from scheduler.engine.candidates import Candidates
-from scheduler.engine.decide import decide
-from scheduler.engine.decision import Decision, StateAge
-from scheduler.engine.domain import Domain
-from scheduler.engine.pipeline import Pipeline, prepare
-from scheduler.engine.prepared_request import PreparedRequest
-from scheduler.engine.request_cache import RequestCache
-from scheduler.engine.supervision import Supervision
+from scheduler.engine.decision import StateAge
 from scheduler.host_manager import HostManager
 from scheduler.planning import capacity_count
-from scheduler.scheduler_options import SchedulerOptions
-from scheduler.state.host_manager import Decide
 from scheduler.why.explain import explanation
-
-LOG = logging.getLogger(__name__)
-
-
-class _Tools(NamedTuple):
-    """The pipeline with its request cache, which is used under the host manager's lock only."""
-
-    pipeline: Pipeline
-    cache: RequestCache
-    #: Per filter, the seconds that it has taken in all.
-    seconds: Sequence[prometheus_client.Counter]
-
-    @classmethod
-    def load(cls, conf: cfg.ConfigOpts, domain: Domain) -> Self:
-        """:raises errors.ConfigError: on a name that leads nowhere"""
-        pipeline = loading.load_pipeline(conf, domain)
-        seconds = [metrics.FILTER_SECONDS.labels(type(each).__name__) for each in pipeline.filters]
-        return cls(pipeline, RequestCache(), seconds)
-
-    def count_seconds(self, supervision: Supervision) -> None:
-        """Add the seconds that the filters took for one request to the metrics."""
-        for each, seconds in zip(self.pipeline.filters, self.seconds, strict=True):
-            took_s = supervision.took_s.get(type(each))
-            if took_s:
-                seconds.inc(took_s)
 
 
 class FilterScheduler(Scheduler):
@@ -73,21 +36,8 @@ class FilterScheduler(Scheduler):
         notifier: Notifier | None = None,
     ) -> None:
         super().__init__(conf, host_manager, notifier)
-        self._tools = _Tools.load(self.conf, self.host_manager.domain)
-        self._options = SchedulerOptions(self.conf.scheduler_json_config_location)
-        self._chance = random.Random()
-        # The configuration keeps its hooks for ever, and may outlive a scheduler.
-        reload = weakref.WeakMethod(self._reload)
-        self.conf.register_mutate_hook(lambda _conf, changed: (alive := reload()) and alive(changed))
-
-    def _reload(self, changed: Mapping[Any, Any]) -> None:
-        """Load filters and weighers with the new options. If that fails, the former ones stay in use."""
-        if not changed:
-            return
-        try:
-            self._tools = _Tools.load(self.conf, self.host_manager.domain)
-        except errors.FleetError as refusal:
-            LOG.error("The former filters and weighers stay in use: %s", refusal.message)
+        load = functools.partial(loading.load_pipeline, self.conf, self.host_manager.domain)
+        self._decider = Decider(self.conf, self.host_manager, load)
 
     def expecting(self) -> contextlib.AbstractContextManager[None]:
         return self.host_manager.expecting()
@@ -105,18 +55,13 @@ class FilterScheduler(Scheduler):
         return [selection.to_wire() for selection in self._select(context, parsed)]
 
     def _select(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
-        named, tools = _named(request), self._tools
-        # While the database answers, if nobody is asked who may be slow.
-        prepared = self._prepare(tools, context, named) if tools.pipeline.is_quick else None
-        self._update_host_states()
         payload = {"request_spec": dict(request.request_spec)}
-        self.notifier.info(context, "scheduler.select_destinations.start", payload)
-        failpoints.hit("scheduler.decide.before")
-        if prepared is None:
-            prepared = self._prepare(tools, context, named)
-        made = self.host_manager.decide(self._decision(tools, prepared), named.instance_uuids)
-        failpoints.hit("scheduler.decide.after")
-        deferred.after_reply(functools.partial(tools.count_seconds, prepared.supervision))
+
+        def refresh() -> None:
+            self._update_host_states()
+            self.notifier.info(context, "scheduler.select_destinations.start", payload)
+
+        made = self._decider.select(context, _named(request), refresh)
         if not made.complete:
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
         ended = context, "scheduler.select_destinations.end", payload
@@ -125,18 +70,11 @@ class FilterScheduler(Scheduler):
 
     def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
         self._update_host_states()
-        named, tools = _named(request), self._tools
-        decision = self._decision(tools, self._prepare(tools, context, named), log=False, best=best)
-
-        def work(hosts: Candidates, state: StateAge) -> Decision:
-            return decision(hosts, state=state)
-
-        return explanation(self.host_manager.consider(work, named.holding))
+        return explanation(self._decider.look(context, _named(request), best, request.holding))
 
     def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
         self._update_host_states()
-        tools = self._tools
-        prepared = self._prepare(tools, context, request)
+        prepared = self._decider.prepare(context, request)
         zone = self.conf.default_availability_zone
 
         def work(hosts: Candidates, state: StateAge) -> tuple[capacity_count.Survey, StateAge]:
@@ -147,24 +85,6 @@ class FilterScheduler(Scheduler):
 
     def _update_host_states(self) -> None:
         self.host_manager.refresh()
-
-    def _prepare(self, tools: _Tools, context: RequestContext, request: RequestSpec) -> PreparedRequest:
-        """Prepare a request before the lock is taken."""
-        supervision = self._supervise(tools.pipeline, request)
-        options = {} if tools.pipeline.columns_only else self._options.get()
-        return prepare(tools.pipeline, request, context, options, supervision)
-
-    def _supervise(self, pipeline: Pipeline, request: RequestSpec) -> Supervision:
-        """Let filters prepare. A filter that fails here is left out of the rest of this request."""
-        supervision = pipeline.watch.begin()
-        for each in pipeline.preparing:
-            supervision.ask("Filter", each, each.prepare, request, self.host_manager.node_names)
-        return supervision
-
-    def _decision(self, tools: _Tools, prepared: PreparedRequest, log: bool = True, best: int = 0) -> Decide:
-        return functools.partial(
-            decide, tools.pipeline, prepared, chance=self._chance, log=log, cache=tools.cache, best=best
-        )
 
 
 def _named(request: RequestSpec) -> RequestSpec:

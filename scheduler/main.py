@@ -25,14 +25,20 @@ from fleet.rpc.pins import Pins
 from fleet.rpc.transport import get_notifier, get_transport
 from fleet.rpc.trust import signing
 from fleet.service import probes
+from scheduler import checks, driver_loading
 from scheduler import conf as scheduler_conf
-from scheduler import driver_loading
-from scheduler.loading import load_pipeline
+from scheduler.conf import COMPUTE, VOLUME
 from scheduler.manager import SchedulerManager
 from scheduler.neighbours import Neighbours
 from scheduler.nova import conf as nova_conf
 from scheduler.nova import service as nova
 from scheduler.registration import BINARY, TOPIC, Registration
+from scheduler.volumes import conf as volume_conf
+from scheduler.volumes import manager as volume_manager
+from scheduler.volumes import service as volumes
+
+#: The topic of each domain.
+_TOPICS = {COMPUTE: TOPIC, VOLUME: volume_manager.TOPIC}
 
 
 def servers(
@@ -52,12 +58,30 @@ def servers(
     # After the first reading the feed brings the time along.
     clock = LedgerClock(database, skew, reads=False)
     ledger = LedgerIdentity(TOPIC, database.read(identity.read))
+    pins = Pins(conf)
+    registration = Registration(ConductorAPI(transport, conf, pins, ledger), conf.host, skew, pins)
+    runs: list[service.Runnable] = []
+    if COMPUTE in conf.scheduler_domains:
+        runs += _machines(conf, transport, database, clock, ledger, pins, number)
+    if VOLUME in conf.scheduler_domains:
+        runs += volumes.servers(conf, transport, database, clock, ledger)
+    return [*runs, service.Periodic("heartbeat", registration.beat, conf.report_interval)]
+
+
+def _machines(
+    conf: cfg.ConfigOpts,
+    transport: oslo_messaging.RPCTransport,
+    database: Database,
+    clock: LedgerClock,
+    ledger: LedgerIdentity,
+    pins: Pins,
+    number: int | None,
+) -> Sequence[service.Runnable]:
+    """Build what one process runs for virtual machines."""
     # What instances were made from is read only where it weighs.
     images = conf.image_props_weight_multiplier != 0
     feed = functools.partial(ChangeFeed, database, clock, images, False, ledger, clock.note)
     driver = driver_loading.build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"), clock)
-    pins = Pins(conf)
-    registration = Registration(ConductorAPI(transport, conf, pins, ledger), conf.host, skew, pins)
 
     def live() -> Sequence[str]:
         return database.read(services.live, BINARY, clock(), conf.service_down_time)
@@ -73,7 +97,6 @@ def servers(
     manager = SchedulerManager(driver, clock, name=neighbours.name)
     runs: list[service.Runnable] = [
         server.get_server(transport, TOPIC, conf.host, [manager], ledger=ledger),
-        service.Periodic("heartbeat", registration.beat, conf.report_interval),
         service.Periodic("driver", driver.run_periodic_tasks, conf.scheduler_driver_task_period),
         service.Periodic("compare", driver.host_manager.compare, compare_s, initial_s=compare_s),
     ]
@@ -85,7 +108,7 @@ def servers(
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
-    register = [scheduler_conf.register_opts, nova_conf.register_opts]
+    register = [scheduler_conf.register_opts, nova_conf.register_opts, volume_conf.register_opts]
     conf = fleet.conf.load_config(argv, BINARY, "Chooses hosts for instances.", register)
     if nova_broker.is_active(conf):
         return _serve_nova(conf, functools.partial(fleet.conf.check_files, argv, register))
@@ -93,9 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         required.broker(conf)
         required.database(conf)
         # In the parent, before any worker: what cannot work must end the program, and not a worker again and again.
-        load_pipeline(conf)
-        driver_loading.load_driver_class(conf)
-        driver_loading.load_host_manager_class(conf)
+        checks.check_domains(conf)
         signing.keys_of(conf)
         with Database(conf).disposed() as database:
             schema.check_if_there(database)
@@ -107,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         transport, database = get_transport(conf), Database(conf)
         skew = ClockSkew(conf.max_clock_skew)
         through = {
-            probes.BROKER: probes.through_broker(conf, transport, TOPIC, conf.host),
+            probes.BROKER: probes.through_broker(conf, transport, _TOPICS[conf.scheduler_domains[0]], conf.host),
             probes.DATABASE: database.ping,
             probes.CLOCK: skew.require_in_step,
         }

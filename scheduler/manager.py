@@ -65,7 +65,7 @@ class SchedulerManager:
             self._require_caller(request)
             return self._driver.select_destinations(context, request)
 
-        return [selection.to_wire() for selection in logged(request, select)]
+        return [selection.to_wire() for selection in logged(decision_log.Words.of(request), select)]
 
     def _require_caller(self, request: RequestSpec) -> None:
         if request.begin_by is None:
@@ -192,21 +192,21 @@ class SchedulerManager:
             LOG.warning("%s A cast is all there is to go by.", lost.message)
 
 
-def logged(request: RequestSpec, select: Callable[[], Sequence[Selection]]) -> Sequence[Selection]:
+def logged(words: decision_log.Words, select: Callable[[], Sequence[Selection]]) -> Sequence[Selection]:
     """Return what ``select`` returns, and log and count the decision after the answer is sent."""
     started = time.monotonic()
     try:
         selections = select()
     except errors.NoValidHost as refusal:
-        _tell(decision_log.refused, request, refusal, started)
+        _tell(decision_log.refused, words, refusal, started)
         raise
     except errors.FleetError as failure:
-        _tell(decision_log.failed, request, failure, started)
+        _tell(decision_log.failed, words, failure, started)
         raise
-    _tell(decision_log.placed, request, selections, started)
+    _tell(decision_log.placed, words, selections, started)
     return selections
 
 
-def _tell(tell: Callable[..., None], request: RequestSpec, outcome: object, started: float) -> None:
+def _tell(tell: Callable[..., None], words: decision_log.Words, outcome: object, started: float) -> None:
     """Log and count after the answer is sent."""
-    deferred.after_reply(functools.partial(tell, request, outcome, time.monotonic() - started))
+    deferred.after_reply(functools.partial(tell, words, outcome, time.monotonic() - started))

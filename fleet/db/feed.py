@@ -60,6 +60,7 @@ class ChangeFeed:
     :param retry: False to raise at once if the database is away
     :param ledger: learns the identity of the database; if that changes, the feed reads everything again
     :param note_time: called with the time of the database, and the seconds that the statement took
+    :param of: what to read; by default compute nodes and instances
     :param with_images: also read the image properties of instances, as ``image_properties``
     """
 
@@ -71,13 +72,14 @@ class ChangeFeed:
         retry: bool = True,
         ledger: LedgerIdentity | None = None,
         note_time: Callable[[datetime.datetime, float], object] = lambda now, took_s: None,
+        of: queries.FeedQueries | None = None,
     ) -> None:
         self._note_time = note_time
         self._ledger = ledger or LedgerIdentity()
         self._newest, self._snapshot = database.reader(in_snapshot=False), database.reader(in_snapshot=True)
         self._prefetched = database.prefetched_query()
         self._attempt = database.retried(_once) if retry else _once
-        self._of_instances = queries.OF_INSTANCES_WITH_IMAGES if with_images else queries.OF_INSTANCES
+        self._of = of or (queries.MACHINES_WITH_IMAGES if with_images else queries.MACHINES)
         self._clock = clock
         #: Whether the last read found nothing new. The next one is then likely to find nothing as well.
         self._at_rest = False
@@ -95,7 +97,7 @@ class ChangeFeed:
         self._prefetched.discard()
 
     def _first_query(self, since: int) -> tuple[PreparedQuery, int]:
-        return (queries.NEWEST_OF, 1) if self._at_rest else (queries.OF_NODES.with_generation, since)
+        return (queries.NEWEST_OF, 1) if self._at_rest else (self._of.nodes.with_generation, since)
 
     def _first_rows(self, connection: sa.Connection, query: PreparedQuery, number: int) -> Sequence[Any]:
         return self._prefetched.rows(query, number) or query.rows(connection, number)
@@ -114,9 +116,9 @@ class ChangeFeed:
 
         return Changes(
             generation=generation(connection),
-            nodes=there(queries.OF_NODES),
-            services=there(queries.OF_SERVICES),
-            instances=there(self._of_instances),
+            nodes=there(self._of.nodes),
+            services=there(self._of.services),
+            instances=there(self._of.instances),
         )
 
     def _read_cheaply(self, since: int) -> Changes:
@@ -138,13 +140,13 @@ class ChangeFeed:
         def changed(of: queries.TableQueries) -> Sequence[Any]:
             return of.with_generation.rows(connection, since)
 
-        nodes = self._first_rows(connection, queries.OF_NODES.with_generation, since)
+        nodes = self._first_rows(connection, self._of.nodes.with_generation, since)
         newest = nodes[0]
         self._at_rest = newest.value == since
         if newest.noted != newest.value:
             return None
-        services = changed(queries.OF_SERVICES) if _has(newest, queries.SERVICES, since) else ()
-        instances = changed(self._of_instances) if _has(newest, queries.INSTANCES, since) else ()
+        services = changed(self._of.services) if _has(newest, queries.SERVICES, since) else ()
+        instances = changed(self._of.instances) if _has(newest, self._of.instances.table, since) else ()
         whole = all(rows[0].value == newest.value for rows in (services, instances) if rows)
         if newest.value < since or not whole or _has(newest, queries.AGGREGATES, since):
             return None
@@ -152,7 +154,7 @@ class ChangeFeed:
 
     def _read(self, connection: sa.Connection, since: int) -> Changes:
         began = time.monotonic()
-        newest = connection.execute(queries.NEWEST).one()
+        newest = connection.execute(self._of.newest).one()
         self._note_time(newest.now, time.monotonic() - began)
         if self._ledger.uuid is not None and newest.ledger not in (None, self._ledger.uuid):
             # The generations of another ledger cannot be compared with ours.
@@ -172,10 +174,10 @@ class ChangeFeed:
         return Changes(
             generation=newest.value,
             full=full,
-            nodes=changed(queries.OF_NODES),
-            services=changed(queries.OF_SERVICES),
+            nodes=changed(self._of.nodes),
+            services=changed(self._of.services),
             aggregates=_changed_aggregates(connection, newer, full) if _has(newest, queries.AGGREGATES, newer) else [],
-            instances=changed(self._of_instances),
+            instances=changed(self._of.instances),
             heartbeats=heartbeats,
         )
 
@@ -187,9 +189,9 @@ class ChangeFeed:
             return []
         now = self._clock()
         if self._newest_heartbeat is not None:
-            found = connection.execute(queries.NEW_HEARTBEATS, {"after": self._newest_heartbeat - HEARTBEAT_OVERLAP})
+            found = connection.execute(self._of.new_heartbeats, {"after": self._newest_heartbeat - HEARTBEAT_OVERLAP})
         else:
-            found = connection.execute(queries.ALL_HEARTBEATS)
+            found = connection.execute(self._of.all_heartbeats)
         heartbeats = [(row.host, row.last_seen_up) for row in found]
         if heartbeats:
             self._newest_heartbeat = max(seen for _host, seen in heartbeats)

@@ -14,6 +14,8 @@ from fleet.db.prepared_query import PreparedQuery
 
 GENERATIONS = models.generations
 NODES = models.compute_nodes
+POOLS = models.storage_pools
+VOLUMES = models.volumes
 SERVICES = models.services
 INSTANCES = models.instances
 AGGREGATES = models.aggregates
@@ -27,6 +29,11 @@ _NODE_COLUMNS = """
     host_ip cpu_info updated_at deleted
 """
 _SERVICE_COLUMNS = "id host binary disabled disabled_reason forced_down last_seen_up deleted"
+_POOL_COLUMNS = """
+    id host availability_zone total_capacity_gb free_capacity_gb allocated_capacity_gb provisioned_capacity_gb
+    reserved_percentage max_over_subscription_ratio thin_provisioning_support total_volumes updated_at deleted
+"""
+_VOLUME_COLUMNS = "uuid host pool status deleted project_id"
 _INSTANCE_COLUMNS = "uuid host node vm_state task_state deleted instance_type_id project_id"
 
 
@@ -83,22 +90,38 @@ def _newest_of(table: sa.Table) -> sa.Label:
     return sa.select(sa.func.max(table.c.generation)).scalar_subquery().label(table.name)
 
 
-#: The generation, and the newest one of each table. Most changes concern one or two tables.
-NEWEST = GENERATION.add_columns(
-    GENERATIONS.c.ledger, clock.NOW, *map(_newest_of, (NODES, SERVICES, AGGREGATES, INSTANCES))
-)
+@dataclasses.dataclass(frozen=True)
+class FeedQueries:
+    """Queries of one feed: of the places, of the services that run them, and of what is placed.
 
-#: The feed runs this query first: with its generation it also says which other tables have changed.
-OF_NODES = _queries(
-    "nodes",
-    NODES,
-    [*_columns(NODES, _NODE_COLUMNS), *(sa.cast(NODES.c[name], sa.Text).label(name) for name in _TEXT_COLUMNS)],
-    more=(GENERATIONS.c.noted, *(GENERATIONS.c[table.name] for table in (SERVICES, AGGREGATES, INSTANCES))),
-)
-OF_SERVICES = _queries(
-    "services", SERVICES, _columns(SERVICES, _SERVICE_COLUMNS), SERVICES.c.binary == services.COMPUTE
-)
-OF_INSTANCES = _queries("instances", INSTANCES, _columns(INSTANCES, _INSTANCE_COLUMNS))
+    :param nodes: runs first: with its generation it also says which other tables have changed
+    :param newest: the generation, and the newest one of each table. Most changes concern one or two tables
+    """
+
+    nodes: TableQueries
+    services: TableQueries
+    instances: TableQueries
+    newest: sa.Select
+    all_heartbeats: sa.Select
+    new_heartbeats: sa.Select
+
+
+def _feed(binary: str, name: str, nodes: tuple[sa.Table, list[Any]], instances: TableQueries) -> FeedQueries:
+    """:param binary: the services of the places; ``name`` tells their query from those of other feeds"""
+    places, columns = nodes
+    others = (SERVICES, AGGREGATES, instances.table)
+    of_services = SERVICES.c.binary == binary
+    heartbeats = sa.select(SERVICES.c.host, SERVICES.c.last_seen_up).where(of_services)
+    more = (GENERATIONS.c.noted, *(GENERATIONS.c[table.name] for table in others))
+    return FeedQueries(
+        _queries(places.name, places, columns, more=more),
+        _queries(name, SERVICES, _columns(SERVICES, _SERVICE_COLUMNS), of_services),
+        instances,
+        GENERATION.add_columns(GENERATIONS.c.ledger, clock.NOW, *map(_newest_of, (places, *others))),
+        heartbeats.where(SERVICES.c.last_seen_up.is_not(None)),
+        heartbeats.where(SERVICES.c.last_seen_up > sa.bindparam("after")),
+    )
+
 
 _IMAGE_PROPERTIES = (
     sa.select(models.build_requests.c.spec["image"]["properties"])
@@ -106,11 +129,25 @@ _IMAGE_PROPERTIES = (
     .scalar_subquery()
     .label("image_properties")
 )
-#: The same, with the properties of the images of the instances.
-OF_INSTANCES_WITH_IMAGES = _queries(
-    "instances_with_images", INSTANCES, [*_columns(INSTANCES, _INSTANCE_COLUMNS), _IMAGE_PROPERTIES]
+_NODES = (
+    NODES,
+    [*_columns(NODES, _NODE_COLUMNS), *(sa.cast(NODES.c[name], sa.Text).label(name) for name in _TEXT_COLUMNS)],
 )
-
-_HEARTBEATS = sa.select(SERVICES.c.host, SERVICES.c.last_seen_up).where(SERVICES.c.binary == services.COMPUTE)
-ALL_HEARTBEATS = _HEARTBEATS.where(SERVICES.c.last_seen_up.is_not(None))
-NEW_HEARTBEATS = _HEARTBEATS.where(SERVICES.c.last_seen_up > sa.bindparam("after"))
+_INSTANCES = _columns(INSTANCES, _INSTANCE_COLUMNS)
+MACHINES = _feed(services.COMPUTE, "services", _NODES, _queries("instances", INSTANCES, _INSTANCES))
+#: The same, with the properties of the images of the instances.
+MACHINES_WITH_IMAGES = dataclasses.replace(
+    MACHINES, instances=_queries("instances_with_images", INSTANCES, [*_INSTANCES, _IMAGE_PROPERTIES])
+)
+#: A pool is the node of its backend.
+_POOLS = (
+    POOLS,
+    [
+        *_columns(POOLS, _POOL_COLUMNS),
+        POOLS.c.pool.label("hypervisor_hostname"),
+        sa.cast(POOLS.c.capabilities, sa.Text).label("capabilities"),
+    ],
+)
+STORAGE = _feed(
+    services.VOLUME, "volume_services", _POOLS, _queries("volumes", VOLUMES, _columns(VOLUMES, _VOLUME_COLUMNS))
+)

@@ -87,7 +87,9 @@ class Domain:
     :param properties: request → keys of ``filter_properties`` that plugins of one host at a time find besides the caller's
     :param request_key: request → cache key of all that plugins may read of it; None if the result must not be cached
     :param place: what the keys of the table are, in the words of the operator: "host", "pool"
+    :param node: what one row of the table is, where a place may have several
     :param thing: what is placed: "instance", "volume"
+    :param counted: names of the counts of places, of what is on them, and of bookings
     :param place_name: key → name of the place in sentences
     """
 
@@ -119,5 +121,7 @@ class Domain:
     is_given_back: Callable[[Any], bool] = lambda row: True
     properties: Callable[[Any], Mapping[str, Any]] = lambda request: {}
     place: str = "host"
+    node: str = "compute node"
     thing: str = "instance"
+    counted: tuple[str, str, str] = ("nodes", "instances", "bookings")
     place_name: Callable[[Key], str] = lambda key: key[0]

@@ -20,6 +20,7 @@ from scheduler.nova.errors import in_novas_form
 from scheduler.nova.placing import Placed, Placing
 from scheduler.nova.rebuild import RebuildCheck
 from scheduler.nova.request import Call, NovaRequest
+from scheduler.why.decision_log import Words
 
 #: The newest version of nova's scheduler API. Its minor versions differ in arguments that are all optional here.
 VERSION = "4.5"
@@ -68,11 +69,11 @@ class NovaEndpoint:
             made.append(self._placing.place(context, call))
             return made[0].selections
 
-        logged(call.request, select)
+        logged(Words.of(call.request), select)
         return made[0]
 
     def _check(self, context: RequestContext, call: Call) -> Placed:
-        selections = logged(call.request, lambda: self._rebuild.check(context, call.request))
+        selections = logged(Words.of(call.request), lambda: self._rebuild.check(context, call.request))
         return self._placing.unclaimed(selections)
 
     # For the commands of an operator, in this project's own form.

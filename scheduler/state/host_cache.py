@@ -56,7 +56,8 @@ class HostCache:
         return Candidates(self._inventory.copy(), now)
 
     def counts(self) -> dict[str, int]:
-        return {"nodes": len(self._table), "instances": len(self._inventory.instances), "bookings": len(self._bookings)}
+        counts = len(self._table), len(self._inventory.instances), len(self._bookings)
+        return dict(zip(self._domain.counted, counts, strict=True))
 
     # -- bookings ---------------------------------------------------------------------------------------------------
 
@@ -103,7 +104,8 @@ class HostCache:
         for uuid in self._bookings.overdue(now):
             booking = self._bookings.get(uuid)
             level = logging.DEBUG if booking is not None and booking.told else logging.WARNING
-            LOG.log(level, "The booking of instance %s has expired: the database never showed the instance", uuid)
+            said = "The booking of %s %s has expired: the database never showed the %s"
+            LOG.log(level, said, self._domain.thing, uuid, self._domain.thing)
             self.release(uuid)
 
     def _increase(self, key: Key, amounts: Consumption, sign: int) -> None:
@@ -272,7 +274,7 @@ class HostCache:
 
     def _remove_node(self, key: Key) -> None:
         if key in self._table:
-            LOG.info("Dropping dead compute node %s:%s", *key)
+            LOG.info("Dropping dead %s %s:%s", self._domain.node, *key)
             self._table.remove(key)
             self._reported.pop(key, None)
 

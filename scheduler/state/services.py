@@ -81,7 +81,8 @@ class Services:
     def _values(self, host: str) -> Mapping[str, float]:
         service = self._services.get(host)
         if service is None:
-            LOG.warning("Host %s has no compute service record: its nodes are left out", host)
+            node = self._inventory.domain.node
+            LOG.warning("Host %s has no service record of its agent: its %ss are left out", host, node)
             return {PRESENT: False}
         disabled, forced_down, last_seen_up = service
         return {"disabled": disabled, "forced_down": forced_down, "last_seen_up": last_seen_up, PRESENT: True}

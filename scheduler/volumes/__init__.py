@@ -7,5 +7,8 @@ are placed on, ``machine@backend#pool``. A pool is what a host is for virtual ma
 Read ``domain`` first: it is the value that names everything else. ``capabilities`` and ``columns`` read pools, ``space``
 computes what they have left, ``request`` and ``tracked_volume`` read volumes, ``pool_state`` and ``one_pool`` show a pool in
 cinder's form. ``equation`` is the language in which pools judge for themselves, ``pool_equations`` computes it for pools.
-``filters`` and ``weights`` are the plugins, ``conf`` their options.
+``filters`` and ``weights`` are the plugins.
+
+Then what serves requests: ``host_manager`` (the cache), ``driver`` with ``filter_scheduler``, ``chance`` and ``simple`` (the
+latter two over ``unweighed``), ``manager`` (the RPC surface), ``service`` (the wiring), ``loading`` and ``conf``.
 """

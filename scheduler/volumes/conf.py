@@ -9,6 +9,23 @@ from scheduler.volumes.domain import POOLS
 
 GROUP = "volume"
 
+DRIVER_OPTS = [
+    cfg.StrOpt(
+        "scheduler_driver",
+        default="filter_scheduler",
+        help="How pools are chosen. filter_scheduler: filters and weighers. chance_scheduler: a random pool of a backend "
+        "that is up. simple_scheduler: the backend with the fewest GiB of volumes, up to max_gigabytes. Or the dotted path "
+        "of your own class. Cinder's dotted paths of these three work too.",
+    ),
+    cfg.IntOpt(
+        "max_gigabytes",
+        default=10000,
+        min=0,
+        mutable=True,
+        help="Most GiB of volumes that simple_scheduler places on one backend. Other drivers do not read it.",
+    ),
+]
+
 PLUGIN_OPTS = [
     cfg.ListOpt(
         "scheduler_default_filters",
@@ -88,4 +105,4 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return all options, for oslo-config-generator."""
-    return [(GROUP, [*PLUGIN_OPTS, *WEIGHT_OPTS, *RULE_OPTS])]
+    return [(GROUP, [*DRIVER_OPTS, *PLUGIN_OPTS, *WEIGHT_OPTS, *RULE_OPTS])]

@@ -54,6 +54,8 @@ def properties(request: VolumeRequest) -> Mapping[str, Any]:
 POOLS = Domain(
     name="volume",
     place="pool",
+    node="pool",
+    counted=("pools", "volumes", "volume_bookings"),
     thing="volume",
     columns=NUMBERS,
     often_uniform=OFTEN_UNIFORM,

@@ -4,56 +4,72 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from oslo_log import log as logging
 
 from fleet import errors
-from fleet.objects import RequestSpec, Selection
+from fleet.objects import Place, RequestSpec, Selection
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 _HOSTS_NAMED = 5
 
 
-def placed(request: RequestSpec, selections: Sequence[Selection], took_s: float) -> None:
+class Words(NamedTuple):
+    """How log lines speak of one request.
+
+    :param subject: what is to be placed
+    :param place: what it is placed on
+    """
+
+    subject: str
+    place: str = "host"
+
+    @classmethod
+    def of(cls, request: RequestSpec) -> Words:
+        return cls(f"{request.num_instances} instance(s), first {request.instance.uuid or '-'}")
+
+    def name(self, place: Selection | Place) -> str:
+        return place.host if self.place == "host" else f"{place.host}#{place.nodename}"
+
+
+def placed(words: Words, selections: Sequence[Selection], took_s: float) -> None:
     _count("placed", "", took_s, selections[0].decision)
-    hosts = list(dict.fromkeys(selection.host for selection in selections))
+    hosts = list(dict.fromkeys(map(words.name, selections)))
     more = f" and {len(hosts) - _HOSTS_NAMED} more" if len(hosts) > _HOSTS_NAMED else ""
     record = selections[0].decision
     LOG.info(
-        "Placed %d instance(s), first %s, on %s%s in %.1f ms (%s)%s",
-        len(selections),
-        request.instance.uuid or "-",
+        "Placed %s, on %s%s in %.1f ms (%s)%s",
+        words.subject,
         ", ".join(hosts[:_HOSTS_NAMED]),
         more,
         took_s * 1000,
-        _counts(record),
+        _counts(words, record),
         _remarks(record),
     )
 
 
-def refused(request: RequestSpec, refusal: errors.NoValidHost, took_s: float) -> None:
+def refused(words: Words, refusal: errors.NoValidHost, took_s: float) -> None:
     _count("refused", refusal.reason_code.value, took_s, refusal.details)
     LOG.info(
-        "No valid host for %d instance(s), first %s: %s: %s %d placed before, in %.1f ms (%s)",
-        request.num_instances,
-        request.instance.uuid or "-",
+        "No valid %s for %s: %s: %s %d placed before, in %.1f ms (%s)",
+        words.place,
+        words.subject,
         refusal.reason_code.value,
         refusal.reason,
         refusal.details.get("placed", 0),
         took_s * 1000,
-        _history(refusal.details),
+        _history(words, refusal.details),
     )
 
 
-def failed(request: RequestSpec, failure: errors.FleetError, took_s: float) -> None:
+def failed(words: Words, failure: errors.FleetError, took_s: float) -> None:
     """No decision was made: the request, a plugin or the state of the hosts did not allow one."""
     _count("failed", failure.reason_code.value, took_s, {})
     LOG.info(
-        "Could not decide on %d instance(s), first %s: %s: %s (%s) in %.1f ms",
-        request.num_instances,
-        request.instance.uuid or "-",
+        "Could not decide on %s: %s: %s (%s) in %.1f ms",
+        words.subject,
         failure.reason_code.value,
         failure.message,
         type(failure).__name__,
@@ -69,14 +85,14 @@ def _count(result: str, reason: str, took_s: float, record: Mapping[str, Any]) -
             metrics.FILTER_REJECTIONS.labels(each["name"]).inc(each["start"] - each["end"])
 
 
-def _history(record: dict[str, Any]) -> str:
+def _history(words: Words, record: dict[str, Any]) -> str:
     """Format the number of hosts that each filter was given and let through."""
     counts = [f"{each['name']}: (start: {each['start']}, end: {each['end']})" for each in record.get("filters", ())]
-    return ", ".join([f"{record.get('considered', 0)} hosts", *counts])
+    return ", ".join([f"{record.get('considered', 0)} {words.place}s", *counts])
 
 
-def _counts(record: dict[str, Any]) -> str:
-    parts = [f"{record.get('considered', 0)} hosts"]
+def _counts(words: Words, record: dict[str, Any]) -> str:
+    parts = [f"{record.get('considered', 0)} {words.place}s"]
     parts += [f"{count['name']} {count['end']}" for count in record.get("filters", ())]
     return ", ".join(parts)
 

@@ -19,6 +19,8 @@ _REPLIES_GO_BY = "amq.default"
 _HEX = "[0-9a-f]+"
 _MY_REPLIES = f"reply_{_HEX}"
 _CONDUCTOR = ["conductor", ledger_queue.TOPIC]
+#: Of virtual machines and of volumes.
+_SCHEDULERS = ["scheduler", "volume_scheduler"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,14 +40,17 @@ def conductor(exchange: str) -> Role:
     hosts = f"{exchange}_hosts"
     return Role(
         serves=[(exchange, "conductor", [".+"]), (exchange, ledger_queue.TOPIC, [".+"]), (hosts, "keeper", [".+"])],
-        sends=[(exchange, ["conductor", r"conductor\..+", "scheduler"]), (hosts, [r"compute\..+"])],
+        sends=[(exchange, ["conductor", r"conductor\..+", *_SCHEDULERS]), (hosts, [r"compute\..+"])],
         tells=["scheduler"],
     )
 
 
 def scheduler(exchange: str) -> Role:
     """Serves calls, and sends heartbeats to conductors."""
-    return Role(serves=[(exchange, "scheduler", [".+"])], sends=[(exchange, [*_CONDUCTOR, r"scheduler\..+"])])
+    return Role(
+        serves=[(exchange, topic, [".+"]) for topic in _SCHEDULERS],
+        sends=[(exchange, [*_CONDUCTOR, *(rf"{topic}\..+" for topic in _SCHEDULERS)])],
+    )
 
 
 def compute(exchange: str, hosts: Sequence[str]) -> Role:
@@ -61,7 +66,7 @@ def compute(exchange: str, hosts: Sequence[str]) -> Role:
 
 def client(exchange: str) -> Role:
     """The ``fleet`` command: calls conductors, schedulers and (``fleet doctor``) agents; serves nothing."""
-    return Role(sends=[(exchange, ["conductor", "scheduler"]), (f"{exchange}_hosts", [r"compute\..+"])], answers=False)
+    return Role(sends=[(exchange, ["conductor", *_SCHEDULERS]), (f"{exchange}_hosts", [r"compute\..+"])], answers=False)
 
 
 def commands(role: Role, user: str, vhost: str) -> list[str]:

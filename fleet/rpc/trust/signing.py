@@ -226,7 +226,7 @@ class Checker:
         return key
 
     def _is_for(self, key: Key, namespace: str | None, method: object) -> bool:
-        if self._topic == "scheduler":
+        if self._topic in ("scheduler", "volume_scheduler"):
             methods = _AGENT_TO_SCHEDULER if key.hosts else _CLIENT_TO_SCHEDULER
         else:
             methods = _AGENT_TO_CONDUCTOR if key.hosts else _CLIENT_TO_CONDUCTOR

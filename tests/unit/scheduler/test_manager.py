@@ -13,7 +13,7 @@ from fleet.clock import seconds
 from fleet.context import new_context
 from fleet.objects import RequestSpec
 from fleet.rpc import deferred
-from scheduler import driver_loading, filter_scheduler, filters
+from scheduler import decider, driver_loading, filters
 from scheduler.engine import pipeline
 from scheduler.host_manager import HostManager
 from scheduler.manager import SchedulerManager
@@ -136,7 +136,7 @@ def test_a_request_is_looked_into_while_the_database_answers(
     seen: list[str] = []
     read = scheduler.feed.read
     monkeypatch.setattr(scheduler.feed, "read", lambda since: seen.append("read") or read(since))
-    monkeypatch.setattr(filter_scheduler, "prepare", lambda *about: seen.append("prepared") or pipeline.prepare(*about))
+    monkeypatch.setattr(decider, "prepare", lambda *about: seen.append("prepared") or pipeline.prepare(*about))
     assert ["a"] == [each["host"] for each in scheduler.select(request())]
     assert order == seen
 

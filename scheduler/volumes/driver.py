@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base class of scheduler drivers for volumes, which ``[volume] scheduler_driver`` names."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from oslo_config import cfg
+
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.objects import Selection
+from scheduler.engine.decision import Decision
+from scheduler.volumes.host_manager import HostManager
+from scheduler.volumes.request import VolumeRequest
+
+
+class Scheduler:
+    """Base of all drivers; one object serves all requests, in many threads."""
+
+    def __init__(self, conf: cfg.ConfigOpts, host_manager: HostManager) -> None:
+        self.conf = conf
+        self.host_manager = host_manager
+
+    def expecting(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context around each request, entered before the request is read. By default it does nothing.
+
+        See :meth:`scheduler.state.host_manager.HostManager.expecting`.
+        """
+        return contextlib.nullcontext()
+
+    def select_backend(self, context: RequestContext, request: VolumeRequest) -> Selection:
+        """Return a pool for a volume, and book it. :raises errors.NoValidHost:"""
+        raise NotImplementedError
+
+    def look(self, context: RequestContext, request: VolumeRequest, best: int = 0) -> Decision:
+        """Return the decision that :meth:`select_backend` would make, with the scores of the ``best`` pools.
+
+        Nothing is booked. :raises errors.NotSupported: by default
+        """
+        raise errors.NotSupported(what="explain", driver=type(self).__name__)
+
+
+def selected(made: Decision) -> Selection:
+    """Return the one pick of a decision. :raises errors.NoValidHost: there is none"""
+    if not made.complete:
+        raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
+    (selection,) = made.selections()
+    return selection
+
+
+def refused(message: str, **details: Any) -> errors.NoValidHost:
+    return errors.NoValidHost(reason=message, details=details)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The default driver for volumes: filters, then weighers, over pools as fresh as the database."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+from oslo_config import cfg
+
+from fleet.context import RequestContext
+from fleet.objects import Selection
+from scheduler.decider import Decider
+from scheduler.engine.decision import Decision
+from scheduler.volumes import loading
+from scheduler.volumes.driver import Scheduler, selected
+from scheduler.volumes.host_manager import HostManager
+from scheduler.volumes.request import VolumeRequest
+
+
+class FilterScheduler(Scheduler):
+    """Picks the pool with the highest weight among those that pass."""
+
+    def __init__(self, conf: cfg.ConfigOpts, host_manager: HostManager) -> None:
+        super().__init__(conf, host_manager)
+        self._decider = Decider(conf, host_manager, functools.partial(loading.load_pipeline, conf))
+
+    def expecting(self) -> contextlib.AbstractContextManager[None]:
+        return self.host_manager.expecting()
+
+    def select_backend(self, context: RequestContext, request: VolumeRequest) -> Selection:
+        return selected(self._decider.select(context, request, self.host_manager.refresh))
+
+    def look(self, context: RequestContext, request: VolumeRequest, best: int = 0) -> Decision:
+        self.host_manager.refresh()
+        return self._decider.look(context, request, best)
