@@ -13,7 +13,8 @@
                  │ the backend has made the volume
                  ▼
                available/-                   each of these ──▶ error/-   (``failure`` says why)
-                 │
+                 │      ▲
+                 │      └──▶ extending/working   (failed: the volume keeps its size, and ``failure`` says why)
                  ▼
                deleting/working ──▶ deleted
 
@@ -27,6 +28,7 @@ from typing import Final
 
 CREATING: Final = "creating"
 AVAILABLE: Final = "available"
+EXTENDING: Final = "extending"
 DELETING: Final = "deleting"
 DELETED: Final = "deleted"
 ERROR: Final = "error"
@@ -36,4 +38,4 @@ PLACING: Final = "placing"
 WORKING: Final = "working"
 
 #: Statuses of volumes that are not deleted, in the order of a life.
-LISTED: Final = (CREATING, AVAILABLE, DELETING, ERROR)
+LISTED: Final = (CREATING, AVAILABLE, EXTENDING, DELETING, ERROR)

@@ -9,7 +9,7 @@ from typing import Any
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes.machine import SETTLED, VolumeMachine
-from fleet import failpoints, volume_states
+from fleet import errors, failpoints, volume_states
 from fleet.db import pools, volumes
 from fleet.db.engine import Transaction
 from fleet.objects import Place
@@ -17,10 +17,10 @@ from fleet.objects import Place
 _machine = VolumeMachine()
 
 
-def request_of(row: Any) -> pools.Request:
-    """What the volume asks of its pool."""
+def request_of(row: Any, size_gb: int) -> pools.Request:
+    """What the volume asks of its pool for ``size_gb`` GiB."""
     volume_type = volumes.type_of(row)
-    return pools.Request(row.size_gb, volume_type is None or volume_type.thin)
+    return pools.Request(size_gb, volume_type is None or volume_type.thin)
 
 
 @failpoints.commits("conductor.volume_claim")
@@ -35,7 +35,7 @@ def claim(
     if not _machine.is_at(row, attempt, (volume_states.PLACING,)):
         return None
     assert place.nodename is not None, "a volume is placed on a pool"
-    pools.claim(tx, place.host, place.nodename, request_of(row), ctx.now)
+    pools.claim(tx, place.host, place.nodename, request_of(row, row.size_gb), ctx.now)
     return volumes.write(
         tx,
         row,
@@ -70,6 +70,40 @@ def _created(tx: Transaction, row: Any, ctx: StepContext) -> Any:
     return volumes.write(tx, row, ctx.now, status=volume_states.AVAILABLE, **SETTLED)
 
 
+@failpoints.commits("conductor.volume_extend")
+def extend(tx: Transaction, uuid: str, size_gb: int, ctx: StepContext) -> Any:
+    """``available → extending``: the growth is claimed on the volume's own pool.
+
+    :raises errors.NotFound: errors.Conflict: errors.InvalidInput:
+    :raises errors.PoolSpaceUnavailable: the pool has no room for it
+    """
+    row = volumes.lock(tx, uuid)
+    if (row.status, row.claimed_gb) == (volume_states.EXTENDING, size_gb):
+        return row
+    if row.status != volume_states.AVAILABLE:
+        raise errors.Conflict(kind="Volume", name=row.name, reason=f"is {row.status}, not available")
+    if size_gb <= row.size_gb:
+        raise errors.InvalidInput(
+            field="size", reason=f"must be more than the present {row.size_gb} GiB, got {size_gb}"
+        )
+    growth = request_of(row, size_gb - row.size_gb)
+    pools.claim(tx, row.host, row.pool, growth, ctx.now, volumes=0)
+    return volumes.write(
+        tx,
+        row,
+        ctx.now,
+        status=volume_states.EXTENDING,
+        step=volume_states.WORKING,
+        claimed_gb=size_gb,
+        step_deadline=ctx.due(ctx.limits.placing_timeout_s),
+        failure=None,
+    )
+
+
+def _extended(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+    return volumes.write(tx, row, ctx.now, status=volume_states.AVAILABLE, size_gb=row.claimed_gb, **SETTLED)
+
+
 def delete(tx: Transaction, row: Any, ctx: StepContext) -> Any:
     """The locked volume is nowhere any more."""
     release(tx, row, ctx)
@@ -79,5 +113,6 @@ def delete(tx: Transaction, row: Any, ctx: StepContext) -> Any:
 
 _ENDS: Mapping[str, Callable[[Transaction, Any, StepContext], Any]] = {
     volume_states.CREATING: _created,
+    volume_states.EXTENDING: _extended,
     volume_states.DELETING: delete,
 }

@@ -10,9 +10,9 @@ from conductor_stub.steps import faults
 from conductor_stub.steps.attempt import Attempt, Failure, usable
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes import claims
-from conductor_stub.volumes.machine import VolumeMachine, VolumeTimeout, end_in_error
+from conductor_stub.volumes.machine import SETTLED, VolumeMachine, VolumeTimeout, end_in_error
 from fleet import errors, failpoints, states, volume_states
-from fleet.db import services, volumes
+from fleet.db import pools, services, volumes
 from fleet.db.engine import Transaction
 from fleet.objects import Place, location
 
@@ -29,9 +29,19 @@ def fail(tx: Transaction, attempt: Attempt, status: str, failure: Failure, ctx: 
     """
     row = volumes.lock(tx, attempt.uuid)
     mine = _machine.is_at(row, attempt.number, (volume_states.WORKING,)) and row.host == attempt.host
-    if not mine or row.status != status or status != volume_states.CREATING:
+    if not mine or row.status != status:
         return None
-    return _next_attempt(tx, row, failure, ctx)
+    if status == volume_states.EXTENDING:
+        return _unextended(tx, row, failure, ctx)
+    return _next_attempt(tx, row, failure, ctx) if status == volume_states.CREATING else None
+
+
+def _unextended(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) -> Any:
+    """The volume stays as it was; the growth is released."""
+    pools.release(tx, row.host, row.pool, row.claimed_gb - row.size_gb, ctx.now, volumes=0)
+    why = {"error": failure.code, "message": f"The volume was not extended: {failure.message}", "details": {}}
+    values = {"status": volume_states.AVAILABLE, "claimed_gb": row.size_gb, "failure": why}
+    return volumes.write(tx, row, ctx.now, **values, **SETTLED)
 
 
 def _next_attempt(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) -> Any:

@@ -18,7 +18,7 @@ from fleet.clock import seconds
 from fleet.context import RequestContext
 from fleet.db import pools, services, volume_types, volumes
 from fleet.db.engine import Connection, Database, Transaction
-from fleet.objects import VolumeRequest, VolumeType, fields, location, request_keys
+from fleet.objects import VolumeRequest, VolumeType, fields, location, request_keys, volume
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 
@@ -76,6 +76,18 @@ class VolumeIntake:
         row = self._database.write(begin_deletion, found.uuid, self._placement.step_context(context))
         about = context.about(volume=row.uuid, attempt=row.attempt, host=row.host)
         LOG.info("Deleting volume %s", row.name)
+        self._placement.notify(about, row)
+        return views.of_volume(row)
+
+    @endpoint
+    def extend_volume(self, context: RequestContext, name: fields.Name, size: volume.Size) -> dict[str, Any]:
+        """:param size: the new size in GiB
+        :raises errors.NotFound: errors.Conflict: errors.InvalidInput: errors.PoolSpaceUnavailable:
+        """
+        found = self._database.read(volumes.find, name)
+        row = self._database.write(claims.extend, found.uuid, size, self._placement.step_context(context))
+        about = context.about(volume=row.uuid, attempt=row.attempt, host=row.host)
+        LOG.info("Extending volume %s from %d to %d GiB", row.name, row.size_gb, size)
         self._placement.notify(about, row)
         return views.of_volume(row)
 

@@ -16,7 +16,7 @@ from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
 #: Statuses in which a backend must act.
-Status = Literal["creating", "deleting"]
+Status = Literal["creating", "extending", "deleting"]
 
 
 class VolumeManager:

@@ -64,6 +64,7 @@ COMMANDS = (
     ("volume create", "volumes:CreateVolume"),
     ("volume list", "volumes:ListVolumes"),
     ("volume show", "volumes:ShowVolume"),
+    ("volume extend", "volumes:ExtendVolume"),
     ("volume delete", "volumes:DeleteVolumes"),
     ("volume type list", "volume_types:ListVolumeTypes"),
     ("volume type create", "volume_types:CreateVolumeType"),

@@ -134,6 +134,28 @@ class ShowVolume(command.ShowOne):
         return command.one((*COLUMNS, "tried"), {**found, "failure": why(found), "tried": tried})
 
 
+class ExtendVolume(command.Command):
+    """Make a volume larger. Its pool must have room; otherwise the command says what it lacks."""
+
+    arguments = (
+        VOLUME,
+        command.argument(
+            "--size", type=argument_types.positive, required=True, metavar="GIB", help="The new size in GiB."
+        ),
+        command.argument("--wait", action="store_true", help="Wait until it has its size; exit status 1 if it failed."),
+        _TIMEOUT,
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        asked = self.conductor.operator("extend_volume", name=parsed_args.volume, size=parsed_args.size)
+        if not parsed_args.wait:
+            return
+        (found,) = following.volumes(self.conductor, [asked["uuid"]], parsed_args.timeout, _is_extended)
+        if found.get("size_gb") != parsed_args.size:
+            reason = why(found) or f"it is {found['status']} after {parsed_args.timeout} s"
+            raise connection.CommandFailed(f"volume {parsed_args.volume} has its old size: {reason}")
+
+
 class DeleteVolumes(command.Command):
     """Delete volumes. Their data cannot be restored."""
 
@@ -163,6 +185,10 @@ def _telling(columns: Sequence[str], found: Iterable[Record]) -> Sequence[str]:
 
 def _is_made(volume: Record) -> bool:
     return volume["status"] != volume_states.CREATING
+
+
+def _is_extended(volume: Record) -> bool:
+    return volume["status"] != volume_states.EXTENDING
 
 
 def _is_gone(volume: Record) -> bool:

@@ -96,14 +96,17 @@ class Request:
     thin: bool = True
 
 
-def claim(tx: Transaction, host: str, pool: str, wanted: Request, now: datetime.datetime) -> None:
-    """Claim space for a volume that is new on the pool. :raises errors.PoolSpaceUnavailable:"""
+def claim(tx: Transaction, host: str, pool: str, wanted: Request, now: datetime.datetime, volumes: int = 1) -> None:
+    """Claim space of a pool. :raises errors.PoolSpaceUnavailable:
+
+    :param volumes: number of volumes that are new on the pool; 0 for the growth of one that it has
+    """
     row = _lock(tx, host, pool)
     name = location.append_host(host, pool)
     if row is None or row.deleted:
         raise errors.PoolSpaceUnavailable(reason=f"pool {name} is no longer reported")
     require_room(row, wanted)
-    _change(tx, row, wanted.size_gb, 1, now)
+    _change(tx, row, wanted.size_gb, volumes, now)
 
 
 def require_room(row: Any, wanted: Request) -> None:
@@ -120,11 +123,11 @@ def require_room(row: Any, wanted: Request) -> None:
     )
 
 
-def release(tx: Transaction, host: str, pool: str, size_gb: int, now: datetime.datetime) -> None:
-    """Give back the claim of a volume that leaves the pool."""
+def release(tx: Transaction, host: str, pool: str, size_gb: int, now: datetime.datetime, volumes: int = 1) -> None:
+    """Give back a claim. :param volumes: number of volumes that leave the pool"""
     row = _lock(tx, host, pool)
     if row is not None:
-        _change(tx, row, -size_gb, -1, now)
+        _change(tx, row, -size_gb, -volumes, now)
 
 
 def space_of(row: Any) -> pool_capacity.Space:

@@ -136,6 +136,7 @@ def to_volume(row: Any) -> Volume:
         attempt=row.attempt,
         host=row.host,
         pool=row.pool,
+        claimed_gb=row.claimed_gb,
         volume_type=type_of(row),
         metadata=row.spec.get("metadata", {}),
         request_id=row.request_id,

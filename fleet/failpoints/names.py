@@ -45,6 +45,7 @@ VOLUME_TRANSACTIONS: Mapping[str, str] = {
     "conductor.volume_done": "the backend has made or removed the volume",
     "conductor.volume_fail": "the backend could not make it: the claim is given back, the next pool or error",
     "conductor.volume_overdue": "the sweeper goes on without a backend that was not heard of",
+    "conductor.volume_extend": "a volume is to grow: the growth is claimed",
     "conductor.volume_delete": "the volume is to go",
 }
 
@@ -87,6 +88,8 @@ MOVE_STEPS: Mapping[str, str] = {
 VOLUME_STEPS: Mapping[str, str] = {
     "agent.volume.before": "the driver is about to make a volume",
     "agent.volume.after": "it is made, the ledger does not know it",
+    "agent.extend.before": "the driver is about to extend a volume",
+    "agent.extend.after": "it is extended, the ledger does not know it",
 }
 
 TRANSACTIONS = {**BUILD_TRANSACTIONS, **MOVE_TRANSACTIONS, **VOLUME_TRANSACTIONS, **GUEST_TRANSACTIONS}

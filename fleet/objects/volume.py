@@ -42,7 +42,10 @@ class VolumeRequest:
 
 @dataclasses.dataclass(frozen=True)
 class Volume:
-    """``host`` and ``pool`` are None until space is claimed. ``attempt`` counts the tried pools, from 1."""
+    """``host`` and ``pool`` are None until space is claimed. ``attempt`` counts the tried pools, from 1.
+
+    ``claimed_gb`` is what the volume holds of its pool: more than ``size_gb`` while it is being extended.
+    """
 
     uuid: fields.Uuid
     name: fields.Text
@@ -52,6 +55,7 @@ class Volume:
     attempt: fields.Natural = 0
     host: fields.Text | None = None
     pool: fields.Text | None = None
+    claimed_gb: fields.Natural = 0
     volume_type: VolumeType | None = None
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
     request_id: fields.Text | None = None

@@ -116,6 +116,9 @@ def test_volumes_are_files(trio: Trio, disks: pathlib.Path) -> None:
     pool = pools(trio)["disks@files#a"]
     assert (6, 2) == (pool["allocated_capacity_gb"], pool["total_volumes"])
     eventually(lambda: pools(trio)["disks@files#a"]["capabilities"]["allocated_capacity_gb"] == 6)
+    trio.operator("extend_volume", name="data-1", size=5)
+    wait_for(trio, made, "available")
+    assert [3 * units.Gi, 5 * units.Gi] == sorted(stored(disks).values())
     delete(trio, made)
     assert {} == stored(disks)
     assert 0 == pools(trio)["disks@files#a"]["allocated_capacity_gb"]

@@ -271,6 +271,64 @@ def test_a_volume_is_deleted_by_its_backend(volumes: Volumes) -> None:
         volumes.operator.show_volume("data")
 
 
+def available(volumes: Volumes, **request: Any) -> str:
+    uuid = volumes.ask(A, **request)
+    volumes.done(uuid)
+    return uuid
+
+
+def test_a_volume_is_extended(volumes: Volumes) -> None:
+    """Its growth is claimed at once; it has its new size when the backend has made it."""
+    uuid = available(volumes)
+    volumes.backends.orders.clear()
+    for _ in range(2):
+        shown = volumes.operator.extend_volume(uuid, 30)
+        assert ("extending", 10) == (shown["status"], shown["size_gb"])
+    assert ([(30, 1), (0, 0)], [(A[0], uuid)] * 2) == (volumes.allocated(), volumes.backends.orders)
+    assert "available" == volumes.done(uuid, "extending")
+    assert ("available", None, 1, "m1@fast#p1") == volumes.row(uuid)
+    assert 30 == volumes.operator.show_volume(uuid)["size_gb"]
+
+
+def test_an_extension_that_fails_leaves_the_volume_as_it_was(volumes: Volumes) -> None:
+    """The growth is released, and the failure says why."""
+    uuid = available(volumes)
+    volumes.operator.extend_volume(uuid, 30)
+    failure = Failure("extending", "OSError", "the disk is full")
+    volumes.volume_progress.fail(context(), Attempt(uuid, 1, A[0]), "extending", failure)
+    shown = volumes.operator.show_volume(uuid)
+    assert ("available", 10) == (shown["status"], shown["size_gb"])
+    assert "The volume was not extended: the disk is full" == shown["failure"]["message"]
+    assert [(10, 1), (0, 0)] == volumes.allocated()
+
+
+def test_a_volume_that_cannot_be_extended_is_refused(volumes: Volumes) -> None:
+    """With the numbers of its pool, its status, or its size."""
+    uuid = available(volumes)
+    with pytest.raises(errors.PoolSpaceUnavailable, match="lacks 1 GiB: free 90 of 100"):
+        volumes.operator.extend_volume(uuid, 101)
+    with pytest.raises(errors.InvalidInput, match="must be more than the present 10 GiB, got 10"):
+        volumes.operator.extend_volume(uuid, 10)
+    with pytest.raises(errors.InvalidInput, match="size"):
+        volumes.operator.extend_volume(uuid, 0)
+    volumes.operator.delete_volume(uuid)
+    with pytest.raises(errors.Conflict, match="is deleting, not available"):
+        volumes.operator.extend_volume(uuid, 20)
+    assert [(10, 1), (0, 0)] == volumes.allocated()
+
+
+def test_an_extension_waits_for_its_backend(volumes: Volumes) -> None:
+    """Only this backend can do it: the order is repeated, however long the agent is away."""
+    uuid = available(volumes)
+    volumes.operator.extend_volume(uuid, 30)
+    volumes.clock.advance(5000)
+    volumes.volume_sweeper.sweep()
+    assert ("extending", "working", 1, "m1@fast#p1") == volumes.row(uuid)
+    volumes.operator.delete_volume(uuid)
+    assert "deleted" == volumes.done(uuid, "deleting")
+    assert [(0, 0), (0, 0)] == volumes.allocated()
+
+
 def test_a_volume_may_be_deleted_while_it_is_made(volumes: Volumes) -> None:
     """The report that it is made comes too late, and changes nothing."""
     uuid = volumes.ask(A)

@@ -60,5 +60,9 @@ class VolumeDriver(abc.ABC):
         """
 
     @abc.abstractmethod
+    def extend(self, volume: Volume, size_gb: int) -> None:
+        """Grow a volume to ``size_gb`` GiB. If it has this size already, do nothing. After an error it has its old size."""
+
+    @abc.abstractmethod
     def delete(self, uuid: str, pool: str) -> None:
         """Remove a volume from ``pool``. If it does not exist, do nothing."""

@@ -105,6 +105,19 @@ class DirectoryDriver(VolumeDriver):
             else:
                 file.truncate(size)
 
+    def extend(self, volume: Volume, size_gb: int) -> None:
+        raw, qcow2 = _paths(self._directory(volume.pool), volume.uuid)
+        path, size = qcow2 if qcow2.exists() else raw, size_gb * units.Gi
+        before = _virtual_size(path)
+        if before >= size:
+            return
+        thick = volume.volume_type is not None and not volume.volume_type.thin
+        if path == qcow2:
+            _run(_QEMU_IMG, "resize", "-q", f"--preallocation={'falloc' if thick else 'off'}", str(path), str(size))
+        else:
+            _grow(path, before, size, thick)
+        _flush(path)
+
     def delete(self, uuid: str, pool: str) -> None:
         directory = self._directory(pool)
         for path in _paths(directory, uuid):
@@ -117,9 +130,22 @@ class DirectoryDriver(VolumeDriver):
         return self._pools[pool]
 
 
-def _virtual_size(path: str) -> int:
+def _grow(path: pathlib.Path, before: int, size: int, thick: bool) -> None:
+    """Grow a raw volume. If the file system is full, it keeps its size."""
+    with open(path, "r+b") as file:
+        if not thick:
+            file.truncate(size)
+            return
+        try:
+            os.posix_fallocate(file.fileno(), before, size - before)
+        except OSError:
+            file.truncate(before)
+            raise
+
+
+def _virtual_size(path: str | os.PathLike[str]) -> int:
     """Return the bytes that a guest sees of a volume."""
-    if not path.endswith(f".{QCOW2}"):
+    if not os.fspath(path).endswith(f".{QCOW2}"):
         return os.stat(path).st_size
     with open(path, "rb") as file:
         size: int = _QCOW2_SIZE.unpack(file.read(_QCOW2_SIZE.size))[0]

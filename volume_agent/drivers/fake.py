@@ -66,6 +66,12 @@ class FakeDriver(VolumeDriver):
         with self._lock:
             self._volumes[volume.uuid] = Stored(volume.pool, volume.size_gb)
 
+    def extend(self, volume: Volume, size_gb: int) -> None:
+        if volume.pool in self._failing:
+            raise FakeVolumeFailure(f"pool {volume.pool} is configured to fail")
+        with self._lock:
+            self._volumes[volume.uuid] = Stored(self._volumes[volume.uuid].pool, size_gb)
+
     def delete(self, uuid: str, pool: str) -> None:
         with self._lock:
             self._volumes.pop(uuid, None)

@@ -46,6 +46,8 @@ class VolumeWorker:
         """Return the volume as it is after this step; None to stop."""
         if volume.status == volume_states.CREATING:
             return self._create(context, volume)
+        if volume.status == volume_states.EXTENDING:
+            return self._extend(context, volume)
         if volume.status == volume_states.DELETING:
             return self._delete(context, volume)
         LOG.warning("Volume %s is %s, which this agent does not know", volume.uuid, volume.status)
@@ -75,6 +77,17 @@ class VolumeWorker:
             return None
         LOG.info("Made a volume of %d GiB on pool %s", volume.size_gb, volume.pool)
         return answer
+
+    def _extend(self, context: RequestContext, volume: Volume) -> Volume | None:
+        began = time.monotonic()
+        try:
+            failpoints.hit("agent.extend.before")
+            self._backend.driver.extend(volume, volume.claimed_gb)
+        except Exception as failure:
+            LOG.warning("Volume cannot be extended to %d GiB: %s", volume.claimed_gb, failure)
+            return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
+        failpoints.hit("agent.extend.after")
+        return self._calls.done(context, volume, self._backend.name)
 
     def _delete(self, context: RequestContext, volume: Volume) -> Volume | None:
         # Otherwise the sweeper repeats the order: no other backend can delete it.

@@ -32,7 +32,7 @@ NEWER = (
     )
     | dict.fromkeys(
         (
-            *("create_volumes", "list_volumes", "show_volume", "delete_volume", "list_pools"),
+            *("create_volumes", "list_volumes", "show_volume", "extend_volume", "delete_volume", "list_pools"),
             *("create_volume_type", "update_volume_type", "delete_volume_type", "list_volume_types"),
         ),
         "1.9",

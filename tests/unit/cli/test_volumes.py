@@ -112,6 +112,22 @@ def test_pools_say_what_they_have(run) -> None:
     assert (1, True) == (status, "several pools: m1@disks#files, m1@disks#more" in errors)
 
 
+def test_extend_waits_for_the_size(run) -> None:
+    """A volume that keeps its old size is a failure, with the reason."""
+    done, failed = (
+        Conductor([{**VOLUME, "status": "extending"}], [{**VOLUME, "size_gb": 20}]),
+        Conductor([VOLUME | FULL]),
+    )
+    for conductor in (done, failed):
+        conductor.answers["extend_volume"] = VOLUME
+    arguments = ("volume", "extend", "--size", "20", "--wait", "data")
+    assert 0 == run(done, *arguments)[0]
+    assert ("extend_volume", {"name": "data", "size": 20}) == done.calls[0]
+    status, _out, errors = run(failed, *arguments)
+    assert (1, True) == (status, "has its old size: the disk is full" in errors)
+
+
+FULL = {"failure": {"error": "OSError", "message": "the disk is full"}}
 TYPES = [
     (
         ("create", "fast", "--property", "a=1", "--description", "d"),

@@ -59,7 +59,7 @@ class FakeConductor:
     ) -> dict[str, Any]:
         found = self.volumes[volume_uuid]
         if (found.attempt, found.host, found.status, found.step) == (attempt, host, status, "working"):
-            ended = {"creating": "available", "deleting": "deleted"}[status]
+            ended = {"creating": "available", "extending": "available", "deleting": "deleted"}[status]
             self.volumes[volume_uuid] = found = dataclasses.replace(found, status=ended, step=None)
         return found.to_wire()
 

@@ -48,6 +48,15 @@ def test_a_volume_is_made_and_removed(driver: VolumeDriver) -> None:
     assert {other.uuid: Stored("p2", 5)} == driver.volumes()
 
 
+def test_a_volume_is_extended(driver: VolumeDriver) -> None:
+    """It is never made smaller, so a late order does no harm."""
+    made = volume("p1", 3)
+    driver.create(made)
+    for _ in range(2):
+        driver.extend(made, 5)
+    assert {made.uuid: Stored("p1", 5)} == driver.volumes()
+
+
 def test_each_pool_is_reported(driver: VolumeDriver) -> None:
     """With its capacity, and the sum of the sizes of its volumes."""
     driver.create(volume("p2", 7))
@@ -90,6 +99,24 @@ def test_a_failure_leaves_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.Mo
     with pytest.raises(OSError, match="No space left"):
         driver.create(volume(thick=True))
     assert [] == list((tmp_path / "p1").iterdir())
+
+
+def test_a_volume_that_cannot_be_extended_keeps_its_size(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file system may have allocated a part when it runs full."""
+    monkeypatch.setattr(os, "posix_fallocate", os.truncate)
+    driver, made = directory(tmp_path), volume(size_gb=1)
+
+    def full(file: int, offset: int, size: int) -> None:
+        os.truncate(file, offset + size // 2)
+        raise OSError(28, "No space left on device")
+
+    driver.create(made)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        driver.extend(volume(uuid=made.uuid, thick=True), 3)
+    assert units.Gi == (tmp_path / "p1" / f"volume-{made.uuid}").stat().st_size
 
 
 def test_a_crash_leaves_the_volume_or_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

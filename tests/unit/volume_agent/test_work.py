@@ -75,6 +75,17 @@ def test_a_failure_is_reported_with_its_reason() -> None:
     assert ("error", {}) == (stand.status(made.uuid), stand.driver.volumes())
 
 
+@pytest.mark.parametrize(("failing", "size_gb"), [([], 7), (["p1"], 1)], ids=["it works", "it fails"])
+def test_a_volume_is_extended(failing: list[str], size_gb: int) -> None:
+    """To what the ledger has claimed for it, or not at all; the failure is reported."""
+    made = volume(status="extending", claimed_gb=7)
+    stand = Stand(made)
+    stand.driver.create(made)
+    stand.driver._failing = frozenset(failing)
+    stand.run(made.uuid)
+    assert (size_gb, len(failing)) == (stand.driver.volumes()[made.uuid].size_gb, len(stand.conductor.failures))
+
+
 def test_a_volume_is_removed() -> None:
     """The ledger deletes it when its backend has removed it."""
     made = volume()
