@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import pathlib
 import random
 
 import numpy
@@ -12,6 +13,7 @@ import pytest
 
 from scheduler.engine import lottery
 from scheduler.volumes import filters, weights
+from scheduler.volumes.domain import POOLS as POOL_DOMAIN
 from scheduler.volumes.pool_state import PoolState
 from tests.unit.scheduler.volumes.pools import Pool, candidates, decided, pipeline, request, typed
 
@@ -185,3 +187,13 @@ def test_a_pool_state_of_a_test_of_a_user():
     assert not filters.CapacityFilter().backend_passes(state, {"size": 6})
     with pytest.raises(AttributeError):
         state.nothing
+
+
+def test_the_page_has_every_filter_and_weigher():
+    """Each has a row in docs/volume-filters-and-weighers.md, and the defaults are marked."""
+    page = (pathlib.Path(__file__).parents[4] / "docs" / "volume-filters-and-weighers.md").read_text()
+    rows = [line.split("|") for line in page.splitlines() if line.startswith("| ")]
+    marked = {row[1].strip(): "D" in row[2] for row in rows}
+    defaults = {*POOL_DOMAIN.default_filters, *POOL_DOMAIN.default_weighers}
+    for cls in (*filters.CLASSES, *weights.CLASSES):
+        assert (cls.__name__, cls.__name__ in defaults) == (cls.__name__, marked[cls.__name__])
