@@ -20,6 +20,8 @@ class FakeScheduler:
         self.answers: collections.deque[Any] = collections.deque()
         self.limits = {"memory_mb": 8000.0}
         self.requests: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        #: Runs before each answer.
+        self.before: Callable[[], object] = lambda: None
 
     def update_aggregates(self, context: RequestContext, aggregates: list[dict[str, Any]]) -> None:
         pass
@@ -30,6 +32,7 @@ class FakeScheduler:
     def select_destinations(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
     ) -> list[dict[str, Any]]:
+        self.before()
         self.requests.append((request_spec, filter_properties))
         answer = self.answers.popleft()
         if isinstance(answer, Exception):
