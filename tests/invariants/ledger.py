@@ -40,6 +40,8 @@ class Ledger:
     groups: Mapping[str, Row]
     members: Mapping[str, Sequence[str]]
     migrations: Sequence[Row] = ()
+    pools: Sequence[Row] = ()
+    volumes: Sequence[Row] = ()
 
     @classmethod
     def read(cls, engine: sa.Engine) -> Ledger:
@@ -66,6 +68,8 @@ class Ledger:
                 events=_by("instance_uuid", rows(f"SELECT * FROM instance_events {of_recent} ORDER BY id", **since)),
                 faults=_by("instance_uuid", rows(f"SELECT * FROM instance_faults {of_recent} ORDER BY id", **since)),
                 migrations=rows(f"SELECT * FROM migrations {of_recent} ORDER BY created_at", **since),
+                pools=rows("SELECT * FROM storage_pools WHERE NOT deleted ORDER BY host, pool"),
+                volumes=rows("SELECT * FROM volumes WHERE NOT deleted OR deleted_at > :since", **since),
                 groups={row["uuid"]: row for row in rows("SELECT * FROM instance_groups")},
                 members={
                     group: [row["instance_uuid"] for row in of_group]
@@ -91,10 +95,18 @@ class Ledger:
         where = (node["host"], node["hypervisor_hostname"])
         return [row for row in self.migrations if (row["held_host"], row["held_node"]) == where]
 
+    def capabilities(self, pool: Row) -> dict[str, Any]:
+        """What the backend has reported."""
+        return _decoded(pool["capabilities"])
+
     def spec(self, instance: Row) -> dict[str, Any]:
         """What the client asked for."""
-        spec = self.requests[instance["reservation_id"]]["spec"]
-        return json.loads(spec) if isinstance(spec, str) else spec
+        return _decoded(self.requests[instance["reservation_id"]]["spec"])
+
+
+def _decoded(value: Any) -> dict[str, Any]:
+    """Not every driver decodes JSON."""
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def open_engine(url: str) -> sa.Engine:

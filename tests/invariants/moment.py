@@ -7,6 +7,7 @@ import collections
 import datetime
 from collections.abc import Callable, Iterator
 
+from tests.invariants import storage
 from tests.invariants.ledger import RESOURCES, Ledger
 
 Check = Callable[[Ledger], Iterator[str]]
@@ -159,4 +160,6 @@ CHECKS: list[tuple[str, Check]] = [
     ("I6", attempts_are_bounded),
     ("I7", a_chosen_host_suits_its_request),
     ("I8", group_policies_hold),
+    ("I13", storage.pools_count_their_volumes),
+    ("I14", storage.every_volume_ends_in_time),
 ]

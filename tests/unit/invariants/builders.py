@@ -70,5 +70,39 @@ def ledger(*instances: dict[str, Any], nodes: list[dict[str, Any]] | None = None
     return Ledger(**{**values, **changed})
 
 
+def pool(**changed: Any) -> dict[str, Any]:
+    """20 GiB, of which 2 are reserved and 10 claimed by one volume."""
+    return {
+        "host": "m1@disks",
+        "pool": "p",
+        "total_capacity_gb": 20.0,
+        "reserved_percentage": 10,
+        "max_over_subscription_ratio": "1.0",
+        "thin_provisioning_support": True,
+        "allocated_capacity_gb": 10,
+        "total_volumes": 1,
+        "capabilities": '{"allocated_capacity_gb": 10}',
+        **changed,
+    }
+
+
+def volume(**changed: Any) -> dict[str, Any]:
+    """Available on that pool."""
+    return {
+        "uuid": "v1",
+        "status": "available",
+        "step": None,
+        "attempt": 1,
+        "host": "m1@disks",
+        "pool": "p",
+        "size_gb": 10,
+        "claimed_gb": 10,
+        "deadline": None,
+        "failure": None,
+        "deleted": False,
+        **changed,
+    }
+
+
 def attempt(number: int, host: str) -> dict[str, Any]:
     return {"event": "attempt", "attempt": number, "host": host}

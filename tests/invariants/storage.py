@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds of volumes and storage pools: at every instant by the database, and at rest by what lies on the backends."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator, Mapping
+
+from tests.invariants.ledger import Ledger, Row
+
+#: As for builds, see ``moment``.
+GRACE_S = 20
+_STATES = {
+    ("creating", "scheduling"),
+    ("creating", "placing"),
+    ("creating", "working"),
+    ("extending", "working"),
+    ("deleting", "working"),
+    ("available", None),
+    ("error", None),
+    ("deleted", None),
+}
+
+#: By location and uuid: GiB of a volume as it lies on its backend.
+Stored = Mapping[str, Mapping[str, int]]
+
+
+def _claims(ledger: Ledger, pool: Row) -> list[int]:
+    where = (pool["host"], pool["pool"])
+    return [row["claimed_gb"] for row in ledger.volumes if not row["deleted"] and (row["host"], row["pool"]) == where]
+
+
+def pools_count_their_volumes(ledger: Ledger) -> Iterator[str]:
+    """I13: a pool's row has the number of its volumes and the sum of their claims, which fit into the pool."""
+    for pool in ledger.pools:
+        name, claims = f"{pool['host']}#{pool['pool']}", _claims(ledger, pool)
+        counted = (pool["allocated_capacity_gb"], pool["total_volumes"])
+        if counted != (sum(claims), len(claims)):
+            yield f"{name}: its row counts {counted}, its volumes come to {(sum(claims), len(claims))}"
+        ratio, total = pool["max_over_subscription_ratio"], pool["total_capacity_gb"]
+        if total is None or ratio in (None, "auto"):
+            continue
+        most = total - math.floor(total * pool["reserved_percentage"] / 100)
+        most *= float(ratio) if pool["thin_provisioning_support"] else 1.0
+        if sum(claims) > most:
+            yield f"{name}: {sum(claims)} GiB are claimed, at most {most:g} are allowed"
+
+
+def every_volume_ends_in_time(ledger: Ledger) -> Iterator[str]:
+    """I14: a volume is made by its deadline, or in error with a reason; it has no state that does not exist."""
+    late = ledger.read_at - datetime.timedelta(seconds=GRACE_S)
+    for row in ledger.volumes:
+        if (row["status"], row["step"]) not in _STATES:
+            yield f"volume {row['uuid']} is {row['status']}/{row['step']}, which does not exist"
+        if row["status"] == "creating" and row["deadline"] < late:
+            yield f"volume {row['uuid']} is {row['status']}/{row['step']} after its deadline"
+        if row["status"] == "error" and not row["failure"]:
+            yield f"volume {row['uuid']} is in error without a reason"
+        if not row["deleted"] and len({row["host"] is None, row["pool"] is None, row["claimed_gb"] == 0}) > 1:
+            yield f"volume {row['uuid']} claims {row['claimed_gb']} GiB of {row['host']}#{row['pool']}"
+
+
+def volumes_are_where_the_ledger_says(ledger: Ledger, stored: Stored) -> Iterator[str]:
+    """I15, at rest: each backend has the volumes that the ledger has there, in their sizes, and counts the same."""
+    for pool in ledger.pools:
+        name = f"{pool['host']}#{pool['pool']}"
+        if name not in stored:
+            continue
+        there = {
+            row["uuid"]: row["size_gb"]
+            for row in ledger.volumes
+            if not row["deleted"] and (row["host"], row["pool"]) == (pool["host"], pool["pool"])
+        }
+        if stored[name] != there:
+            yield f"{name}: it has {dict(stored[name])}, the ledger has {there}"
+        counted = ledger.capabilities(pool)["allocated_capacity_gb"]
+        if counted != sum(there.values()):
+            yield f"{name}: its agent counts {counted} GiB, the ledger {sum(there.values())}"
+
+
+def every_volume_is_over(ledger: Ledger) -> Iterator[str]:
+    """I14, at rest: nothing is on its way any more."""
+    for row in ledger.volumes:
+        if row["step"] is not None:
+            yield f"volume {row['uuid']} is {row['status']}/{row['step']} at attempt {row['attempt']} on {row['host']}"

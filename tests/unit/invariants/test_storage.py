@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks of volumes and pools find what they are for, and nothing else."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from tests.invariants import storage
+from tests.unit.invariants.builders import NOW, ledger, pool, volume
+
+LATE = NOW - datetime.timedelta(seconds=60)
+WRONG = [
+    ("the pool counts another sum", {"pool": {"allocated_capacity_gb": 9}}, "counts (9, 1)"),
+    ("the pool counts another number", {"pool": {"total_volumes": 2}}, "counts (10, 2)"),
+    ("more is claimed than may be", {"pool": {"total_capacity_gb": 10.0}}, "at most 9 are allowed"),
+    ("a state that does not exist", {"volume": {"step": "placing"}}, "available/placing, which does not exist"),
+    ("late", {"volume": {"status": "creating", "step": "working", "deadline": LATE}}, "after its deadline"),
+    ("an error without a reason", {"volume": {"status": "error"}}, "without a reason"),
+    ("a claim without a pool", {"volume": {"host": None, "pool": None}}, "claims 10 GiB of None#None"),
+]
+
+
+def at_moment(given: dict[str, Any]) -> list[str]:
+    wrong = ledger(pools=[pool(**given.get("pool", {}))], volumes=[volume(**given.get("volume", {}))])
+    return [*storage.pools_count_their_volumes(wrong), *storage.every_volume_ends_in_time(wrong)]
+
+
+@pytest.mark.parametrize(("_name", "given", "said"), WRONG, ids=[case[0] for case in WRONG])
+def test_what_is_wrong_is_found(_name: str, given: dict[str, Any], said: str) -> None:
+    """With a sentence that has the numbers."""
+    assert any(said in line for line in at_moment(given)), at_moment(given)
+
+
+GOOD = [
+    {},
+    {"pool": {"total_capacity_gb": None}},
+    {"pool": {"max_over_subscription_ratio": "auto", "total_capacity_gb": 1.0}},
+    {"volume": {"status": "extending", "step": "working", "size_gb": 5}},
+    {"volume": {"status": "creating", "step": "working", "deadline": NOW}},
+]
+
+
+@pytest.mark.parametrize("given", GOOD, ids=range(len(GOOD)))
+def test_what_is_right_is_not_a_violation(given: dict[str, Any]) -> None:
+    """Nor what cannot be judged."""
+    assert [] == at_moment(given)
+
+
+def test_at_rest_backends_have_what_the_ledger_has() -> None:
+    """By what lies there, and by what the agent counts. Backends that were not looked at are not judged."""
+    good = ledger(pools=[pool()], volumes=[volume()])
+    for stored in ({"m1@disks#p": {"v1": 10}}, {}):
+        assert [] == list(storage.volumes_are_where_the_ledger_says(good, stored))
+    assert 1 == len(list(storage.volumes_are_where_the_ledger_says(good, {"m1@disks#p": {"v1": 9}})))
+    stale = ledger(pools=[pool(capabilities={"allocated_capacity_gb": 0})], volumes=[volume()])
+    (line,) = storage.volumes_are_where_the_ledger_says(stale, {"m1@disks#p": {"v1": 10}})
+    assert "its agent counts 0 GiB, the ledger 10" in line
+    under_way = ledger(volumes=[volume(status="deleting", step="working")])
+    assert 1 == len(list(storage.every_volume_is_over(under_way)))
