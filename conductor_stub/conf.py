@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
+from fleet.objects.flavor_mix import HALF_LIFE_S
+
 OPTS = [
     cfg.IntOpt(
         "instance_build_timeout",
@@ -58,6 +60,14 @@ CONDUCTOR_OPTS = [
         help="Seconds from the moment a conductor takes a build until a host has claimed it. After that the sweeper gives "
         "the build to another worker. Set it above the longest time that select_destinations and the agents' queues "
         "take. A value that is too low causes extra work, but no errors.",
+    ),
+    cfg.IntOpt(
+        "flavor_mix_half_life",
+        default=HALF_LIFE_S,
+        min=60,
+        help="Seconds after which a request counts half in the flavor mix: how often the fleet is asked for each size of "
+        "instance, and how long such instances live. Lower it if the demand changes quickly. Set it to the same value "
+        "for all conductors. Related: fragmentation_weight_multiplier; 'fleet flavor list --long' shows the mix.",
     ),
     cfg.IntOpt(
         "spawn_timeout",

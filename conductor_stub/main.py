@@ -40,8 +40,9 @@ from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import conf as fleet_conf
 from fleet import errors, service
 from fleet.checks import required
+from fleet.clock import Clock
 from fleet.clock.skew import ClockSkew
-from fleet.db import identity, schema, signatures
+from fleet.db import flavor_mix, identity, schema, signatures
 from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat
@@ -161,6 +162,7 @@ def build_servers(
                 ("volumes", volume_sweeper.sweep),
             )
         ),
+        _flavor_mix(conf, database, clock.fresh, skew),
         _heartbeat(conf, agent_api, pins, skew),
     ]
 
@@ -176,6 +178,15 @@ def _in_step(skew: ClockSkew, sweep: Callable[[], object]) -> None:
     """Sweep, unless the clock of this machine is wrong: then other conductors sweep."""
     if not skew.problem:
         sweep()
+
+
+def _flavor_mix(conf: cfg.ConfigOpts, database: Database, clock: Clock, skew: ClockSkew) -> service.Periodic:
+    """Count the instances that are new once a minute. All conductors try, and the first one counts."""
+
+    def count() -> None:
+        database.write(flavor_mix.count, clock(), conf.conductor.flavor_mix_half_life)
+
+    return service.Periodic("flavor mix", functools.partial(_in_step, skew, count), flavor_mix.PERIOD_S)
 
 
 def _heartbeat(conf: cfg.ConfigOpts, agent_api: AgentAPI, pins: Pins, skew: ClockSkew) -> service.Periodic:

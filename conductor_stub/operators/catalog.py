@@ -13,9 +13,10 @@ from conductor_stub.operators.announcements import Announcements
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import aggregates, flavors, groups, images, removal
+from fleet.db import aggregates, flavor_mix, flavors, groups, images, removal
 from fleet.db.engine import Connection, Database, Row
 from fleet.objects import Flavor, ImageRecord, fields, instance_group
+from fleet.objects.flavor_mix import Shape
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -36,7 +37,18 @@ class CatalogManager:
 
     @endpoint
     def list_flavors(self, context: RequestContext) -> list[dict[str, Any]]:
-        return [flavor.to_wire() for flavor in self._database.read(flavors.list_all)]
+        """Return the flavors, each with its shares in the flavor mix; null if it was not asked for."""
+        known, mix = self._database.read(lambda connection: (flavors.list_all(connection), flavor_mix.read(connection)))
+        requests, core_hours = mix.request_shares(), mix.shares()
+        return [
+            {
+                **flavor.to_wire(),
+                "share_of_requests": _rounded(requests.get(shape)),
+                "share_of_core_hours": _rounded(core_hours.get(shape)),
+            }
+            for flavor in known
+            for shape in [Shape(flavor.vcpus, flavor.memory_mb, flavor.root_gb + flavor.ephemeral_gb)]
+        ]
 
     @endpoint
     def create_flavor(self, context: RequestContext, flavor: dict[str, Any]) -> dict[str, Any]:
@@ -209,3 +221,7 @@ def _group_view(connection: Connection, row: Row) -> dict[str, Any]:
 def _key(found: int | None) -> int:
     assert found is not None, "a flavor that was read has its key"
     return found
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)

@@ -139,6 +139,10 @@ def _score_lines(host: Record, width: int) -> list[str]:
             f"  {part['name']:{width}}  raw {part['raw']:g}  normalised {part['normalised']:.3f}"
             f"  x {part['multiplier']:g}  = {part['contribution']:.3f}"
         )
+        lines += [
+            f"    {term['shape']}: {term['before']} -> {term['after']} fit, {term['share']:.1%} of what is asked for"
+            for term in part.get("terms", ())
+        ]
     return lines
 
 

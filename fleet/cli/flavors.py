@@ -43,10 +43,11 @@ def _sizes(required: bool) -> list[command.Argument]:
 
 
 class ListFlavors(listing.List):
-    """List the flavors."""
+    """List the flavors. --long also shows how much the fleet is asked for each."""
 
     things = "flavors"
-    brief = whole = COLUMNS
+    brief = COLUMNS
+    whole = (*COLUMNS, "share_of_requests", "share_of_core_hours")
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         return self.conductor.operator("list_flavors")

@@ -8,8 +8,8 @@ changed with the next *generation*). Then:
 - Time and identity: ``now`` and ``clock`` (the database's time), ``identity`` (the uuid of the ledger).
 - Queries, one module for each family of tables: ``instances`` (find, list, lock), ``builds``, ``moves``, ``claimed``,
   ``history``; ``hosts``, ``usage``, ``hardware``; ``services``, ``heartbeats``; ``flavors``, ``images``, ``aggregates``,
-  ``groups``, ``removal``; ``pools``, ``volumes``, ``volume_types``; ``signatures``. Their functions take a transaction or a
-  connection first.
+  ``groups``, ``removal``; ``flavor_mix`` (what the fleet is asked for); ``pools``, ``volumes``, ``volume_types``;
+  ``signatures``. Their functions take a transaction or a connection first.
 - For operators: ``audit``, ``diagnosis``, ``retention``, ``uuid_prefix``.
 - Schema: ``schema`` (checks it), ``migration`` (changes it), ``grants`` (privileges of each service).
 - Connections: ``options``, ``driver``, ``tls``, ``loopback``, ``idle_ping``, ``failures`` (errors), ``statements``.

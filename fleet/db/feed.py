@@ -12,11 +12,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet.clock import Clock, seconds, utcnow
-from fleet.db import aggregates
+from fleet.db import aggregates, flavor_mix
 from fleet.db import feed_queries as queries
 from fleet.db.engine import Database
 from fleet.db.prepared_query import PreparedQuery
 from fleet.ledger_identity import LedgerIdentity
+from fleet.objects.flavor_mix import FlavorMix
 
 #: Heartbeats are read at most this often: liveness is counted in tens of seconds. In a large fleet the period is a second
 #: longer for every HEARTBEATS_A_SECOND of them, so that the feed does not spend its time on heartbeats.
@@ -52,6 +53,8 @@ class Changes:
     aggregates: Sequence[ChangedAggregate] = ()
     instances: Sequence[Any] = ()
     heartbeats: Sequence[tuple[str, datetime.datetime]] = ()
+    #: The flavor mix, if it has changed.
+    mix: FlavorMix | None = None
 
 
 class ChangeFeed:
@@ -86,6 +89,7 @@ class ChangeFeed:
         self._heartbeats_read: datetime.datetime | None = None
         self._heartbeat_period = HEARTBEAT_PERIOD
         self._newest_heartbeat: datetime.datetime | None = None
+        self._mix_version: int | None = None
 
     def prefetch(self, since: int) -> None:
         """Send the first query of :meth:`read` now. It reads what is committed by now."""
@@ -161,9 +165,12 @@ class ChangeFeed:
             since = 0
         self._ledger.learn(newest.ledger)
         heartbeats = self._read_heartbeats(connection)
-        if newest.value == since:
-            return Changes(newest.value, heartbeats=heartbeats)
         full = since == 0 or since > newest.value
+        mix = None
+        if newest.mix is not None and (full or newest.mix != self._mix_version):
+            mix, self._mix_version = flavor_mix.read(connection), newest.mix
+        if newest.value == since:
+            return Changes(newest.value, heartbeats=heartbeats, mix=mix)
         newer = 0 if full else since
 
         def changed(of: queries.TableQueries) -> Sequence[sa.Row]:
@@ -179,6 +186,7 @@ class ChangeFeed:
             aggregates=_changed_aggregates(connection, newer, full) if _has(newest, queries.AGGREGATES, newer) else [],
             instances=changed(self._of.instances),
             heartbeats=heartbeats,
+            mix=mix,
         )
 
     def _heartbeats_due(self) -> bool:

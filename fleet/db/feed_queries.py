@@ -111,13 +111,14 @@ def _feed(binary: str, name: str, nodes: tuple[sa.Table, list[Any]], instances: 
     places, columns = nodes
     others = (SERVICES, AGGREGATES, instances.table)
     of_services = SERVICES.c.binary == binary
+    mix = sa.select(models.flavor_mix.c.version).scalar_subquery() if instances.table is INSTANCES else sa.null()
     heartbeats = sa.select(SERVICES.c.host, SERVICES.c.last_seen_up).where(of_services)
     more = (GENERATIONS.c.noted, *(GENERATIONS.c[table.name] for table in others))
     return FeedQueries(
         _queries(places.name, places, columns, more=more),
         _queries(name, SERVICES, _columns(SERVICES, _SERVICE_COLUMNS), of_services),
         instances,
-        GENERATION.add_columns(GENERATIONS.c.ledger, clock.NOW, *map(_newest_of, (places, *others))),
+        GENERATION.add_columns(GENERATIONS.c.ledger, clock.NOW, mix.label("mix"), *map(_newest_of, (places, *others))),
         heartbeats.where(SERVICES.c.last_seen_up.is_not(None)),
         heartbeats.where(SERVICES.c.last_seen_up > sa.bindparam("after")),
     )

@@ -19,6 +19,7 @@ SCHEDULER_READS = (
     "aggregates",
     "build_requests",
     "compute_nodes",
+    "flavor_mix",
     "generations",
     "instances",
     "services",

@@ -271,6 +271,20 @@ flavors = sa.Table(
     sa.Column("created_at", Timestamp, nullable=False),
 )
 
+#: One row: the sizes that the fleet is asked for (``fleet.objects.flavor_mix``), faded until ``faded_until``. Instances are
+#: counted until ``counted_until``; the generations are those of the last two counts.
+flavor_mix = sa.Table(
+    "flavor_mix",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("mix", sa.JSON, nullable=False),
+    sa.Column("faded_until", Timestamp, nullable=False),
+    sa.Column("counted_until", Timestamp, nullable=False),
+    sa.Column("generation", sa.BigInteger, nullable=False),
+    sa.Column("former_generation", sa.BigInteger, nullable=False),
+)
+
 aggregates = sa.Table(
     "aggregates",
     METADATA,

@@ -3,7 +3,8 @@
 
 Read in this order:
 
-- the hosts: ``table`` (columns), ``instance_index``, ``domain`` (what a domain brings), ``inventory`` (all of it),
+- the hosts: ``table`` (columns), ``instance_index``, ``domain`` (what a domain brings), ``remembered`` (what
+  plugins compute of each row), ``inventory`` (all of it),
   ``consumption`` and ``claim_limits``, ``overlay`` (what one request changes), ``candidates`` (what one request sees)
 - the plugins: ``plugins`` (base classes), ``supervision`` and ``plugin_thread`` (calling a user's code)
 - a decision: ``pipeline`` and ``prepared_request``, ``restriction``, ``filtering``, ``weighers``, ``normalise`` and

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -54,6 +54,11 @@ class Candidates:
         return self._inventory.domain
 
     @property
+    def demand(self) -> Any:
+        """What the fleet is asked for; None if it is not known."""
+        return self._inventory.demand
+
+    @property
     def version(self) -> int:
         """The version of the table: it grows with every change of a row."""
         return self._table.version
@@ -91,6 +96,26 @@ class Candidates:
     def own(self) -> numpy.ndarray | None:
         """Return the mask of this scheduler's own share of the hosts; None if it need not share them."""
         return self.column(OWN) if self._inventory.divided else None
+
+    def remembered(self, key: Hashable, compute: Callable[[Candidates], numpy.ndarray]) -> numpy.ndarray:
+        """Return one number of every candidate, computed again only for rows that changed. Do not write to the array.
+
+        :param key: names the number; the same key must stand for the same ``compute``
+        :param compute: returns the number of some candidates, from their rows only
+        """
+
+        def of_rows(rows: numpy.ndarray | None) -> numpy.ndarray:
+            return compute(Candidates(self._inventory, self.now, rows))
+
+        found = self._inventory.remembered.of(key, self._table, of_rows)
+        found = found if self._rows is None else found[self._rows]
+        if not self._overlay.changed:
+            return found
+        changed = numpy.isin(self.rows, list(self._overlay.changed))
+        if changed.any():
+            found = found.copy()
+            found[changed] = compute(self.subset(self.rows[changed]))
+        return found
 
     def by_aggregates(self, judge: Callable[[Sequence[Aggregate]], Any], dtype: type = bool) -> numpy.ndarray:
         """Call ``judge`` once per distinct set of aggregates, and return its answer for each candidate."""

@@ -36,14 +36,17 @@ class StateAge:
     :param generation: the feed's generation
     :param age_s: seconds since the newest reading of the feed
     :param stale: True if the database could not be read for this decision
+    :param mix: version of what the fleet is asked for, if it is known
     """
 
     generation: int
     age_s: float
     stale: bool = False
+    mix: int | None = None
 
     def to_wire(self) -> dict[str, Any]:
-        return {"generation": self.generation, "age_s": round(self.age_s, 3), "stale": self.stale}
+        known = {} if self.mix is None else {"mix": self.mix}
+        return {"generation": self.generation, "age_s": round(self.age_s, 3), "stale": self.stale, **known}
 
 
 class Refusal(Protocol):

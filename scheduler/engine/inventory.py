@@ -8,6 +8,7 @@ from typing import Any
 from fleet.objects import Aggregate
 from scheduler.engine.domain import Domain
 from scheduler.engine.instance_index import InstanceIndex
+from scheduler.engine.remembered import Remembered
 from scheduler.engine.table import HostTable
 
 
@@ -21,10 +22,13 @@ class Inventory:
         self.domain = domain
         self.table = HostTable(domain.columns, domain.shared, domain.objects, domain.often_uniform)
         self.instances = InstanceIndex()
+        self.remembered = Remembered()
         self.aggregates: dict[int, Aggregate] = {}
         self.disabled_reasons: dict[str, str] = {}
         #: True if the hosts are divided among several schedulers: then the column ``own`` marks this one's share.
         self.divided = False
+        #: What the fleet is asked for, as the domain knows it (:mod:`fleet.objects.flavor_mix`); None if it is not known.
+        self.demand: Any = None
         #: Grows when something has changed that no row of the table shows, such as an aggregate's metadata.
         self.epoch = 0
         self._metadata_keys: frozenset[str] | None = None
@@ -34,7 +38,7 @@ class Inventory:
         other = Inventory(self.domain)
         other.table, other.instances = self.table.copy(), self.instances.copy()
         other.aggregates, other.disabled_reasons = dict(self.aggregates), dict(self.disabled_reasons)
-        other.divided, other.epoch = self.divided, self.epoch
+        other.divided, other.demand, other.epoch = self.divided, self.demand, self.epoch
         return other
 
     def place(self, instance: Any) -> None:
@@ -59,6 +63,11 @@ class Inventory:
         """Call this when ``aggregates`` has changed: what was computed from them is void."""
         self.epoch += 1
         self._metadata_keys = None
+
+    def learn_demand(self, demand: Any) -> None:
+        """Replace ``demand``; what was computed from it is void."""
+        self.demand = demand
+        self.epoch += 1
 
     def metadata_keys(self) -> frozenset[str]:
         """Return all keys of all aggregates' metadata."""

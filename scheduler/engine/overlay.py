@@ -23,10 +23,13 @@ class Overlay:
         self.rare: dict[str, dict[int, Any]] = {}
         self.states: dict[int, Any] = {}
         self.picks: list[Any] = []
+        #: The rows that picks have changed.
+        self.changed: set[int] = set()
         self.limits = ClaimLimits()
 
     def take(self, table: HostTable, rows: int | numpy.ndarray, consumption: Consumption) -> None:
         """Count one more instance on one row, or on each of several distinct rows."""
+        self.changed.update(numpy.atleast_1d(rows).tolist())
         for name, amount in consumption.numbers.items():
             if name not in self.columns:
                 self.columns[name] = table.column(name).copy()
@@ -42,6 +45,6 @@ class Overlay:
         other = Overlay()
         other.columns = {name: column.copy() for name, column in self.columns.items()}
         other.rare = {name: dict(known) for name, known in self.rare.items()}
-        other.picks, other.limits = self.picks, self.limits
+        other.picks, other.limits, other.changed = self.picks, self.limits, set(self.changed)
         other.take(table, rows, consumption)
         return other

@@ -221,6 +221,10 @@ class ColumnWeigher(BaseHostWeigher):
         """Return the raw weights of hosts with these numbers in the weigher's column; by default the numbers."""
         return numbers
 
+    def terms(self, hosts: Candidates, request: Any) -> Iterable[list[dict[str, Any]]]:
+        """Return, per host, what its raw weight is made of; by default nothing. Called to explain a decision."""
+        return ()
+
     def multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
         """Return how much this weigher counts: one number, or one for each of ``hosts``."""
         return self._multiplier

@@ -20,7 +20,7 @@ from scheduler.engine import normalise, weighers
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.domain import Normalisation
 from scheduler.engine.normalise import Bounds
-from scheduler.engine.plugins import BaseHostWeigher, follows_picks
+from scheduler.engine.plugins import BaseHostWeigher, follows_picks, is_column_weigher
 from scheduler.engine.prepared_request import PreparedRequest
 from scheduler.engine.weighers import Weights
 
@@ -336,5 +336,10 @@ def _lines(
         "multiplier": numpy.broadcast_to(scale.multiplier, len(raw)),
         "contribution": scale.contributions(raw, observed) if scale.counts else numpy.zeros(len(raw)),
     }
-    name = {"name": type(scale.weigher).__name__}
-    return [name | {key: float(values[place]) for key, values in columns.items()} for place in positions.tolist()]
+    name: dict[str, Any] = {"name": type(scale.weigher).__name__}
+    found = [name | {key: float(values[place]) for key, values in columns.items()} for place in positions.tolist()]
+    if scale.counts and is_column_weigher(scale.weigher):
+        few = hosts.subset(hosts.rows[positions])
+        for line, terms in zip(found, scale.weigher.terms(few, prepared.request), strict=False):
+            line["terms"] = terms
+    return found

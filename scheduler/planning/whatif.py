@@ -21,10 +21,11 @@ from typing import Any
 import numpy
 from oslo_config import cfg
 
-from fleet import errors
+from fleet import capacity, errors
 from fleet.clock import utcnow
 from fleet.db.feed import Changes
 from fleet.objects import RequestSpec
+from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from fleet.objects.whatif import Change, Demand
 from scheduler import conf as scheduler_conf
 from scheduler import loading
@@ -39,6 +40,8 @@ from scheduler.planning.hypothetical import FixedFeed, hypothetical, newest_hear
 
 #: Of those that found no host, so many are named.
 _NAMED = 10
+#: The flavor mix is learned anew this often, in seconds of the demands' time.
+_LEARN_EVERY_S = 900.0
 
 
 def run(
@@ -88,16 +91,20 @@ class _Course:
         self._pipeline = asked
         self._cache = RequestCache()
         self._chance = random.Random(1)
-        self._deaths: list[tuple[float, str]] = []
+        self._deaths: list[tuple[float, str, float, Shape]] = []
         self._requests = 0
         self._instances: collections.Counter[str] = collections.Counter()
         self._reasons: collections.Counter[str] = collections.Counter()
         self._unplaced: list[str] = []
         self._took_s: list[float] = []
         self._lives: list[tuple[float, float | None, int, bool]] = []
+        self._mix = _Learning(state.mix)
 
     def take(self, demand: Demand) -> None:
         self._end_due(demand.at_s)
+        learned = self._mix.due(demand.at_s)
+        if learned is not None:
+            self._manager.hint(lambda cache: cache.learn_demand(learned))
         request = RequestSpec.from_wire(demand.request_spec, demand.filter_properties)
         began = time.perf_counter()
         made = self._manager.decide(
@@ -113,12 +120,13 @@ class _Course:
         )
         self._took_s.append(time.perf_counter() - began)
         self._requests += 1
+        self._mix.asked(request)
         self._instances["placed" if made.complete else "refused"] += request.num_instances
         self._lives += [(demand.at_s, life, request.vcpus, made.complete) for life in demand.lifetimes_s]
         if made.complete:
             for pick, life_s in zip(made.picks, demand.lifetimes_s, strict=True):
                 if life_s is not None:
-                    heapq.heappush(self._deaths, (demand.at_s + life_s, pick.instance_uuid))
+                    heapq.heappush(self._deaths, (demand.at_s + life_s, pick.instance_uuid, life_s, _shape(request)))
         else:
             self._refused(demand, request, made)
 
@@ -130,7 +138,8 @@ class _Course:
 
     def _end_due(self, now_s: float) -> None:
         while self._deaths and self._deaths[0][0] <= now_s:
-            uuid = heapq.heappop(self._deaths)[1]
+            _at_s, uuid, life_s, shape = heapq.heappop(self._deaths)
+            self._mix.ended(shape, life_s)
             self._manager.hint(lambda cache, uuid=uuid: cache.release(uuid))  # type: ignore[misc]
 
     def figures(self) -> dict[str, Any]:
@@ -158,6 +167,34 @@ class _Course:
             asked += hours
             placed += hours if was_placed else 0.0
         return asked, placed
+
+
+class _Learning:
+    """Learns the flavor mix of the demands in their own time, as conductors do in the database."""
+
+    def __init__(self, known: FlavorMix | None) -> None:
+        self._mix = dataclasses.replace(known, at_s=0.0) if known else FlavorMix()
+        self._new: dict[Shape, Counts] = {}
+
+    def asked(self, request: RequestSpec) -> None:
+        self._count(_shape(request), Counts(requests=request.num_instances))
+
+    def ended(self, shape: Shape, life_s: float) -> None:
+        self._count(shape, Counts(ended=1, hours=life_s / 3600))
+
+    def due(self, now_s: float) -> FlavorMix | None:
+        """Return the next version of the mix, if it is time for one."""
+        if not self._new or now_s < self._mix.at_s + _LEARN_EVERY_S:
+            return None
+        self._mix, self._new = self._mix.with_more(self._new, now_s), {}
+        return self._mix
+
+    def _count(self, shape: Shape, more: Counts) -> None:
+        self._new[shape] = self._new.get(shape, Counts()).plus(more)
+
+
+def _shape(request: RequestSpec) -> Shape:
+    return Shape(request.vcpus, request.memory_mb, capacity.claimed_disk_gb(request.root_gb, request.ephemeral_gb))
 
 
 def _use(hosts: Candidates, _state: StateAge) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from fleet.objects import Holding
+from fleet.objects.flavor_mix import FlavorMix
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.consumption import Consumption
 from scheduler.engine.decision import Decision
@@ -216,6 +217,8 @@ class HostCache:
         for node in changes.nodes:
             self._apply_node(node)
         self.services.apply_heartbeats(changes.heartbeats)
+        if changes.mix is not None:
+            self.learn_demand(changes.mix)
         self.generation = changes.generation
 
     def apply_host(self, host: str, there: Any) -> None:
@@ -232,6 +235,18 @@ class HostCache:
             self._apply_instance(instance, news=False)
         for node in there.nodes:
             self._apply_node(node)
+
+    @property
+    def mix_version(self) -> int | None:
+        """The version of the flavor mix; None if there is none."""
+        demand = self._inventory.demand
+        return None if demand is None else demand.version
+
+    def learn_demand(self, mix: FlavorMix) -> None:
+        """Take over a newer flavor mix."""
+        known = self._inventory.demand
+        if known is None or known.version < mix.version:
+            self._inventory.learn_demand(mix)
 
     def _drop_missing(self, changes: Any) -> None:
         nodes = {(node.host, node.hypervisor_hostname) for node in changes.nodes}

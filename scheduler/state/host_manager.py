@@ -288,7 +288,7 @@ class HostManager:
         return self._cache.candidates(self._read_at)
 
     def _state(self, now: float) -> StateAge:
-        return StateAge(self._cache.generation, max(now - self._read_at, 0.0), self.stale)
+        return StateAge(self._cache.generation, max(now - self._read_at, 0.0), self.stale, self._cache.mix_version)
 
     def hosts_up(self) -> tuple[list[str], StateAge]:
         """Names of hosts whose service is enabled and alive, sorted; and how old that is."""

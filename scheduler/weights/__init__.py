@@ -15,6 +15,7 @@ from scheduler.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost
 from scheduler.weights.build_failure import BuildFailureWeigher
 from scheduler.weights.cpu import CPUWeigher
 from scheduler.weights.disk import DiskWeigher
+from scheduler.weights.fragmentation import FragmentationWeigher
 from scheduler.weights.handler import HostWeightHandler, normalize
 from scheduler.weights.hypervisor_version import HypervisorVersionWeigher
 from scheduler.weights.image_properties import ImagePropertiesWeigher
@@ -31,6 +32,7 @@ __all__ = [
     "CPUWeigher",
     "ColumnWeigher",
     "DiskWeigher",
+    "FragmentationWeigher",
     "HostWeightHandler",
     "HypervisorVersionWeigher",
     "IoOpsWeigher",
@@ -60,6 +62,7 @@ CLASSES: tuple[type[BaseHostWeigher], ...] = (
     HypervisorVersionWeigher,
     NumInstancesWeigher,
     ImagePropertiesWeigher,
+    FragmentationWeigher,
 )
 
 HostWeightHandler.built_in = CLASSES

@@ -115,6 +115,21 @@ WEIGHT_OPTS = [
         "such instances together, a negative one keeps them apart. 0 turns the weigher off, whatever aggregates say. "
         "Related: image_props_weight_setting.",
     ),
+    cfg.FloatOpt(
+        "fragmentation_weight_multiplier",
+        default=0.0,
+        help="Weight of the room that an instance leaves for the flavors that the fleet is asked for. A positive value "
+        "prefers hosts where fewer instances of other flavors no longer fit. 0 turns the weigher off, whatever aggregates "
+        "say. Related: "
+        "fragmentation_flavor_mix_file, [conductor] flavor_mix_half_life.",
+    ),
+    cfg.StrOpt(
+        "fragmentation_flavor_mix_file",
+        default="",
+        help="JSON file with a fixed flavor mix, in place of the one that conductors learn: a list of objects with vcpus, "
+        "memory_mb and disk_gb, with requests (a count or a share), and optionally with ended and hours (the instances "
+        "that have ended, and the hours that they lived in all). It is read at start and when options are read again.",
+    ),
     cfg.ListOpt(
         "image_props_weight_setting",
         default=[],

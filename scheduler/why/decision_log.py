@@ -88,13 +88,19 @@ def _count(result: str, reason: str, took_s: float, record: Mapping[str, Any]) -
 def _history(words: Words, record: dict[str, Any]) -> str:
     """Format the number of hosts that each filter was given and let through."""
     counts = [f"{each['name']}: (start: {each['start']}, end: {each['end']})" for each in record.get("filters", ())]
-    return ", ".join([f"{record.get('considered', 0)} {words.place}s", *counts])
+    return ", ".join([f"{record.get('considered', 0)} {words.place}s", *counts, *_mix(record)])
 
 
 def _counts(words: Words, record: dict[str, Any]) -> str:
     parts = [f"{record.get('considered', 0)} {words.place}s"]
     parts += [f"{count['name']} {count['end']}" for count in record.get("filters", ())]
-    return ", ".join(parts)
+    return ", ".join(parts + _mix(record))
+
+
+def _mix(record: dict[str, Any]) -> list[str]:
+    """Format the version of the flavor mix, with which the decision can be repeated."""
+    mix = (record.get("state") or {}).get("mix")
+    return [] if mix is None else [f"mix {mix}"]
 
 
 def _remarks(record: dict[str, Any]) -> str:

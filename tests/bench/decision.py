@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import functools
 import random
+import statistics
+import time
 import uuid
+from collections.abc import Callable
 
 import numpy
 
 from fleet.objects import RequestSpec
+from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from scheduler.engine import decide, pipeline
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.consumption import Consumption
@@ -32,13 +36,24 @@ CHANGED = 0.01
 FLAVORS = ({"vcpus": 1, "memory_mb": 1792}, {"vcpus": 2, "memory_mb": 3584}, {"vcpus": 4, "memory_mb": 7168})
 
 
+#: Sixteen shapes, as many as the public trace has.
+MIX = FlavorMix(
+    1,
+    counts={
+        Shape(vcpus, vcpus * memory_mb): Counts(requests=100.0 / vcpus)
+        for vcpus in (1, 2, 4, 8)
+        for memory_mb in (768, 1792, 3584, 7168)
+    },
+)
+
+
 class Bench:
     """A host manager over a fleet that changes, and the configured default pipeline."""
 
-    def __init__(self, hosts: int) -> None:
+    def __init__(self, hosts: int, **options: float) -> None:
         self.feed = fleets.ChangingFeed(hosts)
         self.manager = HostManager(self.feed, self.feed, clock=FakeClock(factories.NOW))
-        self.pipeline = default_pipeline()
+        self.pipeline = load_pipeline(of_scheduler(**options))
         self.chance = random.Random(1)
         self.cache = RequestCache()
         self.manager.refresh()
@@ -72,6 +87,7 @@ def run() -> None:
         single = _single(bench, hosts)
         _same_shape(bench, hosts)
         _several(bench, hosts, single)
+        _fragmentation(hosts)
         if hosts == 10_000:
             _reference(bench, hosts, single)
 
@@ -139,6 +155,38 @@ def _after_a_change(bench: Bench, request: RequestSpec) -> float:
     bench.feed.change(CHANGED)
     bench.manager.refresh()
     return figures.timed(functools.partial(bench.decide, request))
+
+
+def _fragmentation(hosts: int) -> None:
+    """The processor time of decisions with the weigher of fragmentation, of that of the default weighers, in turns."""
+    benches = Bench(hosts), Bench(hosts, fragmentation_weight_multiplier=1.0)
+    for bench in benches:
+        bench.manager.hint(lambda cache: cache.learn_demand(MIX))
+    same, novel = ([[], []] for _kind in range(2))
+    for number in range(ROUNDS[hosts]):
+        sizes = {"vcpus": 1 + number % 8, "memory_mb": 1000 + number, "root_gb": 1 + number}
+        for which, bench in enumerate(benches):
+            bench.feed.change(CHANGED)
+            bench.manager.refresh()
+            same[which].append(_busy_s(functools.partial(bench.decide, bench.request(number))))
+            novel[which].append(_busy_s(functools.partial(bench.decide, bench.request(number, sizes=sizes))))
+    for kind, (without, with_it) in (("of three flavors", same), ("a new size each", novel)):
+        plain_s, weighed_s = (statistics.median(each[3:]) for each in (without, with_it))
+        figures.report(
+            "fragmentation",
+            hosts=hosts,
+            requests=kind,
+            shapes=len(MIX.counts),
+            default_ms=round(plain_s * 1e3, 3),
+            fragmentation_ms=round(weighed_s * 1e3, 3),
+            of_default=round(weighed_s / plain_s, 2),
+        )
+
+
+def _busy_s(work: Callable[[], object]) -> float:
+    began = time.thread_time()
+    work()
+    return time.thread_time() - began
 
 
 def _several(bench: Bench, hosts: int, single_s: float) -> None:

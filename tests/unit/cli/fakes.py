@@ -121,11 +121,21 @@ EXPLANATION = {
             "nodename": "n1",
             "weight": 1.5,
             "weighers": [
-                {"name": "RAMWeigher", "raw": 512.0, "normalised": 0.75, "multiplier": 2.0, "contribution": 1.5}
+                {"name": "RAMWeigher", "raw": 512.0, "normalised": 0.75, "multiplier": 2.0, "contribution": 1.5},
+                {
+                    "name": "FragmentationWeigher",
+                    "raw": -9.0,
+                    "normalised": 0.0,
+                    "multiplier": 1.0,
+                    "contribution": 0.0,
+                    "terms": [
+                        {"shape": "4 vcpus, 1024 MB", "share": 0.25, "weight": 9.0, "before": 2, "after": 1},
+                    ],
+                },
             ],
         }
     ],
-    "share": None,
+    "share": {"hosts": 3, "passed": 0, "beyond": 1},
     "remarks": [],
     "state": {"generation": 7, "age_s": 0.01, "stale": False},
 }

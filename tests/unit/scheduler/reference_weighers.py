@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from fleet import errors
 from fleet.objects import RequestSpec
+from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from tests.unit.scheduler import reference_hardware
 from tests.unit.scheduler.reference_filters import Host, World, members_on, smallest
 
@@ -82,6 +83,43 @@ def _image_properties(host: Host, request: RequestSpec, world: World) -> float:
     return total
 
 
+#: What the fleet of the tests is asked for: the odd sizes make tables with many steps, and some shapes have disk.
+MIX = FlavorMix(
+    7,
+    counts={
+        Shape(1, 512): Counts(60, 30, 15),
+        Shape(2, 3584, 10): Counts(25, 2, 40),
+        Shape(4, 4096): Counts(14),
+        Shape(3, 1001, 7): Counts(1, 1, 1),
+    },
+)
+
+
+def _fragmentation(host: Host, request: RequestSpec, world: World) -> float:
+    """Minus the weighed number of instances of each shape that fit before and not after."""
+    if not world.options["fragmentation_multiplier"]:
+        return 0.0
+    cores, memory_mb = world.options["mean_host"]
+    shares = MIX.shares()
+    sizes = {shape: share * (shape.vcpus / cores + shape.memory_mb / memory_mb) for shape, share in shares.items()}
+    factor = 2**20 / max(sizes.values())
+    free = [
+        (host.vcpus - host.reserved_vcpus) * host.cpu_allocation_ratio + host.reserved_vcpus - host.vcpus_used,
+        host.free_ram_mb + (host.memory_mb - host.reserved_memory_mb) * (host.ram_allocation_ratio - 1),
+        1024 * (host.free_disk_gb + (host.local_gb - host.reserved_disk_gb) * (host.disk_allocation_ratio - 1)),
+    ]
+    taken = [request.vcpus, request.memory_mb, 1024 * (request.root_gb + request.ephemeral_gb)]
+    left = [there - size for there, size in zip(free, taken, strict=True)]
+    return float(
+        -sum(round(size * factor) * (_fitting(each, free) - _fitting(each, left)) for each, size in sizes.items())
+    )
+
+
+def _fitting(shape: Shape, free: Sequence[float]) -> int:
+    sizes = (shape.vcpus, shape.memory_mb, 1024 * shape.disk_gb)
+    return min(int(max(there, 0) // size) for there, size in zip(free, sizes, strict=True) if size)
+
+
 WEIGHERS: dict[str, Callable[..., Weigher]] = {}
 
 
@@ -114,3 +152,4 @@ _known(
 )
 _known("NumInstancesWeigher", lambda host, request, world: host.running_vms, "num_instances_weight_multiplier", 0.0)
 _known("ImagePropertiesWeigher", _image_properties, "image_props_weight_multiplier", 0.0)
+_known("FragmentationWeigher", _fragmentation, "fragmentation_weight_multiplier", 0.0)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 import pytest
@@ -12,6 +13,7 @@ from fleet import errors
 from fleet.clock import seconds
 from fleet.context import new_context
 from fleet.objects import RequestSpec
+from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from fleet.rpc import deferred
 from scheduler import decider, driver_loading, filters
 from scheduler.engine import pipeline
@@ -605,3 +607,17 @@ def test_chance_scheduler_tells_of_its_state():
     (chosen,) = Scheduler(node("a"), scheduler_driver="chance_scheduler").select(request())
     assert {"generation": 1, "age_s": 0.0, "stale": False} == chosen["decision"]["state"]
     assert (1, 1) == (chosen["decision"]["placed"], chosen["decision"]["considered"])
+
+
+def test_a_decision_names_the_flavor_mix(caplog):
+    """With its version the decision can be repeated; explain shows what the weigher of fragmentation counted."""
+    caplog.set_level(logging.INFO)
+    scheduler = Scheduler(node("a"), node("b", vcpus=7), fragmentation_weight_multiplier=1.0)
+    mix = FlavorMix(17, counts={Shape(4, 1024): Counts(1.0)})
+    scheduler.feed.batches[0] = dataclasses.replace(scheduler.feed.batches[0], mix=mix)
+    answer = explained(scheduler, request())
+    assert 17 == answer["state"]["mix"]
+    (terms,) = [line["terms"] for line in answer["scores"][-1]["weighers"] if line["name"] == "FragmentationWeigher"]
+    assert [("4 vcpus, 1024 MB", 2, 1)] == [(term["shape"], term["before"], term["after"]) for term in terms]
+    assert ["b"] == [each["host"] for each in scheduler.select(request())]
+    assert any("Placed" in line and "mix 17" in line for line in caplog.messages)

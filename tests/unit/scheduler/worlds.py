@@ -21,6 +21,7 @@ from tests import factories
 from tests.factories import NOW, Node, PlacedInstance, Service, uuid
 from tests.unit.hardware import builders
 from tests.unit.scheduler.reference_filters import World
+from tests.unit.scheduler.reference_weighers import MIX
 
 NAMES = [f"host{number}" for number in range(7)]
 FEATURES = json.dumps({"arch": "x86_64", "features": ["avx", "sse"], "maxphysaddr": {"bits": 46}})
@@ -300,6 +301,12 @@ class Scene:
     aggregates: list[Any]
     request: dict[str, Any]
 
+    def __post_init__(self) -> None:
+        known = [node for node in self.nodes if node.host in self.world.services]
+        means = [sum(getattr(node, name) for node in known) / max(len(known), 1) for name in ("vcpus", "memory_mb")]
+        self.world.options["fragmentation_multiplier"] = 0.0
+        self.world.options["mean_host"] = [mean or 1.0 for mean in means]
+
     def asked(self, count: int = 1) -> Any:
         made = dict(self.request)
         image = {"id": "image1", "properties": made.pop("image")}
@@ -341,6 +348,8 @@ class Scene:
 
     def weigher(self, name: str, multiplier: float) -> weights.BaseHostWeigher:
         options = self.world.options
+        if name == "FragmentationWeigher":
+            return weights.FragmentationWeigher(multiplier, MIX)
         if name == "MetricsWeigher":
             return weights.MetricsWeigher(options["weight_setting"], multiplier, options["required"])
         if name == "ImagePropertiesWeigher":

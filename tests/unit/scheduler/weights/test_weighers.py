@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from fleet import errors
+from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from scheduler import loading, weights
 from scheduler.compute import ratio_options
 from scheduler.engine import weighers
@@ -301,3 +302,80 @@ def test_hosts_that_are_alike_need_not_be_looked_at(each, expected):
     hosts = factories.candidates(node("a", hypervisor_version=6000000), node("b", hypervisor_version=6000000))
     assert expected == weighers.uniform(each, hosts)
     assert expected is None or {expected} == set(each.raw(hosts, request()).tolist())
+
+
+# -- fragmentation --------------------------------------------------------------------------------------------------------
+
+#: Two small sizes and one large, none of which has ended: 3 of 4 requests are small.
+DEMAND = FlavorMix(7, counts={Shape(1, 1024): Counts(3.0), Shape(4, 4096): Counts(1.0)})
+#: "tight" has room for one small instance beside full large ones; "whole" has room for two large ones.
+TIGHT, WHOLE = node("tight", vcpus=5, memory_mb=5120), node("whole", vcpus=8, memory_mb=8192)
+
+
+def fragmentation(*nodes, mix=DEMAND, sizes=None):
+    hosts = factories.candidates(*nodes, mix=mix)
+    asked = request(sizes or {"vcpus": 1, "memory_mb": 1024})
+    return raw(weights.FragmentationWeigher(1.0), hosts, asked)
+
+
+def test_room_for_large_instances_is_kept():
+    """Of cpu_allocation_ratio 1, a small instance costs one small on tight; on whole also one large."""
+    found = fragmentation(TIGHT, WHOLE)
+    assert found["whole"] < found["tight"] < 0
+
+
+def test_without_a_mix_it_says_nothing():
+    """Nothing has been asked for yet."""
+    assert {"tight": 0.0, "whole": 0.0} == fragmentation(TIGHT, WHOLE, mix=None)
+    assert {"tight": 0.0, "whole": 0.0} == fragmentation(TIGHT, WHOLE, mix=FlavorMix(1))
+
+
+def test_a_newer_mix_counts_at_once():
+    """The tables are built anew; an older mix that comes late is ignored."""
+    cache = factories.cache(TIGHT, WHOLE, mix=DEMAND)
+    each, asked = weights.FragmentationWeigher(1.0), request({"vcpus": 1, "memory_mb": 1024})
+    before = raw(each, cache.candidates(NOW_S), asked)
+    cache.apply(factories.changes(generation=2, mix=FlavorMix(8, counts={Shape(4, 4096): Counts(1.0)})))
+    after = raw(each, cache.candidates(NOW_S), asked)
+    assert before != after
+    assert 0.0 == after["tight"]
+    cache.apply(factories.changes(generation=3, mix=DEMAND))
+    assert after == raw(each, cache.candidates(NOW_S), asked)
+
+
+def test_a_larger_host_that_comes_later_is_counted_whole():
+    """The tables grow."""
+    cache = factories.cache(TIGHT, mix=DEMAND)
+    each, asked = weights.FragmentationWeigher(1.0), request({"vcpus": 5, "memory_mb": 5120})
+    raw(each, cache.candidates(NOW_S), asked)
+    huge = node("huge", vcpus=64, memory_mb=65536)
+    cache.apply(factories.changes([huge], generation=2))
+    assert raw(each, cache.candidates(NOW_S), asked)["huge"] < -1
+
+
+def test_explain_shows_its_terms():
+    """The sizes of which fewer fit afterwards, with their share of what is asked for."""
+    hosts = factories.candidates(TIGHT, WHOLE, mix=DEMAND)
+    (tight, whole) = weights.FragmentationWeigher(1.0).terms(hosts, request({"vcpus": 1, "memory_mb": 1024}))
+    assert [("1 vcpus, 1024 MB", 0.75, 5, 4)] == [
+        (term["shape"], term["share"], term["before"], term["after"]) for term in tight
+    ]
+    assert {"1 vcpus, 1024 MB", "4 vcpus, 4096 MB"} == {term["shape"] for term in whole}
+
+
+def test_a_fixed_mix_from_a_file(tmp_path):
+    """It counts in place of the learned one."""
+    path = tmp_path / "mix.json"
+    path.write_text('[{"vcpus": 4, "memory_mb": 4096, "requests": 1}]')
+    each = weights.FragmentationWeigher.from_conf(configuration(fragmentation_flavor_mix_file=str(path)))
+    found = raw(each, factories.candidates(TIGHT, WHOLE, mix=DEMAND), request({"vcpus": 1, "memory_mb": 1024}))
+    assert 0.0 == found["tight"] > found["whole"]
+
+
+@pytest.mark.parametrize("text", ["no json", "{}", '[{"vcpus": 0}]'])
+def test_a_file_that_cannot_be_used_stops_the_service(tmp_path, text):
+    """The message names the option and the file."""
+    path = tmp_path / "mix.json"
+    path.write_text(text)
+    with pytest.raises(errors.ConfigError, match="fragmentation_flavor_mix_file.*mix.json"):
+        weights.FragmentationWeigher.from_conf(configuration(fragmentation_flavor_mix_file=str(path)))

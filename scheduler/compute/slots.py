@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many instances of each shape fit into free resources, by integer tables.
+
+A table per resource has a row per amount, in steps of the largest size that divides all shapes' sizes, and a column per
+shape. So a host takes one look-up per resource, and no division.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy
+
+#: As many instances as fit, where the shape takes nothing of the resource, and the most that is counted.
+UNLIMITED = 32767
+#: A resource with more steps than this is divided instead.
+_MOST_STEPS = 2**16
+
+
+class Slots:
+    """The table of one resource.
+
+    :param sizes: what each shape takes of it; whole numbers, 0 for nothing
+    :param most: the largest free amount that is asked about
+    """
+
+    def __init__(self, sizes: Sequence[int], most: float) -> None:
+        self.most = max(most, 0.0)
+        self._sizes = numpy.array(sizes, dtype=numpy.int64)
+        self._unit = math.gcd(*sizes) or 1
+        steps = int(most // self._unit) + 1 if most > 0 else 1
+        self._table = self._divided(numpy.arange(steps) * self._unit) if steps <= _MOST_STEPS else None
+
+    def of(self, free: numpy.ndarray) -> numpy.ndarray:
+        """Return how many instances of each shape fit into each of these amounts: a row per amount, a column per shape."""
+        if self._table is None:
+            return self._divided(free)
+        places = (numpy.clip(free, 0, self.most) / self._unit).astype(numpy.intp)
+        found: numpy.ndarray = numpy.take(self._table, places, axis=0)
+        return found
+
+    def _divided(self, free: numpy.ndarray) -> numpy.ndarray:
+        whole = numpy.clip(free, 0, None).astype(numpy.int64)[:, None]
+        found = numpy.where(self._sizes > 0, whole // numpy.maximum(self._sizes, 1), UNLIMITED)
+        return numpy.minimum(found, UNLIMITED).astype(numpy.int16)
