@@ -31,12 +31,14 @@ NUMBERS: dict[str, type] = {
     "disabled": bool,
     "forced_down": bool,
     "last_seen_up": float,
-    # Computed from the columns above when the pool's inventory changes: see ceilings.
-    "limited": bool,
-    "thick_ceiling_gb": float,
-    "thin_ceiling_gb": float,
+    # Computed from the columns above when the pool's row changes: see rooms.
+    "sized": bool,
+    "thick_room_gb": float,
+    "thin_room_gb": float,
 }
-OFTEN_UNIFORM = ("thin", "automatic", "limited")
+OFTEN_UNIFORM = ("automatic", "sized")
+#: Room of a pool that takes no such volume: a number, as minus infinity cannot be weighed.
+NO_ROOM = -(2.0**53)
 
 
 def read_row(pool: Any) -> HostRow:
@@ -62,24 +64,28 @@ def numbers(pool: Any) -> dict[str, float]:
         "ratio": 0.0 if ratio == AUTO else float(ratio or DEFAULT_RATIO),
         "updated": epoch_s(pool.updated_at) if pool.updated_at else 0.0,
     }
-    return {**known, **ceilings(known)}
+    return {**known, **rooms(known)}
 
 
-def ceilings(known: Mapping[str, float]) -> dict[str, float]:
-    """Return the columns that follow from the others: what all volumes of a pool may have together.
+def rooms(known: Mapping[str, float]) -> dict[str, float]:
+    """Return the columns that follow from the others: the GiB that a new volume may have, by the arithmetic of
+    :mod:`fleet.pool_capacity`.
 
-    ``limited`` is False for pools that take every volume: with infinite or unknown free space, or with such a total and
-    nothing reserved. A ceiling of minus infinity takes none.
+    Each volume that is placed takes its size from both rooms, so they need not be computed for every request. The thin room
+    of a pool with an automatic ratio does not count: :mod:`scheduler.volumes.space` computes it. ``sized``: the pool reports
+    numbers as its capacities.
     """
     total, reserved = known["total_capacity_gb"], known["reserved_percentage"]
-    if math.isinf(known["free_capacity_gb"]) or (math.isinf(total) and not reserved):
-        return {"limited": False, "thick_ceiling_gb": math.inf, "thin_ceiling_gb": math.inf}
-    if math.isinf(total):
-        return {"limited": True, "thick_ceiling_gb": -math.inf, "thin_ceiling_gb": -math.inf}
-    thick = total - math.floor(total * reserved / 100)
-    ratio = known["ratio"]
-    thin = thick * ratio if ratio >= 1 or known["automatic"] else -math.inf
-    return {"limited": True, "thick_ceiling_gb": thick, "thin_ceiling_gb": thin}
+    free, provisioned = known["free_capacity_gb"], known["provisioned_capacity_gb"]
+    if math.isinf(free) or math.isinf(total):
+        takes_all = math.isinf(free) or not reserved
+        room = math.inf if takes_all else NO_ROOM
+        return {"sized": False, "thick_room_gb": room, "thin_room_gb": room}
+    available = total - math.floor(total * reserved / 100)
+    thick = thin = round(min(free, available - provisioned), 2)
+    if known["thin"]:
+        thin = round(available * known["ratio"] - provisioned, 2) if known["ratio"] >= 1 else NO_ROOM
+    return {"sized": True, "thick_room_gb": thick, "thin_room_gb": thin}
 
 
 def _gb(capacity: float | None) -> float:

@@ -32,6 +32,8 @@ def _taken(size_gb: float, volumes: int) -> Mapping[str, float]:
         "allocated_capacity_gb": size_gb,
         "provisioned_capacity_gb": size_gb,
         "free_capacity_gb": -size_gb,
+        "thick_room_gb": -size_gb,
+        "thin_room_gb": -size_gb,
         "total_volumes": volumes,
     }
 

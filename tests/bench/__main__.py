@@ -20,6 +20,7 @@ from tests.bench import (
     nova_feed,
     nova_scheduler,
     packing,
+    pools,
     select,
     startup,
     transport,
@@ -35,6 +36,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "agents": agents.run,
     "conflicts": conflicts.run,
     "packing": packing.run,
+    "pools": pools.run,
     "nova-feed": nova_feed.run,
     "nova": nova_scheduler.run,
 }

@@ -24,10 +24,6 @@ class _CinderForm(plugins.BaseHostFilter):
         """Return True if the pool may take the volume."""
         return self.host_passes(backend_state, filter_properties)
 
-    def _filter_one(self, obj: Any, filter_properties: dict[str, Any]) -> bool:
-        # Only the truth of the answer counts, as in cinder.
-        return bool(super()._filter_one(obj, filter_properties))
-
 
 class BaseBackendFilter(_CinderForm):
     """A filter of one pool at a time: define ``backend_passes(backend_state, filter_properties)``, or ``host_passes``.
@@ -35,6 +31,10 @@ class BaseBackendFilter(_CinderForm):
     It is made anew for each request, so it may keep what it finds on itself. ``filter_properties`` has the keys of
     cinder's: ``context``, ``request_spec``, ``volume_type``, ``resource_type``, ``size``, ``config_options`` and others.
     """
+
+    def _filter_one(self, obj: Any, filter_properties: dict[str, Any]) -> bool:
+        # Only the truth of the answer counts, as in cinder.
+        return bool(super()._filter_one(obj, filter_properties))
 
 
 class ColumnFilter(_CinderForm, plugins.ColumnFilter, is_base=True):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from scheduler.engine.candidates import Candidates
+from scheduler.volumes.capabilities import Kind
 from scheduler.volumes.filters import extra_specs
 from scheduler.volumes.filters.base import ColumnFilter
 from scheduler.volumes.request import EXTEND, VolumeRequest
@@ -63,12 +64,21 @@ def _wanted(request: VolumeRequest) -> list[tuple[list[str], str | None]]:
 
 def _mask(hosts: Candidates, path: Sequence[str], test: extra_specs.Test, missing: bool = False) -> numpy.ndarray:
     """:param missing: the answer for a pool that does not report the value"""
-    shared = hosts.by_shared("kind", lambda kind: _verdict(kind.values, path, test), dtype=numpy.int8)
-    unsaid = numpy.flatnonzero(shared == _NOT_THERE)
-    rows = hosts.rows[unsaid].tolist()
-    of_one = [_verdict(hosts.object(row, "own") or {}, path, test) for row in rows]
-    shared[unsaid] = [missing if each == _NOT_THERE else each for each in of_one]
-    return shared.astype(bool)
+    unknown, incomplete = hosts.domain.shared["kind"], False
+
+    def judge(kind: Kind) -> int:
+        nonlocal incomplete
+        verdict = 0 if kind is unknown else _verdict(kind.values, path, test)
+        incomplete |= verdict == _NOT_THERE
+        return verdict
+
+    shared = hosts.by_shared("kind", judge, dtype=numpy.int8)
+    if incomplete:
+        unsaid = numpy.flatnonzero(shared == _NOT_THERE)
+        rows = hosts.rows[unsaid].tolist()
+        of_one = [_verdict(hosts.object(row, "own") or {}, path, test) for row in rows]
+        shared[unsaid] = [missing if each == _NOT_THERE else each for each in of_one]
+    return shared.view(bool)
 
 
 def _verdict(report: Mapping[str, Any], path: Sequence[str], test: extra_specs.Test) -> int:

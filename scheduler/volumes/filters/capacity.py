@@ -11,6 +11,7 @@ import numpy
 from fleet.reasons import Reason
 from scheduler.engine.candidates import Candidates
 from scheduler.volumes import space
+from scheduler.volumes.columns import NO_ROOM
 from scheduler.volumes.filters.base import ColumnFilter
 from scheduler.volumes.pool_state import key_of
 from scheduler.volumes.request import VolumeRequest
@@ -26,23 +27,22 @@ class CapacityFilter(ColumnFilter):
         requested = request.requested_gb
         if requested <= 0:
             return None
-        mask: numpy.ndarray = space.virtual_free(hosts, request.thin) >= space.least_room(requested)
+        mask: numpy.ndarray = space.room(hosts, request.thin) >= requested
         row = hosts.row_of(key_of(request.exists_on)) if request.exists_on and request.new_size_gb is None else None
         return mask if row is None else mask | hosts.only([row])
 
     def shortfall(self, hosts: Candidates, request: VolumeRequest) -> Shortfall:
-        ceiling, free = space.ceiling(hosts, request.thin), space.virtual_free(hosts, request.thin)
-        takes_none = numpy.isneginf(ceiling)
-        ceiling, free = (numpy.where(takes_none, 0.0, numpy.round(each, 2)) for each in (ceiling, free))
-        ceiling = numpy.where(hosts.column("limited"), ceiling, numpy.inf)
+        sized, room = hosts.column("sized"), space.room(hosts, request.thin)
+        free = numpy.where(room > NO_ROOM / 2, room, 0.0)
+        limit = numpy.where(numpy.isinf(room), numpy.inf, numpy.round(space.ceiling(hosts, request.thin), 2))
         ratios = space.ratios(hosts) if request.thin else numpy.ones(len(hosts))
         return SpaceShortfall(
             "space",
             "GiB",
             request.requested_gb,
-            ceiling,
-            numpy.where(numpy.isfinite(ceiling), ceiling - free, 0.0),
-            ceiling,
+            limit,
+            numpy.where(sized, limit - free, 0.0),
+            limit,
             free=free,
             total=hosts.column("total_capacity_gb"),
             reserved_percentage=hosts.column("reserved_percentage"),

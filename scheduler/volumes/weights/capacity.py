@@ -13,8 +13,6 @@ from scheduler.volumes.weights.base import ColumnWeigher
 #: How far a pool without a known size lies behind the others, where small pools are preferred: this often their span, or
 #: this many GiB if they are equal.
 _SPANS, _GB = 100, 10_000
-#: Free space of a pool that takes no thin volume at all: a number, as minus infinity cannot be normalised.
-_LEAST = -(2.0**53)
 
 
 class CapacityWeigher(ColumnWeigher):
@@ -28,10 +26,10 @@ class CapacityWeigher(ColumnWeigher):
         self.depends_on_picks = multiplier <= 0
 
     def raw(self, hosts: Candidates, request: VolumeRequest) -> numpy.ndarray:
-        sized = numpy.isfinite(hosts.column("total_capacity_gb")) & numpy.isfinite(hosts.column("free_capacity_gb"))
-        free = numpy.maximum(numpy.round(space.virtual_free(hosts, request.thin), 2), _LEAST)
-        if sized.all():
+        free = space.room(hosts, request.thin)
+        if hosts.uniform("sized") == 1:
             return free
+        sized = hosts.column("sized")
         return numpy.where(sized, free, -1.0 if self._multiplier > 0 else _behind(free[sized]))
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scheduler.engine.plugins import over_columns
 from scheduler.volumes import filters, weights
 from scheduler.volumes.pool_state import DEFAULTS, PoolState
 from tests.factories import NOW_S, uuid
@@ -158,6 +159,12 @@ def test_the_reference_knows_every_filter_and_weigher():
     """A filter that comes with the scheduler is held against the reference."""
     assert {cls.__name__ for cls in filters.CLASSES} == set(reference.CHECKS)
     assert {cls.__name__ for cls in weights.CLASSES} == {*reference.RATINGS, "ChanceWeigher"}
+
+
+def test_every_filter_and_weigher_judges_all_pools_at_once():
+    """Judging 10,000 pools one by one takes a third of a second."""
+    made = [*(cls() for cls in filters.CLASSES), *(cls() for cls in weights.CLASSES)]
+    assert [] == [type(each).__name__ for each in made if not over_columns(each)]
 
 
 @examples(120)

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy
 import pytest
 
 from fleet.pool_capacity import Space
 from scheduler.engine import normalise
 from scheduler.volumes import equation, filters, space, weights
+from scheduler.volumes.domain import consumption
 from scheduler.volumes.filters import extra_specs
 from tests.unit.scheduler.volumes.pools import Pool, candidates, passed, request, typed
 
@@ -40,7 +39,7 @@ def test_the_space_left_for_new_volumes(total, free, provisioned, thin, ratio, r
         max_over_subscription_ratio=ratio,
         reserved_percentage=reserved,
     )
-    assert [expected] == numpy.round(space.virtual_free(candidates(pool), thin_request), 2).tolist()
+    assert [expected] == space.room(candidates(pool), thin_request).tolist()
 
 
 @pytest.mark.parametrize(
@@ -231,10 +230,13 @@ def _computed(text, as_cinder):
 
 
 @pytest.mark.parametrize("requested", [1, 3, 50, 105, 4096, 99_999])
-def test_the_columns_round_as_the_claim_does(requested):
-    """The least room that passes is the least that rounds up to the request, to the last bit."""
-    least = space.least_room(requested)
-    assert round(least, 2) >= requested > round(math.nextafter(least, 0), 2)
-    for free, expected in ((least, 0.0), (math.nextafter(least, 0), 0.01)):
-        pool = Space(total_gb=1e6, free_gb=free)
-        assert expected == pytest.approx(pool.lacks_gb(requested, thin_request=False))
+@pytest.mark.parametrize("short_gb", [0.004, 0.005, 0.006])
+@pytest.mark.parametrize("placed", [0, 7])
+def test_the_columns_round_as_the_claim_does(requested, short_gb, placed):
+    """A pool with almost enough room passes exactly if the claim takes it, also after other volumes."""
+    free = requested - short_gb + placed
+    pools = candidates(Pool(total_capacity_gb=1e6, free_capacity_gb=free, provisioned_capacity_gb=0))
+    pools.pick(0, "x", consumption(request(placed)))
+    claim = Space(total_gb=1e6, free_gb=free - placed, provisioned_gb=placed)
+    fits = claim.lacks_gb(requested, thin_request=False) == 0
+    assert fits == bool(passed(filters.CapacityFilter(), pools, request(requested)))
