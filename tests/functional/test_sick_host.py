@@ -26,25 +26,19 @@ class Notifier(FakeNotifier):
         """Drop the notification."""
 
 
-class Scheduler:
-    """As its client would reach it."""
-
-    def __init__(self, manager: SchedulerManager) -> None:
-        self._manager = manager
-
-    def select_destinations(self, context: Any, request_spec: Any, filter_properties: Any) -> Any:
-        asked = {"request_spec": request_spec, "filter_properties": filter_properties}
-        return self._manager.select_destinations(context, **asked)
-
-
 @pytest.fixture
 def conductor(database: Database) -> Conductor:
     """``big`` has the most memory, so the scheduler prefers it while it works."""
     conf = of_scheduler()
     conductor = Conductor(database)
     feeds = (ChangeFeed(database, conductor.clock) for _feed in range(2))
-    manager = HostManager(*feeds, clock=conductor.clock, service_down_time_s=10**6)
-    conductor.placement._scheduler = Scheduler(SchedulerManager(FilterScheduler(conf, manager, Notifier())))  # type: ignore[assignment]
+    hosts = HostManager(*feeds, clock=conductor.clock, service_down_time_s=10**6)
+    manager = SchedulerManager(FilterScheduler(conf, hosts, Notifier()))
+
+    def select(context: Any, request_spec: Any, filter_properties: Any) -> Any:
+        return manager.select_destinations(context, request_spec=request_spec, filter_properties=filter_properties)
+
+    conductor.placement._select = select
     report(conductor, "big", 64_000)
     report(conductor, "small", 8_000)
     return conductor
