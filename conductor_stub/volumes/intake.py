@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,17 +41,19 @@ class VolumeIntake:
     def create_volumes(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
         """Return ``volumes``, each with ``uuid`` and ``name``, and ``warnings``.
 
-        :raises errors.InvalidInput: errors.NotFound: the volume type
+        :raises errors.InvalidInput:
+        :raises errors.NotFound: the volume type, or the source
+        :raises errors.Conflict: the source is not available
         """
         require_size(request, "request")
         warnings = request_keys.unknown(request, VolumeRequest, "request")
         asked = VolumeRequest.from_wire(request)
-        volume_type = self._database.read(volume_types.find, asked.volume_type) if asked.volume_type else None
-        rows = _rows(context, asked, volume_type, self._placement.step_context(context))
+        wanted = self._database.read(_resolve, asked)
+        rows = _rows(context, asked, wanted, self._placement.step_context(context))
         self._database.write(accept, rows)
         for row in rows:
             about = context.about(volume=row["uuid"], attempt=FIRST_ATTEMPT)
-            LOG.info("Accepted volume %s of %d GiB", row["name"], asked.size)
+            LOG.info("Accepted volume %s of %d GiB", row["name"], wanted.size_gb)
             self._placement.hand_out(about, [row["uuid"]], FIRST_ATTEMPT)
         return {"volumes": [{"uuid": row["uuid"], "name": row["name"]} for row in rows], "warnings": warnings}
 
@@ -147,24 +150,51 @@ def _with_service(row: Any, service: Any, ctx: StepContext) -> dict[str, Any]:
     return views.of_pool(row, up, service is None or service.disabled)
 
 
-def _rows(
-    context: RequestContext, asked: VolumeRequest, volume_type: VolumeType | None, ctx: StepContext
-) -> list[dict[str, Any]]:
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    """What a request comes to. :param source: ``uuid`` and ``host`` (its location) of the volume that is copied"""
+
+    size_gb: int
+    volume_type: VolumeType | None
+    source: dict[str, Any] | None
+
+
+def _resolve(connection: Connection, asked: VolumeRequest) -> _Wanted:
+    """:raises errors.NotFound: errors.Conflict: errors.InvalidInput:"""
+    named = volume_types.find(connection, asked.volume_type) if asked.volume_type else None
+    if asked.source is None:
+        if asked.size is None:
+            raise errors.InvalidInput(field="request.size", reason="is required, unless a source is named")
+        return _Wanted(asked.size, named, None)
+    source = volumes.find(connection, asked.source)
+    if source.status != volume_states.AVAILABLE:
+        raise errors.Conflict(kind="Volume", name=source.name, reason=f"is {source.status}, not available")
+    size_gb = asked.size or source.size_gb
+    if size_gb < source.size_gb:
+        raise errors.InvalidInput(
+            field="request.size", reason=f"must be at least that of the source, {source.size_gb} GiB, got {size_gb}"
+        )
+    where = {"uuid": source.uuid, "host": location.append_host(source.host, source.pool)}
+    return _Wanted(size_gb, named or volumes.type_of(source), where)
+
+
+def _rows(context: RequestContext, asked: VolumeRequest, wanted: _Wanted, ctx: StepContext) -> list[dict[str, Any]]:
     deadline = ctx.now + seconds(ctx.limits.volume_timeout_s)
     spec = {
-        "volume_type": volume_type and volume_type.to_wire(),
+        "volume_type": wanted.volume_type and wanted.volume_type.to_wire(),
+        "source": wanted.source,
         "scheduler_hints": asked.scheduler_hints,
         "metadata": asked.metadata,
     }
     shared = {
         "project_id": context.project_id,
         "user_id": context.user_id,
-        "size_gb": asked.size,
+        "size_gb": wanted.size_gb,
         "status": volume_states.CREATING,
         "step": volume_states.SCHEDULING,
         "attempt": FIRST_ATTEMPT,
         "availability_zone": asked.availability_zone,
-        "volume_type": asked.volume_type,
+        "volume_type": wanted.volume_type and wanted.volume_type.name,
         "spec": spec,
         "plan": {},
         "deadline": deadline,

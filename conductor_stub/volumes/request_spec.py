@@ -9,7 +9,8 @@ CREATE = "create_volume"
 
 
 def build_request_spec(row: Any, operation: str = CREATE) -> dict[str, Any]:
-    """:param row: the volume's row"""
+    """:param row: the volume's row. A copy is made on the pool of its source."""
+    source = row.spec.get("source") or {}
     return {
         "volume_id": row.uuid,
         "volume_properties": {
@@ -23,6 +24,8 @@ def build_request_spec(row: Any, operation: str = CREATE) -> dict[str, Any]:
             "host": row.host,
         },
         "volume_type": row.spec.get("volume_type"),
+        "source_volid": source.get("uuid"),
+        "resource_backend": source.get("host"),
         "operation": operation,
     }
 

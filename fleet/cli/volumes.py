@@ -13,7 +13,19 @@ from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
 
 COLUMNS = (
-    *("uuid", "name", "size_gb", "status", "step", "host", "volume_type", "availability_zone", "attempt", "project_id"),
+    *(
+        "uuid",
+        "name",
+        "size_gb",
+        "status",
+        "step",
+        "host",
+        "volume_type",
+        "availability_zone",
+        "source",
+        "attempt",
+        "project_id",
+    ),
     *("user_id", "metadata", "scheduler_hints", "created_at", "updated_at", "failure"),
 )
 _MADE = ("uuid", "name", "status", "host", "failure")
@@ -32,7 +44,10 @@ class CreateVolume(listing.Fitted, command.Lister):
 
     arguments = (
         command.argument("name", help="Name of the volume; several get a number behind it."),
-        command.argument("--size", type=argument_types.positive, required=True, metavar="GIB", help="Size in GiB."),
+        command.argument(
+            "--size", type=argument_types.positive, metavar="GIB", help="Size in GiB. Default: that of --source."
+        ),
+        command.argument("--source", metavar="VOLUME", help="Copy this volume; the copy is made on its pool."),
         command.argument("--type", dest="volume_type", help="A volume type; see 'fleet volume type list'."),
         command.argument("--count", type=argument_types.positive, default=1, help="How many. Default: %(default)s."),
         command.argument("--availability-zone", metavar="ZONE", help="A zone of the backend."),
@@ -67,7 +82,8 @@ class CreateVolume(listing.Fitted, command.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         request = {
             "name": parsed_args.name,
-            "size": parsed_args.size,
+            **({"size": parsed_args.size} if parsed_args.size else {}),
+            **({"source": parsed_args.source} if parsed_args.source else {}),
             "count": parsed_args.count,
             "volume_type": parsed_args.volume_type,
             "availability_zone": parsed_args.availability_zone,

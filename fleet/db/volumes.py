@@ -137,6 +137,7 @@ def to_volume(row: Any) -> Volume:
         host=row.host,
         pool=row.pool,
         claimed_gb=row.claimed_gb,
+        source_uuid=(row.spec.get("source") or {}).get("uuid"),
         volume_type=type_of(row),
         metadata=row.spec.get("metadata", {}),
         request_id=row.request_id,

@@ -21,9 +21,15 @@ Size = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=LARGEST_GB)]
 
 @dataclasses.dataclass(frozen=True)
 class VolumeRequest:
-    """``count`` volumes of ``size`` GiB. :param volume_type: its name; None asks nothing of the pool"""
+    """``count`` volumes of ``size`` GiB.
 
-    size: Size
+    :param size: None: that of ``source``
+    :param source: name or uuid of a volume whose data the new ones begin with; they are made on its pool
+    :param volume_type: its name; None asks nothing of the pool, or what the source asks
+    """
+
+    size: Size | None = None
+    source: fields.Name | None = None
     name: fields.Text = ""
     count: Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=MOST)] = 1
     volume_type: fields.Name | None = None
@@ -56,6 +62,8 @@ class Volume:
     host: fields.Text | None = None
     pool: fields.Text | None = None
     claimed_gb: fields.Natural = 0
+    #: The volume whose data this one begins with.
+    source_uuid: fields.Uuid | None = None
     volume_type: VolumeType | None = None
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
     request_id: fields.Text | None = None

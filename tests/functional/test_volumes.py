@@ -302,6 +302,23 @@ def test_an_extension_that_fails_leaves_the_volume_as_it_was(volumes: Volumes) -
     assert [(10, 1), (0, 0)] == volumes.allocated()
 
 
+def test_a_copy_is_made_on_the_pool_of_its_source(volumes: Volumes) -> None:
+    """It has the size and the type of the source, unless the request has others."""
+    volumes.operator.create_volume_type({"name": "fast", "extra_specs": {"a": "1"}})
+    source = available(volumes, volume_type="fast", name="source")
+    copy = volumes.ask(A, size=None, source="source")
+    spec = volumes.volume_scheduler.requests[1][0]
+    assert ("m1@fast#p1", source) == (spec["resource_backend"], spec["source_volid"])
+    shown = volumes.operator.show_volume(copy)
+    assert (10, "fast", source) == (shown["size_gb"], shown["volume_type"], shown["source"])
+    assert [source] == [each.source_uuid for each in volumes.volume_progress.of_host(A[0], [copy])]
+    with pytest.raises(errors.InvalidInput, match="must be at least that of the source, 10 GiB, got 9"):
+        volumes.ask(A, size=9, source="source")
+    volumes.operator.delete_volume("source")
+    with pytest.raises(errors.Conflict, match="is deleting, not available"):
+        volumes.ask(A, size=10, source="source")
+
+
 def test_a_volume_that_cannot_be_extended_is_refused(volumes: Volumes) -> None:
     """With the numbers of its pool, its status, or its size."""
     uuid = available(volumes)

@@ -56,6 +56,8 @@ class VolumeDriver(abc.ABC):
     def create(self, volume: Volume) -> None:
         """Make a volume of ``volume.size_gb`` GiB on ``volume.pool``. If it exists already, do nothing.
 
+        Its data are those of ``volume.source_uuid``, a volume on the same pool, or zeros.
+
         Make all of it or nothing, also if the machine crashes.
         """
 

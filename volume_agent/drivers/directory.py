@@ -81,7 +81,7 @@ class DirectoryDriver(VolumeDriver):
                 name = _NAME.fullmatch(entry.name)
                 if name is not None:
                     with contextlib.suppress(FileNotFoundError):
-                        found[name.group(1)] = Stored(pool, _virtual_size(entry.path) // units.Gi)
+                        found[name.group(1)] = Stored(pool, _virtual_size(entry.path, bool(name.group(2))) // units.Gi)
         return found
 
     def create(self, volume: Volume) -> None:
@@ -89,9 +89,22 @@ class DirectoryDriver(VolumeDriver):
         if any(path.exists() for path in _paths(directory, volume.uuid)):
             return
         raw, qcow2 = _paths(directory, volume.uuid)
-        thick = volume.volume_type is not None and not volume.volume_type.thin
+        if volume.source_uuid is not None:
+            self._copy(volume, raw, qcow2)
+            return
         with _written(qcow2 if self._format == QCOW2 else raw) as part:
-            self._write(part, volume.size_gb * units.Gi, thick)
+            self._write(part, volume.size_gb * units.Gi, _is_thick(volume))
+
+    def _copy(self, volume: Volume, raw: pathlib.Path, qcow2: pathlib.Path) -> None:
+        """Copy the source, in its format. The file system shares the blocks of both if it can."""
+        assert volume.source_uuid is not None, "the volume has a source"
+        source_raw, source_qcow2 = _paths(raw.parent, volume.source_uuid)
+        is_image = source_qcow2.exists()
+        thick = _is_thick(volume)
+        shared = ("--reflink=never", "--sparse=never") if thick else ("--reflink=auto", "--sparse=always")
+        with _written(qcow2 if is_image else raw) as part:
+            _run("cp", *shared, "--", str(source_qcow2 if is_image else source_raw), str(part))
+            self._grow(part, is_image, volume.size_gb * units.Gi, thick)
 
     def _write(self, path: pathlib.Path, size: int, thick: bool) -> None:
         if self._format == QCOW2:
@@ -108,15 +121,19 @@ class DirectoryDriver(VolumeDriver):
     def extend(self, volume: Volume, size_gb: int) -> None:
         raw, qcow2 = _paths(self._directory(volume.pool), volume.uuid)
         path, size = qcow2 if qcow2.exists() else raw, size_gb * units.Gi
-        before = _virtual_size(path)
+        self._grow(path, path == qcow2, size, _is_thick(volume))
+        _flush(path)
+
+    @staticmethod
+    def _grow(path: pathlib.Path, is_image: bool, size: int, thick: bool) -> None:
+        """Grow a volume to ``size`` bytes, unless it has them."""
+        before = _virtual_size(path, is_image)
         if before >= size:
             return
-        thick = volume.volume_type is not None and not volume.volume_type.thin
-        if path == qcow2:
+        if is_image:
             _run(_QEMU_IMG, "resize", "-q", f"--preallocation={'falloc' if thick else 'off'}", str(path), str(size))
         else:
-            _grow(path, before, size, thick)
-        _flush(path)
+            _grow_raw(path, before, size, thick)
 
     def delete(self, uuid: str, pool: str) -> None:
         directory = self._directory(pool)
@@ -130,7 +147,11 @@ class DirectoryDriver(VolumeDriver):
         return self._pools[pool]
 
 
-def _grow(path: pathlib.Path, before: int, size: int, thick: bool) -> None:
+def _is_thick(volume: Volume) -> bool:
+    return volume.volume_type is not None and not volume.volume_type.thin
+
+
+def _grow_raw(path: pathlib.Path, before: int, size: int, thick: bool) -> None:
     """Grow a raw volume. If the file system is full, it keeps its size."""
     with open(path, "r+b") as file:
         if not thick:
@@ -143,9 +164,9 @@ def _grow(path: pathlib.Path, before: int, size: int, thick: bool) -> None:
             raise
 
 
-def _virtual_size(path: str | os.PathLike[str]) -> int:
+def _virtual_size(path: str | os.PathLike[str], is_image: bool) -> int:
     """Return the bytes that a guest sees of a volume."""
-    if not os.fspath(path).endswith(f".{QCOW2}"):
+    if not is_image:
         return os.stat(path).st_size
     with open(path, "rb") as file:
         size: int = _QCOW2_SIZE.unpack(file.read(_QCOW2_SIZE.size))[0]

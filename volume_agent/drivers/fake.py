@@ -64,6 +64,8 @@ class FakeDriver(VolumeDriver):
         if volume.pool not in self._totals:
             raise FakeVolumeFailure(f"there is no pool {volume.pool}")
         with self._lock:
+            if volume.source_uuid is not None and volume.source_uuid not in self._volumes:
+                raise FakeVolumeFailure(f"there is no volume {volume.source_uuid} to copy")
             self._volumes[volume.uuid] = Stored(volume.pool, volume.size_gb)
 
     def extend(self, volume: Volume, size_gb: int) -> None:

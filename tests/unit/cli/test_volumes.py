@@ -69,6 +69,14 @@ def test_create_waits(run, last: dict[str, Any], status: int) -> None:
     assert expected == {key: request[key] for key in expected}
 
 
+def test_a_copy_has_the_size_of_its_source(run) -> None:
+    """Unless the command names another: the conductor knows the source."""
+    conductor = Conductor()
+    assert 0 == run(conductor, "volume", "create", "--source", "data", "copy")[0]
+    request = conductor.calls[0][1]["request"]
+    assert ("data", False) == (request["source"], "size" in request)
+
+
 def test_create_needs_a_size(run) -> None:
     """In whole GiB."""
     with pytest.raises(SystemExit) as refused:

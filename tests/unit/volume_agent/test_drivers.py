@@ -57,6 +57,19 @@ def test_a_volume_is_extended(driver: VolumeDriver) -> None:
     assert {made.uuid: Stored("p1", 5)} == driver.volumes()
 
 
+def test_a_copy_may_be_larger_than_its_source(driver: VolumeDriver) -> None:
+    """A source that is gone is an error."""
+    source = volume("p1", 1)
+    driver.create(source)
+    copy = volume("p1", 2, source_uuid=source.uuid)
+    for _ in range(2):
+        driver.create(copy)
+    assert {source.uuid: Stored("p1", 1), copy.uuid: Stored("p1", 2)} == driver.volumes()
+    with pytest.raises((OSError, FakeVolumeFailure), match="volume"):
+        driver.create(volume("p1", 2, source_uuid=volume().uuid))
+    assert 2 == len(driver.volumes())
+
+
 def test_each_pool_is_reported(driver: VolumeDriver) -> None:
     """With its capacity, and the sum of the sizes of its volumes."""
     driver.create(volume("p2", 7))
@@ -78,6 +91,31 @@ def test_a_raw_volume_is_a_sparse_file(tmp_path: pathlib.Path) -> None:
     directory(tmp_path).create(made)
     found = os.stat(tmp_path / "p1" / f"volume-{made.uuid}")
     assert (2 * units.Gi, True) == (found.st_size, found.st_blocks * 512 < units.Mi)
+
+
+def test_a_copy_has_the_data_of_its_source(tmp_path: pathlib.Path) -> None:
+    """And is as sparse."""
+    driver, source = directory(tmp_path), volume(size_gb=1)
+    driver.create(source)
+    with open(tmp_path / "p1" / f"volume-{source.uuid}", "r+b") as file:
+        file.seek(units.Mi)
+        file.write(b"precious")
+    copy = volume(size_gb=1, source_uuid=source.uuid)
+    driver.create(copy)
+    with open(tmp_path / "p1" / f"volume-{copy.uuid}", "rb") as file:
+        file.seek(units.Mi)
+        assert b"precious" == file.read(8)
+        assert os.fstat(file.fileno()).st_blocks * 512 < units.Mi
+
+
+def test_a_thick_copy_occupies_its_space(tmp_path: pathlib.Path) -> None:
+    """Although its source is sparse."""
+    driver, source = directory(tmp_path), volume(size_gb=1)
+    driver.create(source)
+    os.truncate(tmp_path / "p1" / f"volume-{source.uuid}", 8 * units.Mi)
+    copy = volume(size_gb=0, source_uuid=source.uuid, thick=True)
+    driver.create(copy)
+    assert 8 * units.Mi <= (tmp_path / "p1" / f"volume-{copy.uuid}").stat().st_blocks * 512
 
 
 def test_a_thick_volume_occupies_its_space(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
