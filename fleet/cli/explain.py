@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet explain``: where an instance would be placed, or why nowhere. Nothing is booked."""
+"""``fleet explain``: where an instance or a volume would be placed, or why nowhere. Nothing is booked."""
 
 from __future__ import annotations
 
@@ -34,15 +34,18 @@ FIELDS = (
 
 
 class Explain(command.ShowOne):
-    """Show where an instance would be placed now and why, or why no host can take it. Nothing is booked.
+    """Show where an instance or a volume would be placed now and why, or why nothing can take it. Nothing is booked.
 
-    Name an existing server, or describe a new one with --flavor.
+    Name an existing server, or describe a new one with --flavor, or a new volume with --volume.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("server", nargs="?", help="Name or uuid of an instance: as if it were placed anew.")
         build_arguments.add_flavor(parser, required=False)
+        parser.add_argument("--volume", type=argument_types.positive, metavar="GIB",
+                            help="A new volume of this size in GiB, in place of a server.")  # fmt: skip
+        parser.add_argument("--volume-type", metavar="TYPE", help="With --volume: a type of 'fleet volume type list'.")
         parser.add_argument("--count", type=argument_types.positive, default=1, help="How many. Default: %(default)s.")
         build_arguments.add_conditions(parser)
         parser.add_argument("--best", type=argument_types.positive, default=5, metavar="N",
@@ -50,7 +53,10 @@ class Explain(command.ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        answer = self.conductor.explain(asked(self.conductor, parsed_args), parsed_args.best)
+        if parsed_args.volume:
+            answer = self.conductor.explain_volume(_volume(self.conductor, parsed_args), parsed_args.best)
+        else:
+            answer = self.conductor.explain(asked(self.conductor, parsed_args), parsed_args.best)
         return FIELDS, shown(answer, FIELDS, _COLUMNS)
 
 
@@ -63,6 +69,26 @@ def asked(conductor: connection.Connection, parsed_args: argparse.Namespace) -> 
         return conductor.operator("request_of", name=server)
     conductor.act_for(parsed_args.project, parsed_args.user)
     return conductor.operator("request_for", request=build_arguments.build_request(conductor, parsed_args))
+
+
+def _volume(conductor: connection.Connection, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    """Return the request for a new volume. :raises connection.CommandFailed: a server is named too, or no such type"""
+    if parsed_args.server or parsed_args.flavor:
+        raise connection.CommandFailed("name a server, or use --flavor, or use --volume")
+    conductor.act_for(parsed_args.project, parsed_args.user)
+    named = parsed_args.volume_type
+    types = [each for each in conductor.operator("list_volume_types") if each["name"] == named] if named else []
+    if named and not types:
+        raise connection.CommandFailed(f"no volume type is named {named}; see 'fleet volume type list'")
+    properties = {
+        "size": parsed_args.volume,
+        "availability_zone": parsed_args.availability_zone or None,
+        "project_id": parsed_args.project,
+        "user_id": parsed_args.user,
+    }
+    spec = {"volume_properties": properties, "volume_type": types[0] if types else None, "operation": "create_volume"}
+    hints = build_arguments.hints(parsed_args.hint)
+    return {"request_spec": spec, "filter_properties": {"scheduler_hints": hints}}
 
 
 def shown(

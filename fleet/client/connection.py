@@ -37,6 +37,7 @@ class _Opened:
     operator: clients.OperatorAPI
     tasks: clients.ComputeTaskAPI
     scheduler: clients.SchedulerAPI
+    volume_scheduler: clients.VolumeSchedulerAPI
     #: Created when an agent is asked first: few commands do that.
     hosts: clients.ComputeAPI | None = None
 
@@ -106,6 +107,14 @@ class Connection:
         """
         with self._scheduler_failures():
             return self._served_by("scheduler").scheduler.explain(self._context(), **asked, best=best)
+
+    def explain_volume(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
+        """Ask the scheduler for volumes what it would do.
+
+        :param asked: ``request_spec`` and ``filter_properties``
+        """
+        with self._scheduler_failures():
+            return self._served_by("volume_scheduler").volume_scheduler.explain(self._context(), **asked, best=best)
 
     def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
         """Ask the scheduler how much more would fit.
@@ -188,6 +197,7 @@ class Connection:
                 operator(bus, self._conf),
                 clients.ComputeTaskAPI(bus, self._conf),
                 clients.SchedulerAPI(bus, self._conf),
+                clients.VolumeSchedulerAPI(bus, self._conf),
             )
         return self._opened
 
@@ -204,7 +214,7 @@ class Connection:
 
 
 def nobody_takes(topic: str) -> str:
-    return f"no daemon serves topic {topic}; start fleet-{topic}, or see 'fleet doctor'"
+    return f"no daemon serves topic {topic}; start fleet-{topic.removeprefix('volume_')}, or see 'fleet doctor'"
 
 
 def require_taker(

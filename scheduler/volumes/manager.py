@@ -29,6 +29,7 @@ from scheduler.volumes.filters.instance_locality import HINT
 from scheduler.volumes.pool_state import name_of
 from scheduler.volumes.request import EXTEND, MIGRATE, VolumeRequest
 from scheduler.why.decision_log import Words
+from scheduler.why.explain import Words as Explained
 from scheduler.why.explain import explanation
 
 LOG = logging.getLogger(__name__)
@@ -166,7 +167,8 @@ class VolumeSchedulerManager:
         self, context: RequestContext, request_spec: Any, filter_properties: Any = None, best: fields.InstanceCount = 10
     ) -> dict[str, Any]:
         """Return what ``select_backend`` would answer, and why. Nothing is booked."""
-        return explanation(self._driver.look(context, self._request(context, request_spec, filter_properties), best))
+        made = self._driver.look(context, self._request(context, request_spec, filter_properties), best)
+        return explanation(made, Explained("volume", "pool", name_of))
 
     @endpoint
     def get_pools(self, context: RequestContext, filters: Any = None) -> list[dict[str, Any]]:

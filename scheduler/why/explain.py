@@ -3,14 +3,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from scheduler.engine.decision import Decision
+from scheduler.engine.table import Key
 
 _HOSTS_NAMED = 5
 
 
-def explanation(made: Decision) -> dict[str, Any]:
+class Words(NamedTuple):
+    """How the summary speaks of a domain: what is placed, on what, and how to name the latter by its key."""
+
+    thing: str = "instance"
+    place: str = "host"
+    name: Callable[[Key], str] = lambda key: key[0]
+
+
+def explanation(made: Decision, words: Words = Words()) -> dict[str, Any]:  # noqa: B008  (a value)
     """Return the answer of ``explain``, with every key of ``docs/explain.md``, whatever the outcome."""
     return {
         "reason_code": None,
@@ -21,7 +31,7 @@ def explanation(made: Decision) -> dict[str, Any]:
         "state": None,
         "share": None,
         **made.to_wire(),
-        "summary": _summary(made),
+        "summary": _summary(made, words),
         "reason": made.reason,
         "picks": [
             {
@@ -38,13 +48,15 @@ def explanation(made: Decision) -> dict[str, Any]:
     }
 
 
-def _summary(made: Decision) -> str:
+def _summary(made: Decision, words: Words) -> str:
     """The whole in one line."""
     if made.complete:
-        hosts = list(dict.fromkeys(pick.key[0] for pick in made.picks))
+        hosts = list(dict.fromkeys(words.name(pick.key) for pick in made.picks))
         more = f" and {len(hosts) - _HOSTS_NAMED} more" if len(hosts) > _HOSTS_NAMED else ""
         named = ", ".join(hosts[:_HOSTS_NAMED]) + more
-        return f"{made.requested} instance(s) would go to {named}; {made.considered} hosts were considered."
+        return (
+            f"{made.requested} {words.thing}(s) would go to {named}; {made.considered} {words.place}s were considered."
+        )
     code = made.refusal.code.value if made.refusal else ""
-    could = f"{len(made.picks)} of {made.requested} instance(s) could be placed"
-    return f"{code}: {could}; {made.considered} hosts were considered."
+    could = f"{len(made.picks)} of {made.requested} {words.thing}(s) could be placed"
+    return f"{code}: {could}; {made.considered} {words.place}s were considered."

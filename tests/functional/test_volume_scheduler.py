@@ -248,6 +248,7 @@ def test_explain_books_nothing(volumes: Volumes) -> None:
     """The answer has the scores of all pools, and the next request finds all the space."""
     answer = volumes.calls.explain(context(), request_spec=volumes.spec(60))
     assert 2 == len(answer["scores"])
+    assert "1 volume(s) would go to m1@fast#p1; 2 pools were considered." == answer["summary"]
     assert 1 == len(answer["picks"])
     assert 0 == volumes.driver.host_manager.counts()["volume_bookings"]
 

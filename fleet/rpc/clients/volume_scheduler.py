@@ -25,3 +25,12 @@ class VolumeSchedulerAPI(API):
         asked = {"request_spec": request_spec, "filter_properties": filter_properties}
         waits = {"timeout": self._conf.long_rpc_timeout, "call_monitor_timeout": self._conf.rpc_response_timeout}
         return self._ask(context, Message("select_backend", asked), **waits)
+
+    def explain(
+        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any], best: int = 10
+    ) -> dict[str, Any]:
+        """Return what ``select_backend`` would do and why; nothing is booked. The answer is described in
+        ``docs/explain.md``.
+        """
+        asked = {"request_spec": request_spec, "filter_properties": filter_properties, "best": best}
+        return self._ask(context, Message("explain", asked))

@@ -57,6 +57,10 @@ class Conductor:
     def serves(self, method: str) -> bool:
         return True
 
+    def explain_volume(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
+        self.calls.append(("explain_volume", {"asked": asked, "best": best}))
+        return EXPLANATION
+
     def explain(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
         self.calls.append(("explain", {"asked": asked, "best": best}))
         return EXPLANATION

@@ -181,6 +181,29 @@ def test_explain(run, argv: list[str], asked_by: str) -> None:
         assert line in printed
 
 
+def test_explain_a_volume(run) -> None:
+    """The request has cinder's form, with the volume type that the name stands for."""
+    conductor = fakes.Conductor()
+    conductor.answers["list_volume_types"] = [{"name": "fast", "extra_specs": {"ssd": "<is> True"}}]
+    told = ["--volume", "10", "--volume-type", "fast", "--hint", "same_host=a", "--project", "p"]
+    status, printed, _ = run(conductor, "explain", *told)
+    assert 0 == status
+    assert "RAMWeigher" in printed
+    method, arguments = conductor.calls[-1]
+    spec = arguments["asked"]["request_spec"]
+    assert ("explain_volume", 10, "p") == (
+        method,
+        spec["volume_properties"]["size"],
+        spec["volume_properties"]["project_id"],
+    )
+    assert {"ssd": "<is> True"} == spec["volume_type"]["extra_specs"]
+    assert {"scheduler_hints": {"same_host": "a"}} == arguments["asked"]["filter_properties"]
+    for wrong, expected in ((["web", *told], "use --volume"), ([*told, "--volume-type", "slow"], "no volume type")):
+        status, _, complaint = run(conductor, "explain", *wrong)
+        assert 1 == status
+        assert expected in complaint
+
+
 def test_explain_as_json(run) -> None:
     """Programs are given the answer as it is, what is absent as null."""
     _, printed, _ = run(fakes.Conductor(), "explain", "web", "-f", "json")

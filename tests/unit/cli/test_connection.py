@@ -37,7 +37,7 @@ def connected(tasks: Tasks) -> connection.Connection:
     conf.register_opt(cfg.IntOpt("rpc_response_timeout", default=60))
     conf([], default_config_files=[])
     made = connection.Connection(conf)
-    made._opened = connection._Opened(None, None, tasks, None)  # type: ignore[arg-type]
+    made._opened = connection._Opened(None, None, tasks, None, None)  # type: ignore[arg-type]
     made._served.add("conductor")
     return made
 
