@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What share of the core-hours that a trace asks for finds room on a fleet just too small, by how hosts are weighed.
+"""How much of what is asked for finds room, by how hosts are weighed: the mean of several samples, on several fleets.
 
-The trace (see ``fleet.trial.traces``) is named by the environment: ``FLEET_BENCH_TRACE``, with its flavor map beside it, and
-``FLEET_BENCH_LIFETIMES``. Decisions are the scheduler's own, as ``fleet whatif`` makes them.
+The samples are consecutive parts of a trace (see ``fleet.trial.traces``), each on an empty fleet, and one that is
+generated. The environment names the trace: ``FLEET_BENCH_TRACE``, with its flavor map beside it, and
+``FLEET_BENCH_LIFETIMES``. Without a trace only the generated sample is taken. Decisions are the scheduler's own, as ``fleet
+whatif`` makes them.
 """
 
 from __future__ import annotations
@@ -11,8 +13,11 @@ import heapq
 import itertools
 import os
 import pathlib
+import random
+import statistics
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from oslo_config import cfg
 
@@ -21,96 +26,170 @@ from fleet.objects.whatif import Change, Demand
 from fleet.trial import traces
 from scheduler.planning import whatif
 from tests import factories
-from tests.bench import figures
+from tests.bench import figures, packing_bound
 from tests.configuration import of_scheduler
 
-TRACE, LIFETIMES, REQUESTS = "FLEET_BENCH_TRACE", "FLEET_BENCH_LIFETIMES", "FLEET_BENCH_REQUESTS"
-#: Of the most cores that the trace has in use at a time, so many are there.
-ROOM = 0.6
-#: Two shapes in turn, so that where an instance goes matters to what fits later: cores, and GB of memory.
-SHAPES = ((48, 168), (32, 192))
-#: Multipliers of memory and of cores; disk, of which the trace has none, does not count.
-SETTINGS: Mapping[str, tuple[float, float]] = {
-    "spread memory and cores (default)": (1.0, 1.0),
-    "spread memory": (1.0, 0.0),
-    "spread cores": (0.0, 1.0),
-    "by chance": (0.0, 0.0),
-    "pack memory": (-1.0, 0.0),
-    "pack cores": (0.0, -1.0),
-    "pack memory and cores": (-1.0, -1.0),
-    "pack memory, spread cores": (-1.0, 1.0),
-    "spread memory, pack cores": (1.0, -1.0),
+TRACE, LIFETIMES = "FLEET_BENCH_TRACE", "FLEET_BENCH_LIFETIMES"
+REQUESTS, SAMPLES = "FLEET_BENCH_REQUESTS", "FLEET_BENCH_SAMPLES"
+
+
+class Fleet(NamedTuple):
+    """A fleet in proportion to a sample.
+
+    :ivar room: its cores, of the most that the sample has in use
+    :ivar memory: memory a core of each shape of hosts, of what the sample has in use
+    """
+
+    room: float
+    memory: Sequence[float]
+
+
+#: Cores of each shape of hosts.
+CORES = 48
+FLEETS: Mapping[str, Fleet] = {
+    "short of cores": Fleet(0.9, (1.5,)),
+    "short of both": Fleet(0.9, (1.0,)),
+    "two shapes": Fleet(0.9, (0.6, 1.5)),
+    "too large": Fleet(1.15, (1.15,)),
+}
+#: Multipliers of memory, of cores, and of fragmentation; disk, of which the trace has none, does not count.
+SETTINGS: Mapping[str, tuple[float, float, float]] = {
+    "spread memory and cores (default)": (1.0, 1.0, 0.0),
+    "pack cores": (0.0, -1.0, 0.0),
+    "pack memory": (-1.0, 0.0, 0.0),
+    "pack memory and cores": (-1.0, -1.0, 0.0),
+    "fragmentation, spread": (0.1, 0.1, 1.0),
+    "fragmentation, pack": (-0.1, -0.1, 1.0),
 }
 
 
 def run() -> None:
-    if TRACE not in os.environ:
-        figures.report("packing", skipped=f"{TRACE} names no trace")
-        return
-    demands = list(_demands())
-    cores = max(itertools.accumulate(change for _at_s, change in _changes(demands)))
-    hosts = round(ROOM * cores / (sum(vcpus for vcpus, _gb in SHAPES) / len(SHAPES)))
-    for name, (ram, cpu) in SETTINGS.items():
-        found = whatif.run(_weighing(ram, cpu), _fleet(hosts), Change(), demands, lambda _done: None)
-        figures.report(
-            "packing",
-            setting=name,
-            hosts=hosts,
-            requests=found["requests"],
-            instances=found["instances"],
-            placed=found["placed"],
-            core_hours_asked=found["vcpu_hours_asked"],
-            core_hours_share=round(found["vcpu_hours_placed"] / found["vcpu_hours_asked"], 4),
-            decision_ms=found["decision_ms"],
-        )
+    samples = [list(_generated()), *_samples()]
+    for fleet_name, fleet in FLEETS.items():
+        bounds = [_bound(fleet, sample) for sample in samples]
+        for name, multipliers in SETTINGS.items():
+            found = [_replayed(fleet, sample, multipliers) for sample in samples]
+            shares = [[each[key] for each in found] for key in ("core_hours", "instances", "empty")]
+            figures.report(
+                "packing",
+                fleet=fleet_name,
+                setting=name,
+                core_hours_share=_mean(shares[0]),
+                instances_share=_mean(shares[1]),
+                empty_hosts_at_the_end=_mean(shares[2]),
+                bound=_mean(bounds),
+                decision_ms=_mean([each["decision_ms"] for each in found]),
+                core_hours_shares=[round(each, 4) for each in shares[0]],
+                instances_shares=[round(each, 4) for each in shares[1]],
+            )
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return round(statistics.mean(numbers), 4)
+
+
+def _replayed(fleet: Fleet, demands: Sequence[Demand], multipliers: Sequence[float]) -> dict[str, float]:
+    found = whatif.run(_weighing(*multipliers), _hosts(fleet, demands), Change(), demands, lambda _done: None)
+    return {
+        "core_hours": found["vcpu_hours_placed"] / found["vcpu_hours_asked"],
+        "instances": found["placed"] / found["instances"],
+        "empty": 1 - found["hosts_in_use"] / found["hosts"],
+        "decision_ms": found["decision_ms"],
+    }
+
+
+def _bound(fleet: Fleet, demands: Sequence[Demand]) -> float:
+    nodes = _hosts(fleet, demands).nodes
+    most = packing_bound.core_hours(demands, *(sum(getattr(each, name) for each in nodes) for name in _RESOURCES))
+    return most / packing_bound.core_hours(demands, 1e9, 1e12)
+
+
+_RESOURCES = ("vcpus", "memory_mb")
+
+
+def _samples() -> Iterator[list[Demand]]:
+    if TRACE in os.environ:
+        demands, length = _demands(), _length()
+        for _number in range(int(os.environ.get(SAMPLES, "3"))):
+            yield list(itertools.islice(demands, length))
+
+
+def _length() -> int:
+    return int(os.environ.get(REQUESTS, "2000"))
+
+
+def _generated() -> Iterator[Demand]:
+    """Requests of one to four instances; half of the cores are asked for in large sizes, and lives differ a lot."""
+    chance = random.Random(1)
+    sizes = ((1, 2048), (2, 4096), (2, 16384), (4, 8192), (8, 16384), (8, 65536), (16, 32768))
+    for number in range(_length()):
+        vcpus, memory_mb = chance.choices(sizes, [30, 25, 10, 15, 10, 5, 5])[0]
+        count = chance.choice((1, 1, 2, 4))
+        lives = [chance.lognormvariate(9.5, 1.5) for _ in range(count)]
+        yield _demand({"vcpus": vcpus, "memory_mb": memory_mb}, count, lives, 30.0 * number)
 
 
 def _demands() -> Iterator[Demand]:
     path, lifetimes = pathlib.Path(os.environ[TRACE]), os.environ.get(LIFETIMES)
     flavors = traces.read_flavors(path.parent / "flav_map.txt")
     bins = traces.read_bins(path.parent / "v1.interval_map.txt") if lifetimes else {}
-    requests = traces.read_requests(path, pathlib.Path(lifetimes) if lifetimes else None, bins)
-    numbers = itertools.count(1)
-    for request in itertools.islice(requests, int(os.environ.get(REQUESTS, "5000"))):
-        uuids = [str(uuid.UUID(int=next(numbers))) for _ in range(request.count)]
-        spec = {
-            "instance_type": flavors[request.flavor],
-            "num_instances": request.count,
-            "instance_uuids": uuids,
-            "instance_properties": {"uuid": uuids[0]},
-        }
-        yield Demand(spec, {}, list(request.lifetimes_s), request.at_s)
+    for request in traces.read_requests(path, pathlib.Path(lifetimes) if lifetimes else None, bins):
+        yield _demand(flavors[request.flavor], request.count, request.lifetimes_s, request.at_s)
 
 
-def _changes(demands: Sequence[Demand]) -> Iterator[tuple[float, int]]:
-    """The times at which cores come into use, or (negative) out of use."""
+def _demand(flavor: Mapping[str, int], count: int, lifetimes_s: Sequence[float | None], at_s: float) -> Demand:
+    uuids = [str(uuid.uuid4()) for _ in range(count)]
+    spec = {
+        "instance_type": flavor,
+        "num_instances": count,
+        "instance_uuids": uuids,
+        "instance_properties": {"uuid": uuids[0]},
+    }
+    return Demand(spec, {}, list(lifetimes_s), at_s)
+
+
+def _peak(demands: Sequence[Demand], resource: str) -> float:
+    """The most of a resource that is in use at a time if every instance is placed."""
+    return max(itertools.accumulate(change for _at_s, change in _changes(demands, resource)))
+
+
+def _changes(demands: Sequence[Demand], resource: str) -> Iterator[tuple[float, int]]:
+    """The times at which so much comes into use, or (negative) out of use."""
     ends: list[tuple[float, int]] = []
     for demand in demands:
         while ends and ends[0][0] <= demand.at_s:
             yield heapq.heappop(ends)
-        vcpus = demand.request_spec["instance_type"]["vcpus"]
+        size = demand.request_spec["instance_type"][resource]
         for life_s in demand.lifetimes_s:
-            yield demand.at_s, vcpus
+            yield demand.at_s, size
             if life_s is not None:
-                heapq.heappush(ends, (demand.at_s + life_s, -vcpus))
+                heapq.heappush(ends, (demand.at_s + life_s, -size))
 
 
-def _fleet(hosts: int) -> Changes:
-    shapes = itertools.islice(itertools.cycle(SHAPES), hosts)
+def _hosts(fleet: Fleet, demands: Sequence[Demand]) -> Changes:
+    cores, memory_mb = (_peak(demands, resource) for resource in _RESOURCES)
+    count = round(fleet.room * cores / CORES)
+    sizes = itertools.islice(itertools.cycle(fleet.memory), count)
     return factories.changes(
         [
-            factories.node(f"host{number:04}", id=number + 1, vcpus=vcpus, memory_mb=gb * 1024, local_gb=1000)
-            for number, (vcpus, gb) in enumerate(shapes)
+            factories.node(
+                f"host{number:04}",
+                id=number + 1,
+                vcpus=CORES,
+                memory_mb=round(size * CORES * memory_mb / cores / 1024) * 1024,
+                local_gb=1000,
+            )
+            for number, size in enumerate(sizes)
         ]
     )
 
 
-def _weighing(ram: float, cpu: float) -> cfg.ConfigOpts:
+def _weighing(ram: float, cpu: float, fragmentation: float) -> cfg.ConfigOpts:
     return of_scheduler(
         ram_weight_multiplier=ram,
         cpu_weight_multiplier=cpu,
+        fragmentation_weight_multiplier=fragmentation,
         disk_weight_multiplier=0.0,
         # In thought no build ever ends, which would count against its host for ever.
         io_ops_weight_multiplier=0.0,
-        shuffle_best_same_weighed_hosts=not ram and not cpu,
     )
