@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet capacity``: how many more instances of a flavor fit, what runs out first, and what remains unusable."""
+"""``fleet capacity``: how many more instances or volumes fit, what runs out first, and what remains unusable."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import functools
 from cliff import columns
 
 from fleet.cli import build_arguments, command, explain
+from fleet.client import connection
 from fleet.client.connection import Record
 
 #: The fields of the answer in the order of the output; ``-f json`` has all of them (docs/explain.md).
@@ -29,16 +30,25 @@ FIELDS = (
 
 
 class Capacity(command.ShowOne):
-    """Show how many more instances of a flavor would fit now, and what limits them."""
+    """Show how many more instances of a flavor, or volumes of a size, would fit now, and what limits them."""
 
     arguments = (
-        functools.partial(build_arguments.add_flavor, required=True),
+        functools.partial(build_arguments.add_flavor, required=False),
+        explain.add_volume,
         build_arguments.add_conditions,
-        command.argument("--group-by", choices=("zone", "aggregate"), help="Count for each of these, too."),
+        command.argument(
+            "--group-by", choices=("zone", "aggregate"), help="Count for each of these, too. Volumes: zone."
+        ),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        answer = self.conductor.capacity(explain.asked(self.conductor, parsed_args), parsed_args.group_by)
+        if parsed_args.volume:
+            wanted = explain.volume_asked(self.conductor, parsed_args)
+            answer = self.conductor.volume_capacity(wanted, parsed_args.group_by)
+        elif not parsed_args.flavor:
+            raise connection.CommandFailed("use --flavor, or --volume")
+        else:
+            answer = self.conductor.capacity(explain.asked(self.conductor, parsed_args), parsed_args.group_by)
         return FIELDS, explain.shown({**answer, "fits": _Fits(answer["fits"])}, FIELDS, _COLUMNS)
 
 

@@ -43,9 +43,7 @@ class Explain(command.ShowOne):
         parser = super().get_parser(prog_name)
         parser.add_argument("server", nargs="?", help="Name or uuid of an instance: as if it were placed anew.")
         build_arguments.add_flavor(parser, required=False)
-        parser.add_argument("--volume", type=argument_types.positive, metavar="GIB",
-                            help="A new volume of this size in GiB, in place of a server.")  # fmt: skip
-        parser.add_argument("--volume-type", metavar="TYPE", help="With --volume: a type of 'fleet volume type list'.")
+        add_volume(parser)
         parser.add_argument("--count", type=argument_types.positive, default=1, help="How many. Default: %(default)s.")
         build_arguments.add_conditions(parser)
         parser.add_argument("--best", type=argument_types.positive, default=5, metavar="N",
@@ -54,7 +52,7 @@ class Explain(command.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         if parsed_args.volume:
-            answer = self.conductor.explain_volume(_volume(self.conductor, parsed_args), parsed_args.best)
+            answer = self.conductor.explain_volume(volume_asked(self.conductor, parsed_args), parsed_args.best)
         else:
             answer = self.conductor.explain(asked(self.conductor, parsed_args), parsed_args.best)
         return FIELDS, shown(answer, FIELDS, _COLUMNS)
@@ -71,9 +69,16 @@ def asked(conductor: connection.Connection, parsed_args: argparse.Namespace) -> 
     return conductor.operator("request_for", request=build_arguments.build_request(conductor, parsed_args))
 
 
-def _volume(conductor: connection.Connection, parsed_args: argparse.Namespace) -> dict[str, Any]:
+def add_volume(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add what describes a new volume."""
+    parser.add_argument("--volume", type=argument_types.positive, metavar="GIB",
+                        help="A new volume of this size in GiB, in place of a server.")  # fmt: skip
+    parser.add_argument("--volume-type", metavar="TYPE", help="With --volume: a type of 'fleet volume type list'.")
+
+
+def volume_asked(conductor: connection.Connection, parsed_args: argparse.Namespace) -> dict[str, Any]:
     """Return the request for a new volume. :raises connection.CommandFailed: a server is named too, or no such type"""
-    if parsed_args.server or parsed_args.flavor:
+    if getattr(parsed_args, "server", None) or parsed_args.flavor:
         raise connection.CommandFailed("name a server, or use --flavor, or use --volume")
     conductor.act_for(parsed_args.project, parsed_args.user)
     named = parsed_args.volume_type

@@ -116,6 +116,12 @@ class Connection:
         with self._scheduler_failures():
             return self._served_by("volume_scheduler").volume_scheduler.explain(self._context(), **asked, best=best)
 
+    def volume_capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+        """Ask the scheduler for volumes how many more fit. :param asked: as for :meth:`explain_volume`"""
+        with self._scheduler_failures():
+            served = self._served_by("volume_scheduler").volume_scheduler
+            return served.capacity(self._context(), **asked, group_by=group_by)
+
     def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
         """Ask the scheduler how much more would fit.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -151,12 +152,19 @@ class Survey:
 
 
 def survey(
-    prepared: PreparedRequest, hosts: Candidates, group_by: str | None = None, default_zone: str = "nova"
+    prepared: PreparedRequest,
+    hosts: Candidates,
+    group_by: str | None = None,
+    default_zone: str = "nova",
+    divide: Callable[[Candidates], Mapping[str, numpy.ndarray]] | None = None,
 ) -> Survey:
     """Read what the hosts have.
 
     :param group_by: ``zone``, ``aggregate`` (a host in several aggregates counts in each), or None
+    :param divide: returns the positions of the hosts of each group, in place of ``group_by``
     """
+    if group_by and divide is None:
+        divide = functools.partial(_groups, group_by=group_by, default_zone=default_zone)
 
     def ask(each: BaseHostFilter, of: Candidates) -> Shortfall | None:
         return prepared.supervision.ask("Filter", each, _shortfall, each, of, prepared.request)
@@ -172,7 +180,7 @@ def survey(
     return Survey(
         keys=[hosts.key(row) for row in rows.tolist()],
         numbers=[(each, found) for each in measured if (found := ask(each, chosen)) is not None],
-        groups=_groups(chosen, group_by, default_zone) if group_by else {},
+        groups=divide(chosen) if divide else {},
         considered=round_.considered,
         counts=filtering.Tally(others, round_.considered, round_.dropped).counts(),
         looked=round_.looked,

@@ -41,6 +41,10 @@ class Scheduler:
         """
         raise errors.NotSupported(what="explain", driver=type(self).__name__)
 
+    def capacity(self, context: RequestContext, request: VolumeRequest, by_zone: bool) -> dict[str, Any]:
+        """Return how many more volumes of the request's size and type fit. :raises errors.NotSupported: by default"""
+        raise errors.NotSupported(what="capacity", driver=type(self).__name__)
+
 
 def selected(made: Decision) -> Selection:
     """Return the one pick of a decision. :raises errors.NoValidHost: there is none"""
@@ -48,7 +52,3 @@ def selected(made: Decision) -> Selection:
         raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
     (selection,) = made.selections()
     return selection
-
-
-def refused(message: str, **details: Any) -> errors.NoValidHost:
-    return errors.NoValidHost(reason=message, details=details)

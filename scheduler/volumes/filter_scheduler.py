@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from typing import Any
 
+import numpy
 from oslo_config import cfg
 
 from fleet.context import RequestContext
 from fleet.objects import Selection
 from scheduler.decider import Decider
-from scheduler.engine.decision import Decision
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.decision import Decision, StateAge
+from scheduler.planning import capacity_count
 from scheduler.volumes import loading
 from scheduler.volumes.driver import Scheduler, selected
 from scheduler.volumes.host_manager import HostManager
@@ -34,3 +38,25 @@ class FilterScheduler(Scheduler):
     def look(self, context: RequestContext, request: VolumeRequest, best: int = 0) -> Decision:
         self.host_manager.refresh()
         return self._decider.look(context, request, best)
+
+    def capacity(self, context: RequestContext, request: VolumeRequest, by_zone: bool) -> dict[str, Any]:
+        self.host_manager.refresh()
+        prepared = self._decider.prepare(context, request)
+
+        def work(pools: Candidates, state: StateAge) -> tuple[capacity_count.Survey, StateAge]:
+            return capacity_count.survey(prepared, pools, divide=_by_zone if by_zone else None), state
+
+        survey, state = self.host_manager.consider(work)
+        return {**survey.answer(), "state": state.to_wire()}
+
+
+def _by_zone(pools: Candidates) -> dict[str, numpy.ndarray]:
+    """Return the positions of the pools of each zone."""
+    zones: list[str] = []
+
+    def number(zone: str) -> int:
+        zones.append(zone or capacity_count.NONE)
+        return len(zones) - 1
+
+    numbers = pools.by_shared("availability_zone", number, dtype=int)
+    return {zones[each]: numpy.flatnonzero(numbers == each) for each in numpy.unique(numbers).tolist()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -169,6 +169,18 @@ class VolumeSchedulerManager:
         """Return what ``select_backend`` would answer, and why. Nothing is booked."""
         made = self._driver.look(context, self._request(context, request_spec, filter_properties), best)
         return explanation(made, Explained("volume", "pool", name_of))
+
+    @endpoint
+    def capacity(
+        self,
+        context: RequestContext,
+        request_spec: Any,
+        filter_properties: Any = None,
+        group_by: Literal["zone"] | None = None,
+    ) -> dict[str, Any]:
+        """Return how many more volumes of the request's size and type fit."""
+        request = self._request(context, request_spec, filter_properties)
+        return self._driver.capacity(context, request, group_by is not None)
 
     @endpoint
     def get_pools(self, context: RequestContext, filters: Any = None) -> list[dict[str, Any]]:

@@ -253,6 +253,17 @@ def test_explain_books_nothing(volumes: Volumes) -> None:
     assert 0 == volumes.driver.host_manager.counts()["volume_bookings"]
 
 
+def test_how_many_more_fit(volumes: Volumes) -> None:
+    """Two pools of 100 GiB take 2 x 3 volumes of 30 GiB; one more is placed, and none is booked."""
+    asked = {"request_spec": volumes.spec(30)}
+    answer = volumes.calls.capacity(context(), **asked, group_by="zone")
+    assert (6, "space") == (answer["fits"], answer["binds_first"])
+    assert [("(none)", 6)] == [(group["name"], group["fits"]) for group in answer["groups"]]
+    assert {"unit": "GiB", "asked": 30.0, "usable": 200.0, "stranded": 20.0} == answer["stranded"]["space"]
+    volumes.make(45)
+    assert 4 == volumes.calls.capacity(context(), **asked)["fits"]
+
+
 def test_a_report_is_news(volumes: Volumes) -> None:
     """Cinder's casts make the scheduler read the database; other services' casts are not for it."""
     for name, expected in (("backup", 0), ("volume", 2)):

@@ -34,3 +34,14 @@ class VolumeSchedulerAPI(API):
         """
         asked = {"request_spec": request_spec, "filter_properties": filter_properties, "best": best}
         return self._ask(context, Message("explain", asked))
+
+    def capacity(
+        self,
+        context: RequestContext,
+        request_spec: dict[str, Any],
+        filter_properties: dict[str, Any],
+        group_by: str | None = None,
+    ) -> dict[str, Any]:
+        """Return how many more volumes of the request's size and type fit. ``group_by`` is ``zone`` or None."""
+        asked = {"request_spec": request_spec, "filter_properties": filter_properties, "group_by": group_by}
+        return self._ask(context, Message("capacity", asked))

@@ -57,6 +57,10 @@ class Conductor:
     def serves(self, method: str) -> bool:
         return True
 
+    def volume_capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+        self.calls.append(("volume_capacity", {"asked": asked, "group_by": group_by}))
+        return CAPACITY
+
     def explain_volume(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
         self.calls.append(("explain_volume", {"asked": asked, "best": best}))
         return EXPLANATION

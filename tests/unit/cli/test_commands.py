@@ -232,6 +232,18 @@ def test_capacity(run) -> None:
         assert line in printed
 
 
+def test_capacity_for_volumes(run) -> None:
+    """The scheduler for volumes counts them; one kind of thing must be named."""
+    conductor = fakes.Conductor()
+    status, _, _ = run(conductor, "capacity", "--volume", "30", "--group-by", "zone")
+    method, arguments = conductor.calls[-1]
+    assert (0, "volume_capacity", "zone") == (status, method, arguments["group_by"])
+    assert 30 == arguments["asked"]["request_spec"]["volume_properties"]["size"]
+    status, _, complaint = run(conductor, "capacity")
+    assert 1 == status
+    assert "use --flavor, or --volume" in complaint
+
+
 def test_capacity_as_json(run) -> None:
     """Programs are given the answer as it is."""
     _, printed, _ = run(fakes.Conductor(), "capacity", "--flavor", "small", "-f", "json")

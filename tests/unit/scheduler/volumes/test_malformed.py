@@ -25,7 +25,14 @@ from tests.unit.scheduler.volumes.pools import Pool
 
 METHODS = (
     *("select_backend", "create_volume", "migrate_volume_to_host", "retype", "extend_volume", "manage_existing"),
-    *("validate_host_capacity", "explain", "get_pools", "update_service_capabilities", "notify_service_capabilities"),
+    *(
+        "validate_host_capacity",
+        "explain",
+        "capacity",
+        "get_pools",
+        "update_service_capabilities",
+        "notify_service_capabilities",
+    ),
 )
 LEAVES = st.one_of(
     st.none(),
@@ -68,6 +75,7 @@ ARGUMENTS = st.fixed_dictionaries(
         "backend": LEAVES,
         "new_size": LEAVES,
         "best": LEAVES,
+        "group_by": LEAVES | st.just("zone"),
         "filters": st.dictionaries(st.sampled_from(["name", "volume_type", "ssd"]), JSON) | JSON,
         "service_name": LEAVES,
     },
