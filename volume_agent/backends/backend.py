@@ -73,6 +73,11 @@ class Backend:
         with self._lock:
             self._strays = frozenset(uuids)
 
+    def adopt(self, uuid: str) -> None:
+        """The ledger has this volume here now: what an earlier attempt has left is no longer foreign."""
+        with self._lock:
+            self._strays -= {uuid}
+
     def report(self) -> list[PoolReport]:
         """Return a report of each pool. :raises OSError: the backend cannot be used now"""
         stats = {**self._policy.of_pool(), **self.driver.stats()}

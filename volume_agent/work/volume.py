@@ -32,6 +32,7 @@ class VolumeWorker:
         try:
             volume = self._calls.find(context, self._backend.name, uuid)
             while volume is not None and self._is_mine(volume):
+                self._backend.adopt(uuid)
                 context = context.under(volume.request_id).about(
                     volume=uuid, attempt=volume.attempt, host=self._backend.name
                 )

@@ -183,6 +183,18 @@ def test_a_stray_is_not_allocated() -> None:
     )
 
 
+def test_a_stray_that_the_ledger_places_here_again_is_counted() -> None:
+    """An earlier attempt has made it, and its claim was released before the agent had reported that."""
+    made = volume(size_gb=5)
+    stand = Stand()
+    stand.driver.create(made)
+    stand.recover()
+    stand.conductor.volumes[made.uuid] = made
+    stand.run(made.uuid)
+    (report,) = stand.backend.report()
+    assert ("available", 5) == (stand.status(made.uuid), report.capabilities["allocated_capacity_gb"])
+
+
 def test_a_report_has_what_the_operator_configured() -> None:
     """Extra capabilities are added to each pool."""
     policy = Policy("fast", "z1", 10, "auto", "1 == 1", None, {"tier": "gold"})
