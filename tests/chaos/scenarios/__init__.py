@@ -16,11 +16,13 @@ from tests.chaos.scenarios import (
     moves,
     plugins,
     signals,
+    volumes,
 )
 
 ALL: list[Scenario] = [
     *kills.SCENARIOS,
     *moves.SCENARIOS,
+    *volumes.SCENARIOS,
     *signals.SCENARIOS,
     *broker.SCENARIOS,
     *database.SCENARIOS,
