@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the configuration to filters, weighers and drivers. A wrong name stops the service at start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from fleet import errors
+from scheduler import checks
+from scheduler.volumes import conf as volume_conf
+from scheduler.volumes import loading
+from scheduler.volumes.chance import ChanceScheduler
+from scheduler.volumes.filter_scheduler import FilterScheduler
+from scheduler.volumes.simple import SimpleScheduler
+from tests.configuration import of_scheduler
+from tests.unit.scheduler.volumes.test_plugins import ByBackendPasses, Older
+
+HERE = "tests.unit.scheduler.volumes.test_plugins"
+
+
+def configuration(**options: Any) -> cfg.ConfigOpts:
+    conf = of_scheduler()
+    volume_conf.register_opts(conf)
+    for name, value in options.items():
+        conf.set_override(name, value, "volume")
+    return conf
+
+
+def test_the_defaults() -> None:
+    """Two filters always run before those of the configuration."""
+    made = loading.load_pipeline(configuration())
+    names = ["BackendUpFilter", "WantedBackendFilter", *made.domain.default_filters]
+    assert names == [type(each).__name__ for each in made.filters]
+    assert ["CapacityWeigher"] == [type(each).__name__ for each in made.weighers]
+    assert made.cacheable
+    assert ("widen", False) == (made.domain.normalisation, made.lottery)
+
+
+def test_other_names_and_classes_of_users() -> None:
+    """Cinder's entry point name of the retry filter, and dotted paths; the order is that of the option."""
+    chosen = [f"{HERE}.ByBackendPasses", "RetryFilter", "CapacityFilter"]
+    conf = configuration(
+        scheduler_default_filters=chosen,
+        scheduler_default_weighers=[f"{HERE}.Older", "VolumeNumberWeigher"],
+        volume_number_multiplier=-3.0,
+        scheduler_weight_handler="stochastic",
+    )
+    made = loading.load_pipeline(conf)
+    names = [ByBackendPasses.__name__, "IgnoreAttemptedHostsFilter", "CapacityFilter"]
+    assert names == [type(each).__name__ for each in made.filters[2:]]
+    assert [Older.__name__, "VolumeNumberWeigher"] == [type(each).__name__ for each in made.weighers]
+    assert -3.0 == made.weighers[1].weight_multiplier()
+    assert ("none", True) == (made.domain.normalisation, made.lottery)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"scheduler_default_filters": ["RamFilter", "Nope"]}, "scheduler_default_filters: Class RamFilter, Nope"),
+        ({"scheduler_default_weighers": ["RAMWeigher"]}, "scheduler_default_weighers: Class RAMWeigher"),
+        ({"scheduler_default_filters": ["no.such.Filter"]}, "no.such.Filter"),
+        ({"scheduler_default_filters": [f"{HERE}.Older"]}, "it is not a subclass of"),
+        ({"scheduler_driver": "no_scheduler"}, "scheduler_driver"),
+    ],
+)
+def test_wrong_names(options: dict[str, Any], expected: str) -> None:
+    """The message has the option and all names that are not known."""
+    with pytest.raises(errors.ClassNotFound, match=expected):
+        checks.check_domains(configuration(**options))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("filter_scheduler", FilterScheduler),
+        ("cinder.scheduler.filter_scheduler.FilterScheduler", FilterScheduler),
+        ("chance_scheduler", ChanceScheduler),
+        ("scheduler.volumes.simple.SimpleScheduler", SimpleScheduler),
+    ],
+)
+def test_drivers(name: str, expected: type) -> None:
+    """Short names, and dotted paths of cinder and of this project."""
+    assert expected is loading.load_driver_class(configuration(scheduler_driver=name))
+
+
+@pytest.mark.parametrize(("domains", "expected"), [(["compute"], 1), (["volume"], 1), (["compute", "volume"], 2)])
+def test_a_scheduler_may_serve_one_domain(domains: list[str], expected: int) -> None:
+    """What is not served is not loaded, so its options may be wrong."""
+    conf = configuration()
+    conf.set_override("scheduler_domains", domains)
+    assert expected == len(checks.check_domains(conf))
+    conf.set_override("scheduler_domains", [])
+    with pytest.raises(errors.ConfigError, match="must name compute, volume or both"):
+        checks.check_domains(conf)
