@@ -14,11 +14,13 @@ DB ?= sqlite
 HOSTS ?=
 # make nova: where nova, placement and the client are installed
 NOVA_VENV ?= .venv-nova
+# make client: where the openstack client of the tests is installed
+CLIENT_VENV ?= .venv-client
 # make simulation: how many seeds, and from which on
 SEEDS ?= 10000
 FIRST ?= 0
 
-.PHONY: help demo up test lint format unit functional amqp nova simulation chaos docs install bench servers sample constraints clean
+.PHONY: help demo up test lint format unit functional amqp client nova simulation chaos docs install bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -29,8 +31,8 @@ demo: $(STAMP) ## boot some instances on simulated hosts; no broker, no server
 up: $(STAMP) ## run a trial fleet until Ctrl-C (BROKER=rabbit DB=postgresql|mariadb: with private servers)
 	@$(BIN)/python -m fleet.trial.trio up --broker $(BROKER) --database $(DB) $(if $(HOSTS),--hosts $(HOSTS))
 
-test: $(STAMP) lint servers ## lint and all suites
-	@$(PYTEST) tests/unit tests/simulation tests/functional tests/amqp
+test: $(STAMP) lint servers client ## lint and all suites
+	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/unit tests/simulation tests/functional tests/amqp
 
 lint: $(STAMP) ## ruff, the import contracts, mypy
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check .
@@ -47,8 +49,12 @@ unit: $(STAMP) ## unit tests; no network, no servers
 functional: $(STAMP) servers ## functional tests; one process, every database
 	@$(PYTEST) tests/functional
 
-amqp: $(STAMP) servers ## tests of the daemons on a private RabbitMQ and PostgreSQL
-	@$(PYTEST) tests/amqp
+amqp: $(STAMP) servers client ## tests of the daemons on a private RabbitMQ and PostgreSQL
+	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/amqp
+
+client: ## install the openstack client for the tests into .venv-client
+	@[ -x $(CLIENT_VENV)/bin/openstack ] || { echo "Setting up $(CLIENT_VENV) ..." && $(PYTHON) -m venv $(CLIENT_VENV) && \
+	$(CLIENT_VENV)/bin/pip install -q --disable-pip-version-check python-openstackclient==10.5.0; }
 
 nova: $(STAMP) servers ## tests with a real nova 34, which is installed into .venv-nova; some minutes
 	@[ -x $(NOVA_VENV)/bin/nova-conductor ] || { echo "Setting up $(NOVA_VENV) ..." && $(PYTHON) -m venv $(NOVA_VENV) && \
@@ -95,4 +101,4 @@ $(STAMP): setup.cfg pyproject.toml constraints.txt
 	@touch $@
 
 clean: ## remove everything that make has created
-	@rm -rf $(VENV) .fleet build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(CLIENT_VENV) .fleet build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -30,6 +30,10 @@ def compute() -> int:
     return _run("compute_agent.main")
 
 
+def api() -> int:
+    return _run("fleet.api.main")
+
+
 def volume() -> int:
     return _run("volume_agent.main")
 

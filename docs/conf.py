@@ -41,6 +41,7 @@ man_pages = [
     ("man/fleet-conductor", "fleet-conductor", "accepts build requests and drives each to its end", author, 8),
     ("man/fleet-scheduler", "fleet-scheduler", "chooses hosts for instances", author, 8),
     ("man/fleet-compute", "fleet-compute", "serves a host: reserves resources, starts guests, reports", author, 8),
+    ("man/fleet-api", "fleet-api", "serves OpenStack's compute API over HTTP", author, 8),
     ("man/fleet-volume", "fleet-volume", "serves storage backends: makes and removes volumes, reports", author, 8),
 ]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import oslo_messaging
+import pydantic
 from oslo_log import log as logging
 
 from conductor_stub.moves import views
@@ -62,11 +63,15 @@ class OperatorManager:
         context: RequestContext,
         filters: dict[str, fields.Text | list[fields.Uuid] | None] | None = None,
         limit: fields.Positive | None = None,
+        marker: fields.Uuid | None = None,
     ) -> list[dict[str, Any]]:
-        """:raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host"""
+        """The oldest first. :param marker: an instance: only those after it
+
+        :raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host or marker
+        """
         filters = filters or {}
         _require_filters(filters, instances.FILTERS)
-        found = self._database.read(instances.list_all, limit, **filters)
+        found = self._database.read(instances.list_all, limit, marker, **filters)
         if not found and filters.get("host"):
             self._database.read(services.require_host, str(filters["host"]))
         return [_instance_view(row) for row in found]
@@ -85,6 +90,14 @@ class OperatorManager:
             }
 
         return self._database.read(read)
+
+    @endpoint
+    def newest_faults(
+        self, context: RequestContext, uuids: Annotated[list[fields.Uuid], pydantic.Field(max_length=1000)]
+    ) -> dict[str, dict[str, Any]]:
+        """The newest fault of each of these instances that has one, by uuid."""
+        found = self._database.read(history.newest_faults, uuids)
+        return {uuid: _view(fault) for uuid, fault in found.items()}
 
     @endpoint
     def trace(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:

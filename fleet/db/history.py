@@ -67,6 +67,12 @@ def faults(connection: sa.Connection, uuid: str) -> Sequence[sa.Row]:
     return connection.execute(sa.select(FAULTS).where(FAULTS.c.instance_uuid == uuid).order_by(FAULTS.c.id)).all()
 
 
+def newest_faults(connection: sa.Connection, uuids: Sequence[str]) -> dict[str, sa.Row]:
+    """The newest fault of each of these instances that has one, by uuid."""
+    query = sa.select(FAULTS).where(FAULTS.c.instance_uuid.in_(uuids)).order_by(FAULTS.c.id)
+    return {row.instance_uuid: row for row in connection.execute(query)}
+
+
 def failed_orders(connection: Transaction | sa.Connection, uuids: Sequence[str]) -> Sequence[sa.Row]:
     """Orders for these instances that failed, in order: failed attempts and hand-backs."""
     return connection.execute(_FAILED_ORDERS, {"wanted": list(uuids)}).all()

@@ -68,9 +68,12 @@ def find(connection: sa.Connection, name: str) -> sa.Row:
     return found[0]
 
 
+_ORDER = INSTANCES.c.created_at, INSTANCES.c.launch_index, INSTANCES.c.uuid
+
+
 def live(*conditions: Any) -> sa.Select[Any]:
     """Query for live instances, oldest first."""
-    return JOINED.where(_LIVE, *conditions).order_by(INSTANCES.c.created_at, INSTANCES.c.launch_index)
+    return JOINED.where(_LIVE, *conditions).order_by(*_ORDER)
 
 
 _ON_HOST = live(INSTANCES.c.host == sa.bindparam("on_host"))
@@ -78,13 +81,23 @@ _THESE_ON_HOST = _ON_HOST.where(_THESE)
 _LIVE_OF_THESE = live(_THESE)
 
 
-def list_all(connection: sa.Connection, limit: int | None = None, **filters: Any) -> Sequence[sa.Row]:
-    """Live instances, oldest first. :param filters: named in FILTERS; None does not filter"""
+def list_all(
+    connection: sa.Connection, limit: int | None = None, marker: str | None = None, **filters: Any
+) -> Sequence[sa.Row]:
+    """Live instances, oldest first.
+
+    :param marker: uuid of an instance: only those after it, in this order
+    :param filters: named in FILTERS; None does not filter
+    :raises errors.NotFound: there never was an instance ``marker``
+    """
     where = [
         INSTANCES.c.uuid.in_(value) if name == "uuids" else INSTANCES.c[name] == value
         for name, value in filters.items()
         if value is not None
     ]
+    if marker is not None:
+        last = get(connection, marker)
+        where.append(sa.tuple_(*_ORDER) > (last.created_at, last.launch_index, last.uuid))
     return connection.execute(live(*where).limit(limit)).all()
 
 

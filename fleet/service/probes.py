@@ -22,7 +22,7 @@ BROKER = "broker"
 DATABASE = "database"
 CLOCK = "clock"
 #: The daemons, in the order of their ports.
-DAEMONS = ("fleet-conductor", "fleet-scheduler", "fleet-compute")
+DAEMONS = ("fleet-conductor", "fleet-scheduler", "fleet-compute", "fleet-volume", "fleet-api")
 
 
 def process(

@@ -12,8 +12,8 @@ OPTS = [
         default=0,
         help="First port for /healthz and for the metrics of Prometheus (/metrics). 0 opens none. Each worker process "
         "takes the next port. Each service begins at a port of its own, so that daemons on one machine can share a "
-        "file: with port 9100 and service_offset 20, conductors begin at 9100, schedulers at 9120 and agents at 9140. "
-        "Several agents on one machine need separate files.",
+        "file: with port 9100 and service_offset 20, conductors begin at 9100, schedulers at 9120, agents at 9140, "
+        "volume agents at 9160 and fleet-api at 9180. Several agents on one machine need separate files.",
     ),
     cfg.IntOpt(
         "service_offset",

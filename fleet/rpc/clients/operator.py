@@ -37,8 +37,10 @@ NEWER = (
         ),
         "1.9",
     )
-    | dict.fromkeys(("list_images", "create_image", "show_image", "delete_image"), "1.10")
+    | dict.fromkeys(("list_images", "create_image", "show_image", "delete_image", "newest_faults"), "1.10")
 )
+#: Arguments without which a call would mean something else, and the version that introduced them.
+NEEDED_ARGUMENTS = {"list_instances": {"marker": "1.10"}}
 #: Arguments that version 1.5 introduced; an older conductor does not get them.
 NEWER_ARGUMENTS = {"list_instances": ("limit",)}
 
@@ -51,7 +53,11 @@ class OperatorAPI(API):
 
     def call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
         newer = {name: kwargs.pop(name) for name in NEWER_ARGUMENTS.get(method, ()) if name in kwargs}
-        message = Message(method, kwargs, version=NEWER.get(method, ""), newer=newer, newer_version="1.5")
+        needed = [since for name, since in NEEDED_ARGUMENTS.get(method, {}).items() if name in kwargs]
+        version = NEWER.get(method, "")
+        if needed:
+            kwargs, newer, version = {**kwargs, **newer}, {}, needed[0]
+        message = Message(method, kwargs, version=version, newer=newer, newer_version="1.5")
         return self._ask(context, message)
 
 

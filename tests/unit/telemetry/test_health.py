@@ -77,7 +77,7 @@ def test_services_that_share_a_file_have_ports_of_their_own() -> None:
     """Their ports are as far apart as the option says."""
     conf = configuration(telemetry_conf.register_opts)
     conf.set_override("port", 9100, "health")
-    assert [9100, 9120, 9140] == [probes.port_of(conf, daemon) for daemon in probes.DAEMONS]
+    assert [9100, 9120, 9140, 9160, 9180] == [probes.port_of(conf, daemon) for daemon in probes.DAEMONS]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet-api``: the HTTP door. It speaks the part of OpenStack's compute API that a placement service can answer.
+
+It has no database and keeps nothing: it asks the conductor by RPC. Any number of processes may run.
+
+Read in this order:
+
+- ``conf`` (options), ``main`` (the daemon) and ``http_server`` (what serves the sockets)
+- ``application`` (the routes), ``microversions`` (discovery, and the version of each request), ``faults`` (errors as HTTP
+  answers), ``conductor`` (the calls), ``bodies`` (parsing of what clients send), ``paging``
+- the resources: ``servers`` with ``server_request``, ``server_view`` and ``actions``; ``flavors``; ``images``; ``hosts``
+  (hypervisors, services, zones); ``aggregates``; ``groups``; ``limits``
+"""

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``POST /servers/ID/action``: moves. Other actions of nova are answered with 501."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import falcon
+
+from fleet import errors
+from fleet.api import bodies
+from fleet.api.conductor import Conductor
+from fleet.api.faults import NotHere
+from fleet.api.servers import show
+from fleet.objects import fields
+
+
+@dataclasses.dataclass(frozen=True)
+class _Resize:
+    __pydantic_config__ = bodies.STRICT
+
+    flavorRef: fields.Name | int
+
+
+class Actions:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+        #: By name: the work, and the status of the answer.
+        self._known: dict[str, tuple[Callable[[falcon.Request, str, Any], object], str]] = {
+            "resize": (self._resize, falcon.HTTP_202),
+            "confirmResize": (self._plain("confirm_resize"), falcon.HTTP_204),
+            "revertResize": (self._plain("revert_resize"), falcon.HTTP_202),
+            "migrate": (self._plain("migrate_instance"), falcon.HTTP_202),
+            "evacuate": (self._plain("evacuate_instance"), falcon.HTTP_200),
+        }
+
+    def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        body = bodies.whole(request)
+        if len(body) != 1:
+            raise errors.InvalidInput(field="action", reason="is required, and there can be only one")
+        ((name, wanted),) = body.items()
+        show(self._conductor, request, server_id)
+        if name not in self._known:
+            raise NotHere(f"The action {name[:100]}")
+        work, response.status = self._known[name]
+        work(request, server_id, wanted)
+        if response.status == falcon.HTTP_200:
+            response.media = {}
+
+    def _plain(self, method: str) -> Callable[[falcon.Request, str, Any], object]:
+        """Return the work of an action without a choice of host."""
+
+        def work(request: falcon.Request, server_id: str, wanted: Any) -> None:
+            if wanted not in (None, {}) and not isinstance(wanted, dict):
+                raise errors.InvalidInput(field="action", reason="must be null or an object")
+            if wanted and wanted.get("host"):
+                raise NotHere("A choice of the destination host")
+            self._conductor.ask(request, method, name=server_id)
+
+        return work
+
+    def _resize(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+        flavor_id = str(fields.parse(_Resize, wanted, "resize").flavorRef)
+        try:
+            flavor = self._conductor.flavor(request, flavor_id)
+        except errors.NotFound as unknown:
+            raise errors.InvalidInput(field="resize.flavorRef", reason=unknown.message) from None
+        self._conductor.ask(request, "resize_instance", name=server_id, flavor=flavor.to_wire())

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host aggregates. Their ids are integers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import falcon
+
+from fleet import errors
+from fleet.api import bodies
+from fleet.api.conductor import Conductor
+from fleet.objects import fields
+
+_ZONE = "availability_zone"
+_UUID = (2, 41)
+
+
+@dataclasses.dataclass(frozen=True)
+class _New:
+    __pydantic_config__ = bodies.STRICT
+
+    name: fields.Name
+    availability_zone: fields.Text | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Change:
+    __pydantic_config__ = bodies.STRICT
+
+    name: fields.Name | None = None
+    availability_zone: fields.Text | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Host:
+    __pydantic_config__ = bodies.STRICT
+
+    host: fields.Name
+
+
+@dataclasses.dataclass(frozen=True)
+class _Metadata:
+    __pydantic_config__ = bodies.STRICT
+
+    metadata: dict[fields.Name, fields.Text | None]
+
+
+def view(request: falcon.Request, aggregate: Mapping[str, Any], whole: bool = True) -> dict[str, Any]:
+    """:param whole: False leaves out hosts and metadata, as the answer to a creation does"""
+    shown = {
+        "id": aggregate["id"],
+        "name": aggregate["name"],
+        _ZONE: aggregate["metadata"].get(_ZONE),
+        "created_at": None,
+        "updated_at": None,
+        "deleted": False,
+        "deleted_at": None,
+    }
+    if request.context.version >= _UUID:
+        shown["uuid"] = aggregate["uuid"]
+    return {**shown, "hosts": aggregate["hosts"], "metadata": aggregate["metadata"]} if whole else shown
+
+
+class Aggregates:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+        self._actions: dict[str, tuple[type, Callable[..., Any]]] = {
+            "add_host": (_Host, lambda ask, wanted: ask("add_aggregate_host", host=wanted.host)),
+            "remove_host": (_Host, lambda ask, wanted: ask("remove_aggregate_host", host=wanted.host)),
+            "set_metadata": (_Metadata, lambda ask, wanted: ask("set_aggregate_metadata", metadata=wanted.metadata)),
+        }
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = {
+            "aggregates": [view(request, each) for each in self._conductor.ask(request, "list_aggregates")]
+        }
+
+    def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
+        wanted = bodies.part(request, "aggregate", _New)
+        metadata = {_ZONE: wanted.availability_zone} if wanted.availability_zone else {}
+        made = self._conductor.ask(request, "create_aggregate", name=wanted.name, metadata=metadata)
+        response.media = {"aggregate": view(request, made, whole=False)}
+
+    def on_get_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
+        response.media = {"aggregate": view(request, self._find(request, aggregate_id))}
+
+    def on_put_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
+        name = self._find(request, aggregate_id)["name"]
+        wanted = bodies.part(request, "aggregate", _Change)
+        if wanted.availability_zone is not None:
+            metadata = {_ZONE: wanted.availability_zone or None}
+            self._conductor.ask(request, "set_aggregate_metadata", name=name, metadata=metadata)
+        if wanted.name is not None:
+            self._conductor.ask(request, "rename_aggregate", name=name, new_name=wanted.name)
+        response.media = {"aggregate": view(request, self._find(request, aggregate_id))}
+
+    def on_delete_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
+        self._conductor.ask(request, "delete_aggregate", name=self._find(request, aggregate_id)["name"])
+
+    def on_post_action(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
+        body = bodies.whole(request)
+        name = next(iter(body), "")
+        if name not in self._actions:
+            raise errors.InvalidInput(field="action", reason=f"must be one of {', '.join(self._actions)}")
+        kind, work = self._actions[name]
+        wanted: Any = bodies.part(request, name, kind)
+        found = self._find(request, aggregate_id)
+        changed = work(lambda method, **more: self._conductor.ask(request, method, name=found["name"], **more), wanted)
+        response.media = {"aggregate": view(request, changed)}
+
+    def _find(self, request: falcon.Request, aggregate_id: str) -> Mapping[str, Any]:
+        for each in self._conductor.ask(request, "list_aggregates"):
+            if str(each["id"]) == aggregate_id:
+                return each
+        raise errors.NotFound(kind="Aggregate", name=aggregate_id)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The WSGI application: its routes, and what happens to every request before and after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import falcon
+from oslo_config import cfg
+
+from fleet.api import faults, microversions
+from fleet.api.actions import Actions
+from fleet.api.aggregates import Aggregates
+from fleet.api.conductor import Conductor, Identity
+from fleet.api.flavors import ExtraSpecs, Flavors
+from fleet.api.groups import Groups
+from fleet.api.hosts import Hypervisors, Services, Zones
+from fleet.api.images import Images
+from fleet.api.limits import Limits
+from fleet.api.servers import Servers
+
+_ROOT = "/v2.1"
+
+
+def application(conductor: Conductor, conf: cfg.ConfigOpts) -> falcon.App:
+    """Return the application for any WSGI server."""
+    middleware: Any = [Identity(), microversions.Negotiation()]
+    app = falcon.App(middleware=middleware)
+    app.req_options.strip_url_path_trailing_slash = True
+    app.req_options.auto_parse_qs_csv = False
+    faults.register(app)
+    discovery = microversions.Discovery()
+    app.add_route("/", discovery)
+    app.add_route(_ROOT, discovery, suffix="version")
+    for path, resource, suffix in _routes(conductor, conf):
+        app.add_route(f"{_ROOT}{path}", resource, suffix=suffix)
+    images = Images(conductor)
+    # With one endpoint for all services the client asks for images below it; with one of their own, at /v2.
+    for root in ("/v2", _ROOT, f"{_ROOT}/v2"):
+        app.add_route(f"{root}/images", images)
+        app.add_route(f"{root}/images/{{image_id}}", images, suffix="one")
+    return app
+
+
+def _routes(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, object, str | None]]:
+    servers, flavors, specs = Servers(conductor, conf.api.max_limit), Flavors(conductor), ExtraSpecs(conductor)
+    hypervisors, services, zones = Hypervisors(conductor), Services(conductor), Zones(conductor)
+    aggregates, groups = Aggregates(conductor), Groups(conductor)
+    return [
+        ("/servers", servers, None),
+        ("/servers/detail", servers, "detail"),
+        ("/servers/{server_id}", servers, "one"),
+        ("/servers/{server_id}/metadata", servers, "metadata"),
+        ("/servers/{server_id}/action", Actions(conductor), None),
+        ("/flavors", flavors, None),
+        ("/flavors/detail", flavors, "detail"),
+        ("/flavors/{flavor_id}", flavors, "one"),
+        ("/flavors/{flavor_id}/os-extra_specs", specs, None),
+        ("/flavors/{flavor_id}/os-extra_specs/{key}", specs, "one"),
+        ("/os-hypervisors", hypervisors, None),
+        ("/os-hypervisors/detail", hypervisors, "detail"),
+        ("/os-hypervisors/statistics", hypervisors, "statistics"),
+        ("/os-hypervisors/{hypervisor_id}", hypervisors, "one"),
+        ("/os-services", services, None),
+        ("/os-services/{service_id}", services, "one"),
+        ("/os-availability-zone", zones, None),
+        ("/os-availability-zone/detail", zones, "detail"),
+        ("/os-aggregates", aggregates, None),
+        ("/os-aggregates/{aggregate_id}", aggregates, "one"),
+        ("/os-aggregates/{aggregate_id}/action", aggregates, "action"),
+        ("/os-server-groups", groups, None),
+        ("/os-server-groups/{group_id}", groups, "one"),
+        ("/limits", Limits(conductor), None),
+    ]

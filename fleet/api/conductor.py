@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conductor as the resources ask it: with the context of the HTTP request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import falcon
+import oslo_messaging
+from oslo_config import cfg
+
+from fleet import errors
+from fleet.context import RequestContext, new_context
+from fleet.objects import Flavor, ImageRecord
+from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI
+
+#: Whom ``auth_strategy = none`` takes everybody for.
+ADMIN = "admin"
+
+
+class Identity:
+    """Middleware: sets ``request.context.caller``, and returns its request id in the answer."""
+
+    def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
+        request.context.caller = caller = new_context(ADMIN, ADMIN)
+        for name in ("X-OpenStack-Request-ID", "X-Compute-Request-ID"):
+            response.set_header(name, caller.request_id)
+
+
+class Conductor:
+    """Its methods raise what the conductor raises: ``errors.FleetError`` of any kind, or a failure of the transport."""
+
+    def __init__(self, transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts) -> None:
+        self._operator = OperatorAPI(transport, conf)
+        self._tasks = ComputeTaskAPI(transport, conf)
+
+    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
+        """Call a method of the namespace ``operator``."""
+        return self._operator.call(_caller(request), method, **arguments)
+
+    def create(self, request: falcon.Request, wanted: dict[str, Any], token: str | None) -> dict[str, Any]:
+        """Request a build. :param token: makes the request safe to repeat"""
+        return self._tasks.create(_caller(request), wanted, token)
+
+    def terminate(self, request: falcon.Request, uuid: str) -> None:
+        self._tasks.terminate_instances(_caller(request), [uuid])
+
+    def flavors(self, request: falcon.Request) -> list[Flavor]:
+        return [Flavor.from_wire(each) for each in self.ask(request, "list_flavors")]
+
+    def flavor(self, request: falcon.Request, flavor_id: str) -> Flavor:
+        """By id only: clients look for a name in the list. :raises errors.NotFound:"""
+        found = Flavor.from_wire(self.ask(request, "show_flavor", name=flavor_id))
+        if found.flavorid != flavor_id:
+            raise errors.NotFound(kind="Flavor", name=flavor_id)
+        return found
+
+    def images(self, request: falcon.Request) -> list[ImageRecord]:
+        return [ImageRecord.from_wire(each) for each in self.ask(request, "list_images")]
+
+    def image(self, request: falcon.Request, uuid: str) -> ImageRecord:
+        """By uuid only. :raises errors.NotFound:"""
+        found = ImageRecord.from_wire(self.ask(request, "show_image", name=uuid))
+        if found.uuid != uuid:
+            raise errors.NotFound(kind="Image", name=uuid)
+        return found
+
+
+def _caller(request: falcon.Request) -> RequestContext:
+    found: RequestContext = request.context.caller
+    return found

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of ``fleet-api``, in the group ``[api]``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+GROUP = "api"
+OPTS = [
+    cfg.HostAddressOpt(
+        "bind_host",
+        default="127.0.0.1",
+        help="Address on which fleet-api listens. With auth_strategy = none it must be a loopback address.",
+    ),
+    cfg.PortOpt("port", default=8774, help="Port on which fleet-api listens. 8774 is the port of nova's API."),
+    cfg.StrOpt(
+        "auth_strategy",
+        default="none",
+        choices=[
+            ("none", "everybody is the administrator; for one machine, or behind a proxy on it that asks who it is")
+        ],
+        help="How clients prove who they are.",
+    ),
+    cfg.IntOpt(
+        "threads",
+        default=8,
+        min=1,
+        help="Requests that are worked on at the same time. A request waits for the conductor. Clients that send or read "
+        "slowly take no thread.",
+    ),
+    cfg.IntOpt("connection_limit", default=1000, min=1, help="Connections at the same time. Further clients wait."),
+    cfg.IntOpt(
+        "idle_timeout", default=60, min=1, help="Seconds after which a connection on which nothing is sent is closed."
+    ),
+    cfg.IntOpt("max_body", default=262_144, min=1024, help="Bytes of the largest body that is accepted; else 413."),
+    cfg.IntOpt("max_limit", default=1000, min=1, help="Most servers in one answer. The answer links to the next ones."),
+]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    conf.register_opts(OPTS, GROUP)
+
+
+def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
+    """For oslo-config-generator."""
+    return [(GROUP, OPTS)]

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hypervisors, services and availability zones: the hosts of the fleet in nova's forms."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import falcon
+
+from fleet import errors
+from fleet.api import bodies, paging
+from fleet.api.conductor import Conductor
+from fleet.api.faults import NotHere
+from fleet.objects import fields
+
+_MOST = 1000
+#: Versions from which ids are uuids, and from which a hypervisor has no capacity.
+_UUIDS, _NO_CAPACITY = (2, 53), (2, 88)
+#: Tools look for nova's names of the services.
+_NAMES = {"fleet-compute": "nova-compute", "fleet-scheduler": "nova-scheduler", "fleet-conductor": "nova-conductor"}
+_OURS = {name: ours for ours, name in _NAMES.items()}
+_COMPUTE = "fleet-compute"
+#: Services have no uuid: theirs is made of host and name.
+_NAMESPACE = uuid.UUID("7b3f1b8e-6a53-4e0c-9c83-3d9a6f0a7d55")
+_SUMMED = {
+    "vcpus": "vcpus",
+    "vcpus_used": "vcpus_used",
+    "memory_mb": "memory_mb",
+    "memory_mb_used": "memory_mb_used",
+    "free_ram_mb": "free_ram_mb",
+    "local_gb": "local_gb",
+    "local_gb_used": "local_gb_used",
+    "free_disk_gb": "free_disk_gb",
+    "disk_available_least": "free_disk_gb",
+    "running_vms": "running_vms",
+}
+
+
+def service_id(host: str, binary: str) -> str:
+    return str(uuid.uuid5(_NAMESPACE, f"{host}/{binary}"))
+
+
+class Hypervisors:
+    """One for each compute node."""
+
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    def _all(self, request: falcon.Request) -> list[Mapping[str, Any]]:
+        found = self._conductor.ask(request, "list_hosts")
+        if pattern := request.get_param("hypervisor_hostname_pattern"):
+            found = [each for each in found if pattern in each["node"]]
+        return found
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = self._list(request, "/os-hypervisors", self._brief)
+
+    def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = self._list(request, "/os-hypervisors/detail", self._view)
+
+    def _list(self, request: falcon.Request, path: str, shown: Any) -> dict[str, Any]:
+        found = self._all(request)
+        part, more = paging.cut(request, found, [each["uuid"] for each in found], _MOST)
+        answer: dict[str, Any] = {"hypervisors": [shown(request, each, found.index(each) + 1) for each in part]}
+        if more:
+            answer["hypervisors_links"] = paging.next_link(request, path, part[-1]["uuid"])
+        return answer
+
+    def on_get_one(self, request: falcon.Request, response: falcon.Response, hypervisor_id: str) -> None:
+        for number, each in enumerate(self._all(request), 1):
+            if hypervisor_id == (each["uuid"] if request.context.version >= _UUIDS else str(number)):
+                response.media = {"hypervisor": self._view(request, each, number)}
+                return
+        raise errors.NotFound(kind="Hypervisor", name=hypervisor_id)
+
+    def on_get_statistics(self, request: falcon.Request, response: falcon.Response) -> None:
+        found = self._all(request)
+        sums = {name: sum(each[column] or 0 for each in found) for name, column in _SUMMED.items()}
+        response.media = {"hypervisor_statistics": {"count": len(found), "current_workload": 0, **sums}}
+
+    @staticmethod
+    def _brief(request: falcon.Request, host: Mapping[str, Any], number: int) -> dict[str, Any]:
+        known = {name: host[name] for name in ("state", "status")}
+        number_or_uuid = host["uuid"] if request.context.version >= _UUIDS else number
+        return {"id": number_or_uuid, "hypervisor_hostname": host["node"], **known}
+
+    def _view(self, request: falcon.Request, host: Mapping[str, Any], number: int) -> dict[str, Any]:
+        version = request.context.version
+        serving = service_id(host["host"], _COMPUTE) if version >= _UUIDS else number
+        shown = {
+            **self._brief(request, host, number),
+            "hypervisor_type": host["hypervisor_type"],
+            "hypervisor_version": host["hypervisor_version"] or 0,
+            "host_ip": host["host_ip"],
+            "service": {"id": serving, "host": host["host"], "disabled_reason": None},
+        }
+        if version >= _NO_CAPACITY:
+            return {**shown, "uptime": None}
+        sizes = {name: host[column] for name, column in _SUMMED.items()}
+        return {**shown, **sizes, "current_workload": 0, "cpu_info": ""}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Change:
+    __pydantic_config__ = bodies.STRICT
+
+    status: Literal["enabled", "disabled"] | None = None
+    disabled_reason: fields.Text | None = None
+    forced_down: bool | None = None
+
+
+class Services:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        found = self._all(request)
+        if host := request.get_param("host"):
+            found = [each for each in found if each["host"] == host]
+        if binary := request.get_param("binary"):
+            found = [each for each in found if each["binary"] == _OURS.get(binary, binary)]
+        response.media = {"services": [self._view(request, each, number) for number, each in enumerate(found, 1)]}
+
+    def on_put_one(self, request: falcon.Request, response: falcon.Response, service_id: str) -> None:
+        if service_id in ("enable", "disable", "disable-log-reason", "force-down"):
+            raise NotHere(f"PUT /os-services/{service_id}: ask with version 2.53 or later, which")
+        change = fields.parse(_Change, bodies.whole(request), "service")
+        about = self._named(request, service_id)
+        where = {"host": about["host"], "binary": about["binary"]}
+        if change.forced_down is not None:
+            self._conductor.ask(request, "force_down", **where, forced=change.forced_down)
+        if change.status is not None:
+            reason = change.disabled_reason if change.status == "disabled" else None
+            self._conductor.ask(request, "update_service", **where, disabled=change.status == "disabled", reason=reason)
+        response.media = {"service": self._view(request, self._named(request, service_id), 0)}
+
+    def on_delete_one(self, request: falcon.Request, response: falcon.Response, service_id: str) -> None:
+        about = self._named(request, service_id)
+        self._conductor.ask(request, "delete_service", host=about["host"], binary=about["binary"])
+        response.status = falcon.HTTP_204
+
+    def _all(self, request: falcon.Request) -> list[Mapping[str, Any]]:
+        zones = {each["host"]: each["zone"] for each in self._conductor.ask(request, "list_hosts")}
+        found = self._conductor.ask(request, "list_services")
+        return [{**each, "zone": zones.get(each["host"], "internal")} for each in found]
+
+    def _named(self, request: falcon.Request, wanted: str) -> Mapping[str, Any]:
+        for each in self._all(request):
+            if service_id(each["host"], each["binary"]) == wanted:
+                return each
+        raise errors.NotFound(kind="Service", name=wanted)
+
+    @staticmethod
+    def _view(request: falcon.Request, service: Mapping[str, Any], number: int) -> dict[str, Any]:
+        identity = service_id(service["host"], service["binary"]) if request.context.version >= _UUIDS else number
+        known = {name: service[name] for name in ("host", "zone", "status", "state", "disabled_reason", "forced_down")}
+        seen = service["last_seen_up"]
+        return {
+            "id": identity,
+            "binary": _NAMES.get(service["binary"], service["binary"]),
+            **known,
+            "updated_at": seen.removesuffix("Z") if seen else None,
+        }
+
+
+class Zones:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = self._list(request, detail=False)
+
+    def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = self._list(request, detail=True)
+
+    def _list(self, request: falcon.Request, detail: bool) -> dict[str, Any]:
+        zones: dict[str, dict[str, Any]] = {}
+        for host in self._conductor.ask(request, "list_hosts"):
+            zones.setdefault(host["zone"], {})[host["host"]] = host
+        return {"availabilityZoneInfo": [self._view(name, zones[name], detail) for name in sorted(zones)]}
+
+    @staticmethod
+    def _view(name: str, hosts: Mapping[str, Any], detail: bool) -> dict[str, Any]:
+        states: Iterable[tuple[str, bool, bool]] = [
+            (host, each["state"] == "up", each["status"] == "enabled") for host, each in hosts.items()
+        ]
+        shown = {
+            host: {
+                "nova-compute": {
+                    "available": up,
+                    "active": enabled,
+                    "updated_at": (hosts[host]["updated_at"] or "")[:19],
+                }
+            }
+            for host, up, enabled in states
+        }
+        available = any(up and enabled for _host, up, enabled in states)
+        return {"zoneName": name, "zoneState": {"available": available}, "hosts": shown if detail else None}

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The images that the fleet has records of, in the form of OpenStack's image API v2. They are made with ``fleet image``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import falcon
+
+from fleet.api import paging
+from fleet.api.conductor import Conductor
+from fleet.objects import ImageRecord
+
+_MOST = 1000
+
+
+def view(image: ImageRecord) -> dict[str, Any]:
+    known: dict[str, Any] = {
+        "id": image.uuid,
+        "name": image.name,
+        "status": "active",
+        "visibility": "public",
+        "container_format": "bare",
+        "disk_format": image.disk_format,
+        "size": image.size or None,
+        "min_ram": image.min_ram,
+        "min_disk": image.min_disk,
+        "checksum": None,
+        "created_at": image.created_at,
+        "updated_at": image.created_at,
+        "protected": False,
+        "os_hidden": False,
+        "owner": None,
+        "tags": [],
+        "self": f"/v2/images/{image.uuid}",
+        "schema": "/v2/schemas/image",
+    }
+    algorithm, _, digest = image.checksum.partition(":")
+    hashed = {"os_hash_algo": algorithm, "os_hash_value": digest} if digest else {}
+    # A property has no other meaning than the field of the same name.
+    return {**{name: str(value) for name, value in image.properties.items()}, **hashed, **known}
+
+
+class Images:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        found = self._conductor.images(request)
+        if name := request.get_param("name"):
+            found = [each for each in found if each.name == name]
+        if ids := request.get_param("id"):
+            wanted = ids.removeprefix("in:").split(",")
+            found = [each for each in found if each.uuid in wanted]
+        part, more = paging.cut(request, found, [each.uuid for each in found], _MOST)
+        answer: dict[str, Any] = {"images": [view(each) for each in part], "first": "/v2/images"}
+        if more:
+            answer["next"] = f"/v2/images?marker={part[-1].uuid}"
+        response.media = answer
+
+    def on_get_one(self, request: falcon.Request, response: falcon.Response, image_id: str) -> None:
+        response.media = view(self._conductor.image(request, image_id))

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``POST /servers``: what clients send, and the build request that it becomes.
+
+What a fleet does not have is refused, so that nobody thinks it was done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import falcon
+import pydantic
+
+from fleet import errors
+from fleet.api import bodies
+from fleet.api.conductor import Conductor
+from fleet.api.faults import NotHere
+from fleet.objects import fields
+
+#: Keys beside ``server`` under which hints stand.
+HINTS = ("OS-SCH-HNT:scheduler_hints", "os:scheduler_hints")
+_Count = Annotated[int, pydantic.Field(ge=1, le=fields.MAX_INSTANCES)]
+#: In any form, and refused if it is not empty.
+_Unused = Any
+
+
+@dataclasses.dataclass(frozen=True)
+class _Server:
+    __pydantic_config__ = bodies.STRICT
+
+    name: fields.Name
+    flavorRef: fields.Name | int
+    imageRef: fields.Text | None = None
+    min_count: _Count | None = None
+    max_count: _Count | None = None
+    networks: Literal["none", "auto"] | list[Any] | None = None
+    block_device_mapping_v2: list[dict[str, Any]] | None = None
+    availability_zone: fields.Text | None = None
+    host: fields.Name | None = None
+    hypervisor_hostname: fields.Name | None = None
+    metadata: fields.Texts = dataclasses.field(default_factory=dict)
+    return_reservation_id: bool = False
+    security_groups: list[dict[str, Any]] | None = None
+    key_name: _Unused = None
+    description: _Unused = None
+    tags: _Unused = None
+    config_drive: _Unused = None
+    user_data: _Unused = None
+    personality: _Unused = None
+    trusted_image_certificates: _Unused = None
+    adminPass: _Unused = None
+    disk_config: Annotated[_Unused, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
+
+
+#: Field → what to call it when it is refused.
+_NOT_HERE = {
+    "key_name": "A key pair",
+    "description": "The description of a server",
+    "tags": "Tags of a server",
+    "config_drive": "A config drive",
+    "user_data": "User data",
+    "personality": "Personality",
+    "trusted_image_certificates": "A check of image certificates",
+    "adminPass": "A password for the guest",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """``build`` is the build request; ``reservation`` is True if the client wants the reservation id only."""
+
+    build: dict[str, Any]
+    reservation: bool
+
+
+def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
+    """:raises errors.FleetError: naming the field; NotHere: for what a fleet does not have"""
+    server = bodies.part(request, "server", _Server, HINTS)
+    for name, what in _NOT_HERE.items():
+        if getattr(server, name):
+            raise NotHere(what)
+    if isinstance(server.networks, list) and server.networks:
+        raise errors.InvalidInput(field="server.networks", reason="must be none or auto: this cloud has no networks")
+    if any(each.get("name") != "default" for each in server.security_groups or ()):
+        raise NotHere("A security group other than default")
+    _require_image_disk(server)
+    build = {
+        "name": server.name,
+        "flavor": _flavor(request, conductor, str(server.flavorRef)),
+        "min_count": server.min_count or 1,
+        "max_count": server.max_count or server.min_count or 1,
+        "availability_zone": _zone(server),
+        "scheduler_hints": _hints(bodies.whole(request)),
+        "metadata": server.metadata,
+    }
+    if server.imageRef:
+        build["image"] = _image(request, conductor, server.imageRef)
+    return Wanted(build, server.return_reservation_id)
+
+
+def _flavor(request: falcon.Request, conductor: Conductor, flavor_id: str) -> dict[str, Any]:
+    try:
+        return conductor.flavor(request, flavor_id).to_wire()
+    except errors.NotFound as unknown:
+        raise errors.InvalidInput(field="server.flavorRef", reason=unknown.message) from None
+
+
+def _image(request: falcon.Request, conductor: Conductor, uuid: str) -> dict[str, Any]:
+    try:
+        return conductor.image(request, uuid).to_image().to_wire()
+    except errors.NotFound as unknown:
+        raise errors.InvalidInput(field="server.imageRef", reason=unknown.message) from None
+
+
+def _require_image_disk(server: _Server) -> None:
+    """Accept the mapping that stands for a boot from the image; all others are volumes."""
+    for each in server.block_device_mapping_v2 or ():
+        known = each.get("source_type"), each.get("destination_type"), each.get("uuid")
+        if known != ("image", "local", server.imageRef) or str(each.get("boot_index")) != "0":
+            field = "server.block_device_mapping_v2"
+            raise errors.InvalidInput(field=field, reason="may only have the local root disk from imageRef")
+
+
+def _zone(server: _Server) -> str:
+    zone = server.availability_zone or ""
+    if not server.host and not server.hypervisor_hostname:
+        return zone
+    if ":" in zone:
+        raise errors.InvalidInput(field="server.host", reason="may not stand beside a host in availability_zone")
+    node = f":{server.hypervisor_hostname}" if server.hypervisor_hostname else ""
+    return f"{zone}:{server.host or ''}{node}"
+
+
+def _hints(body: Mapping[str, Any]) -> dict[str, Any]:
+    for key in HINTS:
+        if key in body:
+            return fields.parse(dict[fields.Name, Any], body[key] or {}, key)
+    return {}

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An instance in the form of nova's servers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import falcon
+
+from fleet import states
+from fleet.api import microversions
+from fleet.api.conductor import ADMIN
+
+#: Versions from which an answer has a form.
+_LOCKED, _TAGS, _FLAVOR_INSIDE, _GROUPS, _PINNED_ZONE, _HINTS = (2, 9), (2, 26), (2, 47), (2, 71), (2, 96), (2, 100)
+_DESCRIPTION, _HOST_STATUS, _CERTIFICATES, _LOCKED_REASON = (2, 19), (2, 16), (2, 63), (2, 73)
+#: Statuses by task, then by state.
+_OF_TASK = {
+    states.RESIZE_REVERTING: "REVERT_RESIZE",
+    states.REBUILDING: "REBUILD",
+    states.REBUILD_SPAWNING: "REBUILD",
+    **dict.fromkeys((states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_FINISH), "RESIZE"),
+}
+_OF_STATE = {
+    states.BUILDING: "BUILD",
+    states.ACTIVE: "ACTIVE",
+    states.RESIZED: "VERIFY_RESIZE",
+    states.ERROR: "ERROR",
+    states.DELETED: "DELETED",
+}
+
+
+def status(instance: Mapping[str, Any]) -> str:
+    found = _OF_TASK.get(instance["task_state"]) or _OF_STATE.get(instance["vm_state"])
+    return found or str(instance["vm_state"]).upper()
+
+
+def brief(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]:
+    path = f"/servers/{instance['uuid']}"
+    return {"id": instance["uuid"], "name": instance["name"], "links": microversions.links(request, path)}
+
+
+def view(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a server as in a list with details."""
+    version, host = request.context.version, instance["host"]
+    project = instance["project_id"] or ADMIN
+    shown = {
+        **brief(request, instance),
+        "status": status(instance),
+        "tenant_id": project,
+        "user_id": instance["user_id"] or ADMIN,
+        "created": _seconds(instance["created_at"]),
+        "updated": _seconds(instance["updated_at"] or instance["created_at"]),
+        "hostId": hashlib.sha224(f"{project}{host}".encode()).hexdigest() if host else "",
+        "image": _image(request, instance["image"]),
+        "flavor": _flavor(request, instance["flavor"]),
+        "addresses": {},
+        "metadata": instance["metadata"],
+        "key_name": None,
+        "config_drive": "",
+        "accessIPv4": "",
+        "accessIPv6": "",
+        "OS-DCF:diskConfig": "MANUAL",
+        "OS-EXT-AZ:availability_zone": (instance["availability_zone"] or "") if host else "",
+        "OS-EXT-STS:task_state": instance["task_state"],
+        "OS-EXT-STS:vm_state": instance["vm_state"],
+        "OS-EXT-STS:power_state": instance["power_state"],
+        "OS-EXT-SRV-ATTR:host": host,
+        "OS-EXT-SRV-ATTR:hypervisor_hostname": instance["node"],
+        "OS-EXT-SRV-ATTR:instance_name": instance["uuid"],
+        "OS-SRV-USG:launched_at": _plain(instance["launched_at"]),
+        "OS-SRV-USG:terminated_at": _plain(instance["terminated_at"]),
+        "os-extended-volumes:volumes_attached": [],
+    }
+    if status(instance) in ("ACTIVE", "BUILD", "RESIZE", "REBUILD"):
+        shown["progress"] = 100 if instance["vm_state"] == states.ACTIVE else 0
+    if host:
+        shown["security_groups"] = [{"name": "default"}]
+    return {**shown, **_newer(version, instance)}
+
+
+def _newer(version: microversions.Version, instance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that came with later versions."""
+    forms: Sequence[tuple[microversions.Version, dict[str, Any]]] = (
+        ((2, 3), {"OS-EXT-SRV-ATTR:reservation_id": instance["reservation_id"], "OS-EXT-SRV-ATTR:launch_index": 0}),
+        (_LOCKED, {"locked": False}),
+        (_HOST_STATUS, {"host_status": "UP" if instance["host"] else ""}),
+        (_DESCRIPTION, {"description": None}),
+        (_TAGS, {"tags": []}),
+        (_CERTIFICATES, {"trusted_image_certificates": None}),
+        (_LOCKED_REASON, {"locked_reason": None}),
+        (_PINNED_ZONE, {"pinned_availability_zone": None}),
+        (_HINTS, {"scheduler_hints": {name: _listed(value) for name, value in instance["scheduler_hints"].items()}}),
+    )
+    return {name: value for since, form in forms if version >= since for name, value in form.items()}
+
+
+def whole(request: falcon.Request, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a server as it is shown alone: with its groups, and its fault.
+
+    :param shown: the conductor's answer to ``show_instance``
+    """
+    instance = shown["instance"]
+    server = view(request, instance)
+    if request.context.version >= _GROUPS:
+        server["server_groups"] = [instance["group_uuid"]] if instance["group_uuid"] else []
+    if instance["vm_state"] == states.ERROR and shown["faults"]:
+        server["fault"] = fault(shown["faults"][-1])
+    return server
+
+
+def fault(found: Mapping[str, Any]) -> dict[str, Any]:
+    details = found.get("details") or {}
+    code = details.get("reason_code")
+    misses = [str(miss["text"]) for miss in details.get("nearest") or ()][:1]
+    message = " ".join([f"{code}: {found['message']}" if code else str(found["message"]), *misses])
+    return {"code": found["code"], "created": _seconds(found["created_at"]), "message": message[:2000]}
+
+
+def _flavor(request: falcon.Request, flavor: Mapping[str, Any]) -> dict[str, Any]:
+    if request.context.version < _FLAVOR_INSIDE:
+        path = f"/flavors/{flavor['flavorid']}"
+        return {"id": flavor["flavorid"], "links": [microversions.link(request, path, "bookmark")]}
+    return {
+        "original_name": flavor["name"],
+        "vcpus": flavor["vcpus"],
+        "ram": flavor["memory_mb"],
+        "disk": flavor["root_gb"],
+        "ephemeral": flavor["ephemeral_gb"],
+        "swap": flavor["swap"],
+        "extra_specs": flavor["extra_specs"],
+    }
+
+
+def _image(request: falcon.Request, image: Mapping[str, Any]) -> dict[str, Any] | str:
+    if not image["id"]:
+        return ""
+    return {"id": image["id"], "links": [microversions.link(request, f"/images/{image['id']}", "bookmark")]}
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _seconds(moment: str | None) -> str | None:
+    """Return a time without the part of a second."""
+    return f"{moment[:19]}Z" if moment else None
+
+
+def _plain(moment: str | None) -> str | None:
+    """Return a time in microseconds, without a zone."""
+    return f"{moment.removesuffix('Z')}000" if moment else None

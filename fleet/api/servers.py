@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers: create, list, show, delete."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import falcon
+from oslo_utils import uuidutils
+
+from fleet import errors, states
+from fleet.api import bodies, microversions, paging, server_request, server_view
+from fleet.api.conductor import Conductor
+from fleet.api.faults import NotHere
+
+#: Header with the client token of a build request.
+IDEMPOTENCY_KEY = "Idempotency-Key"
+#: Instances in one answer of the conductor, while filters leave out some of them.
+_BATCH = 1000
+#: Parameters that the conductor filters by, and their names there.
+_EXACT = {"host": "host", "reservation_id": "reservation_id", "project_id": "project_id", "tenant_id": "project_id"}
+
+Instance = Mapping[str, Any]
+
+
+class Servers:
+    """:param most: most servers in one answer"""
+
+    def __init__(self, conductor: Conductor, most: int) -> None:
+        self._conductor = conductor
+        self._most = most
+
+    def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
+        wanted = server_request.parse(request, self._conductor)
+        made = self._conductor.create(request, wanted.build, request.get_header(IDEMPOTENCY_KEY))
+        response.status = falcon.HTTP_202
+        if wanted.reservation:
+            response.media = {"reservation_id": made["reservation_id"]}
+            return
+        uuid = made["instances"][0]["uuid"]
+        links = microversions.links(request, f"/servers/{uuid}")
+        response.location = links[0]["href"]
+        groups = [{"name": "default"}]
+        response.media = {
+            "server": {"id": uuid, "links": links, "OS-DCF:diskConfig": "MANUAL", "security_groups": groups}
+        }
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = self._list(request, "/servers", server_view.brief)
+
+    def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = self._list(request, "/servers/detail", server_view.view)
+
+    def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        response.media = {"server": server_view.whole(request, show(self._conductor, request, server_id))}
+
+    def on_put_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        show(self._conductor, request, server_id)
+        raise NotHere("A change of a server")
+
+    def on_delete_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        show(self._conductor, request, server_id)
+        self._conductor.terminate(request, server_id)
+        response.status = falcon.HTTP_204
+
+    def on_get_metadata(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        response.media = {"metadata": show(self._conductor, request, server_id)["instance"]["metadata"]}
+
+    def on_post_metadata(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        show(self._conductor, request, server_id)
+        raise NotHere("A change of a server's metadata")
+
+    def _list(
+        self, request: falcon.Request, path: str, shown: Callable[[falcon.Request, Instance], dict[str, Any]]
+    ) -> dict[str, Any]:
+        limit = paging.limit_of(request, self._most)
+        found = self._matching(request, limit + 1)
+        servers = [shown(request, each) for each in found[:limit]]
+        failed = {each["id"]: each for each in servers if each.get("status") == "ERROR"}
+        faults = self._conductor.ask(request, "newest_faults", uuids=list(failed)) if failed else {}
+        for uuid, newest in faults.items():
+            failed[uuid]["fault"] = server_view.fault(newest)
+        answer: dict[str, Any] = {"servers": servers}
+        if len(found) > limit:
+            answer["servers_links"] = paging.next_link(request, path, found[limit - 1]["uuid"])
+        return answer
+
+    def _matching(self, request: falcon.Request, wanted: int) -> list[Instance]:
+        """Return at most ``wanted`` servers, oldest first, after the marker."""
+        if bodies.flag(request, "deleted"):
+            raise errors.InvalidInput(field="deleted", reason="must be false: deleted servers are not listed")
+        exact = {ours: value for name, ours in _EXACT.items() if (value := request.get_param(name))}
+        matches = _conditions(request)
+        found: list[Instance] = []
+        marker = request.get_param("marker")
+        while len(found) < wanted:
+            more = {"marker": marker} if marker else {}
+            part = self._conductor.ask(request, "list_instances", filters=exact, limit=_BATCH, **more)
+            found += [each for each in part if all(match(each) for match in matches)]
+            if len(part) < _BATCH:
+                break
+            marker = part[-1]["uuid"]
+        return found[:wanted]
+
+
+def show(conductor: Conductor, request: falcon.Request, server_id: str) -> Mapping[str, Any]:
+    """Return the conductor's ``show_instance``. By uuid only: clients look for a name in the list.
+
+    :raises errors.NotFound: there is none, or it was deleted
+    """
+    if uuidutils.is_uuid_like(server_id):
+        found: Mapping[str, Any] = conductor.ask(request, "show_instance", name=server_id)
+        if not found["instance"]["deleted"] and found["instance"]["vm_state"] != states.DELETED:
+            return found
+    raise errors.NotFound(kind="Instance", name=server_id)
+
+
+def _conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:
+    """Return the filters that the conductor does not have. :raises errors.InvalidInput:"""
+    found: list[Callable[[Instance], bool]] = []
+    if name := request.get_param("name"):
+        pattern = _pattern(name)
+        found.append(lambda instance: bool(pattern.search(instance["name"])))
+    if status := request.get_param("status"):
+        found.append(lambda instance: server_view.status(instance) == status.upper())
+    if flavor := request.get_param("flavor"):
+        found.append(lambda instance: instance["flavor"]["flavorid"] == flavor)
+    if image := request.get_param("image"):
+        found.append(lambda instance: instance["image"]["id"] == image)
+    if uuid := request.get_param("uuid"):
+        found.append(lambda instance: instance["uuid"] == uuid)
+    return found
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    try:
+        return re.compile(name)
+    except re.error:
+        raise errors.InvalidInput(field="name", reason="is not a regular expression") from None

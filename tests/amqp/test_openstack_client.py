@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ``openstack`` client as it is installed from the package registry, against ``fleet-api`` and the trio."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.amqp.daemons import Trio, eventually
+from tests.amqp.test_api import Api, api
+
+__all__ = ["api"]
+
+#: The virtual environment with the client; ``make client`` creates it.
+VENV = pathlib.Path(os.environ.get("FLEET_CLIENT_VENV", pathlib.Path(__file__).parents[2] / ".venv-client"))
+Client = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def openstack(api: Api, trio: Trio) -> Client:
+    """Runs the client with the three variables of the documentation; returns its JSON, or its text."""
+    if not (VENV / "bin/openstack").exists():
+        pytest.skip(f"the openstack client is not installed in {VENV}: make client")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OS_", "PYTHON"))}
+    known = {"OS_AUTH_TYPE": "none", "OS_ENDPOINT": f"{api.url}/v2.1", "OS_IDENTITY_API_VERSION": "3"}
+
+    def run(line: str, status: int = 0, form: str = "-f json") -> Any:
+        words = [str(VENV / "bin/openstack"), *line.split(), *form.split()]
+        done = subprocess.run(words, capture_output=True, text=True, env={**kept, **known}, timeout=180, check=False)
+        assert status == done.returncode, done.stdout + done.stderr
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            return done.stdout + done.stderr
+
+    trio.cli("image", "create", "cirros", "--location", "/images/cirros.raw", "--min-disk", "1")
+    run("flavor create --ram 512 --disk 1 --vcpus 1 tiny")
+    return run
+
+
+BOOT = "server create --flavor tiny --image cirros --nic none --wait"
+
+
+def test_the_story(openstack: Client) -> None:
+    """The command with which this project began, and all that one does with the server."""
+    made = openstack(f"{BOOT} --hint requested_host=a3 web")
+    assert ("ACTIVE", "a3") == (made["status"], made["OS-EXT-SRV-ATTR:host"])
+    (listed,) = openstack("server list")
+    assert (made["id"], "web", "ACTIVE", "cirros", "tiny") == tuple(
+        listed[key] for key in ("ID", "Name", "Status", "Image", "Flavor")
+    )
+    assert "requested_host" in str(openstack("server show web"))
+    openstack("server delete --wait web", form="")
+    assert [] == openstack("server list")
+
+
+def test_an_impossible_hint(openstack: Client) -> None:
+    """The client says that it failed; the server says why."""
+    assert "Error creating server" in openstack(f"{BOOT} --hint requested_host=nowhere lost", status=1)
+    assert "SpecifiedHostFilter" in openstack("server show lost")["fault"]["message"]
+
+
+def test_resize_and_migrate(openstack: Client) -> None:
+    openstack("flavor create --ram 1024 --disk 1 --vcpus 2 double")
+    openstack(f"{BOOT} grows")
+    openstack("server resize --flavor double --wait grows", form="")
+    assert "VERIFY_RESIZE" == openstack("server show grows")["status"]
+    openstack("server resize confirm grows", form="")
+    eventually(lambda: openstack("server show grows")["status"] == "ACTIVE", timeout_s=60)
+
+
+#: Read commands of which a newcomer tries each, and a word that the answer has.
+SHOWN = [
+    ("flavor list", "tiny"),
+    ("flavor show tiny", "512"),
+    ("image list", "cirros"),
+    ("image show cirros", "raw"),
+    ("hypervisor list", "a1"),
+    ("hypervisor show a1", "a1"),
+    ("hypervisor stats show", "96"),
+    ("compute service list", "nova-compute"),
+    ("availability zone list --compute", "nova"),
+    ("limits show --absolute", "-1"),
+]
+
+
+@pytest.mark.parametrize(("line", "word"), SHOWN, ids=[line for line, _word in SHOWN])
+def test_shown(openstack: Client, line: str, word: str) -> None:
+    assert word in json.dumps(openstack(line))
+
+
+def test_aggregates_and_groups(openstack: Client) -> None:
+    openstack("aggregate create --zone az9 racks")
+    openstack("aggregate add host racks a1")
+    openstack("aggregate set --property ssd=true racks", form="")
+    shown = openstack("aggregate show racks")
+    assert (["a1"], "az9") == (shown["hosts"], shown["availability_zone"])
+    assert "az9" in json.dumps(openstack("availability zone list --compute --long"))
+    openstack("aggregate remove host racks a1")
+    openstack("aggregate delete racks", form="")
+    assert [] == openstack("aggregate list")
+    openstack("server group create --policy anti-affinity --rule max_server_per_host=2 pair")
+    assert 2 == openstack("server group show pair")["rules"]["max_server_per_host"]
+    openstack("server group delete pair", form="")
+    assert "pair" not in json.dumps(openstack("server group list"))
+
+
+def test_a_service_is_disabled(openstack: Client) -> None:
+    openstack("compute service set --disable --disable-reason broken b3 nova-compute", form="")
+    (shown,) = openstack("compute service list --host b3 --long")
+    assert ("disabled", "broken") == (shown["Status"], shown["Disabled Reason"])
+    openstack("compute service set --enable b3 nova-compute", form="")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (f"{BOOT} --key-name k web", "key pair"),
+        ("server create --flavor none --image cirros --nic none web", "none"),
+        ("server pause web", "pause"),
+    ],
+)
+def test_what_a_fleet_has_not(openstack: Client, line: str, said: str) -> None:
+    """A sentence, and a failure."""
+    if "pause" in line:
+        openstack(f"{BOOT} web")
+    answer = openstack(line, status=1, form="")
+    assert said in answer.lower()
+    assert "Traceback" not in answer

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What clients send: versions, bodies and parameters, right and wrong. The conductor is a fake."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import falcon
+import oslo_messaging
+import pytest
+from falcon import testing
+
+from fleet import errors
+from fleet.api import conf as api_conf
+from fleet.api import main
+from fleet.api.application import application
+from fleet.api.conductor import Conductor
+from fleet.objects import Flavor, ImageRecord
+from tests import factories
+from tests.configuration import configuration
+
+FLAVOR = Flavor(vcpus=1, memory_mb=512, root_gb=1, name="tiny", flavorid="f1", id=1)
+IMAGE = ImageRecord(uuid=factories.uuid(9), name="cirros", location="/c", min_disk=1)
+SERVER = {"name": "web", "flavorRef": "f1"}
+
+
+class FakeConductor(Conductor):
+    """Has one flavor, one image and a few instances; ``built`` are the requests, ``asked`` the other calls."""
+
+    def __init__(self) -> None:
+        self.built: list[tuple[dict[str, Any], str | None]] = []
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.failure: Exception | None = None
+        self.instances: list[dict[str, Any]] = []
+
+    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
+        self.asked.append((method, arguments))
+        if self.failure is not None:
+            raise self.failure
+        if method == "show_flavor" and arguments["name"] in ("tiny", "f1"):
+            return FLAVOR.to_wire()
+        if method == "show_image" and arguments["name"] in ("cirros", IMAGE.uuid):
+            return IMAGE.to_wire()
+        if method == "list_instances":
+            uuids = [each["uuid"] for each in self.instances]
+            start = uuids.index(arguments["marker"]) + 1 if "marker" in arguments else 0
+            return self.instances[start : start + arguments["limit"]]
+        if method.startswith("list_"):
+            return []
+        raise errors.NotFound(kind="Thing", name=str(arguments.get("name")))
+
+    def create(self, request: falcon.Request, wanted: dict[str, Any], token: str | None) -> dict[str, Any]:
+        self.built.append((wanted, token))
+        return {"reservation_id": "r-1", "instances": [{"uuid": factories.uuid(1), "name": wanted["name"]}]}
+
+
+@pytest.fixture
+def conductor() -> FakeConductor:
+    return FakeConductor()
+
+
+@pytest.fixture
+def client(conductor: FakeConductor) -> testing.TestClient:
+    return testing.TestClient(application(conductor, configuration(api_conf.register_opts)))
+
+
+def post(client: testing.TestClient, body: Any, path: str = "/v2.1/servers", **headers: str) -> testing.Result:
+    return client.simulate_post(path, body=body if isinstance(body, str) else json.dumps(body), headers=headers)
+
+
+def said(answer: testing.Result) -> str:
+    """The message of a failure, which has one key with its code."""
+    ((_kind, failure),) = answer.json.items()
+    assert answer.status_code == failure["code"]
+    return failure["message"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "version"),
+    [
+        ({}, "2.1"),
+        ({"OpenStack-API-Version": "compute 2.53"}, "2.53"),
+        ({"OpenStack-API-Version": "volume 3.0, compute 2.96"}, "2.96"),
+        ({"X-OpenStack-Nova-API-Version": "2.60"}, "2.60"),
+        ({"OpenStack-API-Version": "compute latest"}, "2.100"),
+    ],
+)
+def test_versions(client, headers, version):
+    """As named by either header; 2.1 without. The answer names what was used."""
+    answer = client.simulate_get("/v2.1/flavors", headers=headers)
+    assert (200, f"compute {version}", version) == (
+        answer.status_code,
+        answer.headers["OpenStack-API-Version"],
+        answer.headers["X-OpenStack-Nova-API-Version"],
+    )
+    assert answer.headers["X-OpenStack-Request-ID"].startswith("req-")
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [("2.101", 406), ("2.999", 406), ("2.0", 406), ("3.1", 406), ("two", 400), ("2.1.1", 400), ("", 400)],
+)
+def test_versions_that_are_not_served(client, version, code):
+    answer = client.simulate_get("/v2.1/flavors", headers={"OpenStack-API-Version": f"compute {version}"})
+    assert code == answer.status_code
+    assert "ersion" in said(answer)
+
+
+def test_discovery(client):
+    """Links have the host that was asked, also behind a proxy."""
+    for path in ("/", "/v2.1", "/v2.1/"):
+        answer = client.simulate_get(path, headers={"X-Forwarded-Proto": "https", "X-Forwarded-Host": "cloud.example"})
+        found = answer.json.get("version") or answer.json["versions"][0]
+        assert ("2.100", "2.1", "https://cloud.example/v2.1/") == (
+            found["version"],
+            found["min_version"],
+            found["links"][0]["href"],
+        )
+
+
+def test_a_server(client, conductor):
+    """Becomes a build request with flavor, image, hints and zone."""
+    disk = {"uuid": IMAGE.uuid, "boot_index": 0, "source_type": "image", "destination_type": "local"}
+    server = {**SERVER, "imageRef": IMAGE.uuid, "networks": "none", "block_device_mapping_v2": [disk], "min_count": "2"}
+    body = {
+        "server": {**server, "availability_zone": "az1", "host": "h1"},
+        "OS-SCH-HNT:scheduler_hints": {"a": ["1", "2"]},
+    }
+    answer = post(client, body, **{"Idempotency-Key": "k1"})
+    assert (202, factories.uuid(1)) == (answer.status_code, answer.json["server"]["id"])
+    assert answer.headers["Location"].endswith(f"/v2.1/servers/{factories.uuid(1)}")
+    ((built, token),) = conductor.built
+    assert {
+        "name": "web",
+        "flavor": FLAVOR.to_wire(),
+        "min_count": 2,
+        "max_count": 2,
+        "availability_zone": "az1:h1",
+        "scheduler_hints": {"a": ["1", "2"]},
+        "metadata": {},
+        "image": IMAGE.to_image().to_wire(),
+    } == built
+    assert "k1" == token
+
+
+def test_a_reservation(client):
+    assert {"reservation_id": "r-1"} == post(client, {"server": {**SERVER, "return_reservation_id": True}}).json
+
+
+BAD_SERVERS = [
+    ({}, 400, "name"),
+    ({"name": "x"}, 400, "flavorRef"),
+    ({**SERVER, "flavorRef": "tiny"}, 400, "flavorRef"),  # a name is no id
+    ({**SERVER, "flavorRef": "none"}, 400, "flavorRef"),
+    ({**SERVER, "imageRef": "cirros"}, 400, "imageRef"),
+    ({**SERVER, "min_count": 0}, 400, "min_count"),
+    ({**SERVER, "max_count": "many"}, 400, "max_count"),
+    ({**SERVER, "networks": [{"uuid": "n"}]}, 400, "networks"),
+    ({**SERVER, "networks": "all"}, 400, "networks"),
+    ({**SERVER, "block_device_mapping_v2": [{"source_type": "volume"}]}, 400, "block_device_mapping_v2"),
+    ({**SERVER, "metadata": {"a": []}}, 400, "metadata"),
+    ({**SERVER, "colour": "red"}, 400, "colour"),
+    ({**SERVER, "host": "h1", "availability_zone": "z:h2"}, 400, "host"),
+    ({**SERVER, "key_name": "k"}, 501, "key pair"),
+    ({**SERVER, "user_data": "x"}, 501, "User data"),
+    ({**SERVER, "security_groups": [{"name": "web"}]}, 501, "security group"),
+]
+
+
+@pytest.mark.parametrize(("server", "code", "word"), BAD_SERVERS)
+def test_servers_that_are_refused(client, conductor, server, code, word):
+    """With the field that is wrong, or a sentence on what is not here. Nothing is built."""
+    answer = post(client, {"server": server})
+    assert code == answer.status_code, answer.text
+    assert word in said(answer)
+    assert [] == conductor.built
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{", "[]", "null", '"text"', "{}", '{"server": []}', '{"server": {}, "other": 1}', "[" * 5000]
+)
+def test_bodies_that_make_no_sense(client, conductor, body):
+    answer = post(client, body)
+    assert 400 == answer.status_code
+    assert said(answer)
+    assert [] == conductor.built
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/v2.1/servers?limit=-1", 400),
+        ("/v2.1/servers?limit=many", 400),
+        ("/v2.1/servers?name=(", 400),
+        ("/v2.1/servers?deleted=perhaps", 400),
+        ("/v2.1/servers?deleted=True", 400),
+        ("/v2.1/flavors?marker=none", 400),
+        ("/v2.1/flavors?minRam=x", 400),
+        ("/v2.1/servers/web", 404),
+        ("/v2.1/flavors/tiny", 404),
+        ("/v2.1/images/cirros", 404),
+        ("/v2.1/os-keypairs", 404),
+        ("/v2.1/nowhere", 404),
+        ("/", 200),
+    ],
+)
+def test_paths(client, path, code):
+    answer = client.simulate_get(path)
+    assert code == answer.status_code
+    assert code == 200 or said(answer)
+
+
+def test_another_method(client):
+    answer = client.simulate_put("/v2.1/flavors", body="{}")
+    assert 405 == answer.status_code
+    assert "badMethod" in answer.json
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (errors.Conflict(kind="Flavor", name="tiny", reason="exists already"), 409),
+        (errors.InvalidInput(field="x", reason="is wrong"), 400),
+        (errors.NotSupported(what="It", driver="this"), 501),
+        (oslo_messaging.MessagingTimeout("late"), 503),
+        (oslo_messaging.MessageDeliveryFailure("nobody"), 503),
+        (RuntimeError("<secret>"), 500),
+    ],
+)
+def test_failures_of_the_conductor(client, conductor, failure, code, caplog):
+    """Become answers in nova's form, without what only the log may have."""
+    conductor.failure = failure
+    answer = client.simulate_get("/v2.1/flavors")
+    assert code == answer.status_code
+    assert "secret" not in said(answer)
+
+
+def test_pages_of_servers(client, conductor):
+    """A filter of the API does not end the list: it asks for more until the page is full."""
+    conductor.instances = [_instance(number) for number in range(1, 2500)]
+    answer = client.simulate_get("/v2.1/servers?name=7$&limit=100")
+    assert 100 == len(answer.json["servers"])
+    assert all(each["name"].endswith("7") for each in answer.json["servers"])
+    assert f"marker={answer.json['servers'][-1]['id']}" in answer.json["servers_links"][0]["href"]
+    everything = client.simulate_get("/v2.1/servers?name=7$").json
+    assert (250, False) == (len(everything["servers"]), "servers_links" in everything)
+
+
+def _instance(number: int) -> dict[str, Any]:
+    return {"uuid": factories.uuid(number), "name": f"web-{number}", "vm_state": "active", "task_state": None}
+
+
+@pytest.mark.parametrize(
+    ("host", "is_right"), [("127.0.0.1", True), ("::1", True), ("0.0.0.0", False), ("192.0.2.1", False)]
+)
+def test_everybody_is_administrator_on_this_machine_only(host, is_right):
+    conf = configuration(api_conf.register_opts)
+    conf.set_override("bind_host", host, "api")
+    if is_right:
+        main.require_loopback(conf)
+    else:
+        with pytest.raises(errors.ConfigError, match="bind_host"):
+            main.require_loopback(conf)
