@@ -27,16 +27,22 @@ FIGURES = (
     "placed",
     "refused",
     "refused_by_reason",
+    "refused_by_size",
     "vcpu_hours_asked",
     "vcpu_hours_placed",
     "hosts_in_use",
+    "hosts_empty_on_average",
     "vcpus_used",
     "memory_mb_used",
     "disk_gb_used",
     "unplaced",
     "decision_ms",
 )
-_SHOWN: Mapping[str, Any] = {"refused_by_reason": explain.Counts, "unplaced": explain.Lines}
+_SHOWN: Mapping[str, Any] = {
+    "refused_by_reason": explain.Counts,
+    "refused_by_size": explain.Counts,
+    "unplaced": explain.Lines,
+}
 _DATABASE = "[database] connection"
 #: Entry point (conf) -> all that nova's databases show.
 _OF_NOVA = "fleet.nova.state"

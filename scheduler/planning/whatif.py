@@ -99,9 +99,18 @@ class _Course:
         self._took_s: list[float] = []
         self._lives: list[tuple[float, float | None, int, bool]] = []
         self._mix = _Learning(state.mix)
+        self._refused_shapes: collections.Counter[Shape] = collections.Counter()
+        self._began_s: float | None = None
+        self._at_s = 0.0
+        #: Empty hosts at ``at_s``, and the sum of empty hosts times seconds until then.
+        self._empty_now = self._manager.consider(_empty)
+        self._empty_s = 0.0
 
     def take(self, demand: Demand) -> None:
+        if self._began_s is None:
+            self._began_s = self._at_s = demand.at_s
         self._end_due(demand.at_s)
+        self._go_on(demand.at_s)
         learned = self._mix.due(demand.at_s)
         if learned is not None:
             self._manager.hint(lambda cache: cache.learn_demand(learned))
@@ -127,20 +136,34 @@ class _Course:
             for pick, life_s in zip(made.picks, demand.lifetimes_s, strict=True):
                 if life_s is not None:
                     heapq.heappush(self._deaths, (demand.at_s + life_s, pick.instance_uuid, life_s, _shape(request)))
+            self._empty_now = self._manager.consider(_empty)
         else:
             self._refused(demand, request, made)
 
     def _refused(self, demand: Demand, request: RequestSpec, made: Decision) -> None:
         assert made.refusal is not None
         self._reasons[made.refusal.code.value] += request.num_instances
+        self._refused_shapes[_shape(request)] += request.num_instances
         if len(self._unplaced) < _NAMED:
             self._unplaced.append(f"{demand.name}: {made.reason}" if demand.name else made.reason)
 
     def _end_due(self, now_s: float) -> None:
         while self._deaths and self._deaths[0][0] <= now_s:
-            _at_s, uuid, life_s, shape = heapq.heappop(self._deaths)
+            at_s, uuid, life_s, shape = heapq.heappop(self._deaths)
+            self._go_on(at_s)
             self._mix.ended(shape, life_s)
             self._manager.hint(lambda cache, uuid=uuid: cache.release(uuid))  # type: ignore[misc]
+            self._empty_now = self._manager.consider(_empty)
+
+    def _go_on(self, at_s: float) -> None:
+        """Count the empty hosts until then."""
+        self._empty_s += self._empty_now * (at_s - self._at_s)
+        self._at_s = at_s
+
+    def _empty_on_average(self) -> float:
+        """Return the time average of empty hosts; of their number at the end if no time has passed."""
+        passed_s = self._at_s - (self._began_s or 0.0)
+        return round(self._empty_s / passed_s if passed_s else float(self._empty_now), 1)
 
     def figures(self) -> dict[str, Any]:
         """Return numbers, and sentences for people. Hours are those of the trace."""
@@ -152,6 +175,8 @@ class _Course:
             "placed": self._instances["placed"],
             "refused": self._instances["refused"],
             "refused_by_reason": dict(self._reasons),
+            "refused_by_size": {str(shape): count for shape, count in self._refused_shapes.most_common()},
+            "hosts_empty_on_average": self._empty_on_average(),
             "vcpu_hours_asked": round(asked_h, 1),
             "vcpu_hours_placed": round(placed_h, 1),
             "unplaced": self._unplaced,
@@ -195,6 +220,11 @@ class _Learning:
 
 def _shape(request: RequestSpec) -> Shape:
     return Shape(request.vcpus, request.memory_mb, capacity.claimed_disk_gb(request.root_gb, request.ephemeral_gb))
+
+
+def _empty(hosts: Candidates, _state: StateAge) -> int:
+    """Return how many hosts have no instance."""
+    return int(numpy.count_nonzero(hosts.present() & (hosts.column("num_instances") == 0)))
 
 
 def _use(hosts: Candidates, _state: StateAge) -> dict[str, Any]:

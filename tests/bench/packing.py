@@ -76,7 +76,7 @@ def run() -> None:
                 setting=name,
                 core_hours_share=_mean(shares[0]),
                 instances_share=_mean(shares[1]),
-                empty_hosts_at_the_end=_mean(shares[2]),
+                empty_hosts_on_average=_mean(shares[2]),
                 bound=_mean(bounds),
                 decision_ms=_mean([each["decision_ms"] for each in found]),
                 core_hours_shares=[round(each, 4) for each in shares[0]],
@@ -93,7 +93,7 @@ def _replayed(fleet: Fleet, demands: Sequence[Demand], multipliers: Sequence[flo
     return {
         "core_hours": found["vcpu_hours_placed"] / found["vcpu_hours_asked"],
         "instances": found["placed"] / found["instances"],
-        "empty": 1 - found["hosts_in_use"] / found["hosts"],
+        "empty": found["hosts_empty_on_average"] / found["hosts"],
         "decision_ms": found["decision_ms"],
     }
 

@@ -93,6 +93,19 @@ def test_use_is_counted_with_what_was_there_before():
     assert 2 == found["hosts_in_use"]
 
 
+def test_empty_hosts_are_averaged_over_time():
+    """Two hosts: both are empty for one of four hours, one for the other three."""
+    found = run(Change(), demand(1, at_s=0, life_s=3600), demand(2, at_s=7200), demand(3, at_s=14400))
+    assert 1.2 == found["hosts_empty_on_average"]
+    assert 0 == run(Change(), *SEVEN)["hosts_empty_on_average"]
+
+
+def test_refusals_are_counted_by_size():
+    """What one instance takes."""
+    found = run(Change(), *SEVEN)
+    assert [1] == list(found["refused_by_size"].values())
+
+
 def test_vcpu_hours_count_to_the_end_of_the_trace():
     """An instance without an end counts until the last request."""
     found = run(Change(), demand(1, at_s=0), demand(2, at_s=0, life_s=1800), demand(3, at_s=7200))
