@@ -20,8 +20,7 @@ from compute_agent.node.host import Host
 from compute_agent.work import comparison, recovery
 from compute_agent.work.power_sync import PowerSync
 from fleet import context as fleet_context
-from fleet import errors
-from fleet.agent.patience import Unanswered
+from fleet.agent import beginning
 from fleet.agent.work_queues import WorkQueues
 from fleet.rpc import server as rpc_server
 from fleet.service import Periodic
@@ -30,8 +29,6 @@ LOG = logging.getLogger(__name__)
 
 #: Threads of a host's server. One is enough, because an order is only put into a queue.
 SERVER_THREADS = 1
-#: Seconds before a retry after an unexpected error at start.
-BEGIN_AGAIN_S = 10.0
 STOP_THREADS = 32
 #: Calls to the conductor at a time that hand back builds not yet begun.
 HAND_BACK_THREADS = 8
@@ -105,7 +102,9 @@ class Agent:
             first = chance.uniform(0, intervals.sync_s)
             self._periodics.append(Periodic("instance sync", self._sync, intervals.sync_s, first))
         self._lock = threading.Lock()
-        self._beginning = threading.Thread(target=self._begin, name="agent-begin", daemon=True)
+        self._beginning = threading.Thread(
+            target=beginning.begin, args=(self._begin_once, stopping), name="agent-begin", daemon=True
+        )
 
     def start(self) -> None:
         self._beginning.start()
@@ -144,22 +143,6 @@ class Agent:
         if self._stop_serving(host):
             LOG.error("%s This process stops serving it.", reason)
         self._reporter.forget(host)
-
-    def _begin(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._begin_once()
-            except Unanswered:
-                LOG.info("Stopped before the conductor was reached")
-                return
-            except (errors.HostTaken, errors.NotTrusted) as taken:
-                LOG.error("%s The agent does not begin; next try in %s s", taken.message, BEGIN_AGAIN_S)
-                self._stopping.wait(BEGIN_AGAIN_S)
-            except Exception:
-                LOG.exception("The agent cannot begin; next try in %s s", BEGIN_AGAIN_S)
-                self._stopping.wait(BEGIN_AGAIN_S)
-            else:
-                return
 
     def _begin_once(self) -> None:
         self._reporter.register()

@@ -13,8 +13,7 @@ from concurrent import futures
 from oslo_log import log as logging
 
 from fleet import context as fleet_context
-from fleet import errors
-from fleet.agent.patience import Unanswered
+from fleet.agent import beginning
 from fleet.agent.work_queues import WorkQueues
 from fleet.rpc import server as rpc_server
 from fleet.service import Periodic
@@ -28,8 +27,6 @@ LOG = logging.getLogger(__name__)
 
 #: Threads of a backend's server. One is enough, because an order is only put into a queue.
 SERVER_THREADS = 1
-#: Seconds before a retry after an unexpected error at start.
-BEGIN_AGAIN_S = 10.0
 
 
 @dataclasses.dataclass
@@ -86,7 +83,9 @@ class VolumeAgent:
             Periodic("report", self._report, intervals.report_s, chance.uniform(0, intervals.report_s)),
         ]
         self._lock = threading.Lock()
-        self._beginning = threading.Thread(target=self._begin, name="agent-begin", daemon=True)
+        self._beginning = threading.Thread(
+            target=beginning.begin, args=(self._begin_once, stopping), name="agent-begin", daemon=True
+        )
 
     def start(self) -> None:
         self._beginning.start()
@@ -116,22 +115,6 @@ class VolumeAgent:
         if self._stop_serving(name):
             LOG.error("%s This process stops serving it.", reason)
         self._reporter.forget(name)
-
-    def _begin(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._begin_once()
-            except Unanswered:
-                LOG.info("Stopped before the conductor was reached")
-                return
-            except (errors.HostTaken, errors.NotTrusted, errors.VersionPinned) as refusal:
-                LOG.error("%s The agent does not begin; next try in %s s", refusal.message, BEGIN_AGAIN_S)
-                self._stopping.wait(BEGIN_AGAIN_S)
-            except Exception:
-                LOG.exception("The agent cannot begin; next try in %s s", BEGIN_AGAIN_S)
-                self._stopping.wait(BEGIN_AGAIN_S)
-            else:
-                return
 
     def _begin_once(self) -> None:
         self._reporter.register()

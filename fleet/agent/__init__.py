@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What agents have in common, whether they serve hosts or storage backends.
 
-Read ``host_names`` and ``identity`` (what a process serves, and that no other does), ``presence`` (registration and
-heartbeats), ``patience`` (calls are repeated until they are answered), ``work_queues`` (one job at a time for an instance
-or a volume), ``loading`` (classes that options name).
+Read ``host_names`` and ``identity`` (what a process serves, and that no other does), ``beginning`` (the start is repeated
+until it succeeds), ``presence`` (registration and heartbeats), ``patience`` (calls are repeated until they are answered),
+``work_queues`` (one job at a time for an instance or a volume), ``loading`` (classes that options name).
 """
