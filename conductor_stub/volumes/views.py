@@ -23,14 +23,8 @@ def of_volume(row: Any) -> dict[str, Any]:
     names = (*_VOLUME, "project_id", "user_id", "request_id")
     shown = {**{name: getattr(row, name) for name in names}, **moments}
     spec = {"metadata": row.spec.get("metadata", {}), "scheduler_hints": row.spec.get("scheduler_hints", {})}
-    source = (row.spec.get("source") or {}).get("uuid")
-    return {
-        **shown,
-        **spec,
-        "source": source,
-        "host": location.append_host(row.host, row.pool),
-        "tried": row.plan.get("tried", []),
-    }
+    where = {"host": location.append_host(row.host, row.pool), "tried": row.plan.get("tried", [])}
+    return {**shown, **spec, **where, "source": (row.spec.get("source") or {}).get("uuid")}
 
 
 def of_pool(row: Any, up: bool, disabled: bool) -> dict[str, Any]:

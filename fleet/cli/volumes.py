@@ -13,20 +13,8 @@ from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
 
 COLUMNS = (
-    *(
-        "uuid",
-        "name",
-        "size_gb",
-        "status",
-        "step",
-        "host",
-        "volume_type",
-        "availability_zone",
-        "source",
-        "attempt",
-        "project_id",
-    ),
-    *("user_id", "metadata", "scheduler_hints", "created_at", "updated_at", "failure"),
+    *("uuid", "name", "size_gb", "status", "step", "host", "volume_type", "availability_zone", "source", "attempt"),
+    *("project_id", "user_id", "metadata", "scheduler_hints", "created_at", "updated_at", "failure"),
 )
 _MADE = ("uuid", "name", "status", "host", "failure")
 VOLUME = command.argument("volume", help="Name, uuid, or the beginning of one.")
@@ -133,7 +121,11 @@ class ListVolumes(listing.List):
         }
         filters = {key: value for key, value in wanted.items() if value}
         found = self.conductor.operator("list_volumes", filters=filters)
-        return [{**each, "failure": why(each)} for each in found]
+        return [{**each, "failure": why(each), "reason": _word(each)} for each in found]
+
+    def shortened(self, record: Record) -> Record:
+        """The word for a failure; 'fleet volume show' has the sentence."""
+        return {**record, "failure": record["reason"]}
 
     def columns(self, found: Iterable[Record]) -> Sequence[str]:
         return _telling(self.brief, found)
@@ -209,6 +201,12 @@ def _is_extended(volume: Record) -> bool:
 
 def _is_gone(volume: Record) -> bool:
     return volume["status"] == volume_states.DELETED
+
+
+def _word(volume: Record) -> str:
+    """Return the reason code of a failure, or the name of its error; "" for none."""
+    failure = volume.get("failure") or {}
+    return (failure.get("details") or {}).get("reason_code") or failure.get("error") or ""
 
 
 def why(volume: Record) -> str:

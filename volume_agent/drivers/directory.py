@@ -184,6 +184,7 @@ def _written(path: pathlib.Path) -> Iterator[pathlib.Path]:
     part = path.with_name(f"{_PART}{path.name}")
     try:
         yield part
+        part.chmod(0o600)
         _flush(part)
         os.rename(part, path)
     except BaseException:

@@ -91,6 +91,7 @@ def test_a_raw_volume_is_a_sparse_file(tmp_path: pathlib.Path) -> None:
     directory(tmp_path).create(made)
     found = os.stat(tmp_path / "p1" / f"volume-{made.uuid}")
     assert (2 * units.Gi, True) == (found.st_size, found.st_blocks * 512 < units.Mi)
+    assert 0o600 == found.st_mode & 0o777, "no other user can read it"
 
 
 def test_a_copy_has_the_data_of_its_source(tmp_path: pathlib.Path) -> None:
