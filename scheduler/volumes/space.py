@@ -20,7 +20,7 @@ def room(pools: Candidates, thin_request: bool) -> numpy.ndarray:
     if pools.uniform("automatic") == 0:
         return thin
     followed = pools.column("automatic") & pools.column("thin") & pools.column("sized")
-    automatic = numpy.round(ceiling(pools, thin_request) - pools.column("provisioned_capacity_gb"), 2)
+    automatic = _rounded(ceiling(pools, thin_request) - pools.column("provisioned_capacity_gb"))
     return numpy.where(followed, automatic, thin)
 
 
@@ -41,3 +41,11 @@ def ratios(pools: Candidates) -> numpy.ndarray:
     followed = (provisioned != 0) & (held != 0)
     automatic = numpy.where(followed, 1 + provisioned / numpy.where(followed, held, 1), DEFAULT_RATIO)
     return numpy.where(counted, numpy.where(pools.column("automatic"), automatic, pools.column("ratio")), 1.0)
+
+
+def _rounded(amounts: numpy.ndarray) -> numpy.ndarray:
+    """Round to two decimals as :func:`round` does. numpy's own rounding differs for numbers such as 49.995."""
+    found: numpy.ndarray = numpy.round(amounts, 2)
+    halves = numpy.flatnonzero(numpy.abs(amounts * 100 % 1 - 0.5) < 1e-6)
+    found[halves] = [round(amount, 2) for amount in amounts[halves].tolist()]
+    return found

@@ -28,6 +28,9 @@ class CapacityFilter(ColumnFilter):
         if requested <= 0:
             return None
         mask: numpy.ndarray = space.room(hosts, request.thin) >= requested
+        if request.thin and hosts.uniform("automatic") != 0:
+            # Below 1 if a pool reports more free space than it has in all: as in the claim, it takes no thin volume.
+            mask &= space.ratios(hosts) >= 1
         row = hosts.row_of(key_of(request.exists_on)) if request.exists_on and request.new_size_gb is None else None
         return mask if row is None else mask | hosts.only([row])
 

@@ -215,7 +215,7 @@ def test_every_weigher(scene, multiplier):
             continue
         each = cls() if cls is weights.GoodnessWeigher else cls(multiplier)
         expected = reference.RATINGS[cls.__name__](scene.pools, asked, multiplier)
-        assert (cls.__name__, pytest.approx(expected, abs=0.011)) == (cls.__name__, each.raw(pools, asked).tolist())
+        assert (cls.__name__, pytest.approx(expected, abs=1e-6)) == (cls.__name__, each.raw(pools, asked).tolist())
 
 
 @examples(80)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy
 import pytest
 
@@ -11,6 +13,7 @@ from scheduler.engine import normalise
 from scheduler.volumes import equation, filters, space, weights
 from scheduler.volumes.domain import consumption
 from scheduler.volumes.filters import extra_specs
+from tests.unit.scheduler.volumes import reference
 from tests.unit.scheduler.volumes.pools import Pool, candidates, passed, request, typed
 
 THIN = {"thin_provisioning_support": True, "max_over_subscription_ratio": "2.0"}
@@ -240,3 +243,26 @@ def test_the_columns_round_as_the_claim_does(requested, short_gb, placed):
     claim = Space(total_gb=1e6, free_gb=free - placed, provisioned_gb=placed)
     fits = claim.lacks_gb(requested, thin_request=False) == 0
     assert fits == bool(passed(filters.CapacityFilter(), pools, request(requested)))
+
+
+@pytest.mark.parametrize("asked", [request(1), request(1, THICK_TYPE)], ids=["thin", "thick"])
+def test_the_room_of_every_kind_of_pool(asked):
+    """The columns equal the arithmetic of the claim to the last bit, also where numpy rounds halves otherwise."""
+    sizes = (0.0, 10.0, 49.994, 49.995, 49.996, 100.0, 500.0)
+    kinds = itertools.product(sizes, sizes, sizes, [0, 5, 100], [None, "auto", "2.5"], [True, False])
+    pools = [
+        Pool(
+            pool=f"p{number}",
+            total_capacity_gb=total,
+            free_capacity_gb=free,
+            provisioned_capacity_gb=provisioned,
+            reserved_percentage=reserved,
+            max_over_subscription_ratio=ratio,
+            thin_provisioning_support=thin,
+        )
+        for number, (total, free, provisioned, reserved, ratio, thin) in enumerate(kinds)
+    ]
+    known, spaces = candidates(*pools), [reference.space(pool) for pool in pools]
+    assert [each.factors(asked.thin).virtual_free_gb for each in spaces] == space.room(known, asked.thin).tolist()
+    fits = [each.lacks_gb(1, asked.thin) == 0 for each in spaces]
+    assert fits == filters.CapacityFilter().mask(known, asked).tolist()
