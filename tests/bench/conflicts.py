@@ -29,6 +29,7 @@ from fleet.db import models
 from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed
 from fleet.objects import BuildRequest, Claim, Finish, Flavor, HostLimits, HostReport, Instance, RequestSpec
+from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from fleet.trial import private_servers
 from scheduler import loading
 from scheduler.engine import decide, decision, pipeline
@@ -52,7 +53,15 @@ FLAVORS = tuple(Flavor(vcpus=vcpus, memory_mb=vcpus * 4096) for vcpus in (1, 2, 
 WAY_S = 0.02
 RESERVATION, INCARNATION = "r-conflicts", "one"
 PACK = {"ram_weight_multiplier": -1.0, "cpu_weight_multiplier": -1.0}
-SETTINGS: Mapping[str, Mapping[str, Any]] = {"spread (default)": {}, "pack": PACK}
+FRAGMENTATION = {
+    "ram_weight_multiplier": 0.1,
+    "cpu_weight_multiplier": 0.1,
+    "disk_weight_multiplier": 0.0,
+    "fragmentation_weight_multiplier": 1.0,
+}
+SETTINGS: Mapping[str, Mapping[str, Any]] = {"spread (default)": {}, "pack": PACK, "fragmentation": FRAGMENTATION}
+#: What is asked for.
+MIX = FlavorMix(1, counts={Shape(each.vcpus, each.memory_mb): Counts(requests=1.0) for each in FLAVORS})
 
 
 def run() -> None:
@@ -212,6 +221,7 @@ class _Scheduler:
         self._number = seed
         feed, audit = ChangeFeed(database), ChangeFeed(database)
         self._manager = HostManager(feed, audit, service_down_time_s=86400)
+        self._manager.hint(lambda cache: cache.learn_demand(MIX))
         self._pipeline = loading.load_pipeline(of_scheduler(**options))
         self._chance, self._cache = random.Random(seed), RequestCache()
 
