@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet import errors, move_states
-from fleet.db import groups, models, services
+from fleet.db import groups, models, pools, services, volumes
 from fleet.db.engine import Transaction
 
 INSTANCES = models.instances
@@ -73,9 +73,9 @@ def group(tx: Transaction, uuid: str) -> None:
 
 
 def service(tx: Transaction, host: str, binary: str, now: datetime.datetime, down_time_s: float) -> None:
-    """Remove the record of a daemon that is gone; of an agent with its host.
+    """Remove the record of a daemon that is gone; of an agent with its host, or with the pools of its storage backend.
 
-    :raises errors.Conflict: the daemon is up; of an agent: something is on its host
+    :raises errors.Conflict: the daemon is up; of an agent: something is on its host or backend
     """
     if binary == services.COMPUTE:
         host_of_agent(tx, host, now, down_time_s)
@@ -83,7 +83,16 @@ def service(tx: Transaction, host: str, binary: str, now: datetime.datetime, dow
     row = services.get(tx, host, binary, lock=True)
     if row is not None and not row.deleted:
         _require_down(row, now, down_time_s)
+        if binary == services.VOLUME:
+            _require_no_volumes(tx, host)
+            pools.remove_except(tx, host, [], now)
         _mark_deleted(tx, SERVICES, [row.id], now, incarnation=None, last_seen_up=None)
+
+
+def _require_no_volumes(tx: Transaction, host: str) -> None:
+    names = [row.name for row in volumes.on_host(tx, host)]
+    if names:
+        raise errors.Conflict(kind="Storage backend", name=host, reason=f"has {_few(names, 'volume')}")
 
 
 def host_of_agent(tx: Transaction, host: str, now: datetime.datetime, down_time_s: float) -> None:

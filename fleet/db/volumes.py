@@ -76,7 +76,9 @@ def list_all(connection: sa.Connection, **filters: Any) -> Sequence[sa.Row]:
     return connection.execute(query).all()
 
 
-def on_host(connection: sa.Connection, host: str, uuids: Collection[str] | None = None) -> Sequence[sa.Row]:
+def on_host(
+    connection: Transaction | sa.Connection, host: str, uuids: Collection[str] | None = None
+) -> Sequence[sa.Row]:
     """Live volumes that claim space of a backend. :param uuids: only these of them"""
     if uuids is None:
         return connection.execute(_ON_HOST, {"on_host": host}).all()

@@ -50,6 +50,9 @@ def disks(trio: Trio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[path
             "create_volume_type", volume_type={"name": backend, "extra_specs": {"volume_backend_name": backend}}
         )
     yield directory
+    trio.stop("disks")
+    for backend in ("files", "few"):
+        trio.operator("delete_service", host=f"disks@{backend}", binary="fleet-volume")
     trio.forget("disks")
 
 

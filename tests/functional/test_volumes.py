@@ -379,6 +379,20 @@ def test_a_report_that_is_refused_does_not_hold_back_others(volumes: Volumes) ->
     assert ["m1@fast#new"] == [each["name"] for each in volumes.operator.list_pools(A[0])]
 
 
+def test_a_backend_that_is_gone_is_removed_with_its_pools(volumes: Volumes) -> None:
+    """Not while it is up, nor while it has volumes."""
+    uuid = available(volumes, name="data")
+    with pytest.raises(errors.Conflict, match="up"):
+        volumes.operator.delete_service(A[0], "fleet-volume")
+    volumes.clock.advance(61)
+    with pytest.raises(errors.Conflict, match="Storage backend m1@fast has 1 volume"):
+        volumes.operator.delete_service(A[0], "fleet-volume")
+    volumes.operator.delete_volume(uuid)
+    volumes.done(uuid, "deleting")
+    volumes.operator.delete_service(A[0], "fleet-volume")
+    assert ["m2@slow#p2"] == [each["name"] for each in volumes.operator.list_pools()]
+
+
 def test_volumes_are_found_by_name_and_by_the_beginning_of_their_uuid(volumes: Volumes) -> None:
     """A name that several volumes have is refused."""
     uuid = volumes.ask(A, name="data")
