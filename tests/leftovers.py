@@ -2,7 +2,7 @@
 """Fails a test that leaves a thread, a process or changed logging behind: the next test would meet it.
 
 A test gets ``PATIENCE_S`` for what it has started to end by itself. Session fixtures start before the first look, so
-their servers and threads do not count. A session fixture that starts more while tests run joins ``KEEPERS``.
+their servers and threads do not count. A fixture that starts more while tests run joins ``KEEPERS``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PROCESS_WIDE = frozenset({"tqdm_monitor", "call-monitor"})
 
 
 class Keeper(Protocol):
-    """A session fixture that starts threads or processes while tests run, and ends them itself."""
+    """A fixture that starts threads or processes while tests run, and ends them itself."""
 
     def keeps_thread(self, thread: threading.Thread) -> bool: ...
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from tests import leftovers
 from tests.amqp.daemons import Trio, eventually, running
 
 HOSTS = 6
@@ -59,9 +58,7 @@ def trio(
         trio.start("agent-b", "fleet-compute", "--hosts", "b[1-3]")
         trio.wait_for_hosts(HOSTS)
         trio.wait_for_service("fleet-scheduler")
-        leftovers.KEEPERS.append(trio)
         yield trio
-        leftovers.KEEPERS.remove(trio)
 
 
 @pytest.fixture(autouse=True)

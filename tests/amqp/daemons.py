@@ -23,6 +23,7 @@ from fleet.context import new_context
 from fleet.rpc import transport
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, OperatorAPI, SchedulerAPI
 from fleet.rpc.rabbit.conf import LEAN
+from tests import leftovers
 
 READY_S = 60
 STOP_S = 40
@@ -302,9 +303,12 @@ def eventually(
 
 @contextlib.contextmanager
 def running(trio: Trio) -> Iterator[Trio]:
+    """End the daemons and clients afterwards. Those that a test starts anew meanwhile are not left behind by it."""
+    leftovers.KEEPERS.append(trio)
     try:
         yield trio
     finally:
+        leftovers.KEEPERS.remove(trio)
         trio.close()
 
 
