@@ -21,7 +21,7 @@ HARDENED = [
     "LimitNOFILE=65536",
 ]
 #: What docs/security.md states, of ten; less is better.
-MOST = {"fleet-conductor": 1.7, "fleet-scheduler": 1.7, "fleet-compute": 2.1, "fleet-volume": 1.7}
+MOST = {"fleet-conductor": 1.7, "fleet-scheduler": 1.7, "fleet-compute": 2.1, "fleet-volume": 1.7, "fleet-api": 1.7}
 
 
 def test_there_are_units() -> None:
