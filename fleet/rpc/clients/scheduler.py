@@ -7,13 +7,13 @@ from typing import Any
 
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
-from fleet.rpc.clients.api import API, Message
+from fleet.rpc.clients.api import Message
+from fleet.rpc.clients.decision import DecisionAPI
 
 
-class SchedulerAPI(API):
-    """Several schedulers may serve the topic; any of them answers."""
-
+class SchedulerAPI(DecisionAPI):
     topic = "scheduler"
+    _since = "4.2"
     clock: Clock = staticmethod(utcnow)
 
     def select_destinations(
@@ -26,31 +26,7 @@ class SchedulerAPI(API):
         # expires.
         begin_by = self.clock() + seconds(self._conf.rpc_response_timeout)
         spec = {**request_spec, "begin_by": f"{begin_by.isoformat()}Z"}
-        asked = {"request_spec": spec, "filter_properties": filter_properties}
-        waits = {"timeout": self._conf.long_rpc_timeout, "call_monitor_timeout": self._conf.rpc_response_timeout}
-        return self._ask(context, Message("select_destinations", asked), **waits)
-
-    def explain(
-        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any], best: int = 10
-    ) -> dict[str, Any]:
-        """Return what ``select_destinations`` would do and why; nothing is booked. The answer is described in
-        ``docs/explain.md``.
-        """
-        asked = {"request_spec": request_spec, "filter_properties": filter_properties, "best": best}
-        return self._ask(context, Message("explain", asked, version="4.2"))
-
-    def capacity(
-        self,
-        context: RequestContext,
-        request_spec: dict[str, Any],
-        filter_properties: dict[str, Any],
-        group_by: str | None = None,
-    ) -> dict[str, Any]:
-        """Return how many more instances of the request's flavor would fit. ``group_by`` is ``zone``, ``aggregate`` or
-        None.
-        """
-        asked = {"request_spec": request_spec, "filter_properties": filter_properties, "group_by": group_by}
-        return self._ask(context, Message("capacity", asked, version="4.2"))
+        return self._decide(context, "select_destinations", spec, filter_properties)
 
     # Hints to all schedulers. A scheduler of an older release uses the change feed only.
 

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that schedulers of every domain answer about a request: what they would do, and how much more fits."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from fleet.context import RequestContext
+from fleet.rpc.clients.api import API, Message
+
+
+class DecisionAPI(API):
+    """Several schedulers may serve the topic; any of them answers."""
+
+    #: The version that introduced ``explain`` and ``capacity``; empty: the first.
+    _since: ClassVar[str] = ""
+
+    def explain(
+        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any], best: int = 10
+    ) -> dict[str, Any]:
+        """Return what the scheduler would choose and why; nothing is booked. ``docs/explain.md`` describes the answer."""
+        asked = {"request_spec": request_spec, "filter_properties": filter_properties, "best": best}
+        return self._ask(context, Message("explain", asked, version=self._since))
+
+    def capacity(
+        self,
+        context: RequestContext,
+        request_spec: dict[str, Any],
+        filter_properties: dict[str, Any],
+        group_by: str | None = None,
+    ) -> dict[str, Any]:
+        """Return how many more instances, or volumes, of the request's shape fit.
+
+        :param group_by: ``zone``, or for instances ``aggregate``; None for the total only
+        """
+        asked = {"request_spec": request_spec, "filter_properties": filter_properties, "group_by": group_by}
+        return self._ask(context, Message("capacity", asked, version=self._since))
+
+    def _decide(
+        self, context: RequestContext, method: str, request_spec: dict[str, Any], filter_properties: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Call a method that chooses. Its scheduler sends heartbeats while it works, so the call may take long."""
+        asked = {"request_spec": request_spec, "filter_properties": filter_properties}
+        waits = {"timeout": self._conf.long_rpc_timeout, "call_monitor_timeout": self._conf.rpc_response_timeout}
+        return self._ask(context, Message(method, asked), **waits)
