@@ -63,8 +63,6 @@ class Actions:
 
     def _resize(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
         flavor_id = str(fields.parse(_Resize, wanted, "resize").flavorRef)
-        try:
+        with bodies.naming("resize.flavorRef"):
             flavor = self._conductor.flavor(request, flavor_id)
-        except errors.NotFound as unknown:
-            raise errors.InvalidInput(field="resize.flavorRef", reason=unknown.message) from None
         self._conductor.ask(request, "resize_instance", name=server_id, flavor=flavor.to_wire())

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any, TypeVar
 
 import falcon
@@ -51,6 +52,15 @@ def part(request: falcon.Request, key: str, kind: type[Value], others: Collectio
     if key not in body:
         raise errors.InvalidInput(field=key, reason="is required")
     return fields.parse(kind, body[key], key)
+
+
+@contextlib.contextmanager
+def naming(field: str) -> Iterator[None]:
+    """Within this context, what is not found is a mistake in a field of the body. :raises errors.InvalidInput:"""
+    try:
+        yield
+    except errors.NotFound as unknown:
+        raise errors.InvalidInput(field=field, reason=unknown.message) from None
 
 
 def flag(request: falcon.Request, name: str, default: bool = False) -> bool:

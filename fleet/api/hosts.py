@@ -50,7 +50,9 @@ class Hypervisors:
         self._conductor = conductor
 
     def _all(self, request: falcon.Request) -> list[Mapping[str, Any]]:
-        found = self._conductor.ask(request, "list_hosts")
+        """Return the nodes, each with its ``number``: the id in versions before uuids."""
+        listed = self._conductor.ask(request, "list_hosts")
+        found: list[Mapping[str, Any]] = [{**each, "number": number} for number, each in enumerate(listed, 1)]
         if pattern := request.get_param("hypervisor_hostname_pattern"):
             found = [each for each in found if pattern in each["node"]]
         return found
@@ -64,15 +66,16 @@ class Hypervisors:
     def _list(self, request: falcon.Request, path: str, shown: Any) -> dict[str, Any]:
         found = self._all(request)
         part, more = paging.cut(request, found, [each["uuid"] for each in found], _MOST)
-        answer: dict[str, Any] = {"hypervisors": [shown(request, each, found.index(each) + 1) for each in part]}
+        answer: dict[str, Any] = {"hypervisors": [shown(request, each) for each in part]}
         if more:
             answer["hypervisors_links"] = paging.next_link(request, path, part[-1]["uuid"])
         return answer
 
     def on_get_one(self, request: falcon.Request, response: falcon.Response, hypervisor_id: str) -> None:
-        for number, each in enumerate(self._all(request), 1):
-            if hypervisor_id == (each["uuid"] if request.context.version >= _UUIDS else str(number)):
-                response.media = {"hypervisor": self._view(request, each, number)}
+        for each in self._all(request):
+            shown = self._view(request, each)
+            if hypervisor_id == str(shown["id"]):
+                response.media = {"hypervisor": shown}
                 return
         raise errors.NotFound(kind="Hypervisor", name=hypervisor_id)
 
@@ -82,16 +85,19 @@ class Hypervisors:
         response.media = {"hypervisor_statistics": {"count": len(found), "current_workload": 0, **sums}}
 
     @staticmethod
-    def _brief(request: falcon.Request, host: Mapping[str, Any], number: int) -> dict[str, Any]:
+    def _brief(request: falcon.Request, host: Mapping[str, Any]) -> dict[str, Any]:
         known = {name: host[name] for name in ("state", "status")}
-        number_or_uuid = host["uuid"] if request.context.version >= _UUIDS else number
-        return {"id": number_or_uuid, "hypervisor_hostname": host["node"], **known}
+        return {
+            "id": host["uuid" if request.context.version >= _UUIDS else "number"],
+            "hypervisor_hostname": host["node"],
+            **known,
+        }
 
-    def _view(self, request: falcon.Request, host: Mapping[str, Any], number: int) -> dict[str, Any]:
+    def _view(self, request: falcon.Request, host: Mapping[str, Any]) -> dict[str, Any]:
         version = request.context.version
-        serving = service_id(host["host"], _COMPUTE) if version >= _UUIDS else number
+        serving = service_id(host["host"], _COMPUTE) if version >= _UUIDS else host["number"]
         shown = {
-            **self._brief(request, host, number),
+            **self._brief(request, host),
             "hypervisor_type": host["hypervisor_type"],
             "hypervisor_version": host["hypervisor_version"] or 0,
             "host_ip": host["host_ip"],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``POST /servers``: what clients send, and the build request that it becomes.
 
-What a fleet does not have is refused, so that nobody thinks it was done.
+A field that the fleet cannot honour is refused: if it were ignored, the client would not see that nothing was done.
 """
 
 from __future__ import annotations
@@ -101,17 +101,13 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
 
 
 def _flavor(request: falcon.Request, conductor: Conductor, flavor_id: str) -> dict[str, Any]:
-    try:
+    with bodies.naming("server.flavorRef"):
         return conductor.flavor(request, flavor_id).to_wire()
-    except errors.NotFound as unknown:
-        raise errors.InvalidInput(field="server.flavorRef", reason=unknown.message) from None
 
 
 def _image(request: falcon.Request, conductor: Conductor, uuid: str) -> dict[str, Any]:
-    try:
+    with bodies.naming("server.imageRef"):
         return conductor.image(request, uuid).to_image().to_wire()
-    except errors.NotFound as unknown:
-        raise errors.InvalidInput(field="server.imageRef", reason=unknown.message) from None
 
 
 def _require_image_disk(server: _Server) -> None:

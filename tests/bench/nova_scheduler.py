@@ -19,14 +19,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import oslo_messaging
-import psutil
 import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_messaging import conffixture
 
 from fleet.clock import utcnow
 from fleet.trial import private_servers
-from tests.bench import figures, nova_feed
+from tests.bench import daemons, figures, nova_feed
 from tests.nova import cloud as clouds
 from tests.nova.conftest import let_read
 from tests.unit.scheduler.nova import recordings
@@ -161,15 +160,9 @@ def _measure(cloud: clouds.Cloud, broker: private_servers.RabbitMQ, hosts: int) 
             requests=len(found.seconds),
             **found.to_line(),
             per_s=round(max(rates[name]), 2),
-            rss_mb=round(max(each.memory_info().rss for each in _family(cloud.pid(name))) / 2**20, 1),
+            rss_mb=round(max(each.memory_info().rss for each in daemons.family(cloud.pid(name))) / 2**20, 1),
         )
         caller.close()
-
-
-def _family(pid: int) -> Iterator[psutil.Process]:
-    root = psutil.Process(pid)
-    yield root
-    yield from root.children(recursive=True)
 
 
 class Caller:
