@@ -82,7 +82,7 @@ class Decider:
         :param refresh: brings the host states up to date
         """
         tools = self._tools
-        # While the database answers, if nobody is asked who may be slow.
+        # Prepare while the database answers, unless a plugin that may be slow takes part: it runs after the refresh.
         prepared = self._prepare(tools, context, request) if tools.pipeline.is_quick else None
         refresh()
         failpoints.hit("scheduler.decide.before")

@@ -107,7 +107,7 @@ class FeedQueries:
 
 
 def _feed(binary: str, name: str, nodes: tuple[sa.Table, list[Any]], instances: TableQueries) -> FeedQueries:
-    """:param binary: the services of the places; ``name`` tells their query from those of other feeds"""
+    """:param binary: of the services that serve the places; ``name`` makes the name of their query unique among the feeds"""
     places, columns = nodes
     others = (SERVICES, AGGREGATES, instances.table)
     of_services = SERVICES.c.binary == binary

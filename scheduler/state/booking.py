@@ -35,13 +35,13 @@ class Booking:
 
 
 class Bookings:
-    """The unconfirmed picks of this process, and those that other schedulers told it of.
+    """The unconfirmed picks of this process, and those that other schedulers have sent in their casts.
 
     Not thread-safe: the host manager holds the lock.
     """
 
     def __init__(self) -> None:
-        #: By ``told``, each in order of booking, which is the order of expiry.
+        #: The key is ``Booking.told``. Each part is in order of booking, which is the order of expiry.
         self._bookings: dict[bool, dict[str, Booking]] = {False: {}, True: {}}
         self._totals: dict[Key, collections.Counter[str]] = {}
         #: Bookings of something rare, in their order.

@@ -112,7 +112,7 @@ def test_a_resize(api: Api, flavor: str) -> None:
 
 
 def test_pages(api: Api, flavor: str) -> None:
-    """Each server once, whatever the limit."""
+    """Whoever follows the links sees each server exactly once."""
     made = api(
         "POST",
         "/v2.1/servers",
@@ -140,7 +140,7 @@ def test_a_repeated_request(api: Api, flavor: str) -> None:
 
 
 def test_without_a_conductor(trio: Trio, api: Api, flavor: str) -> None:
-    """An error that says so, and no hang; with a conductor it works again."""
+    """Requests fail with 503 and a sentence within 30 s. They succeed again when a conductor runs."""
     trio.stop("conductor")
     began = time.monotonic()
     answer = requests.get(f"{api.url}/v2.1/servers", timeout=60)

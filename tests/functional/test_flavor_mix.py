@@ -117,7 +117,7 @@ def test_the_feed_brings_the_mix(conductor: Conductor) -> None:
 
 
 def test_flavors_are_listed_with_their_shares(conductor: Conductor) -> None:
-    """A flavor that nobody has asked for has none."""
+    """A flavor without requests has no share."""
     for name, shape in (("small", SMALL), ("large", LARGE)):
         sizes = {"vcpus": shape.vcpus, "memory_mb": shape.memory_mb, "root_gb": shape.disk_gb}
         conductor.operator.create_flavor({"name": name, **sizes})

@@ -38,7 +38,7 @@ def test_a_new_flavor_has_the_mean_life_of_all() -> None:
 
 
 def test_it_stays_small() -> None:
-    """The rarest sizes are left out, and sizes that nobody has asked for in a long time."""
+    """The rarest sizes are left out, and sizes whose last request is long ago."""
     many = {Shape(1, number): Counts(requests=number) for number in range(1, 2 * MOST)}
     mix = FlavorMix().with_more(many, 0.0)
     assert set(list(many)[-MOST:]) == set(mix.counts)

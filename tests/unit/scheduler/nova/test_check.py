@@ -131,7 +131,7 @@ def test_with_novas_own_filters(tmp_path, nova_python):
     [("ImportError: nova", 1, "ImportError: nova"), ("nonsense", 0, "Expecting value")],
 )
 def test_novas_filters_cannot_be_run(nova_python, answer, status, said):
-    """The error names the option and says what the other Python said."""
+    """The error names the option and has the last line that the other Python wrote."""
     with pytest.raises(errors.ConfigError, match=f"--nova-python.*{said}"):
         nova_python(answer, status).passing([])
 
