@@ -36,6 +36,7 @@ from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.manager import VolumeManager
 from conductor_stub.volumes.placement import VolumePlacement
 from conductor_stub.volumes.progress import VolumeProgress
+from conductor_stub.volumes.snapshots import SnapshotIntake
 from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import conf as fleet_conf
 from fleet import errors, service
@@ -133,6 +134,7 @@ def build_servers(
         MoveIntake(database, move_placement, aliases, skew.require_in_step),
         moves,
         VolumeIntake(database, volume_placement),
+        SnapshotIntake(database, volume_placement),
         volumes,
     ]
     for_agents = [agents, AgentTaskManager(placement), moves, volumes]

@@ -20,6 +20,9 @@
 
 ``working``: the agent of the volume's backend must act. Each order to it only says "read the volume"; the status says what
 to do. A volume keeps its claim until its backend has removed it.
+
+A snapshot is a row of the same table. Its space is claimed when it is asked for, so its life begins with
+``creating/working``; it is made on the pool of its volume or nowhere.
 """
 
 from __future__ import annotations

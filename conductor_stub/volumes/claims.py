@@ -10,7 +10,7 @@ from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes.machine import SETTLED, VolumeMachine
 from fleet import errors, failpoints, volume_states
-from fleet.db import pools, volumes
+from fleet.db import pools, removal, volumes
 from fleet.db.engine import Transaction
 from fleet.objects import Place
 
@@ -52,7 +52,7 @@ def claim(
 def release(tx: Transaction, row: Any, ctx: StepContext) -> None:
     """Give back what a locked volume claims."""
     if row.host is not None:
-        pools.release(tx, row.host, row.pool, row.claimed_gb, ctx.now)
+        pools.release(tx, row.host, row.pool, row.claimed_gb, ctx.now, volumes=0 if row.snapshot_of else 1)
 
 
 @failpoints.commits("conductor.volume_done")
@@ -80,8 +80,7 @@ def extend(tx: Transaction, uuid: str, size_gb: int, ctx: StepContext) -> Any:
     row = volumes.lock(tx, uuid)
     if (row.status, row.claimed_gb) == (volume_states.EXTENDING, size_gb):
         return row
-    if row.status != volume_states.AVAILABLE:
-        raise errors.Conflict(kind="Volume", name=row.name, reason=f"is {row.status}, not available")
+    require_available(row)
     if size_gb <= row.size_gb:
         raise errors.InvalidInput(
             field="size", reason=f"must be more than the present {row.size_gb} GiB, got {size_gb}"
@@ -102,6 +101,44 @@ def extend(tx: Transaction, uuid: str, size_gb: int, ctx: StepContext) -> Any:
 
 def _extended(tx: Transaction, row: Any, ctx: StepContext) -> Any:
     return volumes.write(tx, row, ctx.now, status=volume_states.AVAILABLE, size_gb=row.claimed_gb, **SETTLED)
+
+
+def require_available(row: Any) -> None:
+    """:raises errors.Conflict: a volume or snapshot that nothing can be made of now"""
+    if row.status != volume_states.AVAILABLE:
+        kind = "Snapshot" if row.snapshot_of else "Volume"
+        raise errors.Conflict(kind=kind, name=row.name, reason=f"is {row.status}, not available")
+
+
+def lock_available(tx: Transaction, uuid: str) -> Any:
+    """:raises errors.NotFound: errors.Conflict:"""
+    row = volumes.lock(tx, uuid)
+    require_available(row)
+    return row
+
+
+@failpoints.commits("conductor.volume_delete")
+def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+    """``→ deleting``, or ``→ deleted`` at once if no backend has anything of the volume or snapshot.
+
+    :raises errors.NotFound: errors.Conflict: the volume has snapshots
+    """
+    row = volumes.lock(tx, uuid)
+    if row.deleted:
+        return row
+    _require_no_snapshots(tx, row)
+    if row.host is None:
+        return delete(tx, row, ctx)
+    due = ctx.due(ctx.limits.placing_timeout_s)
+    going = {"status": volume_states.DELETING, "step": volume_states.WORKING, "deadline": None, "step_deadline": due}
+    return volumes.write(tx, row, ctx.now, **going)
+
+
+def _require_no_snapshots(tx: Transaction, row: Any) -> None:
+    names = volumes.snapshots_of(tx, row.uuid)
+    if names:
+        reason = f"has {removal.few(names, 'snapshot')}; delete them first"
+        raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
 
 
 def delete(tx: Transaction, row: Any, ctx: StepContext) -> Any:

@@ -33,7 +33,17 @@ def fail(tx: Transaction, attempt: Attempt, status: str, failure: Failure, ctx: 
         return None
     if status == volume_states.EXTENDING:
         return _unextended(tx, row, failure, ctx)
-    return _next_attempt(tx, row, failure, ctx) if status == volume_states.CREATING else None
+    if status == volume_states.CREATING:
+        return _next_attempt(tx, row, failure, ctx) if row.snapshot_of is None else _unmade(tx, row, failure, ctx)
+    return None
+
+
+def _unmade(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) -> Any:
+    """A snapshot can be nowhere else than its volume."""
+    claims.release(tx, row, ctx)
+    why = {"error": failure.code, "message": f"The snapshot was not made: {failure.message}", "details": {}}
+    values = {"status": volume_states.ERROR, "failure": why, **volumes.NOTHING_CLAIMED}
+    return volumes.write(tx, row, ctx.now, **values, **SETTLED)
 
 
 def _unextended(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) -> Any:
@@ -98,7 +108,7 @@ def overdue(tx: Transaction, seen: Any, silent: bool, ctx: StepContext) -> Any |
     expected = (seen.status, seen.attempt, seen.host, seen.step_deadline)
     if (row.status, row.attempt, row.host, row.step_deadline) != expected or row.status != volume_states.CREATING:
         return None
-    if silent:
+    if silent and row.snapshot_of is None:
         lost = Failure(row.step, faults.AttemptLost.__name__, f"backend {row.host} stopped sending heartbeats")
         return _next_attempt(tx, row, lost, ctx)
     if row.deadline is not None and row.deadline <= ctx.now:

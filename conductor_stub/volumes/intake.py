@@ -60,23 +60,22 @@ class VolumeIntake:
     @endpoint
     def list_volumes(self, context: RequestContext, filters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         """:param filters: named in ``fleet.db.volumes.FILTERS``. :raises errors.InvalidInput: an unknown filter"""
-        for name in filters or {}:
-            if name not in volumes.FILTERS:
-                raise errors.InvalidInput(
-                    field=f"filters.{name}", reason=f"must be one of {', '.join(volumes.FILTERS)}"
-                )
+        volumes.require_known(filters)
         return [views.of_volume(row) for row in self._database.read(volumes.list_all, **(filters or {}))]
 
     @endpoint
     def show_volume(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         """:raises errors.NotFound: errors.Conflict: several volumes match"""
-        return views.of_volume(self._database.read(volumes.find, name))
+        return self._database.read(_shown, name)
 
     @endpoint
     def delete_volume(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        """Delete a volume in any status. :raises errors.NotFound: errors.Conflict: several volumes match"""
+        """Delete a volume in any status.
+
+        :raises errors.NotFound: errors.Conflict: several volumes match, or the volume has snapshots
+        """
         found = self._database.read(volumes.find, name)
-        row = self._database.write(begin_deletion, found.uuid, self._placement.step_context(context))
+        row = self._database.write(claims.begin_deletion, found.uuid, self._placement.step_context(context))
         about = context.about(volume=row.uuid, attempt=row.attempt, host=row.host)
         LOG.info("Deleting volume %s", row.name)
         self._placement.notify(about, row)
@@ -152,7 +151,10 @@ def _with_service(row: Any, service: Any, ctx: StepContext) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class _Wanted:
-    """What a request comes to. :param source: ``uuid`` and ``host`` (its location) of the volume that is copied"""
+    """What a request comes to.
+
+    :param source: ``uuid`` and ``host`` (its location) of what is copied; ``is_snapshot``
+    """
 
     size_gb: int
     volume_type: VolumeType | None
@@ -162,20 +164,38 @@ class _Wanted:
 def _resolve(connection: Connection, asked: VolumeRequest) -> _Wanted:
     """:raises errors.NotFound: errors.Conflict: errors.InvalidInput:"""
     named = volume_types.find(connection, asked.volume_type) if asked.volume_type else None
-    if asked.source is None:
+    source = _source_of(connection, asked)
+    if source is None:
         if asked.size is None:
-            raise errors.InvalidInput(field="request.size", reason="is required, unless a source is named")
+            raise errors.InvalidInput(field="request.size", reason="is required, unless a source or snapshot is named")
         return _Wanted(asked.size, named, None)
-    source = volumes.find(connection, asked.source)
-    if source.status != volume_states.AVAILABLE:
-        raise errors.Conflict(kind="Volume", name=source.name, reason=f"is {source.status}, not available")
+    claims.require_available(source)
     size_gb = asked.size or source.size_gb
     if size_gb < source.size_gb:
         raise errors.InvalidInput(
             field="request.size", reason=f"must be at least that of the source, {source.size_gb} GiB, got {size_gb}"
         )
-    where = {"uuid": source.uuid, "host": location.append_host(source.host, source.pool)}
+    where = {
+        "uuid": source.uuid,
+        "host": location.append_host(source.host, source.pool),
+        "is_snapshot": source.snapshot_of is not None,
+    }
     return _Wanted(size_gb, named or volumes.type_of(source), where)
+
+
+def _source_of(connection: Connection, asked: VolumeRequest) -> Any | None:
+    """The row of the volume or snapshot that is copied. :raises errors.NotFound: errors.Conflict: errors.InvalidInput:"""
+    if asked.source and asked.snapshot:
+        raise errors.InvalidInput(field="request.snapshot", reason="cannot be given together with source")
+    if asked.snapshot:
+        return volumes.find(connection, asked.snapshot, "Snapshot")
+    return volumes.find(connection, asked.source) if asked.source else None
+
+
+def _shown(connection: Connection, name: str) -> dict[str, Any]:
+    """A volume with the names of its snapshots. :raises errors.NotFound: errors.Conflict:"""
+    row = volumes.find(connection, name)
+    return {**views.of_volume(row), "snapshots": volumes.snapshots_of(connection, row.uuid)}
 
 
 def _rows(context: RequestContext, asked: VolumeRequest, wanted: _Wanted, ctx: StepContext) -> list[dict[str, Any]]:
@@ -217,19 +237,3 @@ def _name(asked: VolumeRequest, uuid: str, index: int) -> str:
 def accept(tx: Transaction, rows: Sequence[dict[str, Any]]) -> None:
     """Write the volumes of a request. From now on each ends within ``volume_timeout``."""
     volumes.create(tx, rows)
-
-
-@failpoints.commits("conductor.volume_delete")
-def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext) -> Any:
-    """``→ deleting``, or ``→ deleted`` at once if no backend has anything of the volume.
-
-    :raises errors.NotFound:
-    """
-    row = volumes.lock(tx, uuid)
-    if row.deleted:
-        return row
-    if row.host is None:
-        return claims.delete(tx, row, ctx)
-    due = ctx.due(ctx.limits.placing_timeout_s)
-    going = {"status": volume_states.DELETING, "step": volume_states.WORKING, "deadline": None, "step_deadline": due}
-    return volumes.write(tx, row, ctx.now, **going)

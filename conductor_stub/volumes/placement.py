@@ -52,7 +52,7 @@ class VolumePlacement(Placement[Any]):
             about = context.about(volume=row.uuid, attempt=row.attempt, host=row.host)
             reached = casting.reaches(row.host, lambda: self._backends.advance_volume(about, row.host, row.uuid))
             # A backend that was only chosen is replaced at once. The sweeper repeats other orders.
-            if not reached and row.status == volume_states.CREATING:
+            if not reached and row.status == volume_states.CREATING and row.snapshot_of is None:
                 here = Attempt(row.uuid, row.attempt, row.host, row.pool)
                 self.fail(about, here, row.status, no_queue(row.host, services.VOLUME))
 

@@ -24,7 +24,8 @@ def build_request_spec(row: Any, operation: str = CREATE) -> dict[str, Any]:
             "host": row.host,
         },
         "volume_type": row.spec.get("volume_type"),
-        "source_volid": source.get("uuid"),
+        "source_volid": None if source.get("is_snapshot") else source.get("uuid"),
+        "snapshot_id": source.get("uuid") if source.get("is_snapshot") else None,
         "resource_backend": source.get("host"),
         "operation": operation,
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes and pools as users see them."""
+"""Volumes, snapshots and pools as users see them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,19 @@ def of_volume(row: Any) -> dict[str, Any]:
     shown = {**{name: getattr(row, name) for name in names}, **moments}
     spec = {"metadata": row.spec.get("metadata", {}), "scheduler_hints": row.spec.get("scheduler_hints", {})}
     where = {"host": location.append_host(row.host, row.pool), "tried": row.plan.get("tried", [])}
-    return {**shown, **spec, **where, "source": (row.spec.get("source") or {}).get("uuid")}
+    source = row.spec.get("source") or {}
+    copied = {"source": source.get("uuid"), "snapshot": None}
+    if source.get("is_snapshot"):
+        copied = {"source": None, "snapshot": source["uuid"]}
+    return {**shown, **spec, **where, **copied}
+
+
+def of_snapshot(row: Any) -> dict[str, Any]:
+    """As :func:`of_volume`; ``volume`` is the uuid of the volume."""
+    moments = {name: _plain(getattr(row, name)) for name in _MOMENTS}
+    names = ("uuid", "name", "size_gb", "status", "failure", "project_id", "user_id", "request_id")
+    shown = {**{name: getattr(row, name) for name in names}, "volume": row.snapshot_of, **moments}
+    return {**shown, "host": location.append_host(row.host, row.pool), "metadata": row.spec.get("metadata", {})}
 
 
 def of_pool(row: Any, up: bool, disabled: bool) -> dict[str, Any]:

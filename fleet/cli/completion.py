@@ -26,11 +26,12 @@ KINDS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "aggregate": ("list_aggregates", {}, "name"),
     "group": ("list_groups", {}, "name"),
     "volume": ("list_volumes", {}, "name"),
+    "snapshot": ("list_snapshots", {}, "name"),
     "volume_type": ("list_volume_types", {}, "name"),
     "pool": ("list_pools", {}, "name"),
 }
 #: Arguments, by their name in a parser, that take the name of an object.
-_NAMES = {**{kind: kind for kind in KINDS}, "without_host": "host", "like": "host"}
+_NAMES = {**{kind: kind for kind in KINDS}, "without_host": "host", "like": "host", "source": "volume"}
 #: Commands whose positional arguments name a new object.
 _NEW = ("create",)
 

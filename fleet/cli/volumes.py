@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet volume``: creates, lists and deletes volumes. ``volume_types`` and ``pools`` have what belongs to them."""
+"""``fleet volume``: creates, lists and deletes volumes. ``snapshots``, ``volume_types`` and ``pools`` have the rest."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
 
 COLUMNS = (
-    *("uuid", "name", "size_gb", "status", "step", "host", "volume_type", "availability_zone", "source", "attempt"),
-    *("project_id", "user_id", "metadata", "scheduler_hints", "created_at", "updated_at", "failure"),
+    *("uuid", "name", "size_gb", "status", "step", "host", "volume_type", "availability_zone", "source", "snapshot"),
+    *("attempt", "project_id", "user_id", "metadata", "scheduler_hints", "created_at", "updated_at", "failure"),
 )
 _MADE = ("uuid", "name", "status", "host", "failure")
 VOLUME = command.argument("volume", help="Name, uuid, or the beginning of one.")
-_TIMEOUT = command.argument(
+TIMEOUT = command.argument(
     "--timeout",
     type=argument_types.positive,
     default=600,
@@ -33,9 +33,10 @@ class CreateVolume(listing.Fitted, command.Lister):
     arguments = (
         command.argument("name", help="Name of the volume; several get a number behind it."),
         command.argument(
-            "--size", type=argument_types.positive, metavar="GIB", help="Size in GiB. Default: that of --source."
+            "--size", type=argument_types.positive, metavar="GIB", help="Size in GiB. Default: that of what is copied."
         ),
         command.argument("--source", metavar="VOLUME", help="Copy this volume; the copy is made on its pool."),
+        command.argument("--snapshot", metavar="SNAPSHOT", help="Begin with the data of this snapshot, on its pool."),
         command.argument("--type", dest="volume_type", help="A volume type; see 'fleet volume type list'."),
         command.argument("--count", type=argument_types.positive, default=1, help="How many. Default: %(default)s."),
         command.argument("--availability-zone", metavar="ZONE", help="A zone of the backend."),
@@ -60,7 +61,7 @@ class CreateVolume(listing.Fitted, command.Lister):
         command.argument(
             "--wait", action="store_true", help="Wait until each is made; exit status 1 unless all are available."
         ),
-        _TIMEOUT,
+        TIMEOUT,
     )
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -72,6 +73,7 @@ class CreateVolume(listing.Fitted, command.Lister):
             "name": parsed_args.name,
             **({"size": parsed_args.size} if parsed_args.size else {}),
             **({"source": parsed_args.source} if parsed_args.source else {}),
+            **({"snapshot": parsed_args.snapshot} if parsed_args.snapshot else {}),
             "count": parsed_args.count,
             "volume_type": parsed_args.volume_type,
             "availability_zone": parsed_args.availability_zone,
@@ -84,7 +86,7 @@ class CreateVolume(listing.Fitted, command.Lister):
             print(f"Warning: {warning}", file=sys.stderr)
         uuids = [each["uuid"] for each in accepted["volumes"]]
         timeout_s = parsed_args.timeout if parsed_args.wait else 0
-        found = following.volumes(self.conductor, uuids, timeout_s, _is_made)
+        found = following.volumes(self.conductor, uuids, timeout_s, is_made)
         if parsed_args.wait:
             self._failed = any(each["status"] != volume_states.AVAILABLE for each in found)
         return command.table(_telling(_MADE, found), [{**each, "failure": why(each)} for each in found])
@@ -139,7 +141,7 @@ class ShowVolume(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         found = self.conductor.operator("show_volume", name=parsed_args.volume)
         tried = [f"{each['backend']}: {each['reason']}" for each in found["tried"]]
-        return command.one((*COLUMNS, "tried"), {**found, "failure": why(found), "tried": tried})
+        return command.one((*COLUMNS, "snapshots", "tried"), {**found, "failure": why(found), "tried": tried})
 
 
 class ExtendVolume(command.Command):
@@ -151,7 +153,7 @@ class ExtendVolume(command.Command):
             "--size", type=argument_types.positive, required=True, metavar="GIB", help="The new size in GiB."
         ),
         command.argument("--wait", action="store_true", help="Wait until it has its size; exit status 1 if it failed."),
-        _TIMEOUT,
+        TIMEOUT,
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -170,7 +172,7 @@ class DeleteVolumes(command.Command):
     arguments = (
         command.argument("volume", nargs="+", help="Name, uuid, or the beginning of one."),
         command.argument("--wait", action="store_true", help="Wait until they are gone."),
-        _TIMEOUT,
+        TIMEOUT,
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -180,10 +182,14 @@ class DeleteVolumes(command.Command):
             self.conductor.operator("delete_volume", name=uuid)
         if not parsed_args.wait:
             return
-        found = following.volumes(self.conductor, uuids, parsed_args.timeout, _is_gone)
-        late = [each for each in found if not _is_gone(each)]
-        if late:
-            raise connection.CommandFailed(f"not deleted within {parsed_args.timeout} s: {len(late)} of {len(uuids)}")
+        require_gone(following.volumes(self.conductor, uuids, parsed_args.timeout, is_gone), parsed_args.timeout)
+
+
+def require_gone(found: Sequence[Record], timeout_s: float) -> None:
+    """:raises connection.CommandFailed: some volumes or snapshots are still there"""
+    late = [each for each in found if not is_gone(each)]
+    if late:
+        raise connection.CommandFailed(f"not deleted within {timeout_s} s: {len(late)} of {len(found)}")
 
 
 def _telling(columns: Sequence[str], found: Iterable[Record]) -> Sequence[str]:
@@ -191,7 +197,7 @@ def _telling(columns: Sequence[str], found: Iterable[Record]) -> Sequence[str]:
     return [name for name in columns if name != "failure" or any(each.get("failure") for each in found)]
 
 
-def _is_made(volume: Record) -> bool:
+def is_made(volume: Record) -> bool:
     return volume["status"] != volume_states.CREATING
 
 
@@ -199,7 +205,7 @@ def _is_extended(volume: Record) -> bool:
     return volume["status"] != volume_states.EXTENDING
 
 
-def _is_gone(volume: Record) -> bool:
+def is_gone(volume: Record) -> bool:
     return volume["status"] == volume_states.DELETED
 
 

@@ -124,12 +124,15 @@ def volumes(
     uuids: Iterable[str],
     timeout_s: float,
     is_over: Callable[[Record], bool],
+    method: str = "list_volumes",
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Record]:
     """Wait until ``is_over`` for each of these volumes, or ``timeout_s`` is over; return them as they are then.
 
     A volume that is no longer listed has the status ``deleted`` and nothing else.
+
+    :param method: lists them: volumes or snapshots
     """
     wanted = list(uuids)
     deadline, pause = clock() + timeout_s, _SHORTEST_S
@@ -137,7 +140,7 @@ def volumes(
         found: list[Record] = []
         for start in range(0, len(wanted), _BATCH):
             part = wanted[start : start + _BATCH]
-            listed = {each["uuid"]: each for each in conductor.operator("list_volumes", filters={"uuids": part})}
+            listed = {each["uuid"]: each for each in conductor.operator(method, filters={"uuids": part})}
             found += [listed.get(uuid) or {"uuid": uuid, "status": volume_states.DELETED} for uuid in part]
         if all(map(is_over, found)) or clock() >= deadline:
             return found

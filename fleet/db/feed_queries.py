@@ -149,6 +149,6 @@ _POOLS = (
         sa.cast(POOLS.c.capabilities, sa.Text).label("capabilities"),
     ],
 )
-STORAGE = _feed(
-    services.VOLUME, "volume_services", _POOLS, _queries("volumes", VOLUMES, _columns(VOLUMES, _VOLUME_COLUMNS))
-)
+#: Not snapshots: they are made where their volume is, and the claims of a pool count them.
+_VOLUMES = _queries("volumes", VOLUMES, _columns(VOLUMES, _VOLUME_COLUMNS), VOLUMES.c.snapshot_of.is_(None))
+STORAGE = _feed(services.VOLUME, "volume_services", _POOLS, _VOLUMES)

@@ -356,7 +356,7 @@ storage_pools = sa.Table(
     sa.UniqueConstraint("host", "pool"),
 )
 
-#: Volumes (``fleet.volume_states``). A volume claims ``claimed_gb`` of the pool that ``host`` and ``pool`` name.
+#: Volumes and snapshots (``fleet.volume_states``). Each claims ``claimed_gb`` of the pool that ``host`` and ``pool`` name.
 volumes = sa.Table(
     "volumes",
     METADATA,
@@ -365,6 +365,8 @@ volumes = sa.Table(
     sa.Column("project_id", NAME),
     sa.Column("user_id", NAME),
     _number("size_gb"),
+    #: Of a snapshot: its volume.
+    sa.Column("snapshot_of", UUID, index=True),
     sa.Column("status", sa.String(32), nullable=False),
     sa.Column("step", sa.String(32)),
     _number("attempt"),

@@ -31,7 +31,8 @@ _OTHERS = sa.select(POOLS.c.id, POOLS.c.pool).where(
     POOLS.c.pool.not_in(sa.bindparam("pools", expanding=True)),
 )
 _CLAIMED = sa.select(
-    sa.func.coalesce(sa.func.sum(VOLUMES.c.claimed_gb), 0).label("gb"), sa.func.count().label("volumes")
+    sa.func.coalesce(sa.func.sum(VOLUMES.c.claimed_gb), 0).label("gb"),
+    sa.func.count(sa.case((VOLUMES.c.snapshot_of.is_(None), 1))).label("volumes"),
 ).where(
     VOLUMES.c.host == sa.bindparam("on_host"), VOLUMES.c.pool == sa.bindparam("in_pool"), sa.not_(VOLUMES.c.deleted)
 )
@@ -99,7 +100,7 @@ class Request:
 def claim(tx: Transaction, host: str, pool: str, wanted: Request, now: datetime.datetime, volumes: int = 1) -> None:
     """Claim space of a pool. :raises errors.PoolSpaceUnavailable:
 
-    :param volumes: number of volumes that are new on the pool; 0 for the growth of one that it has
+    :param volumes: number of volumes that are new on the pool; 0 for a snapshot, and for the growth of a volume
     """
     row = _lock(tx, host, pool)
     name = location.append_host(host, pool)

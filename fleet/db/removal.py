@@ -34,11 +34,11 @@ def flavor(tx: Transaction, key: int) -> None:
         return
     users = _names(tx, INSTANCES.c.instance_type_id == key)
     if users:
-        raise errors.Conflict(kind="Flavor", name=row.name, reason=f"is the flavor of {_few(users, 'instance')}")
+        raise errors.Conflict(kind="Flavor", name=row.name, reason=f"is the flavor of {few(users, 'instance')}")
     moving = tx.execute(sa.select(MIGRATIONS.c.uuid, MIGRATIONS.c.new_spec).where(_IN_PROGRESS)).all()
     resizes = [each.uuid for each in moving if ((each.new_spec or {}).get("flavor") or {}).get("id") == key]
     if resizes:
-        raise errors.Conflict(kind="Flavor", name=row.name, reason=f"is wanted by {_few(resizes, 'migration')}")
+        raise errors.Conflict(kind="Flavor", name=row.name, reason=f"is wanted by {few(resizes, 'migration')}")
     tx.execute(FLAVORS.delete().where(FLAVORS.c.id == key))
 
 
@@ -51,7 +51,7 @@ def aggregate(tx: Transaction, key: int, now: datetime.datetime) -> None:
     there = models.aggregate_hosts.c.aggregate_id == key
     hosts = tx.execute(sa.select(models.aggregate_hosts.c.host).where(there).order_by("host")).scalars().all()
     if hosts:
-        raise errors.Conflict(kind="Aggregate", name=row.name, reason=f"has {_few(hosts, 'host')}; remove them first")
+        raise errors.Conflict(kind="Aggregate", name=row.name, reason=f"has {few(hosts, 'host')}; remove them first")
     tx.execute(models.aggregate_metadata.delete().where(models.aggregate_metadata.c.aggregate_id == key))
     # Another aggregate may have its name.
     tx.update(AGGREGATES, key, {"deleted": True, "deleted_at": now, "name": row.uuid})
@@ -67,7 +67,7 @@ def group(tx: Transaction, uuid: str) -> None:
     members = sorted({each.uuid for each in groups.members(tx, uuid)})
     if members:
         names = _names(tx, INSTANCES.c.uuid.in_(members))
-        raise errors.Conflict(kind="Server group", name=found.name, reason=f"has {_few(names, 'member')}")
+        raise errors.Conflict(kind="Server group", name=found.name, reason=f"has {few(names, 'member')}")
     tx.execute(models.instance_group_members.delete().where(models.instance_group_members.c.group_uuid == uuid))
     tx.execute(models.instance_groups.delete().where(models.instance_groups.c.uuid == uuid))
 
@@ -92,7 +92,7 @@ def service(tx: Transaction, host: str, binary: str, now: datetime.datetime, dow
 def _require_no_volumes(tx: Transaction, host: str) -> None:
     names = [row.name for row in volumes.on_host(tx, host)]
     if names:
-        raise errors.Conflict(kind="Storage backend", name=host, reason=f"has {_few(names, 'volume')}")
+        raise errors.Conflict(kind="Storage backend", name=host, reason=f"has {few(names, 'volume')}")
 
 
 def host_of_agent(tx: Transaction, host: str, now: datetime.datetime, down_time_s: float) -> None:
@@ -130,12 +130,12 @@ def _require_empty(tx: Transaction, host: str) -> None:
     there = _names(tx, INSTANCES.c.host == host)
     if there:
         fix = "delete or move them first"
-        raise errors.Conflict(kind="Host", name=host, reason=f"has {_few(there, 'instance')}; {fix}")
+        raise errors.Conflict(kind="Host", name=host, reason=f"has {few(there, 'instance')}; {fix}")
     at_host = sa.or_(MIGRATIONS.c.source_compute == host, MIGRATIONS.c.dest_compute == host)
     moving = sa.or_(MIGRATIONS.c.held_host == host, sa.and_(_IN_PROGRESS, at_host))
     moves = tx.execute(sa.select(MIGRATIONS.c.uuid).where(moving)).scalars().all()
     if moves:
-        raise errors.Conflict(kind="Host", name=host, reason=f"takes part in {_few(moves, 'migration')}")
+        raise errors.Conflict(kind="Host", name=host, reason=f"takes part in {few(moves, 'migration')}")
 
 
 def _mark_deleted(tx: Transaction, table: sa.Table, keys: Sequence[int], now: datetime.datetime, **values: Any) -> None:
@@ -150,6 +150,7 @@ def _names(tx: Transaction, condition: Any) -> Sequence[str]:
     return tx.execute(query).scalars().all()
 
 
-def _few(names: Sequence[str], noun: str) -> str:
+def few(names: Sequence[str], noun: str) -> str:
+    """The number of ``names``, and the first of them, for a refusal."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{len(names)} {noun}{'s' * (len(names) != 1)}: {', '.join(names[:_NAMED])}{more}"

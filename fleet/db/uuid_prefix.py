@@ -12,21 +12,29 @@ from fleet import errors
 from fleet.db.transaction import Transaction
 
 _BEGINNING = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{0,35}")
+_ALL = sa.true()
 #: Matches that an error lists.
 _LISTED = 5
 
 
 def find(
-    connection: sa.Connection | Transaction, kind: str, uuid: sa.Column, name: sa.Column, wanted: str, *live: Any
+    connection: sa.Connection | Transaction,
+    kind: str,
+    uuid: sa.Column,
+    name: sa.Column,
+    wanted: str,
+    *live: Any,
+    among: Any = _ALL,
 ) -> str:
     """The one uuid that begins with ``wanted``.
 
     :param live: conditions of rows that are preferred, such as those that are not deleted
+    :param among: condition of all rows that are looked at
     :raises errors.NotFound: none matches; errors.Conflict: several match; the message lists them
     """
     if not _BEGINNING.fullmatch(wanted):
         raise errors.NotFound(kind=kind, name=wanted)
-    begins = sa.select(uuid, name).where(uuid.startswith(wanted.lower(), autoescape=True)).order_by(uuid)
+    begins = sa.select(uuid, name).where(uuid.startswith(wanted.lower(), autoescape=True), among).order_by(uuid)
     found = connection.execute(begins.where(*live).limit(_LISTED + 1)).all()
     if not found and live:
         found = connection.execute(begins.limit(_LISTED + 1)).all()

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volume rows: find, list, lock and write them. ``fleet.volume_states`` draws their life, ``pools`` has their claims."""
+"""Rows of volumes and snapshots: find, list, lock and write them.
+
+``fleet.volume_states`` draws their life, ``pools`` has their claims.
+"""
 
 from __future__ import annotations
 
 import datetime
 import types
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
@@ -18,13 +21,21 @@ from fleet.objects import Volume, VolumeType
 VOLUMES = models.volumes
 #: Columns of a volume that claims nothing.
 NOTHING_CLAIMED: Mapping[str, Any] = {"host": None, "pool": None, "claimed_gb": 0}
-FILTERS = ("host", "name", "pool", "project_id", "status", "uuids", "volume_type")
+FILTERS = ("host", "name", "pool", "project_id", "snapshot_of", "status", "uuids", "volume_type")
+Kind = Literal["Volume", "Snapshot"]
 
 _LIVE = sa.not_(VOLUMES.c.deleted)
 _THESE = VOLUMES.c.uuid.in_(sa.bindparam("wanted", expanding=True))
 _FOUND = sa.select(VOLUMES).where(VOLUMES.c.uuid == sa.bindparam("one"))
 _LOCKED = sa.select(VOLUMES).where(_THESE).order_by(VOLUMES.c.uuid).with_for_update()
 _NAMED = sa.select(VOLUMES).where(VOLUMES.c.name == sa.bindparam("named"), _LIVE)
+_OF_KIND: Mapping[Kind, Any] = {
+    "Volume": VOLUMES.c.snapshot_of.is_(None),
+    "Snapshot": VOLUMES.c.snapshot_of.is_not(None),
+}
+_SNAPSHOTS = (
+    sa.select(VOLUMES.c.name).where(VOLUMES.c.snapshot_of == sa.bindparam("one"), _LIVE).order_by(VOLUMES.c.name)
+)
 _ON_HOST = sa.select(VOLUMES).where(VOLUMES.c.host == sa.bindparam("on_host"), _LIVE).order_by(VOLUMES.c.uuid)
 _NOT_HERE = sa.select(VOLUMES.c.uuid).where(
     _THESE, sa.or_(VOLUMES.c.deleted, VOLUMES.c.host.is_(None), VOLUMES.c.host != sa.bindparam("on_host"))
@@ -52,34 +63,50 @@ def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
     return row
 
 
-def find(connection: sa.Connection, name: str) -> sa.Row:
-    """By uuid, by name if one volume has it, or by the beginning of a uuid.
+def find(connection: sa.Connection, name: str, kind: Kind = "Volume") -> sa.Row:
+    """By uuid, by name if one of this kind has it, or by the beginning of a uuid.
 
     :raises errors.NotFound: errors.Conflict: several match
     """
-    found = connection.execute(_FOUND, {"one": name}).all() or connection.execute(_NAMED, {"named": name}).all()
-    if len(found) > 1:
-        raise errors.Conflict(kind="Volume", name=name, reason=f"is the name of {len(found)} volumes; use a uuid")
-    if found:
-        return found[0]
-    return get(connection, uuid_prefix.find(connection, "Volume", VOLUMES.c.uuid, VOLUMES.c.name, name, _LIVE))
+    of_kind = _OF_KIND[kind]
+    for query, given in ((_FOUND, {"one": name}), (_NAMED, {"named": name})):
+        found = connection.execute(query.where(of_kind), given).all()
+        if len(found) > 1:
+            reason = f"is the name of {len(found)} {kind.lower()}s; use a uuid"
+            raise errors.Conflict(kind=kind, name=name, reason=reason)
+        if found:
+            return found[0]
+    columns = (VOLUMES.c.uuid, VOLUMES.c.name)
+    return get(connection, uuid_prefix.find(connection, kind, *columns, name, _LIVE, among=of_kind))
 
 
-def list_all(connection: sa.Connection, **filters: Any) -> Sequence[sa.Row]:
-    """Live volumes, oldest first. :param filters: named in FILTERS; None does not filter"""
+def require_known(filters: Mapping[str, Any] | None) -> None:
+    """:raises errors.InvalidInput: a filter that is not in FILTERS"""
+    for name in filters or {}:
+        if name not in FILTERS:
+            raise errors.InvalidInput(field=f"filters.{name}", reason=f"must be one of {', '.join(FILTERS)}")
+
+
+def list_all(connection: sa.Connection, kind: Kind = "Volume", **filters: Any) -> Sequence[sa.Row]:
+    """Live volumes or snapshots, oldest first. :param filters: named in FILTERS; None does not filter"""
     where = [
         VOLUMES.c.uuid.in_(value) if name == "uuids" else VOLUMES.c[name] == value
         for name, value in filters.items()
         if value is not None
     ]
-    query = sa.select(VOLUMES).where(_LIVE, *where).order_by(VOLUMES.c.created_at, VOLUMES.c.name)
+    query = sa.select(VOLUMES).where(_LIVE, _OF_KIND[kind], *where).order_by(VOLUMES.c.created_at, VOLUMES.c.name)
     return connection.execute(query).all()
+
+
+def snapshots_of(connection: Transaction | sa.Connection, uuid: str) -> list[str]:
+    """The names of the snapshots of a volume."""
+    return list(connection.execute(_SNAPSHOTS, {"one": uuid}).scalars())
 
 
 def on_host(
     connection: Transaction | sa.Connection, host: str, uuids: Collection[str] | None = None
 ) -> Sequence[sa.Row]:
-    """Live volumes that claim space of a backend. :param uuids: only these of them"""
+    """Live volumes and snapshots that claim space of a backend. :param uuids: only these of them"""
     if uuids is None:
         return connection.execute(_ON_HOST, {"on_host": host}).all()
     return connection.execute(_ON_HOST.where(_THESE), {"on_host": host, "wanted": list(uuids)}).all()
@@ -140,6 +167,7 @@ def to_volume(row: Any) -> Volume:
         pool=row.pool,
         claimed_gb=row.claimed_gb,
         source_uuid=(row.spec.get("source") or {}).get("uuid"),
+        snapshot_of=row.snapshot_of,
         volume_type=type_of(row),
         metadata=row.spec.get("metadata", {}),
         request_id=row.request_id,

@@ -38,6 +38,7 @@ MOVE_TRANSACTIONS: Mapping[str, str] = {
 }
 
 VOLUME_TRANSACTIONS: Mapping[str, str] = {
+    "conductor.snapshot": "a snapshot is asked for: its row is written, and its space claimed",
     "conductor.volume_accept": "a volume is asked for: its row is written",
     "conductor.volume_take": "a conductor has taken it: scheduling → placing",
     "conductor.volume_claim": "space is claimed on the pool's row: placing → working",

@@ -23,13 +23,15 @@ Size = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=LARGEST_GB)]
 class VolumeRequest:
     """``count`` volumes of ``size`` GiB.
 
-    :param size: None: that of ``source``
+    :param size: None: that of ``source`` or ``snapshot``
     :param source: name or uuid of a volume whose data the new ones begin with; they are made on its pool
+    :param snapshot: name or uuid of a snapshot, in place of ``source``
     :param volume_type: its name; None asks nothing of the pool, or what the source asks
     """
 
     size: Size | None = None
     source: fields.Name | None = None
+    snapshot: fields.Name | None = None
     name: fields.Text = ""
     count: Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=MOST)] = 1
     volume_type: fields.Name | None = None
@@ -48,7 +50,9 @@ class VolumeRequest:
 
 @dataclasses.dataclass(frozen=True)
 class Volume:
-    """``host`` and ``pool`` are None until space is claimed. ``attempt`` counts the tried pools, from 1.
+    """A volume, or a snapshot of one. ``host`` and ``pool`` are None until space is claimed.
+
+    ``attempt`` counts the tried pools, from 1.
 
     ``claimed_gb`` is what the volume holds of its pool: more than ``size_gb`` while it is being extended.
     """
@@ -62,8 +66,10 @@ class Volume:
     host: fields.Text | None = None
     pool: fields.Text | None = None
     claimed_gb: fields.Natural = 0
-    #: The volume whose data this one begins with.
+    #: The volume or snapshot whose data this one begins with. A snapshot has its volume here too.
     source_uuid: fields.Uuid | None = None
+    #: Of a snapshot: its volume.
+    snapshot_of: fields.Uuid | None = None
     volume_type: VolumeType | None = None
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
     request_id: fields.Text | None = None

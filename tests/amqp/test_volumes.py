@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from oslo_utils import units
 
+from fleet import errors
 from tests.amqp.daemons import Trio, eventually
 from tests.invariants import storage
 from tests.invariants.ledger import Ledger, open_engine
@@ -87,6 +88,7 @@ def come_to_rest(trio: Trio, directory: pathlib.Path) -> None:
         wrong[:] = [
             *storage.pools_count_their_volumes(ledger),
             *storage.every_volume_ends_in_time(ledger),
+            *storage.snapshots_have_their_volume(ledger),
             *storage.every_volume_is_over(ledger),
             *storage.volumes_are_where_the_ledger_says(ledger, there),
         ]
@@ -108,7 +110,7 @@ def by_pool(directory: pathlib.Path) -> dict[str, dict[str, int]]:
     """By location and uuid: GiB of each file of the pools a and b."""
     return {
         f"disks@files#{pool}": {
-            path.name.removeprefix("volume-"): path.stat().st_size // units.Gi for path in (directory / pool).iterdir()
+            path.name.partition("-")[2]: path.stat().st_size // units.Gi for path in (directory / pool).iterdir()
         }
         for pool in "ab"
     }
@@ -136,6 +138,37 @@ def test_volumes_are_files(trio: Trio, disks: pathlib.Path) -> None:
     come_to_rest(trio, disks)
     delete(trio, made)
     assert {} == stored(disks)
+    come_to_rest(trio, disks)
+
+
+@pytest.mark.timeout(180)
+def test_a_snapshot_is_a_file_until_it_is_deleted(trio: Trio, disks: pathlib.Path) -> None:
+    """It holds its volume; a volume that begins with it has its data. The agent dies once at each step."""
+    (of,) = create(trio, "files", name="origin")
+    wait_for(trio, [of], "available")
+    (path,) = disks.glob(f"*/volume-{of}")
+    with open(path, "r+b") as file:
+        file.write(b"precious")
+    points = [f"agent.volume.{when}" for when in ("before", "after")]
+    for file in disks.glob("points.json*"):
+        file.unlink()
+    (disks / "points.json").write_text(json.dumps({point: {"action": "exit", "times": 1} for point in points}))
+    snapshot = trio.operator("create_snapshot", volume="origin", name="kept")["uuid"]
+    eventually(lambda: trio.operator("show_snapshot", name="kept")["status"] == "available", timeout_s=60)
+    assert {of: 1, snapshot: 1} == stored(disks)
+    come_to_rest(trio, disks)
+    with open(path, "r+b") as file:
+        file.write(b"spoiled!")
+    with pytest.raises(errors.Conflict, match="has 1 snapshot: kept; delete them first"):
+        trio.operator("delete_volume", name="origin")
+    (restored,) = create(trio, "files", snapshot="kept", size=2)
+    wait_for(trio, [restored], "available")
+    (copy,) = disks.glob(f"*/volume-{restored}")
+    with open(copy, "rb") as file:
+        assert (b"precious", 2 * units.Gi) == (file.read(8), copy.stat().st_size)
+    trio.operator("delete_snapshot", name="kept")
+    eventually(lambda: {of: 1, restored: 2} == stored(disks), timeout_s=60)
+    delete(trio, [of, restored])
     come_to_rest(trio, disks)
 
 

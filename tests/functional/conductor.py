@@ -28,6 +28,7 @@ from conductor_stub.steps.limits import StepLimits
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.placement import VolumePlacement
 from conductor_stub.volumes.progress import VolumeProgress
+from conductor_stub.volumes.snapshots import SnapshotIntake
 from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet.context import RequestContext, new_context
 from fleet.db.engine import Database
@@ -114,6 +115,7 @@ class Conductor:
             self.move_intake,
             CatalogManager(database, Announcements(database, self.scheduler), self.clock),  # type: ignore[arg-type]
             VolumeIntake(database, self.volume_placement),
+            SnapshotIntake(database, self.volume_placement),
         )
 
     def add_host(self, host: str, memory_mb: int = 8000, **service: Any) -> None:

@@ -3,58 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import oslo_messaging
 import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
-from conductor_stub.steps.limits import StepLimits
 from fleet import errors
-from fleet.db import pools
 from fleet.db.engine import Database
-from tests.functional.conductor import Conductor, context
+from tests.functional.conductor import context
 from tests.functional.trio_fakes import no_valid_host
-
-A, B = ("m1@fast", "p1"), ("m2@slow", "p2")
-LIMITS = StepLimits(max_attempts=2, claim_refusals=2)
-
-
-class Volumes(Conductor):
-    """A conductor with two backends of 100 GiB, one pool each."""
-
-    def __init__(self, database: Database) -> None:
-        super().__init__(database, LIMITS)
-        for host, pool in (A, B):
-            self.add_backend(host, pool)
-
-    def ask(self, *places: tuple[str, str], **request: Any) -> str:
-        """One volume, which the scheduler wants to have on the first of ``places``."""
-        self.volume_scheduler.answers.append(places)
-        (made,) = self.operator.create_volumes({"size": 10, **request})["volumes"]
-        self.serve()
-        return made["uuid"]
-
-    def serve(self) -> int:
-        """Do what was handed out to conductor workers; how many messages there were."""
-        return self.volumes.deliver(self.volume_placement.place)
-
-    def row(self, uuid: str) -> tuple[str, str | None, int, str | None]:
-        """Status, step, attempt and location."""
-        found = self.operator.show_volume(uuid)
-        return found["status"], found["step"], found["attempt"], found["host"]
-
-    def done(self, uuid: str, status: str = "creating", host: str = A[0], attempt: int = 1) -> str:
-        return self.volume_progress.done(context(), Attempt(uuid, attempt, host), status).status
-
-    def fails(self, uuid: str, host: str = A[0], attempt: int = 1, step: str = "creating") -> None:
-        failure = Failure(step, "OSError", "the disk is full")
-        self.volume_progress.fail(context(), Attempt(uuid, attempt, host), "creating", failure)
-
-    def allocated(self) -> list[tuple[int, int]]:
-        """GiB and number of volumes of each pool."""
-        rows = self.database.read(pools.list_all)
-        return [(row.allocated_capacity_gb, row.total_volumes) for row in rows]
+from tests.functional.volume_stand import A, B, Volumes
 
 
 @pytest.fixture
@@ -271,15 +228,9 @@ def test_a_volume_is_deleted_by_its_backend(volumes: Volumes) -> None:
         volumes.operator.show_volume("data")
 
 
-def available(volumes: Volumes, **request: Any) -> str:
-    uuid = volumes.ask(A, **request)
-    volumes.done(uuid)
-    return uuid
-
-
 def test_a_volume_is_extended(volumes: Volumes) -> None:
     """Its growth is claimed at once; it has its new size when the backend has made it."""
-    uuid = available(volumes)
+    uuid = volumes.available()
     volumes.backends.orders.clear()
     for _ in range(2):
         shown = volumes.operator.extend_volume(uuid, 30)
@@ -292,7 +243,7 @@ def test_a_volume_is_extended(volumes: Volumes) -> None:
 
 def test_an_extension_that_fails_leaves_the_volume_as_it_was(volumes: Volumes) -> None:
     """The growth is released, and the failure says why."""
-    uuid = available(volumes)
+    uuid = volumes.available()
     volumes.operator.extend_volume(uuid, 30)
     failure = Failure("extending", "OSError", "the disk is full")
     volumes.volume_progress.fail(context(), Attempt(uuid, 1, A[0]), "extending", failure)
@@ -305,7 +256,7 @@ def test_an_extension_that_fails_leaves_the_volume_as_it_was(volumes: Volumes) -
 def test_a_copy_is_made_on_the_pool_of_its_source(volumes: Volumes) -> None:
     """It has the size and the type of the source, unless the request has others."""
     volumes.operator.create_volume_type({"name": "fast", "extra_specs": {"a": "1"}})
-    source = available(volumes, volume_type="fast", name="source")
+    source = volumes.available(volume_type="fast", name="source")
     copy = volumes.ask(A, size=None, source="source")
     spec = volumes.volume_scheduler.requests[1][0]
     assert ("m1@fast#p1", source) == (spec["resource_backend"], spec["source_volid"])
@@ -321,7 +272,7 @@ def test_a_copy_is_made_on_the_pool_of_its_source(volumes: Volumes) -> None:
 
 def test_a_volume_that_cannot_be_extended_is_refused(volumes: Volumes) -> None:
     """With the numbers of its pool, its status, or its size."""
-    uuid = available(volumes)
+    uuid = volumes.available()
     with pytest.raises(errors.PoolSpaceUnavailable, match="lacks 1 GiB: free 90 of 100"):
         volumes.operator.extend_volume(uuid, 101)
     with pytest.raises(errors.InvalidInput, match="must be more than the present 10 GiB, got 10"):
@@ -336,7 +287,7 @@ def test_a_volume_that_cannot_be_extended_is_refused(volumes: Volumes) -> None:
 
 def test_an_extension_waits_for_its_backend(volumes: Volumes) -> None:
     """Only this backend can do it: the order is repeated, however long the agent is away."""
-    uuid = available(volumes)
+    uuid = volumes.available()
     volumes.operator.extend_volume(uuid, 30)
     volumes.clock.advance(5000)
     volumes.volume_sweeper.sweep()
@@ -381,7 +332,7 @@ def test_a_report_that_is_refused_does_not_hold_back_others(volumes: Volumes) ->
 
 def test_a_backend_that_is_gone_is_removed_with_its_pools(volumes: Volumes) -> None:
     """Not while it is up, nor while it has volumes."""
-    uuid = available(volumes, name="data")
+    uuid = volumes.available(name="data")
     with pytest.raises(errors.Conflict, match="up"):
         volumes.operator.delete_service(A[0], "fleet-volume")
     volumes.clock.advance(61)

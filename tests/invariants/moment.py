@@ -161,5 +161,6 @@ CHECKS: list[tuple[str, Check]] = [
     ("I7", a_chosen_host_suits_its_request),
     ("I8", group_policies_hold),
     ("I13", storage.pools_count_their_volumes),
+    ("I13", storage.snapshots_have_their_volume),
     ("I14", storage.every_volume_ends_in_time),
 ]

@@ -26,25 +26,27 @@ _STATES = {
 Stored = Mapping[str, Mapping[str, int]]
 
 
-def _claims(ledger: Ledger, pool: Row) -> list[int]:
+def _claims(ledger: Ledger, pool: Row) -> tuple[int, int]:
+    """GiB that volumes and snapshots claim of a pool, and the number of these volumes."""
     where = (pool["host"], pool["pool"])
-    return [row["claimed_gb"] for row in ledger.volumes if not row["deleted"] and (row["host"], row["pool"]) == where]
+    rows = [row for row in ledger.volumes if not row["deleted"] and (row["host"], row["pool"]) == where]
+    return sum(row["claimed_gb"] for row in rows), sum(row["snapshot_of"] is None for row in rows)
 
 
 def pools_count_their_volumes(ledger: Ledger) -> Iterator[str]:
-    """I13: a pool's row has the number of its volumes and the sum of their claims, which fit into the pool."""
+    """I13: a pool's row has the number of its volumes and the sum of all claims, which fit into the pool."""
     for pool in ledger.pools:
         name, claims = f"{pool['host']}#{pool['pool']}", _claims(ledger, pool)
         counted = (pool["allocated_capacity_gb"], pool["total_volumes"])
-        if counted != (sum(claims), len(claims)):
-            yield f"{name}: its row counts {counted}, its volumes come to {(sum(claims), len(claims))}"
+        if counted != claims:
+            yield f"{name}: its row counts {counted}, its volumes come to {claims}"
         ratio, total = pool["max_over_subscription_ratio"], pool["total_capacity_gb"]
         if total is None or ratio in (None, "auto"):
             continue
         most = total - math.floor(total * pool["reserved_percentage"] / 100)
         most *= float(ratio) if pool["thin_provisioning_support"] else 1.0
-        if sum(claims) > most:
-            yield f"{name}: {sum(claims)} GiB are claimed, at most {most:g} are allowed"
+        if claims[0] > most:
+            yield f"{name}: {claims[0]} GiB are claimed, at most {most:g} are allowed"
 
 
 def every_volume_ends_in_time(ledger: Ledger) -> Iterator[str]:
@@ -62,7 +64,7 @@ def every_volume_ends_in_time(ledger: Ledger) -> Iterator[str]:
 
 
 def volumes_are_where_the_ledger_says(ledger: Ledger, stored: Stored) -> Iterator[str]:
-    """I15, at rest: each backend has the volumes that the ledger has there, in their sizes, and counts the same."""
+    """I15, at rest: each backend has what the ledger has there, volumes and snapshots, and counts the same GiB."""
     for pool in ledger.pools:
         name = f"{pool['host']}#{pool['pool']}"
         if name not in stored:
@@ -77,6 +79,19 @@ def volumes_are_where_the_ledger_says(ledger: Ledger, stored: Stored) -> Iterato
         counted = ledger.capabilities(pool)["allocated_capacity_gb"]
         if counted != sum(there.values()):
             yield f"{name}: its agent counts {counted} GiB, the ledger {sum(there.values())}"
+
+
+def snapshots_have_their_volume(ledger: Ledger) -> Iterator[str]:
+    """I15: a snapshot is on the pool of its volume, which lives as long as its snapshots."""
+    known = {row["uuid"]: row for row in ledger.volumes}
+    for row in ledger.volumes:
+        if row["snapshot_of"] is None or row["deleted"]:
+            continue
+        volume = known.get(row["snapshot_of"])
+        if volume is None or volume["deleted"]:
+            yield f"snapshot {row['uuid']} has lost its volume {row['snapshot_of']}"
+        elif row["host"] is not None and (row["host"], row["pool"]) != (volume["host"], volume["pool"]):
+            yield f"snapshot {row['uuid']} is not on the pool of its volume {volume['uuid']}"
 
 
 def every_volume_is_over(ledger: Ledger) -> Iterator[str]:

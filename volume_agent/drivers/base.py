@@ -13,7 +13,7 @@ from fleet.objects import Volume
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """A volume as it lies on the backend."""
+    """A volume or snapshot as it lies on the backend."""
 
     pool: str
     size_gb: int
@@ -50,13 +50,14 @@ class VolumeDriver(abc.ABC):
 
     @abc.abstractmethod
     def volumes(self) -> Mapping[str, Stored]:
-        """Return the volumes on the backend, by uuid."""
+        """Return the volumes and snapshots on the backend, by uuid."""
 
     @abc.abstractmethod
     def create(self, volume: Volume) -> None:
         """Make a volume of ``volume.size_gb`` GiB on ``volume.pool``. If it exists already, do nothing.
 
-        Its data are those of ``volume.source_uuid``, a volume on the same pool, or zeros.
+        Its data are those of ``volume.source_uuid``, a volume or snapshot on the same pool, or zeros. It is a snapshot if
+        it has ``volume.snapshot_of``, which is the source then; its data do not change any more.
 
         Make all of it or nothing, also if the machine crashes.
         """
@@ -67,4 +68,4 @@ class VolumeDriver(abc.ABC):
 
     @abc.abstractmethod
     def delete(self, uuid: str, pool: str) -> None:
-        """Remove a volume from ``pool``. If it does not exist, do nothing."""
+        """Remove a volume or snapshot from ``pool``. If it does not exist, do nothing."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes as files, sparse raw ones or qcow2 images, below one directory for each pool.
+"""Volumes and snapshots as files, sparse raw ones or qcow2 images, below one directory for each pool.
 
 A volume is written under a temporary name, flushed, renamed, and its directory flushed. So after a crash the volume is
 there, or it is not; temporary files are removed at the next start.
@@ -28,8 +28,9 @@ LOG = logging.getLogger(__name__)
 
 RAW, QCOW2 = "raw", "qcow2"
 _QEMU_IMG = "qemu-img"
+_KINDS = ("volume", "snapshot")
 #: The format is part of the name: the first bytes of a raw volume are its user's, who may write an image's header there.
-_NAME = re.compile(r"volume-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(\.qcow2)?")
+_NAME = re.compile(rf"(?:{'|'.join(_KINDS)})-([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})(\.qcow2)?")
 #: A temporary file. A volume never has this beginning.
 _PART = ".part-"
 #: The virtual size in the header of a qcow2 image.
@@ -86,25 +87,23 @@ class DirectoryDriver(VolumeDriver):
 
     def create(self, volume: Volume) -> None:
         directory = self._directory(volume.pool)
-        if any(path.exists() for path in _paths(directory, volume.uuid)):
+        if _find(directory, volume.uuid) is not None:
             return
-        raw, qcow2 = _paths(directory, volume.uuid)
         if volume.source_uuid is not None:
-            self._copy(volume, raw, qcow2)
+            self._copy(volume, directory)
             return
-        with _written(qcow2 if self._format == QCOW2 else raw) as part:
+        with _written(_path(directory, volume, self._format == QCOW2)) as part:
             self._write(part, volume.size_gb * units.Gi, _is_thick(volume))
 
-    def _copy(self, volume: Volume, raw: pathlib.Path, qcow2: pathlib.Path) -> None:
+    def _copy(self, volume: Volume, directory: pathlib.Path) -> None:
         """Copy the source, in its format. The file system shares the blocks of both if it can."""
         assert volume.source_uuid is not None, "the volume has a source"
-        source_raw, source_qcow2 = _paths(raw.parent, volume.source_uuid)
-        is_image = source_qcow2.exists()
+        source = _require(directory, volume.source_uuid)
         thick = _is_thick(volume)
         shared = ("--reflink=never", "--sparse=never") if thick else ("--reflink=auto", "--sparse=always")
-        with _written(qcow2 if is_image else raw) as part:
-            _run("cp", *shared, "--", str(source_qcow2 if is_image else source_raw), str(part))
-            self._grow(part, is_image, volume.size_gb * units.Gi, thick)
+        with _written(_path(directory, volume, _is_image(source))) as part:
+            _run("cp", *shared, "--", str(source), str(part))
+            self._grow(part, _is_image(source), volume.size_gb * units.Gi, thick)
 
     def _write(self, path: pathlib.Path, size: int, thick: bool) -> None:
         if self._format == QCOW2:
@@ -119,9 +118,8 @@ class DirectoryDriver(VolumeDriver):
                 file.truncate(size)
 
     def extend(self, volume: Volume, size_gb: int) -> None:
-        raw, qcow2 = _paths(self._directory(volume.pool), volume.uuid)
-        path, size = qcow2 if qcow2.exists() else raw, size_gb * units.Gi
-        self._grow(path, path == qcow2, size, _is_thick(volume))
+        path = _require(self._directory(volume.pool), volume.uuid)
+        self._grow(path, _is_image(path), size_gb * units.Gi, _is_thick(volume))
         _flush(path)
 
     @staticmethod
@@ -137,7 +135,7 @@ class DirectoryDriver(VolumeDriver):
 
     def delete(self, uuid: str, pool: str) -> None:
         directory = self._directory(pool)
-        for path in _paths(directory, uuid):
+        for path in _candidates(directory, uuid):
             path.unlink(missing_ok=True)
         _flush(directory)
 
@@ -173,9 +171,31 @@ def _virtual_size(path: str | os.PathLike[str], is_image: bool) -> int:
     return size
 
 
-def _paths(directory: pathlib.Path, uuid: str) -> tuple[pathlib.Path, pathlib.Path]:
-    """Return the path of a raw volume, and that of a qcow2 image."""
-    return directory / f"volume-{uuid}", directory / f"volume-{uuid}.{QCOW2}"
+def _path(directory: pathlib.Path, volume: Volume, is_image: bool) -> pathlib.Path:
+    """Return the path of a volume or snapshot that is to be made."""
+    kind = "volume" if volume.snapshot_of is None else "snapshot"
+    return directory / f"{kind}-{volume.uuid}{f'.{QCOW2}' if is_image else ''}"
+
+
+def _candidates(directory: pathlib.Path, uuid: str) -> list[pathlib.Path]:
+    """Return the paths that a volume or snapshot may have."""
+    return [directory / f"{kind}-{uuid}{suffix}" for kind in _KINDS for suffix in ("", f".{QCOW2}")]
+
+
+def _find(directory: pathlib.Path, uuid: str) -> pathlib.Path | None:
+    return next((path for path in _candidates(directory, uuid) if path.exists()), None)
+
+
+def _require(directory: pathlib.Path, uuid: str) -> pathlib.Path:
+    """:raises FileNotFoundError: neither a volume nor a snapshot with this uuid is there"""
+    found = _find(directory, uuid)
+    if found is None:
+        raise FileNotFoundError(f"{directory} has no volume or snapshot {uuid}")
+    return found
+
+
+def _is_image(path: pathlib.Path) -> bool:
+    return path.suffix == f".{QCOW2}"
 
 
 @contextlib.contextmanager

@@ -44,4 +44,5 @@ def recover(
         if volume.step == volume_states.WORKING:
             order(context, uuid)
         elif volume.status == volume_states.AVAILABLE and uuid not in stored:
-            LOG.error("Volume %s (%s) is lost: it is not on %s", uuid, volume.name, volume.location)
+            kind = "Volume" if volume.snapshot_of is None else "Snapshot"
+            LOG.error("%s %s (%s) is lost: it is not on %s", kind, uuid, volume.name, volume.location)

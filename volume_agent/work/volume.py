@@ -76,7 +76,8 @@ class VolumeWorker:
             # The conductor gave this attempt up, and its claim.
             self._remove(volume)
             return None
-        LOG.info("Made a volume of %d GiB on pool %s", volume.size_gb, volume.pool)
+        kind = "volume" if volume.snapshot_of is None else "snapshot"
+        LOG.info("Made a %s of %d GiB on pool %s", kind, volume.size_gb, volume.pool)
         return answer
 
     def _extend(self, context: RequestContext, volume: Volume) -> Volume | None:

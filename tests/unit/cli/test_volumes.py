@@ -164,3 +164,54 @@ def test_a_type_is_not_changed_into_itself(run) -> None:
     """The message says what may be changed."""
     status, _out, errors = run(Conductor(), "volume", "type", "set", "fast")
     assert (1, True) == (status, "nothing to change: use --property" in errors)
+
+
+SNAPSHOT = {**VOLUME, "name": "snap", "volume": VOLUME["uuid"]}
+
+
+def snapshots(*looks: list[dict[str, Any]]) -> Conductor:
+    conductor = Conductor()
+    conductor.answers |= {
+        "create_snapshot": {**SNAPSHOT, "status": "creating"},
+        "show_snapshot": SNAPSHOT,
+        "delete_snapshot": SNAPSHOT,
+        "list_snapshots": looks[-1] if looks else [SNAPSHOT],
+    }
+    return conductor
+
+
+@pytest.mark.parametrize(
+    ("last", "status"),
+    [pytest.param(SNAPSHOT, 0, id="made"), pytest.param({**SNAPSHOT, "status": "error"}, 1, id="failed")],
+)
+def test_snapshot_create_waits(run, last: dict[str, Any], status: int) -> None:
+    """The exit status says whether it is there."""
+    conductor = snapshots([last])
+    found, out, _errors = run(conductor, "volume", "snapshot", "create", "--volume", "data", "--wait", "snap")
+    assert (status, True) == (found, last["status"] in out)
+    assert ("create_snapshot", {"volume": "data", "name": "snap"}) == conductor.calls[0]
+
+
+def test_snapshots_are_listed_and_shown(run) -> None:
+    """All, or those of a volume."""
+    conductor = snapshots()
+    _status, out, _ = run(conductor, "volume", "snapshot", "list", "--volume", "data")
+    assert "snap" in out
+    assert ("list_snapshots", {"filters": {"snapshot_of": FAILED["uuid"]}}) == conductor.calls[-1]
+    _status, out, _ = run(conductor, "volume", "snapshot", "show", "snap")
+    assert "snap" in out
+
+
+def test_snapshot_delete_waits_until_they_are_gone(run) -> None:
+    """As for volumes."""
+    conductor = snapshots([])
+    assert 0 == run(conductor, "volume", "snapshot", "delete", "--wait", "snap", "snap")[0]
+    assert [{"name": VOLUME["uuid"]}] == [given for method, given in conductor.calls if method == "delete_snapshot"]
+
+
+def test_a_volume_is_created_from_a_snapshot(run) -> None:
+    """The size is that of the snapshot, unless the command names another."""
+    conductor = Conductor()
+    assert 0 == run(conductor, "volume", "create", "--snapshot", "snap", "copy")[0]
+    request = conductor.calls[0][1]["request"]
+    assert ("snap", False) == (request["snapshot"], "size" in request)

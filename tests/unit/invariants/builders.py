@@ -90,6 +90,7 @@ def volume(**changed: Any) -> dict[str, Any]:
     """Available on that pool."""
     return {
         "uuid": "v1",
+        "snapshot_of": None,
         "status": "available",
         "step": None,
         "attempt": 1,

@@ -60,3 +60,16 @@ def test_at_rest_backends_have_what_the_ledger_has() -> None:
     assert "its agent counts 0 GiB, the ledger 10" in line
     under_way = ledger(volumes=[volume(status="deleting", step="working")])
     assert 1 == len(list(storage.every_volume_is_over(under_way)))
+
+
+def test_snapshots_count_as_space_and_not_as_volumes() -> None:
+    """They are where their volume is, which lives as long as they do."""
+    snapshot = volume(uuid="s1", snapshot_of="v1")
+    counted = pool(allocated_capacity_gb=20, total_capacity_gb=30.0, capabilities={"allocated_capacity_gb": 20})
+    good = ledger(pools=[counted], volumes=[volume(), snapshot])
+    assert [] == [*storage.pools_count_their_volumes(good), *storage.snapshots_have_their_volume(good)]
+    assert [] == list(storage.volumes_are_where_the_ledger_says(good, {"m1@disks#p": {"v1": 10, "s1": 10}}))
+    lost = ledger(volumes=[volume(deleted=True), snapshot])
+    assert ["snapshot s1 has lost its volume v1"] == list(storage.snapshots_have_their_volume(lost))
+    elsewhere = ledger(volumes=[volume(pool="q"), snapshot])
+    assert ["snapshot s1 is not on the pool of its volume v1"] == list(storage.snapshots_have_their_volume(elsewhere))

@@ -70,6 +70,23 @@ def test_a_copy_may_be_larger_than_its_source(driver: VolumeDriver) -> None:
     assert 2 == len(driver.volumes())
 
 
+def test_a_snapshot_keeps_the_data(driver: VolumeDriver) -> None:
+    """It has the size of its volume at the time, whatever becomes of the volume; a volume may begin with it."""
+    made = volume("p1", 1)
+    driver.create(made)
+    snapshot = volume("p1", 1, source_uuid=made.uuid, snapshot_of=made.uuid)
+    for _ in range(2):
+        driver.create(snapshot)
+    driver.extend(made, 2)
+    restored = volume("p1", 3, source_uuid=snapshot.uuid)
+    driver.create(restored)
+    driver.delete(made.uuid, "p1")
+    assert {snapshot.uuid: Stored("p1", 1), restored.uuid: Stored("p1", 3)} == driver.volumes()
+    for _ in range(2):
+        driver.delete(snapshot.uuid, "p1")
+    assert {restored.uuid} == driver.volumes().keys()
+
+
 def test_each_pool_is_reported(driver: VolumeDriver) -> None:
     """With its capacity, and the sum of the sizes of its volumes."""
     driver.create(volume("p2", 7))
@@ -107,6 +124,21 @@ def test_a_copy_has_the_data_of_its_source(tmp_path: pathlib.Path) -> None:
         file.seek(units.Mi)
         assert b"precious" == file.read(8)
         assert os.fstat(file.fileno()).st_blocks * 512 < units.Mi
+
+
+def test_a_snapshot_is_a_file_of_its_own(tmp_path: pathlib.Path) -> None:
+    """Named after its uuid, with the data that the volume had."""
+    driver, made = directory(tmp_path), volume(size_gb=1)
+    driver.create(made)
+    path = tmp_path / "p1" / f"volume-{made.uuid}"
+    with open(path, "r+b") as file:
+        file.write(b"before")
+    snapshot = volume(size_gb=1, source_uuid=made.uuid, snapshot_of=made.uuid)
+    driver.create(snapshot)
+    with open(path, "r+b") as file:
+        file.write(b"behind")
+    with open(tmp_path / "p1" / f"snapshot-{snapshot.uuid}", "rb") as file:
+        assert b"before" == file.read(6)
 
 
 def test_a_thick_copy_occupies_its_space(tmp_path: pathlib.Path) -> None:

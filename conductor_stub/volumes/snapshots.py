@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users ask about snapshots. A snapshot is a row of ``volumes`` on the pool of its volume, which it claims space of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import oslo_messaging
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+from conductor_stub.steps.limits import StepContext
+from conductor_stub.volumes import claims, views
+from conductor_stub.volumes.placement import VolumePlacement
+from fleet import failpoints, volume_states
+from fleet.clock import seconds
+from fleet.context import RequestContext
+from fleet.db import pools, volumes
+from fleet.db.engine import Database, Transaction
+from fleet.objects import fields, location
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint
+
+LOG = logging.getLogger(__name__)
+
+
+class SnapshotIntake:
+    """The RPC surface of the namespace ``operator`` for snapshots."""
+
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, placement: VolumePlacement) -> None:
+        self._database = database
+        self._placement = placement
+
+    @endpoint
+    def create_snapshot(
+        self, context: RequestContext, volume: fields.Name, name: fields.Text = "", metadata: fields.Texts | None = None
+    ) -> dict[str, Any]:
+        """:raises errors.NotFound: errors.Conflict: errors.PoolSpaceUnavailable:"""
+        found = self._database.read(volumes.find, volume)
+        uuid = uuidutils.generate_uuid()
+        asked = {
+            "uuid": uuid,
+            "name": name or f"snapshot-{uuid[:8]}",
+            "project_id": context.project_id,
+            "user_id": context.user_id,
+        }
+        ctx = self._placement.step_context(context)
+        row = self._database.write(create, found.uuid, asked, metadata or {}, ctx)
+        LOG.info("Making snapshot %s of volume %s", row.name, found.name)
+        self._placement.notify(context.about(volume=row.uuid, attempt=row.attempt, host=row.host), row)
+        return views.of_snapshot(row)
+
+    @endpoint
+    def list_snapshots(self, context: RequestContext, filters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        """:param filters: named in ``fleet.db.volumes.FILTERS``. :raises errors.InvalidInput: an unknown filter"""
+        volumes.require_known(filters)
+        return [views.of_snapshot(row) for row in self._database.read(volumes.list_all, "Snapshot", **(filters or {}))]
+
+    @endpoint
+    def show_snapshot(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        """:raises errors.NotFound: errors.Conflict: several snapshots match"""
+        return views.of_snapshot(self._database.read(volumes.find, name, "Snapshot"))
+
+    @endpoint
+    def delete_snapshot(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        """Delete a snapshot in any status. :raises errors.NotFound: errors.Conflict: several snapshots match"""
+        found = self._database.read(volumes.find, name, "Snapshot")
+        row = self._database.write(claims.begin_deletion, found.uuid, self._placement.step_context(context))
+        LOG.info("Deleting snapshot %s", row.name)
+        self._placement.notify(context.about(volume=row.uuid, attempt=row.attempt, host=row.host), row)
+        return views.of_snapshot(row)
+
+
+@failpoints.commits("conductor.snapshot")
+def create(tx: Transaction, of: str, asked: Mapping[str, Any], metadata: Mapping[str, str], ctx: StepContext) -> Any:
+    """Add a snapshot, whose space is claimed on the pool of its volume.
+
+    :raises errors.NotFound: errors.Conflict: the volume is not available
+    :raises errors.PoolSpaceUnavailable: the pool has no room for it
+    """
+    known = volumes.lock_all(tx, [asked["uuid"]])
+    if known:
+        # The commit was repeated.
+        return known[0]
+    volume = claims.lock_available(tx, of)
+    pools.claim(tx, volume.host, volume.pool, claims.request_of(volume, volume.size_gb), ctx.now, volumes=0)
+    where = {"uuid": volume.uuid, "host": location.append_host(volume.host, volume.pool)}
+    deadline = ctx.now + seconds(ctx.limits.volume_timeout_s)
+    row = {
+        **asked,
+        "snapshot_of": volume.uuid,
+        "size_gb": volume.size_gb,
+        "status": volume_states.CREATING,
+        "step": volume_states.WORKING,
+        "attempt": 1,
+        "host": volume.host,
+        "pool": volume.pool,
+        "claimed_gb": volume.size_gb,
+        "volume_type": volume.volume_type,
+        "spec": {"volume_type": volume.spec.get("volume_type"), "source": where, "metadata": dict(metadata)},
+        "plan": {},
+        "deadline": deadline,
+        "step_deadline": ctx.due(ctx.limits.placing_timeout_s, deadline),
+        "request_id": ctx.request_id,
+        "created_at": ctx.now,
+    }
+    volumes.create(tx, [row])
+    return volumes.get(tx, row["uuid"])
