@@ -3,9 +3,33 @@
 
 from collections.abc import Sequence
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
+from fleet.clock import durations
+from fleet.objects.build_request import LONGEST_WAIT_S
 from fleet.objects.flavor_mix import HALF_LIFE_S
+
+
+class _Duration(types.ConfigType):
+    """An option type: seconds that a build may wait, from ``90``, ``30m``, ``2h`` or ``1d``."""
+
+    def __init__(self) -> None:
+        super().__init__("duration")
+
+    def __call__(self, value: object) -> int:
+        wait_s = durations.parse(str(value))
+        if wait_s > LONGEST_WAIT_S:
+            raise ValueError(f"must be at most {LONGEST_WAIT_S // 86400}d, got {value!r}")
+        return wait_s
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    __hash__ = types.ConfigType.__hash__
+
+    def _formatter(self, value: object) -> str:
+        return str(value)
+
 
 OPTS = [
     cfg.IntOpt(
@@ -107,6 +131,22 @@ CONDUCTOR_OPTS = [
         "After an outage of the broker or of the conductors all hosts look down until their agents report again. Set "
         "it to at least twice service_down_time. Builds do not wait for hosts that are disabled or forced down. 0 "
         "never waits.",
+    ),
+    cfg.Opt(
+        "wait_for_capacity",
+        type=types.Dict(value_type=_Duration()),
+        default={},
+        sample_default="*:0",
+        help="How long builds wait if no host has room for them, by project: PROJECT:DURATION, separated by commas, and "
+        "* for all other projects. A duration is a number of seconds, or a number with s, m, h or d, at most 30d; 0 does "
+        "not wait. A request may name its own time ('fleet boot --wait-for-capacity'). A build that waits is in state "
+        "queued; one that no host could take even when empty (NEVER_FITS) ends at once.",
+    ),
+    cfg.IntOpt(
+        "queue_recheck_interval",
+        default=600,
+        min=1,
+        help="Seconds after which a build that waits for room is tried again, even if nothing has woken it.",
     ),
     cfg.IntOpt(
         "claim_refusals",

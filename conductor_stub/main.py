@@ -18,6 +18,7 @@ from conductor_stub.agents.api import AgentAPI
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.local_placement import LocalPlacement
 from conductor_stub.builds.placement import BuildPlacement
+from conductor_stub.builds.room_queue import RoomQueue
 from conductor_stub.builds.sweeper import BuildSweeper
 from conductor_stub.builds.termination import Termination
 from conductor_stub.manager import AgentTaskManager, ComputeTaskManager, ConductorManager
@@ -69,6 +70,8 @@ TOPIC = "conductor"
 CONNECTIONS_FOR_AGENTS = 8
 #: Seconds between two removals of expired signatures.
 PRUNE_EVERY_S = 60
+#: Seconds between two looks at what could wake queued builds.
+QUEUE_INTERVAL_S = 1
 
 
 def build_servers(
@@ -104,7 +107,8 @@ def build_servers(
     termination = Termination(database, compute, limits, clock.fresh)
     aliases = parse_aliases(conf.pci.alias)
     local = LocalPlacement()
-    intake = Intake(database, placement, limits, conf.default_schedule_zone, clock, aliases, local)
+    waits = conf.conductor.wait_for_capacity
+    intake = Intake(database, placement, limits, conf.default_schedule_zone, clock, aliases, local, waits=waits)
     migrations = MigrationAPI(rpc_transport, conf, pins, ledger)
     move_placement = MovePlacement(
         database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host, clock.fresh
@@ -140,6 +144,7 @@ def build_servers(
     for_agents = [agents, AgentTaskManager(placement), moves, volumes]
     move_sweeper = MoveSweeper(database, move_placement, limits, clock.fresh)
     volume_sweeper = VolumeSweeper(database, volume_placement, limits, clock.fresh)
+    room_queue = RoomQueue(database, placement, limits, clock)
     sweeper = BuildSweeper(database, placement, termination, limits, clock.fresh)
     taken = signatures.TakenSignatures(database, clock)
     keeper_name = f"{conf.host}-{os.getpid()}"
@@ -164,6 +169,7 @@ def build_servers(
                 ("volumes", volume_sweeper.sweep),
             )
         ),
+        service.Periodic("room queue", functools.partial(_in_step, skew, room_queue.look), QUEUE_INTERVAL_S),
         _flavor_mix(conf, database, clock.fresh, skew),
         _heartbeat(conf, agent_api, pins, skew),
     ]

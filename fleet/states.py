@@ -15,6 +15,8 @@
                active/-                      any of these ──▶ error/-   (a fault says why)
                                              any of these ──▶ */deleting ──▶ deleted/-
 
+    building/placing ── no host has room, and the request waits ──▶ building/queued ── woken ──▶ building/scheduling
+
 An order that its host has not tried (not begun, never arrived, claim refused) goes from ``placing`` to the next alternate
 or back to ``scheduling``, at the same attempt.
 
@@ -35,6 +37,8 @@ RESIZED: Final = "resized"
 ERROR: Final = "error"
 DELETED: Final = "deleted"
 
+#: Waits for room: the scheduler had none.
+QUEUED: Final = "queued"
 SCHEDULING: Final = "scheduling"
 PLACING: Final = "placing"
 SPAWNING: Final = "spawning"
@@ -58,7 +62,7 @@ CLAIM_STEP: Final = "claim"
 #: Step of an attempt that failed in its driver.
 SPAWN_STEP: Final = "spawn"
 
-#: Steps of a build that is not yet over.
+#: Steps of a build that is under way. A queued build waits; nothing acts on it until it is woken.
 BUILD_STEPS: Final = (SCHEDULING, PLACING, SPAWNING)
 #: Tasks of a move that a destination has claimed, while the instance is still on the source.
 CLAIMED_MOVES: Final = (RESIZE_MIGRATING, RESIZE_FINISH, RESIZE_REVERTING, REBUILD_SPAWNING)

@@ -4,7 +4,8 @@
 Read ``intake`` (a request is accepted and its rows are written), ``machine`` (the shared machine, over instance rows),
 ``placement`` (the scheduler is called, the order is cast to the chosen host), ``claims`` (the host claims and finishes),
 ``failures`` (an attempt fails: the next alternate, the scheduler again, or ERROR), ``retry_policy`` (the scheduler has no
-host: wait or give up), ``sweeper`` (steps that are overdue), ``termination`` (an instance is deleted).
+host: ask again or give up), ``waiting`` and ``room_queue`` (builds wait for room, and are woken), ``sweeper`` (steps that
+are overdue), ``termination`` (an instance is deleted).
 ``local_placement`` are the threads that place what this conductor has accepted; ``client_token`` makes a repeated
 request safe.
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import types
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -61,8 +61,11 @@ class Intake:
         aliases: Aliases = types.MappingProxyType({}),
         local: LocalPlacement | None = None,
         grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
+        waits: Mapping[str, int] = types.MappingProxyType({}),
     ) -> None:
-        """:param grouped: makes a group commit; the simulation has its own, because it has no threads"""
+        """:param grouped: makes a group commit; the simulation has its own, because it has no threads
+        :param waits: by project, or "*" for any other: how many seconds a request waits for room if it does not say so
+        """
         self._database = database
         self._writes: GroupCommit[_Acceptance, dict[str, Any] | None] = grouped(self._write_all, key=_Acceptance.key)
         self._placement = placement
@@ -71,6 +74,7 @@ class Intake:
         self._clock = clock
         self._aliases = aliases
         self._local = local or LocalPlacement(0)
+        self._waits = waits
 
     def _write_all(self, acceptances: Sequence[_Acceptance]) -> Sequence[dict[str, Any] | None | errors.FleetError]:
         return self._database.write(_insert_all, acceptances)
@@ -145,7 +149,13 @@ class Intake:
         hints = dict(request.scheduler_hints)
         if group_uuid:
             hints["group"] = group_uuid
-        spec = dataclasses.replace(request, flavor=flavor, availability_zone=zone, scheduler_hints=hints)
+        spec = dataclasses.replace(
+            request,
+            flavor=flavor,
+            availability_zone=zone,
+            scheduler_hints=hints,
+            wait_for_capacity_s=self._wait_s(context, request) or None,
+        )
         return {
             "reservation_id": reservation_id,
             "spec": {**spec.to_wire(), **requested_hardware(flavor, request.image, self._aliases)},
@@ -153,6 +163,11 @@ class Intake:
             "request_id": context.request_id,
             "created_at": now,
         }
+
+    def _wait_s(self, context: RequestContext, request: BuildRequest) -> int:
+        if request.wait_for_capacity_s is not None:
+            return request.wait_for_capacity_s
+        return self._waits.get(context.project_id or "", self._waits.get("*", 0))
 
     def _instance_rows(
         self,
@@ -162,7 +177,8 @@ class Intake:
         stored: dict[str, Any],
         now: datetime.datetime,
     ) -> list[dict[str, Any]]:
-        deadline = now + seconds(self._limits.build_timeout_s)
+        wait_s = stored["spec"].get("wait_for_capacity_s", 0)
+        deadline = now + seconds(max(self._limits.build_timeout_s, wait_s))
         shared = {
             "reservation_id": stored["reservation_id"],
             "project_id": context.project_id,

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state machine of builds: instance rows in ``scheduling``, ``placing`` or ``spawning``. See ``steps.machine``."""
+"""The state machine of builds: instance rows in ``scheduling``, ``placing`` or ``spawning``. See ``steps.machine``.
+
+A build has one more status. If no host has room and the request waits, it goes from ``placing`` to ``queued``; when it is
+woken, it goes to ``scheduling`` at the same attempt.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,13 @@ import datetime
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from conductor_stub.builds import waiting
 from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import Machine
-from fleet import failpoints, states
-from fleet.db import builds, history, instances
+from fleet import errors, failpoints, states
+from fleet.clock import seconds
+from fleet.db import builds, history, instances, queued_builds
 from fleet.db.engine import Row, Transaction
 
 
@@ -22,7 +28,7 @@ class BuildMachine(Machine[Any]):
         return sorted(instances.lock_all(tx, uuids).values(), key=lambda row: row.launch_index)
 
     def status(self, row: Any) -> str | None:
-        under_way = row.vm_state == states.BUILDING and row.task_state in states.BUILD_STEPS
+        under_way = row.vm_state == states.BUILDING and row.task_state in (*states.BUILD_STEPS, states.QUEUED)
         return row.task_state if under_way else None
 
     def enter(
@@ -45,10 +51,11 @@ class BuildMachine(Machine[Any]):
         return row
 
     def timed_out(self, tx: Transaction, row: Any, ctx: StepContext) -> Any:
-        place = f"host {row.host}" if row.host else "no host"
-        timeout_s = f"{ctx.limits.build_timeout_s:.0f}"
-        error = faults.BuildTimeout(timeout_s=timeout_s, step=row.task_state, place=place)
+        queued = queued_builds.find(tx, row.uuid) if row.task_state == states.QUEUED else None
+        error = waiting.in_vain(row, queued) if queued else _late(row)
         end_in_error(tx, row, error, row.host, ctx)
+        if queued:
+            queued_builds.leave(tx, [row.uuid])
         return error
 
     @failpoints.commits("conductor.take")
@@ -77,6 +84,36 @@ class BuildMachine(Machine[Any]):
                 _add_refusal(tx, row, refusal, ctx)
         return rows
 
+    @failpoints.commits("conductor.queue")
+    def queue(
+        self, tx: Transaction, uuids: Collection[str], attempt: int, refusal: errors.NoValidHost, ctx: StepContext
+    ) -> list[Any]:
+        """``placing → queued``: builds of one request wait for room. Return those that are queued for the first time."""
+        rows = [row for row in self.lock(tx, uuids) if self.is_at(row, attempt, self.unclaimed)]
+        until = waiting.wait_until(rows[0]) if rows else None
+        if until is None:
+            return []
+        why = {"reason": refusal.reason_code.value, "message": refusal.reason}
+        due_at = ctx.now + seconds(ctx.limits.queue_recheck_interval_s)
+        new = queued_builds.enter(tx, rows, why, wait_until=until, due_at=due_at, now=ctx.now)
+        for row in rows:
+            if row.uuid in new:
+                _add_refusal(tx, row, refusal, ctx, history.QUEUE)
+        return [row for row in rows if row.uuid in new]
+
+    @failpoints.commits("conductor.wake")
+    def wake(self, tx: Transaction, uuids: Collection[str], ctx: StepContext) -> list[Any]:
+        """``queued → scheduling``, with the time of a new build. Return the rows that the caller must hand out."""
+        locked = self.lock(tx, uuids)
+        due = queued_builds.still_due(tx, uuids, ctx.now)
+        queued_builds.wake(tx, due)
+        rows = [row for row in locked if row.uuid in due and self.status(row) == states.QUEUED]
+        if rows:
+            deadline = max(ctx.now + seconds(ctx.limits.build_timeout_s), max(row.deadline for row in rows))
+            step = {"task_state": self.waiting, "step_deadline": ctx.due(ctx.limits.retry_interval_s)}
+            builds.set_columns(tx, [row.uuid for row in rows], {**step, "deadline": deadline, "updated_at": ctx.now})
+        return rows
+
     @failpoints.commits("conductor.fail")
     def refuse(
         self, tx: Transaction, uuids: Collection[str], attempt: int, error: Exception, ctx: StepContext
@@ -92,10 +129,16 @@ class BuildMachine(Machine[Any]):
         return super().time_out(tx, uuid, ctx)
 
 
-def _add_refusal(tx: Transaction, row: Any, error: Exception, ctx: StepContext) -> None:
+def _late(row: Any) -> faults.BuildTimeout:
+    place = f"host {row.host}" if row.host else "no host"
+    timeout_s = f"{(row.deadline - row.created_at).total_seconds():.0f}"
+    return faults.BuildTimeout(timeout_s=timeout_s, step=row.task_state, place=place)
+
+
+def _add_refusal(tx: Transaction, row: Any, error: Exception, ctx: StepContext, event: str = history.SCHEDULE) -> None:
     name, _code, message, _details = faults.describe(error)
     result = {"result": name, "message": message, "request_id": ctx.request_id}
-    history.add_event(tx, row.uuid, history.SCHEDULE, now=ctx.now, attempt=row.attempt, **result)
+    history.add_event(tx, row.uuid, event, now=ctx.now, attempt=row.attempt, **result)
 
 
 def end_in_error(

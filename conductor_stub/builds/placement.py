@@ -10,13 +10,13 @@ from typing import Any
 import oslo_messaging
 from oslo_log import log as logging
 
-from conductor_stub.builds import failures, retry_policy
+from conductor_stub.builds import failures, retry_policy, waiting
 from conductor_stub.builds.failures import Next
 from conductor_stub.builds.machine import BuildMachine
 from conductor_stub.steps import casting, faults, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
 from conductor_stub.steps.avoidance import Avoidance, HostNode
-from conductor_stub.steps.limits import StepLimits
+from conductor_stub.steps.limits import StepContext, StepLimits
 from conductor_stub.steps.placement import Batch, Placement
 from fleet import failpoints, states
 from fleet.clock import Clock, utcnow
@@ -32,6 +32,7 @@ LOG = logging.getLogger(__name__)
 
 class BuildPlacement(Placement[Any]):
     noun = "build"
+    _machine: BuildMachine
 
     def __init__(
         self,
@@ -179,22 +180,41 @@ class BuildPlacement(Placement[Any]):
 
     def _ask_again_at(self, batch: Batch, refusal: Exception) -> datetime.datetime | None:
         row = batch.rows[0]
+        if waiting.waits(row, refusal, self._clock()) and batch.avoided.until is None:
+            return None
         waits_since = self._database.read(retry_policy.waits_since, row.uuid)
         return retry_policy.ask_again_at(
             refusal, batch.avoided.until, waits_since, row.deadline, self._limits, self._clock()
         )
 
     def _give_up(self, context: RequestContext, batch: Batch, refusal: Exception) -> None:
-        """End the builds; but place as many as fit if the request allows that (``min_count``)."""
+        """End or queue the builds; but place as many as fit if the request allows that (``min_count``)."""
         rows = batch.rows
         ended = self._database.read(builds.failed_of_request, rows[0].reservation_id)
         fitting = retry_policy.fitting(refusal, len(rows), instances.spec_of(rows[0]), ended)
         uuids, ctx = batch.uuids[fitting:], self.step_context(context)
-        failed = self._database.write(self._machine.refuse, uuids, batch.attempt, refusal, ctx)
-        self._notify_error(context, failed, refusal)
+        if waiting.waits(rows[0], refusal, ctx.now):
+            self._queue(context, uuids, batch.attempt, refusal, ctx)
+        else:
+            failed = self._database.write(self._machine.refuse, uuids, batch.attempt, refusal, ctx)
+            self._notify_error(context, failed, refusal)
         if fitting:
             LOG.info("There is room for %d of %d instances, as min_count allows", fitting, len(rows))
             self._place(context, Batch(rows[:fitting], batch.attempt, batch.avoided))
+
+    def _queue(
+        self, context: RequestContext, uuids: Sequence[str], attempt: int, refusal: Any, ctx: StepContext
+    ) -> None:
+        """Let the builds wait for room. Write one line and send one notification for each that did not wait before."""
+        new = self._database.write(self._machine.queue, uuids, attempt, refusal, ctx)
+        _name, _code, message, details = faults.describe(refusal)
+        for row in new:
+            context = context.about(instance_uuid=row.uuid, attempt=row.attempt)
+            LOG.info("Instance waits for room: %s: %s", details["reason_code"], message)
+            payload = {"instance_id": row.uuid, "state": states.QUEUED, "method": "build_instances", "reason": message}
+            self._notifier.info(context, "compute_task.build_instances.queued", payload)
+        if len(new) < len(uuids):
+            LOG.info("%d builds still wait for room: %s: %s", len(uuids) - len(new), details["reason_code"], message)
 
     def _notify_error(self, context: RequestContext, rows: Sequence[Any], error: Exception) -> None:
         """Write one line and send one notification for each build that has ended in ERROR."""

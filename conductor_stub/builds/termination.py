@@ -12,7 +12,7 @@ from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import history, hosts, instances, moves, services
+from fleet.db import history, hosts, instances, moves, queued_builds, services
 from fleet.db.engine import Connection, Database, Row, Transaction
 from fleet.rpc.clients import ComputeAPI
 
@@ -118,6 +118,8 @@ def _delete(tx: Transaction, row: Row, ctx: StepContext) -> None:
         "power_state": states.NOSTATE,
     }
     instances.leave_host(tx, row, values, ctx.now)
+    if row.task_state == states.QUEUED:
+        queued_builds.leave(tx, [row.uuid])
     _add_event(tx, row, "delete", ctx)
 
 

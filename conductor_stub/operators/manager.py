@@ -14,10 +14,10 @@ from oslo_log import log as logging
 from conductor_stub.moves import views
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
-from fleet import errors
+from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import aggregates, history, hosts, instances, moves, removal, services
+from fleet.db import aggregates, history, hosts, instances, moves, queued_builds, removal, services
 from fleet.db.engine import Connection, Database, Row
 from fleet.objects import Aggregate, BuildRequest, Zone, fields, request_keys
 from fleet.rpc import versions
@@ -87,6 +87,7 @@ class OperatorManager:
                 "faults": [_view(fault) for fault in history.faults(connection, row.uuid)],
                 "events": [_view(event) for event in history.events(connection, row.uuid)],
                 "migration": self._last_migration(connection, row.uuid),
+                "queued": _queued_view(connection, row),
             }
 
         return self._database.read(read)
@@ -283,6 +284,15 @@ def _instance_view(row: Row) -> dict[str, Any]:
     zone = Zone.parse(row.spec.get("availability_zone") or "")
     view.update(forced_host=zone.host or None, forced_node=zone.node or None)
     return view
+
+
+def _queued_view(connection: Connection, row: Row) -> dict[str, Any] | None:
+    """Why the build waits for room, since when and until when; None if it does not."""
+    queued = queued_builds.find(connection, row.uuid) if row.task_state == states.QUEUED else None
+    if queued is None:
+        return None
+    times = {name: _plain(getattr(queued, name)) for name in ("queued_at", "wait_until")}
+    return {"reason": queued.reason, "message": queued.message, **times}
 
 
 def _zones(found: list[Aggregate]) -> dict[str, str]:

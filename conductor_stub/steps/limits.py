@@ -27,6 +27,7 @@ class StepLimits:
     service_down_time_s: float = 60
     claim_refusals: int = 10
     hosts_down_retry_time_s: float = 120
+    queue_recheck_interval_s: float = 600
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> StepLimits:
@@ -42,6 +43,7 @@ class StepLimits:
             service_down_time_s=conf.service_down_time,
             claim_refusals=conf.conductor.claim_refusals,
             hosts_down_retry_time_s=conf.conductor.hosts_down_retry_time,
+            queue_recheck_interval_s=conf.conductor.queue_recheck_interval,
         )
 
 

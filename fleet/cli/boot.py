@@ -14,6 +14,8 @@ from fleet.cli import build_arguments, command, listing, progress, servers
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
 
+#: Seconds that a build needs when there is room for it.
+_TIMEOUT_S = 600
 COLUMNS = ("uuid", "name", "status", "host", "fault")
 
 
@@ -39,8 +41,8 @@ class Boot(listing.Fitted, command.Lister):
                             "Default: a new token for each run, for its own repetitions.")  # fmt: skip
         parser.add_argument("--wait", action="store_true", help="Wait until every build has ended; exit status 1 "
                             "unless all are ACTIVE, or as many as --min-count names.")  # fmt: skip
-        parser.add_argument("--timeout", type=argument_types.positive, default=600, metavar="SECONDS",
-                            help="With --wait: how long. Default: %(default)s.")  # fmt: skip
+        parser.add_argument("--timeout", type=argument_types.positive, metavar="SECONDS",
+                            help=f"With --wait: how long. Default: {_TIMEOUT_S}, and --wait-for-capacity.")  # fmt: skip
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -60,7 +62,8 @@ class Boot(listing.Fitted, command.Lister):
         accepted = answer["instances"]
         uuids = [instance["uuid"] for instance in accepted]
         if parsed_args.wait:
-            self._wait(uuids, parsed_args.timeout, parsed_args.min_count or len(uuids))
+            timeout_s = parsed_args.timeout or _TIMEOUT_S + (parsed_args.wait_for_capacity or 0)
+            self._wait(uuids, timeout_s, parsed_args.min_count or len(uuids))
         found = following.look(self.conductor, uuids)
         rows = [self._row({**instance, **found[instance["uuid"]]}) for instance in accepted]
         if self.is_table(parsed_args) and not parsed_args.columns:

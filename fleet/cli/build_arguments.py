@@ -54,6 +54,9 @@ def add_build(parser: Arguments) -> None:
                         help="Metadata of the instances; repeat for several.")  # fmt: skip
     parser.add_argument("--no-retry", action="store_true", help="Try one host only: a build that fails there ends in "
                         "ERROR. Default: up to scheduler_max_attempts hosts.")  # fmt: skip
+    parser.add_argument("--wait-for-capacity", type=argument_types.duration, metavar="DURATION",
+                        help="How long the builds wait if no host has room, such as 90s, 30m, 2h or 1d; 0: they end in "
+                        "ERROR at once. Default: [conductor] wait_for_capacity of the project.")  # fmt: skip
 
 
 def build_request(conductor: connection.Connection, parsed_args: argparse.Namespace) -> dict[str, Any]:
@@ -64,6 +67,7 @@ def build_request(conductor: connection.Connection, parsed_args: argparse.Namesp
     if parsed_args.ignore_host:
         _require_hosts(conductor, parsed_args.ignore_host)
     fewest = getattr(parsed_args, "min_count", None)
+    wait_s = getattr(parsed_args, "wait_for_capacity", None)
     return {
         **({"min_count": fewest} if fewest else {}),
         "name": getattr(parsed_args, "name", ""),
@@ -76,6 +80,7 @@ def build_request(conductor: connection.Connection, parsed_args: argparse.Namesp
         **({"ignore_hosts": parsed_args.ignore_host} if parsed_args.ignore_host else {}),
         **({"metadata": dict(parsed_args.metadata)} if getattr(parsed_args, "metadata", ()) else {}),
         **({"max_attempts": 1} if getattr(parsed_args, "no_retry", False) else {}),
+        **({"wait_for_capacity_s": wait_s} if wait_s is not None else {}),
     }
 
 

@@ -83,6 +83,7 @@ class ShowServer(command.ShowOne):
             **{name: instance.get(name) for name in _DETAILS},
             **hardware(instance),
             **moves.shown(found.get("migration")),
+            **waiting(found.get("queued")),
         }
         names, rows = command.table(tuple(fields), [fields])
         return (*names, "faults", "attempts"), (
@@ -90,6 +91,13 @@ class ShowServer(command.ShowOne):
             faults.Faults(found["faults"]),
             faults.Attempts(found["events"]),
         )
+
+
+def waiting(queued: Record | None) -> dict[str, str]:
+    """Return why the instance waits for room, and since when; empty if it does not wait."""
+    if not queued:
+        return {}
+    return {"waits_for": f"{queued['reason']}: {queued['message']}", "waits_since": queued["queued_at"]}
 
 
 def hardware(instance: Record) -> dict[str, str]:

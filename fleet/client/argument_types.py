@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 
+from fleet.clock import durations
+
 
 def pair(text: str) -> tuple[str, str]:
     """An argparse type: ``KEY=VALUE``."""
@@ -26,3 +28,11 @@ def natural(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be a whole number from 0, got {text!r}")
     return int(text)
+
+
+def duration(text: str) -> int:
+    """An argparse type: seconds, from ``90``, ``30m``, ``2h`` or ``1d``."""
+    try:
+        return durations.parse(text)
+    except ValueError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from None

@@ -6,10 +6,10 @@ changed with the next *generation*). Then:
 
 - Changes for schedulers: ``feed``, ``feed_queries``, ``prepared_query``, ``prefetched_query``, ``reader``.
 - Time and identity: ``now`` and ``clock`` (the database's time), ``identity`` (the uuid of the ledger).
-- Queries, one module for each family of tables: ``instances`` (find, list, lock), ``builds``, ``moves``, ``claimed``,
-  ``history``; ``hosts``, ``usage``, ``hardware``; ``services``, ``heartbeats``; ``flavors``, ``images``, ``aggregates``,
-  ``groups``, ``removal``; ``flavor_mix`` (what the fleet is asked for); ``pools``, ``volumes``, ``volume_types``;
-  ``signatures``. Their functions take a transaction or a connection first.
+- Queries, one module for each family of tables: ``instances`` (find, list, lock), ``builds``, ``queued_builds``, ``moves``,
+  ``claimed``, ``history``; ``hosts``, ``usage``, ``hardware``; ``services``, ``heartbeats``; ``flavors``, ``images``,
+  ``aggregates``, ``groups``, ``removal``; ``flavor_mix`` (what the fleet is asked for); ``pools``, ``volumes``,
+  ``volume_types``; ``signatures``. Their functions take a transaction or a connection first.
 - For operators: ``audit``, ``diagnosis``, ``retention``, ``uuid_prefix``.
 - Schema: ``schema`` (checks it), ``migration`` (changes it), ``grants`` (privileges of each service).
 - Connections: ``options``, ``driver``, ``tls``, ``loopback``, ``idle_ping``, ``failures`` (errors), ``statements``.

@@ -113,7 +113,11 @@ def set_step(
     tx: Transaction, uuids: Collection[str], step: str, step_deadline: datetime.datetime, now: datetime.datetime
 ) -> None:
     """Move rows that this transaction has locked to ``step``."""
-    values = {"task_state": step, "step_deadline": step_deadline, "updated_at": now}
+    set_columns(tx, uuids, {"task_state": step, "step_deadline": step_deadline, "updated_at": now})
+
+
+def set_columns(tx: Transaction, uuids: Collection[str], values: Mapping[str, Any]) -> None:
+    """Set ``values`` on rows that this transaction has locked."""
     tx.execute(_SET_STEP, {**values, "keys": sorted(uuids)})
 
 

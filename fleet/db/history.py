@@ -21,6 +21,8 @@ ATTEMPT = "attempt"
 HAND_BACK = "hand-back"
 #: The scheduler found no host.
 SCHEDULE = "schedule"
+#: The scheduler found no host, and the build waits for room.
+QUEUE = "queue"
 #: A host has claimed the resources of the instance.
 CLAIM = "claim"
 SUCCESS = "success"

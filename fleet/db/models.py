@@ -189,6 +189,20 @@ instances = sa.Table(
     sa.Index(None, "vm_state", "task_state"),
 )
 
+#: What queued builds (``fleet.states``) wait for, from when such a build is first queued until a later one cleans up.
+queued_builds = sa.Table(
+    "queued_builds",
+    METADATA,
+    sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), primary_key=True),
+    sa.Column("queued_at", Timestamp, nullable=False),
+    sa.Column("wait_until", Timestamp, nullable=False),
+    #: When a conductor next acts on it; NULL while it is not queued.
+    sa.Column("due_at", Timestamp, index=True),
+    #: Of the newest refusal: its code, and its sentence.
+    sa.Column("reason", sa.String(32), nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+)
+
 #: Moves of instances (``fleet.move_states``). A record may hold a claim on ``held_host``, besides that of its instance.
 migrations = sa.Table(
     "migrations",

@@ -50,6 +50,12 @@ VOLUME_TRANSACTIONS: Mapping[str, str] = {
     "conductor.volume_delete": "the volume is to go",
 }
 
+#: Of builds that wait for room.
+QUEUE_TRANSACTIONS: Mapping[str, str] = {
+    "conductor.queue": "no host has room, and the build waits: placing → queued",
+    "conductor.wake": "there may be room: queued → scheduling",
+}
+
 #: Of an instance that is neither built nor moved.
 GUEST_TRANSACTIONS: Mapping[str, str] = {
     "conductor.guest": "an agent has found a guest in another power state than the row's: the row shows it",
@@ -93,7 +99,13 @@ VOLUME_STEPS: Mapping[str, str] = {
     "agent.extend.after": "it is extended, the ledger does not know it",
 }
 
-TRANSACTIONS = {**BUILD_TRANSACTIONS, **MOVE_TRANSACTIONS, **VOLUME_TRANSACTIONS, **GUEST_TRANSACTIONS}
+TRANSACTIONS = {
+    **BUILD_TRANSACTIONS,
+    **QUEUE_TRANSACTIONS,
+    **MOVE_TRANSACTIONS,
+    **VOLUME_TRANSACTIONS,
+    **GUEST_TRANSACTIONS,
+}
 STEPS = {**BUILD_STEPS, **MOVE_STEPS, **VOLUME_STEPS}
 
 
@@ -109,4 +121,5 @@ BUILD_NAMES: Mapping[str, str] = _names(BUILD_TRANSACTIONS, BUILD_STEPS)
 MOVE_NAMES: Mapping[str, str] = _names(MOVE_TRANSACTIONS, MOVE_STEPS)
 VOLUME_NAMES: Mapping[str, str] = _names(VOLUME_TRANSACTIONS, VOLUME_STEPS)
 GUEST_NAMES: Mapping[str, str] = _names(GUEST_TRANSACTIONS, {})
-NAMES: Mapping[str, str] = {**BUILD_NAMES, **MOVE_NAMES, **VOLUME_NAMES, **GUEST_NAMES}
+QUEUE_NAMES: Mapping[str, str] = _names(QUEUE_TRANSACTIONS, {})
+NAMES: Mapping[str, str] = {**BUILD_NAMES, **QUEUE_NAMES, **MOVE_NAMES, **VOLUME_NAMES, **GUEST_NAMES}

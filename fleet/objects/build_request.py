@@ -14,6 +14,9 @@ from fleet.objects.flavor import Flavor
 from fleet.objects.image import Image
 from fleet.objects.zone import Zone
 
+#: 30 days.
+LONGEST_WAIT_S = 30 * 86400
+
 
 @dataclasses.dataclass(frozen=True)
 class BuildRequest:
@@ -23,7 +26,8 @@ class BuildRequest:
     placed. ``flavor`` is a flavor's name or its sizes. ``count`` stands for ``min_count = max_count``.
     ``scheduler_hints`` are free-form; the built-in filters read ``group``, ``same_host``, ``different_host``,
     ``query``, ``build_near_host_ip`` and ``cidr``. ``max_attempts`` is the most hosts to try, at most the option
-    ``scheduler_max_attempts``; with 1 a failed attempt is not repeated.
+    ``scheduler_max_attempts``; with 1 a failed attempt is not repeated. ``wait_for_capacity_s`` is how long the builds
+    wait if no host has room; None is the conductor's default for the project.
     """
 
     flavor: Annotated[str | Flavor, pydantic.PlainValidator(lambda value: value)]
@@ -38,6 +42,7 @@ class BuildRequest:
     ignore_hosts: list[fields.Name] = dataclasses.field(default_factory=list)
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
     max_attempts: fields.Positive | None = None
+    wait_for_capacity_s: Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=LONGEST_WAIT_S)] | None = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "request") -> BuildRequest:
@@ -53,7 +58,11 @@ class BuildRequest:
         return request
 
     def to_wire(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        wire = dataclasses.asdict(self)
+        if self.wait_for_capacity_s is None:
+            # As an earlier release sends it: the hash of a repeated request must not differ.
+            del wire["wait_for_capacity_s"]
+        return wire
 
     @property
     def num_instances(self) -> int:

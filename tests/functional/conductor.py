@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import oslo_messaging
@@ -13,6 +14,7 @@ from conductor_stub.agents.api import AgentAPI
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.local_placement import LocalPlacement
 from conductor_stub.builds.placement import BuildPlacement
+from conductor_stub.builds.room_queue import RoomQueue
 from conductor_stub.builds.sweeper import BuildSweeper
 from conductor_stub.builds.termination import Termination
 from conductor_stub.moves.intake import MoveIntake
@@ -57,6 +59,7 @@ class Conductor:
         aliases: Aliases | None = None,
         same_host: bool = False,
         local: LocalPlacement | None = None,
+        waits: Mapping[str, int] = types.MappingProxyType({}),
     ) -> None:
         self.database = database
         self.clock = FakeClock()
@@ -76,10 +79,11 @@ class Conductor:
             self.limits,
             self.clock,
         )
-        self.intake = Intake(database, self.placement, self.limits, None, self.clock, aliases or {}, local)
+        self.intake = Intake(database, self.placement, self.limits, None, self.clock, aliases or {}, local, waits=waits)
         self.termination = Termination(database, self.compute, self.limits, self.clock)  # type: ignore[arg-type]
         self.agents = AgentAPI(database, self.limits, clock=self.clock)
         self.sweeper = BuildSweeper(database, self.placement, self.termination, self.limits, self.clock)
+        self.room_queue = RoomQueue(database, self.placement, self.limits, self.clock)
         self.moves = FakeMoveTasks()
         self.move_placement = MovePlacement(
             database,

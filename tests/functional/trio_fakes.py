@@ -158,9 +158,13 @@ class FakeVolumeTasks:
 class FakeNotifier:
     def __init__(self) -> None:
         self.errors: list[tuple[str, dict[str, Any]]] = []
+        self.infos: list[tuple[str, dict[str, Any]]] = []
 
     def error(self, context: RequestContext, event_type: str, payload: dict[str, Any]) -> None:
         self.errors.append((event_type, payload))
+
+    def info(self, context: RequestContext, event_type: str, payload: dict[str, Any]) -> None:
+        self.infos.append((event_type, payload))
 
 
 def no_valid_host(placed: int = 0) -> errors.NoValidHost:

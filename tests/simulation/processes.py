@@ -30,6 +30,7 @@ from conductor_stub.agents.api import AgentAPI
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.local_placement import LocalPlacement
 from conductor_stub.builds.placement import BuildPlacement
+from conductor_stub.builds.room_queue import RoomQueue
 from conductor_stub.builds.sweeper import BuildSweeper
 from conductor_stub.builds.termination import Termination
 from conductor_stub.manager import ComputeTaskManager, ConductorManager
@@ -242,7 +243,8 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
     bus.serve(process, ["conductor"])
     move_sweeper = MoveSweeper(database, move_placement, LIMITS, world.clock)
     sweeper = BuildSweeper(database, placement, termination, LIMITS, world.clock)
-    for name, sweep in (("moves", move_sweeper.sweep), ("sweep", sweeper.sweep)):
+    room_queue = RoomQueue(database, placement, LIMITS, world.clock)
+    for name, sweep in (("moves", move_sweeper.sweep), ("sweep", sweeper.sweep), ("room queue", room_queue.look)):
         _every(world, process, SWEEP_S, name, _if(database.is_anything_under_way, sweep))
     return process
 

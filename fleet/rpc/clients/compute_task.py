@@ -20,12 +20,12 @@ class ComputeTaskAPI(API):
         self, context: RequestContext, request: dict[str, Any], client_token: str | None = None
     ) -> dict[str, Any]:
         """:param client_token: with a token, the request may be repeated after a timeout
-        :raises errors.VersionPinned: a conductor may be too old for tokens
+        :raises errors.VersionPinned: a conductor may be too old for tokens, or for builds that wait for room
         """
-        if client_token is None:
-            return self._call(context, "create", request=request)
-        said = {"request": request, "client_token": client_token}
-        return self._ask(context, Message("create", said, version="1.2"))
+        said = {"request": request, **({"client_token": client_token} if client_token is not None else {})}
+        # An older conductor would ignore the key, and end the build at once.
+        since = "1.11" if request.get("wait_for_capacity_s") else "1.2" if client_token is not None else ""
+        return self._ask(context, Message("create", said, version=since))
 
     def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
         self._cast(context, "build_instances", instance_uuids=instance_uuids, attempt=attempt)

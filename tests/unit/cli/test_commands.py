@@ -66,8 +66,9 @@ def test_boot_says_all_that_the_call_takes(run) -> None:
     conductor.answers["list_hosts"] = [{"host": "h1"}, {"host": "h2"}]
     run(conductor, "boot", "web", "--flavor", "small", "--image", "id=cirros,min_disk=1,size=100", "--ignore-host", "h1",
         "--ignore-host", "h2", "--metadata", "owner=me", "--no-retry", "--max-count", "3", "--min-count", "2",
-        "--project", "p1", "--user", "u1")  # fmt: skip
+        "--project", "p1", "--user", "u1", "--wait-for-capacity", "2h")  # fmt: skip
     (asked,) = conductor.requests
+    assert 7200 == asked["wait_for_capacity_s"]
     assert {"id": "cirros", "min_disk": 1, "size": 100, "properties": {}} == asked["image"]
     assert (["h1", "h2"], {"owner": "me"}, 1) == (asked["ignore_hosts"], asked["metadata"], asked["max_attempts"])
     assert (3, 2) == (asked["count"], asked["min_count"])

@@ -50,7 +50,7 @@ def _boxes(name: str) -> set[str]:
 def test_the_states_of_a_build() -> None:
     """All steps of a build, and all states in which an instance may be afterwards."""
     ends = {states.ACTIVE, states.RESIZED, states.ERROR, states.DELETING, states.DELETED}
-    assert {*states.BUILD_STEPS, *ends, "any state"} == _boxes("build-states")
+    assert {*states.BUILD_STEPS, states.QUEUED, *ends, "any state"} == _boxes("build-states")
 
 
 def test_the_statuses_of_moves() -> None:

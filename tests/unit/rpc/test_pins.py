@@ -125,6 +125,24 @@ def test_what_cannot_be_said_in_an_older_version_is_refused(conf: cfg.ConfigOpts
     assert [] == scheduler.taken
 
 
+@pytest.mark.parametrize(
+    ("request_", "needs"), [({}, None), ({"wait_for_capacity_s": 0}, None), ({"wait_for_capacity_s": 9}, "1.11")]
+)
+def test_a_build_that_waits_is_not_sent_to_an_older_conductor(
+    conf: cfg.ConfigOpts, request_: dict, needs: str | None
+) -> None:
+    """It would ignore the key, and end the build at once."""
+    conf.set_override("conductor", "1.2", group="upgrade_levels")
+    conductor = Receiver("1.2")
+    api = clients.ComputeTaskAPI(sending(conf, conductor), conf)
+    if needs:
+        with pytest.raises(errors.VersionPinned, match=f"create needs version {needs} of the conductor's API"):
+            api.create(new_context(), request_, "token")
+    else:
+        api.create(new_context(), request_, "token")
+    assert (0 if needs else 1) == len(conductor.taken)
+
+
 def test_a_conductor_of_the_former_release_is_not_told_of_a_stop_to_come(conf: cfg.ConfigOpts) -> None:
     """It would take a host for gone that still builds."""
     conductor = Receiver("1.0")
