@@ -21,7 +21,10 @@ from scheduler.why.refusal import Refusal
 
 
 class ChanceScheduler(Scheduler):
-    """Only ``ignore_hosts`` counts, without case. The host chooses the node, and the claim has no limits."""
+    """Only ``ignore_hosts`` and ``requested_hosts`` count, without case.
+
+    The host chooses the node, and the claim has no limits.
+    """
 
     def __init__(
         self,
@@ -36,13 +39,15 @@ class ChanceScheduler(Scheduler):
     def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
         self.host_manager.refresh()
         up, state = self.host_manager.hosts_up()
-        ignored = {host.lower() for host in request.ignore_hosts}
-        left = [host for host in up if host.lower() not in ignored]
+        ignored, requested = (
+            {host.lower() for host in hosts} for hosts in (request.ignore_hosts, request.requested_hosts)
+        )
+        left = [host for host in up if host.lower() not in ignored and (not requested or host.lower() in requested)]
         refusal = None
         if not up:
             refusal = Refusal(Reason.HOSTS_DOWN, "No compute service is up.")
         elif not left:
-            refusal = Refusal(Reason.POLICY, "Every host that is up is to be ignored.")
+            refusal = Refusal(Reason.POLICY, "The request allows no host that is up.")
         made = Decision(
             request.num_instances, len(up), [], Tally([], len(up), []), Consumption({}), refusal, state=state
         )

@@ -74,18 +74,27 @@ class MoveIntake:
         return self._accept(context, row, move_states.RESIZE, spec)
 
     @endpoint
-    def migrate_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        """Resize to the same flavor: a move to another host. :raises errors.NotFound: errors.Conflict:"""
-        return self._accept(context, self._database.read(instances.find, name), move_states.RESIZE, None)
+    def migrate_instance(
+        self, context: RequestContext, name: fields.Name, host: fields.Name | None = None
+    ) -> dict[str, Any]:
+        """Resize to the same flavor: a move to another host.
+
+        :param host: the only host to consider; it must pass the filters
+        :raises errors.NotFound: errors.Conflict: errors.InvalidInput:
+        """
+        return self._accept(context, self._database.read(instances.find, name), move_states.RESIZE, None, host)
 
     @endpoint
-    def evacuate_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def evacuate_instance(
+        self, context: RequestContext, name: fields.Name, host: fields.Name | None = None
+    ) -> dict[str, Any]:
         """Move an instance away from a host that is down.
 
-        :raises errors.NotFound: errors.Conflict: errors.ClockSkewed:
+        :param host: the only host to consider; it must pass the filters
+        :raises errors.NotFound: errors.Conflict: errors.InvalidInput: errors.ClockSkewed:
         """
         self._require_in_step()
-        return self._accept(context, self._database.read(instances.find, name), move_states.EVACUATION, None)
+        return self._accept(context, self._database.read(instances.find, name), move_states.EVACUATION, None, host)
 
     @endpoint
     def confirm_resize(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
@@ -97,9 +106,17 @@ class MoveIntake:
         """Return to the former flavor and host. :raises errors.NotFound: errors.Conflict: no resize waits for it"""
         return self._decide(context, name, revert)
 
-    def _accept(self, context: RequestContext, row: Row, kind: str, spec: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _accept(
+        self,
+        context: RequestContext,
+        row: Row,
+        kind: str,
+        spec: Mapping[str, Any] | None,
+        destination: str | None = None,
+    ) -> dict[str, Any]:
         uuid = uuidutils.generate_uuid()
-        move = self._database.write(accept, uuid, row.uuid, kind, spec, self._placement.step_context(context))
+        ctx = self._placement.step_context(context)
+        move = self._database.write(accept, uuid, row.uuid, kind, spec, ctx, destination)
         context = context.about(instance_uuid=row.uuid, host=row.host, migration=uuid)
         LOG.info("Accepted a %s of instance %s", kind, row.name)
         self._placement.hand_out(context, [uuid], move.attempt)
@@ -120,10 +137,12 @@ def accept(
     kind: str,
     new_spec: Mapping[str, Any] | None,
     ctx: StepContext,
+    destination: str | None = None,
 ) -> Move:
     """Write the record and the instance's task. From now on the move ends within ``move_timeout``.
 
     :param new_spec: what a resize changes: ``flavor``, ``numa_topology``, ``pci_requests``
+    :param destination: the only host to consider
     :raises errors.Conflict: errors.InvalidInput: errors.NotFound:
     """
     row = instances.lock(tx, instance_uuid)
@@ -136,6 +155,8 @@ def accept(
         _require_down(tx, row, ctx)
     elif new_spec is not None and new_spec["flavor"] == old_spec["flavor"]:
         raise errors.InvalidInput(field="flavor", reason=f"is what {row.name} has already")
+    if destination is not None:
+        _require_another_host(tx, row, destination)
     deadline = ctx.now + seconds(ctx.limits.move_timeout_s)
     values = {
         "uuid": uuid,
@@ -147,7 +168,7 @@ def accept(
         "source_node": row.node,
         "old_spec": old_spec,
         "new_spec": dict(new_spec or old_spec),
-        "plan": {},
+        "plan": {"destination": destination} if destination is not None else {},
         "deadline": deadline,
         # The cast that follows may be lost: the sweeper then hands the move out again.
         "step_deadline": ctx.due(ctx.limits.placing_timeout_s, deadline),
@@ -200,6 +221,14 @@ def _require_settled(row: Any) -> None:
     if (row.vm_state, row.task_state) != (states.ACTIVE, None):
         advice = "wait until its task has ended" if row.task_state else _ADVICE.get(row.vm_state, "it must be ACTIVE")
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, not ACTIVE: {advice}")
+
+
+def _require_another_host(tx: Transaction, row: Any, destination: str) -> None:
+    """:raises errors.NotFound: errors.InvalidInput:"""
+    if services.get(tx, destination, services.COMPUTE) is None:
+        raise errors.NotFound(kind="Host", name=destination)
+    if destination == row.host:
+        raise errors.InvalidInput(field="host", reason=f"is {destination}, where {row.name} is already")
 
 
 def _state(row: Any) -> str:

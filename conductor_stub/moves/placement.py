@@ -108,6 +108,8 @@ class MovePlacement(Placement[Move]):
         ]
         if left_out:
             properties["ignore_hosts"] = [*properties.get("ignore_hosts", ()), *left_out]
+        if record.plan.get("destination"):
+            properties["requested_destination"] = {"host": record.plan["destination"]}
         properties["retry"] = {"num_attempts": record.attempt, "hosts": record.plan.get("tried", [])}
         if row.group_uuid:
             group = groups.find(connection, row.group_uuid)

@@ -24,6 +24,13 @@ class _Resize:
     flavorRef: fields.Name | int
 
 
+@dataclasses.dataclass(frozen=True)
+class _Destination:
+    """Other keys, such as ``onSharedStorage``, are those of older clients."""
+
+    host: fields.Name | None = None
+
+
 class Actions:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
@@ -32,8 +39,8 @@ class Actions:
             "resize": (self._resize, falcon.HTTP_202),
             "confirmResize": (self._plain("confirm_resize"), falcon.HTTP_204),
             "revertResize": (self._plain("revert_resize"), falcon.HTTP_202),
-            "migrate": (self._plain("migrate_instance"), falcon.HTTP_202),
-            "evacuate": (self._plain("evacuate_instance"), falcon.HTTP_200),
+            "migrate": (self._to_host("migrate", "migrate_instance"), falcon.HTTP_202),
+            "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
         }
 
     def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
@@ -50,14 +57,21 @@ class Actions:
             response.media = {}
 
     def _plain(self, method: str) -> Callable[[falcon.Request, str, Any], object]:
-        """Return the work of an action without a choice of host."""
+        """Return the work of an action without arguments."""
 
         def work(request: falcon.Request, server_id: str, wanted: Any) -> None:
-            if wanted not in (None, {}) and not isinstance(wanted, dict):
-                raise errors.InvalidInput(field="action", reason="must be null or an object")
-            if wanted and wanted.get("host"):
-                raise NotHere("A choice of the destination host")
+            _arguments(wanted)
             self._conductor.ask(request, method, name=server_id)
+
+        return work
+
+    def _to_host(self, action: str, method: str) -> Callable[[falcon.Request, str, Any], object]:
+        """Return the work of an action that may name the only host to consider."""
+
+        def work(request: falcon.Request, server_id: str, wanted: Any) -> None:
+            host = fields.parse(_Destination, _arguments(wanted), action).host
+            with bodies.naming(f"{action}.host"):
+                self._conductor.ask(request, method, name=server_id, **({"host": host} if host else {}))
 
         return work
 
@@ -66,3 +80,10 @@ class Actions:
         with bodies.naming("resize.flavorRef"):
             flavor = self._conductor.flavor(request, flavor_id)
         self._conductor.ask(request, "resize_instance", name=server_id, flavor=flavor.to_wire())
+
+
+def _arguments(wanted: Any) -> Any:
+    """:raises errors.InvalidInput:"""
+    if wanted is not None and not isinstance(wanted, dict):
+        raise errors.InvalidInput(field="action", reason="must be null or an object")
+    return wanted or {}

@@ -73,13 +73,19 @@ class ResizeServer(_Move):
         self.follow(parsed_args, [self.conductor.operator("resize_instance", **asked)])
 
 
+_DESTINATION = command.argument(
+    "--to", metavar="HOST", help="The only host to consider; it must pass the filters. Default: the best one."
+)
+
+
 class MigrateServer(_Move):
     """Move an instance to another host, with its flavor; then 'fleet server resize confirm' or 'revert' it."""
 
-    arguments = (command.SERVER,)
+    arguments = (command.SERVER, _DESTINATION)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.follow(parsed_args, [self.conductor.operator("migrate_instance", name=parsed_args.server)])
+        asked = {"name": parsed_args.server, **_destination(parsed_args)}
+        self.follow(parsed_args, [self.conductor.operator("migrate_instance", **asked)])
 
 
 class ConfirmResize(_Move):
@@ -105,13 +111,15 @@ class EvacuateServer(_Move):
     arguments = (
         command.argument("server", nargs="?", help="Name, uuid, or the beginning of one."),
         command.argument("--host", help="All the instances that are ACTIVE on this host."),
+        _DESTINATION,
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         if bool(parsed_args.server) == bool(parsed_args.host):
             raise connection.CommandFailed("name the instance to evacuate, or use --host HOST")
         names = [parsed_args.server] if parsed_args.server else self._on(parsed_args.host)
-        self.follow(parsed_args, [self.conductor.operator("evacuate_instance", name=name) for name in names])
+        asked = [{"name": name, **_destination(parsed_args)} for name in names]
+        self.follow(parsed_args, [self.conductor.operator("evacuate_instance", **each) for each in asked])
 
     def _on(self, host: str) -> list[str]:
         """Return the instances of a host. :raises errors.NotFound: there is no such host"""
@@ -120,6 +128,10 @@ class EvacuateServer(_Move):
         for each in left:
             self._say(f"{each['uuid']}: left alone, it is {each['vm_state']} ({each['task_state'] or 'no task'})")
         return [each["uuid"] for each in there if each not in left]
+
+
+def _destination(parsed_args: argparse.Namespace) -> dict[str, str]:
+    return {"host": parsed_args.to} if parsed_args.to else {}
 
 
 class ListMigrations(listing.List):

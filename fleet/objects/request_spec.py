@@ -42,12 +42,18 @@ class Retry:
 
 
 @dataclasses.dataclass(frozen=True)
+class _Destination:
+    host: fields.Text
+
+
+@dataclasses.dataclass(frozen=True)
 class _FilterProperties:
     retry: Retry | None = None
     scheduler_hints: dict[fields.Name, Any] | None = None
     ignore_hosts: list[fields.Text] | None = None
     force_hosts: list[fields.Text] | None = None
     force_nodes: list[fields.Text] | None = None
+    requested_destination: _Destination | None = None
     group_updated: bool = False
     group_hosts: list[fields.Text] | None = None
     group_policies: list[fields.Text] | None = None
@@ -74,6 +80,7 @@ class RequestSpec:
     """One scheduling request for ``num_instances`` instances of one flavor.
 
     ``request_spec`` and ``filter_properties`` are the dicts as sent; plugins written for nova receive them.
+    ``requested_hosts`` are the only ones to consider; unlike forced hosts, they must pass the filters.
     ``holding`` is what the instance already holds, which a dry run ignores. ``begin_by`` (naive UTC) is when the
     caller stops waiting for a scheduler to begin; None if the caller did not send it.
     """
@@ -88,6 +95,7 @@ class RequestSpec:
     ignore_hosts: tuple[str, ...] = ()
     force_hosts: tuple[str, ...] = ()
     force_nodes: tuple[str, ...] = ()
+    requested_hosts: tuple[str, ...] = ()
     group_updated: bool = False
     group_hosts: frozenset[str] = frozenset()
     group_policies: frozenset[str] = frozenset()
@@ -125,6 +133,7 @@ class RequestSpec:
             ignore_hosts=tuple(props.ignore_hosts or ()),
             force_hosts=tuple(props.force_hosts or ()),
             force_nodes=tuple(props.force_nodes or ()),
+            requested_hosts=(props.requested_destination.host,) if props.requested_destination else (),
             group_updated=props.group_updated,
             group_hosts=frozenset(props.group_hosts or ()),
             group_policies=frozenset(props.group_policies or ()),

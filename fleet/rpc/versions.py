@@ -11,7 +11,7 @@ from collections.abc import Mapping
 #: The version that is served, and the newest that is sent. ``docs/wire-contract.md`` lists the changes of each
 #: version.
 CURRENT: dict[str, str] = {
-    "scheduler": "4.4",
+    "scheduler": "4.5",
     "conductor": "1.11",
     "compute": "1.1",
     "volume": "1.0",

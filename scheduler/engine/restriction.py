@@ -20,18 +20,22 @@ def is_forced(request: Any) -> bool:
 
 def is_restricted(request: Any) -> bool:
     """Return True if the request names any hosts, or excludes some."""
-    return is_forced(request) or bool(request.ignore_hosts)
+    return is_forced(request) or bool(request.ignore_hosts or request.requested_hosts)
 
 
 def allowed(hosts: Candidates, request: Any) -> numpy.ndarray:
-    """Return a mask after ``ignore_hosts``, ``force_hosts`` and ``force_nodes``.
+    """Return a mask after ``ignore_hosts``, ``requested_hosts``, ``force_hosts`` and ``force_nodes``.
 
     Host names are compared without case, node names with case.
     """
     if not is_restricted(request):
         return hosts.present()
     LOG.debug(
-        "The request excludes hosts %s; it forces hosts %s and nodes %s",
-        *(", ".join(names) or "-" for names in (request.ignore_hosts, request.force_hosts, request.force_nodes)),
+        "The request excludes hosts %s; it asks for hosts %s; it forces hosts %s and nodes %s",
+        *(
+            ", ".join(names) or "-"
+            for names in (request.ignore_hosts, request.requested_hosts, request.force_hosts, request.force_nodes)
+        ),
     )
-    return hosts.restricted(request.ignore_hosts, request.force_hosts, request.force_nodes)
+    mask = hosts.restricted(request.ignore_hosts, request.force_hosts, request.force_nodes)
+    return mask & hosts.restricted((), request.requested_hosts, ()) if request.requested_hosts else mask

@@ -106,6 +106,7 @@ class VolumeRequest:
     num_instances: ClassVar[int] = 1
     force_hosts: ClassVar[Sequence[str]] = ()
     force_nodes: ClassVar[Sequence[str]] = ()
+    requested_hosts: ClassVar[Sequence[str]] = ()
     group_updated: ClassVar[bool] = False
 
     @classmethod

@@ -98,6 +98,22 @@ def test_a_group(api: Api, flavor: str) -> None:
     assert set(servers) == set(api("GET", f"/v2.1/os-server-groups/{uuid}")["server_group"]["members"])
 
 
+def test_a_migration_to_a_chosen_host(api: Api, flavor: str) -> None:
+    """An unknown host is a mistake in the body."""
+    server = api.boot("goes", flavor)
+    source = api.settled(server)["OS-EXT-SRV-ATTR:host"]
+    target = "a2" if source == "a1" else "a1"
+    action = f"/v2.1/servers/{server}/action"
+    assert "nowhere" in str(api("POST", action, {"migrate": {"host": "nowhere"}}, code=400))
+    api("POST", action, {"migrate": {"host": target}}, code=202)
+
+    def moved() -> Any:
+        found = api("GET", f"/v2.1/servers/{server}")["server"]
+        return found["status"] == "VERIFY_RESIZE" and found
+
+    assert target == eventually(moved, timeout_s=60)["OS-EXT-SRV-ATTR:host"]
+
+
 def test_a_resize(api: Api, flavor: str) -> None:
     api("POST", "/v2.1/flavors", {"flavor": {"name": "large", "ram": 2048, "vcpus": 2, "disk": 2, "id": "f2"}})
     server = api.boot("grows", flavor)

@@ -605,3 +605,28 @@ def test_a_migration_keeps_the_flavor(database: Database, same_host: bool) -> No
     assert ["h1"] == properties["ignore_hosts"]
     (record,) = stage.conductor.operator.list_migrations({"instance_uuid": stage.uuid})
     assert ("resize", False) == (record["migration_type"], record["resized"])
+
+
+@pytest.mark.parametrize("method", ["migrate_instance", "evacuate_instance"])
+def test_a_destination_is_the_only_host_to_consider(stage: Stage, method: str) -> None:
+    """The scheduler receives it at each attempt; a host that refuses the claim leaves no other choice."""
+    if method == "evacuate_instance":
+        stage.go_down("h1")
+    getattr(stage.operator, method)(stage.uuid, host="h3")
+    stage._place("h3")
+    stage.conductor.scheduler.answers.append(no_valid_host())
+    stage.fail("h3", move_states.PREPARING)
+    stage.work()
+    asked = [properties for _spec, properties in stage.conductor.scheduler.requests[-2:]]
+    assert [{"host": "h3"}] * 2 == [each["requested_destination"] for each in asked]
+    assert [["h3", "h3"]] == asked[1]["retry"]["hosts"]
+    assert ("error", ("active", None, "h1")) == (stage.migration()["status"], stage.state())
+
+
+def test_a_destination_must_be_another_known_host(stage: Stage) -> None:
+    """The operator learns it at once, and the instance is free for another task."""
+    with pytest.raises(errors.NotFound, match="Host nowhere"):
+        stage.operator.migrate_instance(stage.uuid, host="nowhere")
+    with pytest.raises(errors.InvalidInput, match="host: is h1, where"):
+        stage.operator.migrate_instance(stage.uuid, host="h1")
+    assert ("active", None, "h1") == stage.state()

@@ -37,9 +37,14 @@ class DecisionAPI(API):
         return self._ask(context, Message("capacity", asked, version=self._since))
 
     def _decide(
-        self, context: RequestContext, method: str, request_spec: dict[str, Any], filter_properties: dict[str, Any]
+        self,
+        context: RequestContext,
+        method: str,
+        request_spec: dict[str, Any],
+        filter_properties: dict[str, Any],
+        version: str = "",
     ) -> list[dict[str, Any]]:
         """Call a method that chooses. Its scheduler sends heartbeats while it works, so the call may take long."""
         asked = {"request_spec": request_spec, "filter_properties": filter_properties}
         waits = {"timeout": self._conf.long_rpc_timeout, "call_monitor_timeout": self._conf.rpc_response_timeout}
-        return self._ask(context, Message(method, asked), **waits)
+        return self._ask(context, Message(method, asked, version=version), **waits)

@@ -41,7 +41,11 @@ NEWER = (
     | dict.fromkeys(("list_snapshots", "create_snapshot", "show_snapshot", "delete_snapshot"), "1.11")
 )
 #: Arguments without which a call would mean something else, and the version that introduced them.
-NEEDED_ARGUMENTS = {"list_instances": {"marker": "1.10"}}
+NEEDED_ARGUMENTS = {
+    "list_instances": {"marker": "1.10"},
+    "migrate_instance": {"host": "1.11"},
+    "evacuate_instance": {"host": "1.11"},
+}
 #: Arguments that version 1.5 introduced; an older conductor does not get them.
 NEWER_ARGUMENTS = {"list_instances": ("limit",)}
 

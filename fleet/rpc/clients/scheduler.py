@@ -20,13 +20,16 @@ class SchedulerAPI(DecisionAPI):
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
     ) -> list[dict[str, Any]]:
         """:raises errors.NoValidHost:
+        :raises errors.VersionPinned: a scheduler may be too old for a requested destination
         :raises oslo_messaging.MessagingTimeout: the outcome is unknown
         """
         # A scheduler that has begun sends heartbeats, and the caller waits for it. A message that stays in a queue
         # expires.
         begin_by = self.clock() + seconds(self._conf.rpc_response_timeout)
         spec = {**request_spec, "begin_by": f"{begin_by.isoformat()}Z"}
-        return self._decide(context, "select_destinations", spec, filter_properties)
+        # An older scheduler would ignore the destination.
+        version = "4.5" if filter_properties.get("requested_destination") else ""
+        return self._decide(context, "select_destinations", spec, filter_properties, version)
 
     # Hints to all schedulers. A scheduler of an older release uses the change feed only.
 

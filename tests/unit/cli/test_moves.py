@@ -57,6 +57,16 @@ def test_resize_wait(run, ends: list[dict[str, Any]], status: int, printed: str)
     assert ("resize_instance", {"name": "web", "flavor": "large"}) == conductor.calls[0]
 
 
+@pytest.mark.parametrize("word", ["migrate", "evacuate"])
+def test_a_move_to_a_chosen_host(run, word: str) -> None:
+    """Without --to the scheduler has the choice."""
+    conductor = Conductor()
+    assert 0 == run(conductor, "server", word, "web", "--to", "h9")[0]
+    assert 0 == run(conductor, "server", word, "web")[0]
+    sent = [arguments for _method, arguments in conductor.calls]
+    assert [{"name": "web", "host": "h9"}, {"name": "web"}] == sent
+
+
 @pytest.mark.parametrize("word", ["confirm", "revert"])
 def test_deciding_about_a_resize(run, word: str) -> None:
     """Without --wait the command only sends the request."""

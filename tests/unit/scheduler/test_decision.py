@@ -187,12 +187,21 @@ def test_the_subset_is_drawn_from_the_best():
         ("forced host and another's node", {"force_hosts": ["a"], "force_nodes": ["b"]}, None),
         ("forced and ignored", {"force_hosts": ["a"], "ignore_hosts": ["a"]}, None),
         ("best of those forced", {"force_hosts": ["a", "c"]}, "a"),
+        ("requested, without case", {"requested_destination": {"host": "C"}}, "c"),
+        ("requested and ignored", {"requested_destination": {"host": "c"}, "ignore_hosts": ["c"]}, None),
     ],
 )
 def test_ignore_and_force(name, asked, expected):
     """The request may exclude hosts, or insist on some."""
     made = factories.decision(pipeline(), factories.candidates(*THREE), request(**asked))
     assert ([expected] if expected else []) == hosts_of(made), name
+
+
+def test_a_requested_host_is_filtered():
+    """Unlike a forced host: c has 2 GB."""
+    asked = request({"memory_mb": 4096}, requested_destination={"host": "c"})
+    made = factories.decision(pipeline(), factories.candidates(*THREE), asked)
+    assert [FilterCount("RamFilter", 1, 0)] == made.counts
 
 
 def test_forced_hosts_are_not_filtered():
