@@ -112,8 +112,9 @@ CONDUCTOR_OPTS = [
         "volume_timeout",
         default=600,
         min=1,
-        help="Seconds within which a volume must be available, counted from the acceptance of its request. A volume that "
-        "takes longer ends in error. Raise it if backends copy large images.",
+        help="Seconds within which a volume or snapshot must be made, extended, migrated or removed, counted from the "
+        "acceptance of the request. What takes longer ends in error, error_extending or error_deleting; a volume that is "
+        "not migrated stays where it is. Raise it if backends copy large images or volumes.",
     ),
     cfg.IntOpt(
         "retry_interval",

@@ -35,6 +35,7 @@ from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.manager import VolumeManager
+from conductor_stub.volumes.migrations import MigrationIntake
 from conductor_stub.volumes.placement import VolumePlacement
 from conductor_stub.volumes.progress import VolumeProgress
 from conductor_stub.volumes.snapshots import SnapshotIntake
@@ -139,6 +140,7 @@ def build_servers(
         moves,
         VolumeIntake(database, volume_placement),
         SnapshotIntake(database, volume_placement),
+        MigrationIntake(database, volume_placement),
         volumes,
     ]
     for_agents = [agents, AgentTaskManager(placement), moves, volumes]

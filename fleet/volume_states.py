@@ -14,12 +14,25 @@
                  ▼
                available/-                   each of these ──▶ error/-   (``failure`` says why)
                  │      ▲
-                 │      └──▶ extending/working   (failed: the volume keeps its size, and ``failure`` says why)
+                 │      ├──▶ extending/working   (failed: the volume keeps its size; late: error_extending/-)
+                 │      └──▶ migrating/…         (below)
                  ▼
-               deleting/working ──▶ deleted
+               deleting/working ──▶ deleted      (late: error_deleting/-)
 
-``working``: the agent of the volume's backend must act. Each order to it only says "read the volume"; the status says what
-to do. A volume keeps its claim until its backend has removed it.
+A migration is placed as a new volume is. While it lasts, the volume *holds* space on a second pool::
+
+    migrating/scheduling ⇄ migrating/placing
+                 │ the ledger claims space on the destination, which the volume holds
+                 ▼
+    migrating/copying     the destination copies the data    (failed: the next alternate, or available/- on the source)
+                 │ both claims change places: from now on the volume is on the destination
+                 ▼
+    available/removing    the source removes its data, and its space is released ──▶ available/-
+
+``working``: the agent of the volume's backend must act; ``copying`` and ``removing``: that of the held pool. Each order to
+it only says "read the volume"; status and step say what to do. A volume keeps its claims until their backends have removed
+it. ``removing`` also ends what an aborted migration has left on its destination, and what a volume that is being deleted
+holds (``deleting/removing ──▶ deleting/working``).
 
 A snapshot is a row of the same table. Its space is claimed when it is asked for, so its life begins with
 ``creating/working``; it is made on the pool of its volume or nowhere.
@@ -27,18 +40,38 @@ A snapshot is a row of the same table. Its space is claimed when it is asked for
 
 from __future__ import annotations
 
+import types
+from collections.abc import Mapping
 from typing import Final
 
 CREATING: Final = "creating"
 AVAILABLE: Final = "available"
 EXTENDING: Final = "extending"
+MIGRATING: Final = "migrating"
 DELETING: Final = "deleting"
 DELETED: Final = "deleted"
 ERROR: Final = "error"
+ERROR_EXTENDING: Final = "error_extending"
+ERROR_DELETING: Final = "error_deleting"
 
 SCHEDULING: Final = "scheduling"
 PLACING: Final = "placing"
 WORKING: Final = "working"
+COPYING: Final = "copying"
+REMOVING: Final = "removing"
 
+#: Steps in which the backend of the held pool must act.
+HOLDING: Final = (COPYING, REMOVING)
+#: Steps in which a backend must act.
+ACTING: Final = (WORKING, *HOLDING)
+#: Status of a volume after one that has ended without success.
+FAILED: Final[Mapping[str, str]] = types.MappingProxyType(
+    {
+        CREATING: ERROR,
+        EXTENDING: ERROR_EXTENDING,
+        MIGRATING: AVAILABLE,
+        DELETING: ERROR_DELETING,
+    }
+)
 #: Statuses of volumes that are not deleted, in the order of a life.
-LISTED: Final = (CREATING, AVAILABLE, EXTENDING, DELETING, ERROR)
+LISTED: Final = (CREATING, AVAILABLE, EXTENDING, MIGRATING, DELETING, ERROR, ERROR_EXTENDING, ERROR_DELETING)

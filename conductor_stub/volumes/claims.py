@@ -10,11 +10,14 @@ from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes.machine import SETTLED, VolumeMachine
 from fleet import errors, failpoints, volume_states
+from fleet.clock import seconds
 from fleet.db import pools, removal, volumes
 from fleet.db.engine import Transaction
 from fleet.objects import Place
 
 _machine = VolumeMachine()
+#: A report of a backend counts after its deadline, too: by status the one that the report is about.
+_LATE = {volume_states.FAILED[status]: status for status in (volume_states.EXTENDING, volume_states.DELETING)}
 
 
 def request_of(row: Any, size_gb: int) -> pools.Request:
@@ -23,11 +26,18 @@ def request_of(row: Any, size_gb: int) -> pools.Request:
     return pools.Request(size_gb, volume_type is None or volume_type.thin)
 
 
+def placed(row: Any) -> volumes.Claim:
+    """Columns of the claim that placement is about: a volume that exists holds space of its destination."""
+    return volumes.OWN if row.status == volume_states.CREATING else volumes.HELD
+
+
 @failpoints.commits("conductor.volume_claim")
 def claim(
     tx: Transaction, uuid: str, attempt: int, place: Place, alternates: Sequence[Place], ctx: StepContext
 ) -> Any | None:
-    """``placing → working``: the volume gets its pool, and the pool's row counts it. None if it has gone on without us.
+    """``placing → working`` or ``→ copying``: the volume gets its pool, and the pool's row counts it.
+
+    None if it has gone on without us.
 
     :raises errors.PoolSpaceUnavailable: the pool has no room; nothing is written
     """
@@ -36,23 +46,36 @@ def claim(
         return None
     assert place.nodename is not None, "a volume is placed on a pool"
     pools.claim(tx, place.host, place.nodename, request_of(row, row.size_gb), ctx.now)
+    plan = {**row.plan, "alternates": [each.to_wire() for each in alternates]}
+    is_new = row.status == volume_states.CREATING
+    if not is_new:
+        plan["copy_from"] = pools.location_info(tx, row.host, row.pool)
     return volumes.write(
         tx,
         row,
         ctx.now,
-        host=place.host,
-        pool=place.nodename,
-        claimed_gb=row.size_gb,
-        step=volume_states.WORKING,
+        **volumes.placed(placed(row), place.host, place.nodename, row.size_gb),
+        step=volume_states.WORKING if is_new else volume_states.COPYING,
         step_deadline=ctx.due(ctx.limits.placing_timeout_s),
-        plan={**row.plan, "alternates": [each.to_wire() for each in alternates]},
+        plan=plan,
     )
 
 
-def release(tx: Transaction, row: Any, ctx: StepContext) -> None:
-    """Give back what a locked volume claims."""
-    if row.host is not None:
-        pools.release(tx, row.host, row.pool, row.claimed_gb, ctx.now, volumes=0 if row.snapshot_of else 1)
+def release(tx: Transaction, row: Any, of: volumes.Claim, ctx: StepContext) -> dict[str, Any]:
+    """Give back one claim of a locked volume; return the columns that say so."""
+    host, pool, size_gb = (getattr(row, name) for name in of)
+    if host is not None:
+        pools.release(tx, host, pool, size_gb, ctx.now, volumes=0 if row.snapshot_of else 1)
+    return volumes.placed(of, None, None, 0)
+
+
+def is_due_from(row: Any, attempt: Attempt, status: str) -> bool:
+    """Whether the volume waits for this report of a backend."""
+    if row.deleted or row.attempt != attempt.number:
+        return False
+    if row.step is None and row.held_host is None:
+        return (_LATE.get(row.status), row.host) == (status, attempt.host)
+    return (row.status, volumes.acting_host(row)) == (status, attempt.host)
 
 
 @failpoints.commits("conductor.volume_done")
@@ -62,8 +85,9 @@ def done(tx: Transaction, attempt: Attempt, status: str, ctx: StepContext) -> An
     :raises errors.NotFound:
     """
     row = volumes.lock(tx, attempt.uuid)
-    mine = _machine.is_at(row, attempt.number, (volume_states.WORKING,)) and row.host == attempt.host
-    return _ENDS[status](tx, row, ctx) if mine and row.status == status else row
+    if not is_due_from(row, attempt, status):
+        return row
+    return _removed(tx, row, ctx) if row.step == volume_states.REMOVING else _ENDS[status](tx, row, ctx)
 
 
 def _created(tx: Transaction, row: Any, ctx: StepContext) -> Any:
@@ -80,41 +104,91 @@ def extend(tx: Transaction, uuid: str, size_gb: int, ctx: StepContext) -> Any:
     row = volumes.lock(tx, uuid)
     if (row.status, row.claimed_gb) == (volume_states.EXTENDING, size_gb):
         return row
-    require_available(row)
+    if row.status != volume_states.ERROR_EXTENDING:
+        require_settled(row)
+    elif size_gb < row.claimed_gb:
+        # Its backend may have extended it.
+        raise errors.InvalidInput(field="size", reason=f"must be at least {row.claimed_gb} GiB, got {size_gb}")
     if size_gb <= row.size_gb:
         raise errors.InvalidInput(
             field="size", reason=f"must be more than the present {row.size_gb} GiB, got {size_gb}"
         )
-    growth = request_of(row, size_gb - row.size_gb)
+    growth = request_of(row, size_gb - row.claimed_gb)
     pools.claim(tx, row.host, row.pool, growth, ctx.now, volumes=0)
     return volumes.write(
         tx,
         row,
         ctx.now,
-        status=volume_states.EXTENDING,
-        step=volume_states.WORKING,
+        **begun(volume_states.EXTENDING, volume_states.WORKING, ctx),
+        # A late report of an earlier extension is not about this one.
+        attempt=row.attempt + 1,
         claimed_gb=size_gb,
-        step_deadline=ctx.due(ctx.limits.placing_timeout_s),
         failure=None,
     )
 
 
+def begun(status: str, step: str, ctx: StepContext) -> dict[str, Any]:
+    """Columns of a volume that something is begun with."""
+    deadline = ctx.now + seconds(ctx.limits.volume_timeout_s)
+    due = ctx.due(ctx.limits.placing_timeout_s, deadline)
+    return {"status": status, "step": step, "deadline": deadline, "step_deadline": due}
+
+
 def _extended(tx: Transaction, row: Any, ctx: StepContext) -> Any:
-    return volumes.write(tx, row, ctx.now, status=volume_states.AVAILABLE, size_gb=row.claimed_gb, **SETTLED)
+    changed = {"status": volume_states.AVAILABLE, "size_gb": row.claimed_gb, "failure": None}
+    return volumes.write(tx, row, ctx.now, **changed, **SETTLED)
+
+
+def _copied(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+    """Both claims change places: the volume is on its destination, and holds the space of its source."""
+    where = {
+        **volumes.placed(volumes.OWN, *(getattr(row, name) for name in volumes.HELD)),
+        **volumes.placed(volumes.HELD, *(getattr(row, name) for name in volumes.OWN)),
+    }
+    return volumes.write(tx, row, ctx.now, **where, **leaving(ctx), attempt=row.attempt + 1, plan={}, failure=None)
+
+
+def leaving(ctx: StepContext) -> dict[str, Any]:
+    """Columns of an available volume that holds space of a pool which must remove its data.
+
+    It has no deadline: the volume can be used, and its data elsewhere take space as long as they are there.
+    """
+    due = ctx.due(ctx.limits.placing_timeout_s)
+    step = {"step": volume_states.REMOVING, "deadline": None, "step_deadline": due}
+    return {"status": volume_states.AVAILABLE, **step}
+
+
+def _removed(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+    """The held pool has nothing of the volume any more."""
+    released = release(tx, row, volumes.HELD, ctx)
+    if row.status != volume_states.DELETING:
+        return volumes.write(tx, row, ctx.now, **released, **SETTLED)
+    going = {"step": volume_states.WORKING, "step_deadline": ctx.due(ctx.limits.placing_timeout_s)}
+    # A repeated report is not about the step that follows.
+    return volumes.write(tx, row, ctx.now, **released, **going, attempt=row.attempt + 1)
 
 
 def require_available(row: Any) -> None:
-    """:raises errors.Conflict: a volume or snapshot that nothing can be made of now"""
+    """:raises errors.Conflict: nothing can be made of the volume or snapshot now"""
     if row.status != volume_states.AVAILABLE:
         kind = "Snapshot" if row.snapshot_of else "Volume"
         raise errors.Conflict(kind=kind, name=row.name, reason=f"is {row.status}, not available")
 
 
-def lock_available(tx: Transaction, uuid: str) -> Any:
-    """:raises errors.NotFound: errors.Conflict:"""
-    row = volumes.lock(tx, uuid)
+def require_settled(row: Any) -> None:
+    """:raises errors.Conflict: the volume is not available, or holds space of a second pool"""
     require_available(row)
-    return row
+    if row.step is not None:
+        reason = f"is still being removed from {row.held_host}#{row.held_pool}"
+        raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
+
+
+def require_no_snapshots(tx: Transaction, row: Any) -> None:
+    """:raises errors.Conflict:"""
+    names = volumes.snapshots_of(tx, row.uuid)
+    if names:
+        reason = f"has {removal.few(names, 'snapshot')}; delete them first"
+        raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
 
 
 @failpoints.commits("conductor.volume_delete")
@@ -124,32 +198,25 @@ def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext) -> Any:
     :raises errors.NotFound: errors.Conflict: the volume has snapshots
     """
     row = volumes.lock(tx, uuid)
-    if row.deleted:
+    if row.deleted or row.status == volume_states.DELETING:
         return row
-    _require_no_snapshots(tx, row)
+    require_no_snapshots(tx, row)
     if row.host is None:
-        return delete(tx, row, ctx)
-    due = ctx.due(ctx.limits.placing_timeout_s)
-    going = {"status": volume_states.DELETING, "step": volume_states.WORKING, "deadline": None, "step_deadline": due}
-    return volumes.write(tx, row, ctx.now, **going)
+        return _deleted(tx, row, ctx)
+    step = volume_states.WORKING if row.held_host is None else volume_states.REMOVING
+    return volumes.write(tx, row, ctx.now, **begun(volume_states.DELETING, step, ctx))
 
 
-def _require_no_snapshots(tx: Transaction, row: Any) -> None:
-    names = volumes.snapshots_of(tx, row.uuid)
-    if names:
-        reason = f"has {removal.few(names, 'snapshot')}; delete them first"
-        raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
-
-
-def delete(tx: Transaction, row: Any, ctx: StepContext) -> Any:
-    """The locked volume is nowhere any more."""
-    release(tx, row, ctx)
-    gone = {"deleted": True, "deleted_at": ctx.now, "status": volume_states.DELETED, "claimed_gb": 0}
-    return volumes.write(tx, row, ctx.now, **gone, **SETTLED)
+def _deleted(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+    released = release(tx, row, volumes.OWN, ctx)
+    # The last place stays in the row of a deleted volume.
+    gone = {"deleted": True, "deleted_at": ctx.now, "status": volume_states.DELETED}
+    return volumes.write(tx, row, ctx.now, **gone, claimed_gb=released["claimed_gb"], **SETTLED)
 
 
 _ENDS: Mapping[str, Callable[[Transaction, Any, StepContext], Any]] = {
     volume_states.CREATING: _created,
     volume_states.EXTENDING: _extended,
-    volume_states.DELETING: delete,
+    volume_states.MIGRATING: _copied,
+    volume_states.DELETING: _deleted,
 }

@@ -19,20 +19,31 @@ from fleet.reasons import Reason
 SETTLED: Mapping[str, Any] = {"step": None, "step_deadline": None, "deadline": None}
 
 
+#: What a volume is at the end of what is done with it, by its status.
+_WANTED: Mapping[str, str] = {
+    volume_states.CREATING: "available",
+    volume_states.EXTENDING: "extended",
+    volume_states.MIGRATING: "migrated",
+    volume_states.DELETING: "removed",
+}
+
+
 class VolumeTimeout(errors.FleetError):
-    """The volume was not available in time; the message names the step in which it was last seen."""
+    """A step of the volume did not end in time; the message names the step in which it was last seen."""
 
     code = 504
-    template = "The volume was not available within {timeout_s} s: lost in step {step} on {place}."
+    template = "The {kind} was not {wanted} within {timeout_s} s: lost in step {step} on {place}."
 
-    def __init__(self, *, timeout_s: str, step: str, place: str) -> None:
-        super().__init__(timeout_s=timeout_s, step=step, place=place)
-        self.reason_code = Reason.HOSTS_DOWN if step == volume_states.WORKING else Reason.MESSAGING
+    def __init__(self, *, kind: str, wanted: str, timeout_s: str, step: str, place: str) -> None:
+        super().__init__(kind=kind, wanted=wanted, timeout_s=timeout_s, step=step, place=place)
+        self.reason_code = Reason.HOSTS_DOWN if step in volume_states.ACTING else Reason.MESSAGING
 
     @classmethod
     def of(cls, row: Any, ctx: StepContext) -> VolumeTimeout:
-        place = f"backend {row.host}" if row.host else "no backend"
-        return cls(timeout_s=f"{ctx.limits.volume_timeout_s:.0f}", step=row.step, place=place)
+        kind, host = "volume" if row.snapshot_of is None else "snapshot", volumes.acting_host(row)
+        place = f"backend {host}" if host else "no backend"
+        timeout_s = f"{ctx.limits.volume_timeout_s:.0f}"
+        return cls(kind=kind, wanted=_WANTED[row.status], timeout_s=timeout_s, step=row.step, place=place)
 
 
 class VolumeMachine(Machine[Any]):
@@ -55,10 +66,10 @@ class VolumeMachine(Machine[Any]):
         return entered
 
     def refused(self, tx: Transaction, row: Any, error: Exception, ctx: StepContext) -> Any:
-        return end_in_error(tx, row, error, ctx)
+        return give_up(tx, row, error, ctx)
 
     def timed_out(self, tx: Transaction, row: Any, ctx: StepContext) -> Any:
-        return end_in_error(tx, row, VolumeTimeout.of(row, ctx), ctx)
+        return give_up(tx, row, VolumeTimeout.of(row, ctx), ctx)
 
     @failpoints.commits("conductor.volume_take")
     def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[Any]:
@@ -80,7 +91,7 @@ class VolumeMachine(Machine[Any]):
     def _count_refusal(self, tx: Transaction, row: Any, refusal: Any, ctx: StepContext) -> Any:
         plan = {**row.plan, "refusals": row.plan.get("refusals", 0) + 1}
         if plan["refusals"] > ctx.limits.claim_refusals:
-            return end_in_error(tx, row, refusal, ctx, plan=plan)
+            return give_up(tx, row, refusal, ctx, plan=plan)
         return volumes.write(tx, row, ctx.now, plan=plan)
 
     @failpoints.commits("conductor.volume_refuse")
@@ -94,8 +105,12 @@ def _is_race(refusal: Exception | None) -> bool:
     return isinstance(refusal, errors.PoolSpaceUnavailable)
 
 
-def end_in_error(tx: Transaction, row: Any, error: Exception, ctx: StepContext, **values: Any) -> Any:
-    """Set a locked volume to error. What it claims stays claimed: its backend may have made it."""
+def give_up(tx: Transaction, row: Any, error: Exception, ctx: StepContext, **values: Any) -> Any:
+    """End what is done with a locked volume: it is in error, or available where it is if it was to migrate.
+
+    What it claims stays claimed: its backend may have made it.
+    """
     name, _code, message, details = faults.describe(error)
     failure = {"error": name, "message": message, "details": details}
-    return volumes.write(tx, row, ctx.now, status=volume_states.ERROR, failure=failure, **SETTLED, **values)
+    status = volume_states.FAILED[row.status]
+    return volumes.write(tx, row, ctx.now, **{**SETTLED, "status": status, "failure": failure, **values})

@@ -16,7 +16,7 @@ from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
 #: Statuses in which a backend must act.
-Status = Literal["creating", "extending", "deleting"]
+Status = Literal["creating", "extending", "migrating", "deleting", "available"]
 
 
 class VolumeManager:

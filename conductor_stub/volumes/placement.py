@@ -18,9 +18,9 @@ from conductor_stub.volumes.machine import VolumeMachine
 from fleet import errors, states, volume_states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import services
+from fleet.db import services, volumes
 from fleet.db.engine import Database
-from fleet.objects import Place, Selection
+from fleet.objects import Place, Selection, location
 from fleet.rpc.clients import VolumeAPI, VolumeSchedulerAPI, VolumeTaskAPI
 
 LOG = logging.getLogger(__name__)
@@ -48,13 +48,14 @@ class VolumePlacement(Placement[Any]):
             self.hand_out(context, [row.uuid], row.attempt)
         elif row.step == volume_states.PLACING:
             self._claim(context, row, [Place(**each) for each in row.plan["alternates"]])
-        elif row.step == volume_states.WORKING:
-            about = context.about(volume=row.uuid, attempt=row.attempt, host=row.host)
-            reached = casting.reaches(row.host, lambda: self._backends.advance_volume(about, row.host, row.uuid))
-            # A backend that was only chosen is replaced at once. The sweeper repeats other orders.
-            if not reached and row.status == volume_states.CREATING and row.snapshot_of is None:
-                here = Attempt(row.uuid, row.attempt, row.host, row.pool)
-                self.fail(about, here, row.status, no_queue(row.host, services.VOLUME))
+        elif (host := volumes.acting_host(row)) is not None:
+            self._order(context, row, host)
+
+    def _order(self, context: RequestContext, row: Any, host: str) -> None:
+        about = context.about(volume=row.uuid, attempt=row.attempt, host=host)
+        reached = casting.reaches(host, lambda: self._backends.advance_volume(about, host, row.uuid))
+        if not reached and _is_replaceable(row):
+            self.fail(about, Attempt(row.uuid, row.attempt, host), row.status, no_queue(host, services.VOLUME))
 
     def fail(self, context: RequestContext, attempt: Attempt, status: str, failure: Failure) -> None:
         """The backend could not do its part of ``status``: release its claim, and go on.
@@ -93,7 +94,13 @@ class VolumePlacement(Placement[Any]):
         self, context: RequestContext, batch: Batch, row: Any, selection: Selection, properties: dict[str, Any]
     ) -> None:
         first = Place(selection.host, selection.nodename, selection.limits)
-        self._claim(context, row, [first, *selection.alternates])
+        places = [each for each in (first, *selection.alternates) if (each.host, each.nodename) != (row.host, row.pool)]
+        if places:
+            self._claim(context, row, places)
+        else:
+            here = location.append_host(row.host, row.pool)
+            reason = f"The scheduler has only pool {here}, where the volume is; enable IgnoreAttemptedHostsFilter."
+            self._give_up(context, batch, errors.NoValidHost(reason=reason))
 
     def _claim(self, context: RequestContext, row: Any, places: Sequence[Place]) -> None:
         """Claim space on the first of ``places`` that has it. Without one, the volume waits for another decision."""
@@ -122,4 +129,12 @@ class VolumePlacement(Placement[Any]):
     def _give_up(self, context: RequestContext, batch: Batch, refusal: Exception) -> None:
         ctx = self.step_context(context)
         for row in self._database.write(self._machine.refuse, batch.uuids, batch.attempt, refusal, ctx):
-            LOG.warning("Setting volume to error: %s", row.failure["message"])
+            LOG.warning("The volume is %s now: %s", row.status, row.failure["message"])
+
+
+def _is_replaceable(row: Any) -> bool:
+    """Whether the backend was only chosen, so that another may take its place. The sweeper repeats other orders."""
+    return row.snapshot_of is None and (
+        row.status == volume_states.CREATING
+        or (row.status, row.step) == (volume_states.MIGRATING, volume_states.COPYING)
+    )

@@ -65,6 +65,9 @@ class VolumeProgress:
         ctx = self._placement.step_context(context)
         row = self._database.write(claims.done, attempt, status, ctx)
         LOG.info("The volume is %s on backend %s", row.status, attempt.host)
+        if row.attempt != attempt.number and volumes.acting_host(row) not in (None, attempt.host):
+            # Another backend must act now.
+            self._placement.notify(context, row)
         return volumes.to_volume(row)
 
     def fail(self, context: RequestContext, attempt: Attempt, status: str, failure: Failure) -> Volume:

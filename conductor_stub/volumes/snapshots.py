@@ -85,7 +85,8 @@ def create(tx: Transaction, of: str, asked: Mapping[str, Any], metadata: Mapping
     if known:
         # The commit was repeated.
         return known[0]
-    volume = claims.lock_available(tx, of)
+    volume = volumes.lock(tx, of)
+    claims.require_available(volume)
     pools.claim(tx, volume.host, volume.pool, claims.request_of(volume, volume.size_gb), ctx.now, volumes=0)
     where = {"uuid": volume.uuid, "host": location.append_host(volume.host, volume.pool)}
     deadline = ctx.now + seconds(ctx.limits.volume_timeout_s)

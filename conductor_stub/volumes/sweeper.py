@@ -44,16 +44,18 @@ class VolumeSweeper(Sweeper[Any]):
             if ended is None:
                 self._hand_out_again([row])
             else:
-                LOG.warning("Setting volume to error: %s", ended.failure["message"])
+                LOG.warning("The volume is %s now: %s", ended.status, ended.failure["message"])
             return
         down_time_s = self._limits.service_down_time_s
-        silent = self._database.read(services.silent, [row.host], ctx.now, down_time_s, services.VOLUME)
+        host = volumes.acting_host(row)
+        hosts = [] if host is None else [host]
+        silent = self._database.read(services.silent, hosts, ctx.now, down_time_s, services.VOLUME)
         following = self._database.write(failures.overdue, row, bool(silent), ctx)
         if following is None:
             following = next(iter(self._database.write(self._machine.postpone, [row], ctx)), None)
         if following is not None:
             now = f"{following.status}/{following.step or '-'}"
-            LOG.warning("Volume was overdue as %s/%s on backend %s; it is %s now", row.status, row.step, row.host, now)
+            LOG.warning("Volume was overdue as %s/%s on backend %s; it is %s now", row.status, row.step, host, now)
             self._placement.notify(context, following)
 
     def _context(self, row: Any) -> RequestContext:

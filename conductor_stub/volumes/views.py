@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fleet import volume_states
 from fleet.db import pools
 from fleet.objects import location
 
@@ -28,7 +29,14 @@ def of_volume(row: Any) -> dict[str, Any]:
     copied = {"source": source.get("uuid"), "snapshot": None}
     if source.get("is_snapshot"):
         copied = {"source": None, "snapshot": source["uuid"]}
-    return {**shown, **spec, **where, **copied}
+    return {**shown, **spec, **where, **copied, "migration": _migration(row)}
+
+
+def _migration(row: Any) -> dict[str, Any] | None:
+    """The step of a migration, and the pool that it leads to, or leaves; None if there is none."""
+    if row.held_host is not None:
+        return {"step": row.step or row.status, "pool": location.append_host(row.held_host, row.held_pool)}
+    return {"step": row.step, "pool": row.plan.get("to")} if row.status == volume_states.MIGRATING else None
 
 
 def of_snapshot(row: Any) -> dict[str, Any]:

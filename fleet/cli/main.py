@@ -65,6 +65,7 @@ COMMANDS = (
     ("volume list", "volumes:ListVolumes"),
     ("volume show", "volumes:ShowVolume"),
     ("volume extend", "volumes:ExtendVolume"),
+    ("volume migrate", "volumes:MigrateVolume"),
     ("volume delete", "volumes:DeleteVolumes"),
     ("volume snapshot list", "snapshots:ListSnapshots"),
     ("volume snapshot show", "snapshots:ShowSnapshot"),

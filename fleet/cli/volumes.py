@@ -141,7 +141,9 @@ class ShowVolume(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         found = self.conductor.operator("show_volume", name=parsed_args.volume)
         tried = [f"{each['backend']}: {each['reason']}" for each in found["tried"]]
-        return command.one((*COLUMNS, "snapshots", "tried"), {**found, "failure": why(found), "tried": tried})
+        return command.one(
+            (*COLUMNS, "migration", "snapshots", "tried"), {**found, "failure": why(found), "tried": tried}
+        )
 
 
 class ExtendVolume(command.Command):
@@ -164,6 +166,28 @@ class ExtendVolume(command.Command):
         if found.get("size_gb") != parsed_args.size:
             reason = why(found) or f"it is {found['status']} after {parsed_args.timeout} s"
             raise connection.CommandFailed(f"volume {parsed_args.volume} has its old size: {reason}")
+
+
+class MigrateVolume(command.Command):
+    """Move a volume to another pool. It is available there once its data are copied."""
+
+    arguments = (
+        VOLUME,
+        command.argument(
+            "--host", metavar="LOCATION", help="Pool, machine@backend#pool, or backend. Default: the scheduler chooses."
+        ),
+        command.argument("--wait", action="store_true", help="Wait until it is there; exit status 1 if it is not."),
+        TIMEOUT,
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        asked = self.conductor.operator("migrate_volume", name=parsed_args.volume, host=parsed_args.host)
+        if not parsed_args.wait:
+            return
+        (found,) = following.volumes(self.conductor, [asked["uuid"]], parsed_args.timeout, _is_migrated)
+        if not _is_migrated(found) or found.get("host") == asked["host"]:
+            reason = why(found) or f"it is {found['status']} after {parsed_args.timeout} s"
+            raise connection.CommandFailed(f"volume {parsed_args.volume} has not migrated: {reason}")
 
 
 class DeleteVolumes(command.Command):
@@ -203,6 +227,10 @@ def is_made(volume: Record) -> bool:
 
 def _is_extended(volume: Record) -> bool:
     return volume["status"] != volume_states.EXTENDING
+
+
+def _is_migrated(volume: Record) -> bool:
+    return volume["status"] != volume_states.MIGRATING
 
 
 def is_gone(volume: Record) -> bool:

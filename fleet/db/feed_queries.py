@@ -33,7 +33,7 @@ _POOL_COLUMNS = """
     id host availability_zone total_capacity_gb free_capacity_gb allocated_capacity_gb provisioned_capacity_gb
     reserved_percentage max_over_subscription_ratio thin_provisioning_support total_volumes updated_at deleted
 """
-_VOLUME_COLUMNS = "uuid host pool status deleted project_id"
+_VOLUME_COLUMNS = "uuid host pool status step deleted project_id"
 _INSTANCE_COLUMNS = "uuid host node vm_state task_state deleted instance_type_id project_id"
 
 

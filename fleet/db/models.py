@@ -370,7 +370,8 @@ storage_pools = sa.Table(
     sa.UniqueConstraint("host", "pool"),
 )
 
-#: Volumes and snapshots (``fleet.volume_states``). Each claims ``claimed_gb`` of the pool that ``host`` and ``pool`` name.
+#: Volumes and snapshots (``fleet.volume_states``). Each claims ``claimed_gb`` of the pool that ``host`` and ``pool`` name,
+#: and ``held_gb`` of that of ``held_host`` and ``held_pool``.
 volumes = sa.Table(
     "volumes",
     METADATA,
@@ -387,12 +388,16 @@ volumes = sa.Table(
     sa.Column("host", NAME),
     sa.Column("pool", NAME),
     _number("claimed_gb"),
+    sa.Column("held_host", NAME),
+    sa.Column("held_pool", NAME),
+    _number("held_gb"),
     #: The zone that the request names.
     sa.Column("availability_zone", NAME),
     sa.Column("volume_type", NAME),
     #: The request, with the volume type inline.
     sa.Column("spec", sa.JSON, nullable=False),
-    #: Alternates of the scheduler's answer, and (tried) pools that failed.
+    #: Alternates of the scheduler's answer, and (tried) pools that failed. Of a migration: the backend or pool that was
+    #: named (to), and where the source's data are (copy_from).
     sa.Column("plan", sa.JSON, nullable=False),
     #: Why the volume is in error: error, message, details.
     sa.Column("failure", HeldJSON),
@@ -401,6 +406,7 @@ volumes = sa.Table(
     sa.Column("request_id", NAME),
     *_tracked(),
     sa.Index(None, "host", "pool"),
+    sa.Index(None, "held_host", "held_pool"),
 )
 
 volume_types = sa.Table(

@@ -30,12 +30,22 @@ _OTHERS = sa.select(POOLS.c.id, POOLS.c.pool).where(
     sa.not_(POOLS.c.deleted),
     POOLS.c.pool.not_in(sa.bindparam("pools", expanding=True)),
 )
-_CLAIMED = sa.select(
-    sa.func.coalesce(sa.func.sum(VOLUMES.c.claimed_gb), 0).label("gb"),
-    sa.func.count(sa.case((VOLUMES.c.snapshot_of.is_(None), 1))).label("volumes"),
-).where(
-    VOLUMES.c.host == sa.bindparam("on_host"), VOLUMES.c.pool == sa.bindparam("in_pool"), sa.not_(VOLUMES.c.deleted)
-)
+
+
+def _claims_of(host: str, pool: str, size_gb: str) -> sa.Select:
+    """The claims that these columns have on one pool."""
+    is_volume = sa.case((VOLUMES.c.snapshot_of.is_(None), 1), else_=0)
+    return sa.select(VOLUMES.c[size_gb].label("gb"), is_volume.label("volumes")).where(
+        VOLUMES.c[host] == sa.bindparam("on_host"),
+        VOLUMES.c[pool] == sa.bindparam("in_pool"),
+        sa.not_(VOLUMES.c.deleted),
+    )
+
+
+_CLAIMS = sa.union_all(
+    _claims_of("host", "pool", "claimed_gb"), _claims_of("held_host", "held_pool", "held_gb")
+).subquery()
+_CLAIMED = sa.select(*(sa.func.coalesce(sa.func.sum(each), 0).label(each.name) for each in _CLAIMS.c))
 
 
 def report(tx: Transaction, inventory: PoolReport, now: datetime.datetime) -> None:
@@ -76,7 +86,7 @@ def _claimed(tx: Transaction, report: PoolReport) -> dict[str, Any]:
         "free_capacity_gb": None if free is None else free - (int(claimed.gb) - read.allocated_capacity_gb),
         "allocated_capacity_gb": int(claimed.gb),
         "provisioned_capacity_gb": int(claimed.gb) + read.foreign_gb,
-        "total_volumes": claimed.volumes,
+        "total_volumes": int(claimed.volumes),
     }
 
 
@@ -129,6 +139,12 @@ def release(tx: Transaction, host: str, pool: str, size_gb: int, now: datetime.d
     row = _lock(tx, host, pool)
     if row is not None:
         _change(tx, row, -size_gb, -volumes, now)
+
+
+def location_info(connection: Transaction, host: str, pool: str) -> str | None:
+    """Where the data of a pool are, if its driver reports that."""
+    row = connection.execute(_FOUND, {"on_host": host, "in_pool": pool}).one_or_none()
+    return None if row is None else row.capabilities.get("location_info")
 
 
 def space_of(row: Any) -> pool_capacity.Space:

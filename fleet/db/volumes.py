@@ -13,14 +13,15 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from fleet import errors
+from fleet import errors, volume_states
 from fleet.db import models, uuid_prefix
 from fleet.db.engine import Transaction
 from fleet.objects import Volume, VolumeType
 
 VOLUMES = models.volumes
-#: Columns of a volume that claims nothing.
-NOTHING_CLAIMED: Mapping[str, Any] = {"host": None, "pool": None, "claimed_gb": 0}
+#: Columns of the claim on the volume's own pool, and of that on the pool that it holds: host, pool and GiB.
+OWN, HELD = ("host", "pool", "claimed_gb"), ("held_host", "held_pool", "held_gb")
+Claim = tuple[str, str, str]
 FILTERS = ("host", "name", "pool", "project_id", "snapshot_of", "status", "uuids", "volume_type")
 Kind = Literal["Volume", "Snapshot"]
 
@@ -36,10 +37,8 @@ _OF_KIND: Mapping[Kind, Any] = {
 _SNAPSHOTS = (
     sa.select(VOLUMES.c.name).where(VOLUMES.c.snapshot_of == sa.bindparam("one"), _LIVE).order_by(VOLUMES.c.name)
 )
-_ON_HOST = sa.select(VOLUMES).where(VOLUMES.c.host == sa.bindparam("on_host"), _LIVE).order_by(VOLUMES.c.uuid)
-_NOT_HERE = sa.select(VOLUMES.c.uuid).where(
-    _THESE, sa.or_(VOLUMES.c.deleted, VOLUMES.c.host.is_(None), VOLUMES.c.host != sa.bindparam("on_host"))
-)
+_HERE = sa.or_(*(VOLUMES.c[name] == sa.bindparam("on_host") for name in ("host", "held_host")))
+_ON_HOST = sa.select(VOLUMES).where(_HERE, _LIVE).order_by(VOLUMES.c.uuid)
 _DUE = (
     sa.select(VOLUMES)
     .where(VOLUMES.c.step_deadline <= sa.bindparam("now"), _LIVE)
@@ -106,15 +105,17 @@ def snapshots_of(connection: Transaction | sa.Connection, uuid: str) -> list[str
 def on_host(
     connection: Transaction | sa.Connection, host: str, uuids: Collection[str] | None = None
 ) -> Sequence[sa.Row]:
-    """Live volumes and snapshots that claim space of a backend. :param uuids: only these of them"""
+    """Live volumes and snapshots that claim or hold space of a backend. :param uuids: only these of them"""
     if uuids is None:
         return connection.execute(_ON_HOST, {"on_host": host}).all()
     return connection.execute(_ON_HOST.where(_THESE), {"on_host": host, "wanted": list(uuids)}).all()
 
 
 def not_on_host(connection: sa.Connection, host: str, uuids: Collection[str]) -> list[str]:
-    """Those of the volumes that are known, and are deleted or on another backend."""
-    return list(connection.execute(_NOT_HERE, {"on_host": host, "wanted": list(uuids)}).scalars())
+    """Those of the volumes that are known, and are deleted, or neither claim nor hold space of the backend."""
+    known = connection.execute(sa.select(VOLUMES.c.uuid).where(_THESE), {"wanted": list(uuids)}).scalars().all()
+    there = {row.uuid for row in on_host(connection, host, uuids)}
+    return [uuid for uuid in known if uuid not in there]
 
 
 def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
@@ -148,6 +149,18 @@ def changed(row: Any, values: Mapping[str, Any]) -> Any:
     return types.SimpleNamespace(**{**known, **values})
 
 
+def placed(of: Claim, host: str | None, pool: str | None, size_gb: int) -> dict[str, Any]:
+    """Columns of a claim."""
+    return dict(zip(of, (host, pool, size_gb), strict=True))
+
+
+def acting_host(row: Any) -> str | None:
+    """The backend that must act; None if none must."""
+    if row.step in volume_states.HOLDING:
+        return row.held_host
+    return row.host if row.step == volume_states.WORKING else None
+
+
 def type_of(row: Any) -> VolumeType | None:
     """The type that the volume was made with."""
     found = row.spec.get("volume_type")
@@ -166,6 +179,9 @@ def to_volume(row: Any) -> Volume:
         host=row.host,
         pool=row.pool,
         claimed_gb=row.claimed_gb,
+        held_host=row.held_host,
+        held_pool=row.held_pool,
+        copy_from=row.plan.get("copy_from"),
         source_uuid=(row.spec.get("source") or {}).get("uuid"),
         snapshot_of=row.snapshot_of,
         volume_type=type_of(row),

@@ -47,6 +47,7 @@ VOLUME_TRANSACTIONS: Mapping[str, str] = {
     "conductor.volume_fail": "the backend could not make it: the claim is given back, the next pool or error",
     "conductor.volume_overdue": "the sweeper goes on without a backend that was not heard of",
     "conductor.volume_extend": "a volume is to grow: the growth is claimed",
+    "conductor.volume_migrate": "a volume is to migrate: it waits for a decision",
     "conductor.volume_delete": "the volume is to go",
 }
 
@@ -95,6 +96,10 @@ MOVE_STEPS: Mapping[str, str] = {
 VOLUME_STEPS: Mapping[str, str] = {
     "agent.volume.before": "the driver is about to make a volume",
     "agent.volume.after": "it is made, the ledger does not know it",
+    "agent.migrate.before": "the agent of the destination is about to copy a volume",
+    "agent.migrate.after": "the volume is copied, the ledger does not know it",
+    "agent.leave.before": "an agent is about to remove what a volume has left",
+    "agent.leave.after": "it is removed, the ledger does not know it",
     "agent.extend.before": "the driver is about to extend a volume",
     "agent.extend.after": "it is extended, the ledger does not know it",
 }

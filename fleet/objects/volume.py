@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import pydantic
 
+from fleet import volume_states
 from fleet.objects import fields, location
 from fleet.objects.volume_type import VolumeType
 
@@ -54,7 +55,8 @@ class Volume:
 
     ``attempt`` counts the tried pools, from 1.
 
-    ``claimed_gb`` is what the volume holds of its pool: more than ``size_gb`` while it is being extended.
+    ``claimed_gb`` is what the volume holds of its pool: more than ``size_gb`` while it is being extended. ``held_host`` and
+    ``held_pool`` name a second pool that it holds space of: the destination of its migration, or a pool that it leaves.
     """
 
     uuid: fields.Uuid
@@ -66,6 +68,10 @@ class Volume:
     host: fields.Text | None = None
     pool: fields.Text | None = None
     claimed_gb: fields.Natural = 0
+    held_host: fields.Text | None = None
+    held_pool: fields.Text | None = None
+    #: Of a migration: where the source's data are, as the driver there reports it.
+    copy_from: fields.LongText | None = None
     #: The volume or snapshot whose data this one begins with. A snapshot has its volume here too.
     source_uuid: fields.Uuid | None = None
     #: Of a snapshot: its volume.
@@ -81,6 +87,17 @@ class Volume:
 
     def to_wire(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+    @property
+    def acting(self) -> tuple[str | None, str | None]:
+        """Backend and pool that something must be done on; (None, None) if nothing must."""
+        if self.step in volume_states.HOLDING:
+            return self.held_host, self.held_pool
+        return (self.host, self.pool) if self.step == volume_states.WORKING else (None, None)
+
+    def pools_on(self, host: str) -> set[str | None]:
+        """The pools of a backend that the volume claims or holds space of."""
+        return {pool for on, pool in ((self.host, self.pool), (self.held_host, self.held_pool)) if on == host}
 
     @property
     def location(self) -> str | None:

@@ -9,6 +9,13 @@ from typing import Any
 from fleet import volume_states
 from scheduler.volumes.request import VolumeRequest
 
+_OVER = (
+    volume_states.ERROR,
+    volume_states.ERROR_EXTENDING,
+    volume_states.ERROR_DELETING,
+    volume_states.DELETED,
+)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrackedVolume:
@@ -37,9 +44,9 @@ def is_gone(row: Any) -> bool:
 
 def is_over(row: Any) -> bool:
     """Return True if the volume needs no other pool any more."""
-    return bool(row.deleted) or row.status in (volume_states.ERROR, volume_states.DELETED)
+    return bool(row.deleted) or row.status in _OVER
 
 
 def has_moved(row: Any) -> bool:
-    """Return True if a move has claimed its destination, or is over."""
-    return bool(row.status == volume_states.AVAILABLE)
+    """Return True if a migration has claimed its destination, or is over."""
+    return bool(row.status == volume_states.AVAILABLE or row.step in volume_states.HOLDING)

@@ -78,7 +78,18 @@ def wait_for(trio: Trio, uuids: list[str], *statuses: str, timeout_s: float = 90
     return eventually(ended, timeout_s=timeout_s)
 
 
-def come_to_rest(trio: Trio, directory: pathlib.Path) -> None:
+def fault(directory: pathlib.Path, points: dict[str, dict[str, Any]]) -> None:
+    """Set the failpoints of the agent; each may act again."""
+    for file in directory.glob("points.json.*"):
+        file.unlink()
+    (directory / "points.json").write_text(json.dumps(points))
+
+
+def fired(directory: pathlib.Path, point: str) -> bool:
+    return any(point in path.name for path in directory.glob("points.json.*"))
+
+
+def come_to_rest(trio: Trio, directory: pathlib.Path, timeout_s: float = 30) -> None:
     """Wait until the ledger, the agent and the files agree. The agent's count arrives with its next report."""
     wrong: list[str] = []
 
@@ -95,7 +106,7 @@ def come_to_rest(trio: Trio, directory: pathlib.Path) -> None:
         return not wrong
 
     try:
-        eventually(at_rest, timeout_s=30)
+        eventually(at_rest, timeout_s=timeout_s)
     except AssertionError:
         raise AssertionError(wrong) from None
 
@@ -150,9 +161,7 @@ def test_a_snapshot_is_a_file_until_it_is_deleted(trio: Trio, disks: pathlib.Pat
     with open(path, "r+b") as file:
         file.write(b"precious")
     points = [f"agent.volume.{when}" for when in ("before", "after")]
-    for file in disks.glob("points.json*"):
-        file.unlink()
-    (disks / "points.json").write_text(json.dumps({point: {"action": "exit", "times": 1} for point in points}))
+    fault(disks, {point: {"action": "exit", "times": 1} for point in points})
     snapshot = trio.operator("create_snapshot", volume="origin", name="kept")["uuid"]
     eventually(lambda: trio.operator("show_snapshot", name="kept")["status"] == "available", timeout_s=60)
     assert {of: 1, snapshot: 1} == stored(disks)
@@ -169,6 +178,39 @@ def test_a_snapshot_is_a_file_until_it_is_deleted(trio: Trio, disks: pathlib.Pat
     trio.operator("delete_snapshot", name="kept")
     eventually(lambda: {of: 1, restored: 2} == stored(disks), timeout_s=60)
     delete(trio, [of, restored])
+    come_to_rest(trio, disks)
+
+
+@pytest.mark.timeout(240)
+def test_a_volume_migrates_with_its_data(trio: Trio, disks: pathlib.Path) -> None:
+    """From one pool to the other, with kill -9 of the agent at each step. The source's file and its space are gone then."""
+    (uuid,) = create(trio, "files", name="moving", size=2)
+    wait_for(trio, [uuid], "available")
+    (path,) = disks.glob(f"*/volume-{uuid}")
+    with open(path, "r+b") as file:
+        file.seek(units.Gi)
+        file.write(b"precious")
+    other = {"a": "b", "b": "a"}[path.parent.name]
+    points = [f"agent.{what}.{when}" for what in ("migrate", "leave") for when in ("before", "after")]
+    fault(disks, {point: {"action": "exit", "times": 1} for point in points})
+    trio.operator("migrate_volume", name="moving", host=f"disks@files#{other}")
+    come_to_rest(trio, disks, timeout_s=90)
+    assert all(fired(disks, point) for point in points)
+    shown = trio.operator("show_volume", name="moving")
+    assert ("available", f"disks@files#{other}", None) == tuple(shown[each] for each in ("status", "host", "migration"))
+    with open(disks / other / path.name, "rb") as file:
+        file.seek(units.Gi)
+        assert b"precious" == file.read(8)
+    assert not path.exists()
+    fault(disks, {"agent.migrate.before": {"action": "raise"}})
+    trio.operator("migrate_volume", name="moving")
+    come_to_rest(trio, disks, timeout_s=90)
+    shown = trio.operator("show_volume", name="moving")
+    assert ("available", f"disks@files#{other}") == (shown["status"], shown["host"])
+    assert shown["failure"]
+    assert {uuid: 2} == stored(disks)
+    fault(disks, {})
+    delete(trio, [uuid])
     come_to_rest(trio, disks)
 
 
@@ -207,7 +249,7 @@ def test_an_agent_that_was_killed_goes_on(trio: Trio, disks: pathlib.Path) -> No
 def test_kill_9_at_each_step_of_the_agent(trio: Trio, disks: pathlib.Path) -> None:
     """The worker dies once at each failpoint; the next one goes on. Every volume ends, and files and ledger agree."""
     points = [f"agent.{what}.{when}" for what in ("volume", "extend") for when in ("before", "after")]
-    (disks / "points.json").write_text(json.dumps({point: {"action": "exit", "times": 1} for point in points}))
+    fault(disks, {point: {"action": "exit", "times": 1} for point in points})
     made = create(trio, "files", count=4, name="tough")
     assert {"available"} == set(wait_for(trio, made, "available", "error").values())
     for uuid in made:
@@ -215,6 +257,5 @@ def test_kill_9_at_each_step_of_the_agent(trio: Trio, disks: pathlib.Path) -> No
     assert {"available"} == set(wait_for(trio, made, "available", "error").values())
     assert dict.fromkeys(made, 2) == stored(disks)
     come_to_rest(trio, disks)
-    fired = {path.name for path in disks.glob("points.json.*")}
-    assert all(any(point in name for name in fired) for point in points), fired
+    assert [] == [point for point in points if not fired(disks, point)]
     delete(trio, made)

@@ -28,6 +28,7 @@ from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.volumes.intake import VolumeIntake
+from conductor_stub.volumes.migrations import MigrationIntake
 from conductor_stub.volumes.placement import VolumePlacement
 from conductor_stub.volumes.progress import VolumeProgress
 from conductor_stub.volumes.snapshots import SnapshotIntake
@@ -120,6 +121,7 @@ class Conductor:
             CatalogManager(database, Announcements(database, self.scheduler), self.clock),  # type: ignore[arg-type]
             VolumeIntake(database, self.volume_placement),
             SnapshotIntake(database, self.volume_placement),
+            MigrationIntake(database, self.volume_placement),
         )
 
     def add_host(self, host: str, memory_mb: int = 8000, **service: Any) -> None:

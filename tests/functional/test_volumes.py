@@ -212,20 +212,38 @@ def test_a_volume_that_takes_too_long_is_in_error_and_keeps_its_space(volumes: V
 
 
 def test_a_volume_is_deleted_by_its_backend(volumes: Volumes) -> None:
-    """Its space stays claimed until the backend has removed it, however long that takes."""
+    """Its space stays claimed until the backend has removed it. The order is repeated."""
     uuid = volumes.ask(A)
     volumes.done(uuid)
     assert "deleting" == volumes.operator.delete_volume(uuid)["status"]
     volumes.operator.delete_volume(uuid)
     assert [(A[0], uuid)] * 3 == volumes.backends.orders
-    volumes.clock.advance(5000)
+    volumes.clock.advance(500)
     volumes.volume_sweeper.sweep()
     assert (("deleting", "working", 1, "m1@fast#p1"), [(10, 1), (0, 0)]) == (volumes.row(uuid), volumes.allocated())
+    assert [(A[0], uuid)] * 4 == volumes.backends.orders
     assert "deleted" == volumes.done(uuid, "deleting")
     assert "deleted" == volumes.done(uuid, "deleting")
     assert [(0, 0), (0, 0)] == volumes.allocated()
     with pytest.raises(errors.NotFound):
         volumes.operator.show_volume("data")
+
+
+def test_a_deletion_does_not_wait_for_ever(volumes: Volumes) -> None:
+    """After its deadline it is an error that says what was waited for. The space stays claimed; a late report counts."""
+    for late in (True, False):
+        uuid = volumes.available()
+        volumes.operator.delete_volume(uuid)
+        volumes.clock.advance(601)
+        volumes.volume_sweeper.sweep()
+        assert ("error_deleting", None, 1, "m1@fast#p1") == volumes.row(uuid)
+        failure = volumes.operator.show_volume(uuid)["failure"]
+        assert "The volume was not removed within 600 s: lost in step working on backend m1@fast." == failure["message"]
+        assert [(10, 1), (0, 0)] == volumes.allocated()
+        if not late:
+            assert "deleting" == volumes.operator.delete_volume(uuid)["status"]
+        assert "deleted" == volumes.done(uuid, "deleting")
+        assert [(0, 0), (0, 0)] == volumes.allocated()
 
 
 def test_a_volume_is_extended(volumes: Volumes) -> None:
@@ -237,7 +255,7 @@ def test_a_volume_is_extended(volumes: Volumes) -> None:
         assert ("extending", 10) == (shown["status"], shown["size_gb"])
     assert ([(30, 1), (0, 0)], [(A[0], uuid)] * 2) == (volumes.allocated(), volumes.backends.orders)
     assert "available" == volumes.done(uuid, "extending")
-    assert ("available", None, 1, "m1@fast#p1") == volumes.row(uuid)
+    assert ("available", None, 2, "m1@fast#p1") == volumes.row(uuid)
     assert 30 == volumes.operator.show_volume(uuid)["size_gb"]
 
 
@@ -246,7 +264,7 @@ def test_an_extension_that_fails_leaves_the_volume_as_it_was(volumes: Volumes) -
     uuid = volumes.available()
     volumes.operator.extend_volume(uuid, 30)
     failure = Failure("extending", "OSError", "the disk is full")
-    volumes.volume_progress.fail(context(), Attempt(uuid, 1, A[0]), "extending", failure)
+    volumes.volume_progress.fail(context(), Attempt(uuid, 2, A[0]), "extending", failure)
     shown = volumes.operator.show_volume(uuid)
     assert ("available", 10) == (shown["status"], shown["size_gb"])
     assert "The volume was not extended: the disk is full" == shown["failure"]["message"]
@@ -285,13 +303,39 @@ def test_a_volume_that_cannot_be_extended_is_refused(volumes: Volumes) -> None:
     assert [(10, 1), (0, 0)] == volumes.allocated()
 
 
-def test_an_extension_waits_for_its_backend(volumes: Volumes) -> None:
-    """Only this backend can do it: the order is repeated, however long the agent is away."""
+def test_an_extension_waits_for_its_backend_until_its_deadline(volumes: Volumes) -> None:
+    """Only this backend can do it, and it may have done it: the growth stays claimed. A late report counts."""
     uuid = volumes.available()
     volumes.operator.extend_volume(uuid, 30)
-    volumes.clock.advance(5000)
+    volumes.clock.advance(500)
     volumes.volume_sweeper.sweep()
-    assert ("extending", "working", 1, "m1@fast#p1") == volumes.row(uuid)
+    assert ("extending", "working", 2, "m1@fast#p1") == volumes.row(uuid)
+    volumes.clock.advance(101)
+    volumes.volume_sweeper.sweep()
+    assert ("error_extending", None, 2, "m1@fast#p1") == volumes.row(uuid)
+    failure = volumes.operator.show_volume(uuid)["failure"]
+    assert "The volume was not extended within 600 s: lost in step working on backend m1@fast." == failure["message"]
+    assert [(30, 1), (0, 0)] == volumes.allocated()
+    assert "error_extending" == volumes.done(uuid, "extending", attempt=1)
+    assert "available" == volumes.done(uuid, "extending")
+    shown = volumes.operator.show_volume(uuid)
+    assert (30, None) == (shown["size_gb"], shown["failure"])
+
+
+def test_a_late_extension_is_asked_for_again(volumes: Volumes) -> None:
+    """To no less than what was claimed. A report that it failed gives the growth back."""
+    uuid = volumes.available()
+    volumes.operator.extend_volume(uuid, 30)
+    volumes.clock.advance(601)
+    volumes.volume_sweeper.sweep()
+    with pytest.raises(errors.InvalidInput, match="must be at least 30 GiB, got 20"):
+        volumes.operator.extend_volume(uuid, 20)
+    volumes.operator.extend_volume(uuid, 40)
+    assert [(40, 1), (0, 0)] == volumes.allocated()
+    volumes.clock.advance(601)
+    volumes.volume_sweeper.sweep()
+    volumes.fails(uuid, status="extending")
+    assert ("available", [(10, 1), (0, 0)]) == (volumes.row(uuid)[0], volumes.allocated())
     volumes.operator.delete_volume(uuid)
     assert "deleted" == volumes.done(uuid, "deleting")
     assert [(0, 0), (0, 0)] == volumes.allocated()

@@ -8,6 +8,7 @@ from typing import Any
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
 from fleet.db import pools
+from fleet.db import volumes as rows
 from fleet.db.engine import Database
 from tests.functional.conductor import Conductor, context
 
@@ -21,7 +22,7 @@ class Volumes(Conductor):
     def __init__(self, database: Database) -> None:
         super().__init__(database, LIMITS)
         for host, pool in (A, B):
-            self.add_backend(host, pool)
+            self.add_backend(host, pool, location_info=f"directory:/srv/{pool}")
 
     def ask(self, *places: tuple[str, str], **request: Any) -> str:
         """One volume, which the scheduler wants to have on the first of ``places``."""
@@ -39,12 +40,22 @@ class Volumes(Conductor):
         found = self.operator.show_volume(uuid)
         return found["status"], found["step"], found["attempt"], found["host"]
 
-    def done(self, uuid: str, status: str = "creating", host: str = A[0], attempt: int = 1) -> str:
-        return self.volume_progress.done(context(), Attempt(uuid, attempt, host), status).status
+    def done(self, uuid: str, status: str = "creating", host: str = A[0], attempt: int | None = None) -> str:
+        """The agent reports its part as done. :param attempt: that of the row, if it is not given"""
+        number = self.database.read(rows.get, uuid).attempt if attempt is None else attempt
+        return self.volume_progress.done(context(), Attempt(uuid, number, host), status).status
 
-    def fails(self, uuid: str, host: str = A[0], attempt: int = 1, step: str = "creating") -> None:
+    def fails(
+        self,
+        uuid: str,
+        host: str = A[0],
+        attempt: int | None = None,
+        step: str = "creating",
+        status: str = "creating",
+    ) -> None:
+        number = self.database.read(rows.get, uuid).attempt if attempt is None else attempt
         failure = Failure(step, "OSError", "the disk is full")
-        self.volume_progress.fail(context(), Attempt(uuid, attempt, host), "creating", failure)
+        self.volume_progress.fail(context(), Attempt(uuid, number, host), status, failure)
 
     def available(self, **request: Any) -> str:
         """One volume on the first backend."""

@@ -16,11 +16,21 @@ _STATES = {
     ("creating", "placing"),
     ("creating", "working"),
     ("extending", "working"),
+    ("error_extending", None),
+    ("migrating", "scheduling"),
+    ("migrating", "placing"),
+    ("migrating", "copying"),
+    ("deleting", "removing"),
     ("deleting", "working"),
+    ("error_deleting", None),
+    ("available", "removing"),
     ("available", None),
     ("error", None),
     ("deleted", None),
 }
+
+#: Statuses that end by a deadline.
+_TIMED = ("creating", "extending", "migrating", "deleting")
 
 #: By location and uuid: GiB of a volume as it lies on its backend.
 Stored = Mapping[str, Mapping[str, int]]
@@ -29,8 +39,11 @@ Stored = Mapping[str, Mapping[str, int]]
 def _claims(ledger: Ledger, pool: Row) -> tuple[int, int]:
     """GiB that volumes and snapshots claim of a pool, and the number of these volumes."""
     where = (pool["host"], pool["pool"])
-    rows = [row for row in ledger.volumes if not row["deleted"] and (row["host"], row["pool"]) == where]
-    return sum(row["claimed_gb"] for row in rows), sum(row["snapshot_of"] is None for row in rows)
+    live = [row for row in ledger.volumes if not row["deleted"]]
+    own = [row for row in live if (row["host"], row["pool"]) == where]
+    held = [row for row in live if (row["held_host"], row["held_pool"]) == where]
+    claimed = sum(row["claimed_gb"] for row in own) + sum(row["held_gb"] for row in held)
+    return claimed, sum(row["snapshot_of"] is None for row in [*own, *held])
 
 
 def pools_count_their_volumes(ledger: Ledger) -> Iterator[str]:
@@ -55,12 +68,20 @@ def every_volume_ends_in_time(ledger: Ledger) -> Iterator[str]:
     for row in ledger.volumes:
         if (row["status"], row["step"]) not in _STATES:
             yield f"volume {row['uuid']} is {row['status']}/{row['step']}, which does not exist"
-        if row["status"] == "creating" and row["deadline"] < late:
+        if row["status"] in _TIMED and row["deadline"] < late:
             yield f"volume {row['uuid']} is {row['status']}/{row['step']} after its deadline"
-        if row["status"] == "error" and not row["failure"]:
+        if row["status"].startswith("error") and not row["failure"]:
             yield f"volume {row['uuid']} is in error without a reason"
-        if not row["deleted"] and len({row["host"] is None, row["pool"] is None, row["claimed_gb"] == 0}) > 1:
-            yield f"volume {row['uuid']} claims {row['claimed_gb']} GiB of {row['host']}#{row['pool']}"
+        for host, pool, size in (("host", "pool", "claimed_gb"), ("held_host", "held_pool", "held_gb")):
+            if not row["deleted"] and len({row[host] is None, row[pool] is None, row[size] == 0}) > 1:
+                yield f"volume {row['uuid']} claims {row[size]} GiB of {row[host]}#{row[pool]}"
+        holds = row["held_host"] is not None
+        if (
+            not row["deleted"]
+            and row["status"] != "error_deleting"
+            and holds != (row["step"] in ("copying", "removing"))
+        ):
+            yield f"volume {row['uuid']} is {row['status']}/{row['step']} and holds {row['held_gb']} GiB elsewhere"
 
 
 def volumes_are_where_the_ledger_says(ledger: Ledger, stored: Stored) -> Iterator[str]:

@@ -91,8 +91,8 @@ class Backend:
         with self._lock:
             strays = self._strays
         found: dict[str, int] = {}
-        for uuid, stored in self.driver.volumes().items():
-            if uuid not in strays:
+        for stored in self.driver.volumes():
+            if stored.uuid not in strays:
                 found[stored.pool] = found.get(stored.pool, 0) + stored.size_gb
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Any
 
 from fleet.objects import Volume
@@ -13,8 +13,9 @@ from fleet.objects import Volume
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """A volume or snapshot as it lies on the backend."""
+    """A volume or snapshot as it lies on a pool."""
 
+    uuid: str
     pool: str
     size_gb: int
 
@@ -43,14 +44,15 @@ class VolumeDriver(abc.ABC):
     @abc.abstractmethod
     def stats(self) -> dict[str, Any]:
         """Return cinder's statistics with the key ``pools``: for each ``pool_name`` at least ``total_capacity_gb``,
-        ``free_capacity_gb`` and ``provisioned_capacity_gb``.
+        ``free_capacity_gb`` and ``provisioned_capacity_gb``. ``location_info`` says where its data are, for the driver of
+        the pool that a volume migrates to.
 
         :raises OSError: the backend cannot be used now: it counts as down
         """
 
     @abc.abstractmethod
-    def volumes(self) -> Mapping[str, Stored]:
-        """Return the volumes and snapshots on the backend, by uuid."""
+    def volumes(self) -> Collection[Stored]:
+        """Return the volumes and snapshots on the backend. One that migrates may be on two of its pools."""
 
     @abc.abstractmethod
     def create(self, volume: Volume) -> None:
@@ -61,6 +63,14 @@ class VolumeDriver(abc.ABC):
 
         Make all of it or nothing, also if the machine crashes.
         """
+
+    def receive(self, volume: Volume, pool: str) -> None:
+        """Make the volume on ``pool``, with its data. If it exists there already, do nothing.
+
+        The data are on another pool, of this backend or another; ``volume.copy_from`` is the ``location_info`` that the
+        driver there has reported. They do not change meanwhile. Make all of it or nothing, also if the machine crashes.
+        """
+        raise NotImplementedError(f"{type(self).__name__} takes no volumes of other pools")
 
     @abc.abstractmethod
     def extend(self, volume: Volume, size_gb: int) -> None:

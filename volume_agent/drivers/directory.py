@@ -14,7 +14,7 @@ import re
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from oslo_log import log as logging
@@ -29,6 +29,8 @@ LOG = logging.getLogger(__name__)
 RAW, QCOW2 = "raw", "qcow2"
 _QEMU_IMG = "qemu-img"
 _KINDS = ("volume", "snapshot")
+#: Begins the ``location_info`` of a pool; its path follows.
+_LOCATION = "directory:"
 #: The format is part of the name: the first bytes of a raw volume are its user's, who may write an image's header there.
 _NAME = re.compile(rf"(?:{'|'.join(_KINDS)})-([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})(\.qcow2)?")
 #: A temporary file. A volume never has this beginning.
@@ -61,11 +63,11 @@ class DirectoryDriver(VolumeDriver):
         pools = [self._stats_of(name, path, stored) for name, path in self._pools.items()]
         return {"vendor_name": "fleet", "driver_version": "1", "storage_protocol": "file", "pools": pools}
 
-    def _stats_of(self, name: str, path: pathlib.Path, stored: Mapping[str, Stored]) -> dict[str, Any]:
+    def _stats_of(self, name: str, path: pathlib.Path, stored: Collection[Stored]) -> dict[str, Any]:
         found = os.statvfs(path)
         if found.f_flag & os.ST_RDONLY or not os.access(path, os.W_OK):
             raise PermissionError(f"pool {name}: {path} cannot be written")
-        provisioned = sum(each.size_gb for each in stored.values() if each.pool == name)
+        provisioned = sum(each.size_gb for each in stored if each.pool == name)
         return {
             "pool_name": name,
             "total_capacity_gb": round(found.f_blocks * found.f_frsize / units.Gi, 2),
@@ -73,16 +75,18 @@ class DirectoryDriver(VolumeDriver):
             "provisioned_capacity_gb": provisioned,
             "thin_provisioning_support": True,
             "thick_provisioning_support": True,
+            "location_info": f"{_LOCATION}{path}",
         }
 
-    def volumes(self) -> Mapping[str, Stored]:
-        found: dict[str, Stored] = {}
+    def volumes(self) -> Collection[Stored]:
+        found: list[Stored] = []
         for pool, directory in self._pools.items():
             for entry in os.scandir(directory):
                 name = _NAME.fullmatch(entry.name)
                 if name is not None:
                     with contextlib.suppress(FileNotFoundError):
-                        found[name.group(1)] = Stored(pool, _virtual_size(entry.path, bool(name.group(2))) // units.Gi)
+                        size = _virtual_size(entry.path, bool(name.group(2)))
+                        found.append(Stored(name.group(1), pool, size // units.Gi))
         return found
 
     def create(self, volume: Volume) -> None:
@@ -90,15 +94,22 @@ class DirectoryDriver(VolumeDriver):
         if _find(directory, volume.uuid) is not None:
             return
         if volume.source_uuid is not None:
-            self._copy(volume, directory)
+            self._copy(volume, _require(directory, volume.source_uuid), directory)
             return
         with _written(_path(directory, volume, self._format == QCOW2)) as part:
             self._write(part, volume.size_gb * units.Gi, _is_thick(volume))
 
-    def _copy(self, volume: Volume, directory: pathlib.Path) -> None:
+    def receive(self, volume: Volume, pool: str) -> None:
+        """The source is a file that this machine can read: on a pool of the machine, or on a shared file system."""
+        directory = self._directory(pool)
+        if _find(directory, volume.uuid) is not None:
+            return
+        if volume.copy_from is None or not volume.copy_from.startswith(_LOCATION):
+            raise FileNotFoundError(f"the data of {volume.location} are in no directory")
+        self._copy(volume, _require(pathlib.Path(volume.copy_from.removeprefix(_LOCATION)), volume.uuid), directory)
+
+    def _copy(self, volume: Volume, source: pathlib.Path, directory: pathlib.Path) -> None:
         """Copy the source, in its format. The file system shares the blocks of both if it can."""
-        assert volume.source_uuid is not None, "the volume has a source"
-        source = _require(directory, volume.source_uuid)
         thick = _is_thick(volume)
         shared = ("--reflink=never", "--sparse=never") if thick else ("--reflink=auto", "--sparse=always")
         with _written(_path(directory, volume, _is_image(source))) as part:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Any
 
 from fleet import errors
 from fleet.objects import Volume
 from volume_agent.drivers.base import Stored, VolumeDriver
 
+_LOCATION = "fake"
 _WORDS = ("infinite", "unknown")
 
 
@@ -27,7 +28,8 @@ class FakeDriver(VolumeDriver):
         self._failing = frozenset(options.fake_failures)
         self._delay_s = options.fake_delay
         self._lock = threading.Lock()
-        self._volumes: dict[str, Stored] = {}
+        #: By uuid and pool.
+        self._volumes: dict[tuple[str, str], Stored] = {}
         self._never = threading.Event()
 
     def init_backend(self) -> None:
@@ -43,40 +45,52 @@ class FakeDriver(VolumeDriver):
                 "provisioned_capacity_gb": held[name],
                 "thin_provisioning_support": self._thin,
                 "thick_provisioning_support": True,
+                "location_info": _LOCATION,
             }
             for name, total in self._totals.items()
         ]
         return {"vendor_name": "fleet", "driver_version": "1", "storage_protocol": "fake", "pools": pools}
 
     def _held_gb(self, pool: str) -> int:
-        return sum(stored.size_gb for stored in self.volumes().values() if stored.pool == pool)
+        return sum(stored.size_gb for stored in self.volumes() if stored.pool == pool)
 
-    def volumes(self) -> Mapping[str, Stored]:
+    def volumes(self) -> Collection[Stored]:
         with self._lock:
-            return dict(self._volumes)
+            return list(self._volumes.values())
 
     def create(self, volume: Volume) -> None:
         assert volume.pool is not None, "the ledger has given the volume its pool"
+        self._make(volume, volume.pool, volume.source_uuid)
+
+    def receive(self, volume: Volume, pool: str) -> None:
+        if volume.copy_from != _LOCATION:
+            raise FakeVolumeFailure(f"there are no data to copy at {volume.copy_from}")
+        self._make(volume, pool)
+
+    def _make(self, volume: Volume, pool: str, source: str | None = None) -> None:
         if self._delay_s:
             self._never.wait(self._delay_s)
-        if volume.pool in self._failing:
-            raise FakeVolumeFailure(f"pool {volume.pool} is configured to fail")
-        if volume.pool not in self._totals:
-            raise FakeVolumeFailure(f"there is no pool {volume.pool}")
+        self._require_working(pool)
+        if pool not in self._totals:
+            raise FakeVolumeFailure(f"there is no pool {pool}")
         with self._lock:
-            if volume.source_uuid is not None and volume.source_uuid not in self._volumes:
-                raise FakeVolumeFailure(f"there is no volume {volume.source_uuid} to copy")
-            self._volumes[volume.uuid] = Stored(volume.pool, volume.size_gb)
+            if source is not None and (source, pool) not in self._volumes:
+                raise FakeVolumeFailure(f"there is no volume {source} to copy")
+            self._volumes[volume.uuid, pool] = Stored(volume.uuid, pool, volume.size_gb)
+
+    def _require_working(self, pool: str | None) -> None:
+        if pool in self._failing:
+            raise FakeVolumeFailure(f"pool {pool} is configured to fail")
 
     def extend(self, volume: Volume, size_gb: int) -> None:
-        if volume.pool in self._failing:
-            raise FakeVolumeFailure(f"pool {volume.pool} is configured to fail")
+        assert volume.pool is not None, "the ledger has given the volume its pool"
+        self._require_working(volume.pool)
         with self._lock:
-            self._volumes[volume.uuid] = Stored(self._volumes[volume.uuid].pool, size_gb)
+            self._volumes[volume.uuid, volume.pool] = Stored(volume.uuid, volume.pool, size_gb)
 
     def delete(self, uuid: str, pool: str) -> None:
         with self._lock:
-            self._volumes.pop(uuid, None)
+            self._volumes.pop((uuid, pool), None)
 
 
 def _capacity(pool: str, total: str) -> float | str:

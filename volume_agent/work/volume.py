@@ -41,10 +41,14 @@ class VolumeWorker:
             LOG.warning("Volume %s is left to the conductor's sweeper: %s", uuid, silence)
 
     def _is_mine(self, volume: Volume) -> bool:
-        return volume.host == self._backend.name and volume.step == volume_states.WORKING
+        return volume.acting[0] == self._backend.name
 
     def _act(self, context: RequestContext, volume: Volume) -> Volume | None:
         """Return the volume as it is after this step; None to stop."""
+        if volume.step == volume_states.COPYING:
+            return self._receive(context, volume)
+        if volume.step == volume_states.REMOVING:
+            return self._leave(context, volume)
         if volume.status == volume_states.CREATING:
             return self._create(context, volume)
         if volume.status == volume_states.EXTENDING:
@@ -68,17 +72,39 @@ class VolumeWorker:
         return self._created(context, volume)
 
     def _created(self, context: RequestContext, volume: Volume) -> Volume | None:
+        """Report the volume as made. Remove it if the conductor gave this attempt up, and its claim."""
+        _backend, pool = volume.acting
         try:
             answer = self._calls.done(context, volume, self._backend.name)
         except errors.NotFound:
             return None
-        if answer.location != volume.location or answer.status == volume_states.DELETED:
-            # The conductor gave this attempt up, and its claim.
+        if pool not in answer.pools_on(self._backend.name) or answer.status == volume_states.DELETED:
             self._remove(volume)
             return None
         kind = "volume" if volume.snapshot_of is None else "snapshot"
-        LOG.info("Made a %s of %d GiB on pool %s", kind, volume.size_gb, volume.pool)
+        LOG.info("Made a %s of %d GiB on pool %s", kind, volume.size_gb, pool)
         return answer
+
+    def _receive(self, context: RequestContext, volume: Volume) -> Volume | None:
+        began = time.monotonic()
+        assert volume.held_pool is not None, "the ledger has given the volume its destination"
+        try:
+            failpoints.hit("agent.migrate.before")
+            self._backend.driver.receive(volume, volume.held_pool)
+        except Exception as failure:
+            LOG.warning("Volume %s cannot migrate to pool %s: %s", volume.uuid, volume.held_pool, failure)
+            if not self._remove(volume):
+                return None
+            return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
+        failpoints.hit("agent.migrate.after")
+        return self._created(context, volume)
+
+    def _leave(self, context: RequestContext, volume: Volume) -> Volume | None:
+        failpoints.hit("agent.leave.before")
+        if not self._remove(volume):
+            return None
+        failpoints.hit("agent.leave.after")
+        return self._calls.done(context, volume, self._backend.name)
 
     def _extend(self, context: RequestContext, volume: Volume) -> Volume | None:
         began = time.monotonic()
@@ -96,12 +122,13 @@ class VolumeWorker:
         return self._calls.done(context, volume, self._backend.name) if self._remove(volume) else None
 
     def _remove(self, volume: Volume) -> bool:
-        """Return whether the volume is gone."""
-        assert volume.pool is not None, "the ledger has given the volume its pool"
+        """Remove the volume from the pool that this step is about. Return whether it is gone."""
+        _backend, pool = volume.acting
+        assert pool is not None, "the ledger has given the volume its pool"
         try:
-            self._backend.driver.delete(volume.uuid, volume.pool)
+            self._backend.driver.delete(volume.uuid, pool)
         except Exception:
-            LOG.exception("Volume %s cannot be removed from pool %s", volume.uuid, volume.pool)
+            LOG.exception("Volume %s cannot be removed from pool %s", volume.uuid, pool)
             return False
         return True
 

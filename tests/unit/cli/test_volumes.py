@@ -135,6 +135,27 @@ def test_extend_waits_for_the_size(run) -> None:
     assert (1, True) == (status, "has its old size: the disk is full" in errors)
 
 
+MOVED = {**VOLUME, "host": "m2@disks#files"}
+MIGRATIONS = [
+    ("it has moved", [[{**VOLUME, "status": "migrating"}], [MOVED]], 0, ""),
+    ("it stays", [[{**VOLUME, "failure": {"message": "no pool has room"}}]], 1, "has not migrated: no pool has room"),
+    ("it takes longer", [[{**VOLUME, "status": "migrating"}]], 1, "it is migrating after 1 s"),
+]
+
+
+@pytest.mark.parametrize(("_what", "looks", "status", "said"), MIGRATIONS, ids=[case[0] for case in MIGRATIONS])
+def test_migrate_waits_until_the_volume_is_there(
+    run, _what: str, looks: list[list[dict[str, Any]]], status: int, said: str
+) -> None:
+    """A volume that is where it was is a failure, with the reason."""
+    conductor = Conductor(*looks)
+    conductor.answers["migrate_volume"] = VOLUME
+    arguments = ("--host", "m2@disks", "--wait", "--timeout", "1", "data")
+    found, _out, errors = run(conductor, "volume", "migrate", *arguments)
+    assert (status, True) == (found, said in errors)
+    assert ("migrate_volume", {"name": "data", "host": "m2@disks"}) == conductor.calls[0]
+
+
 FULL = {"failure": {"error": "OSError", "message": "the disk is full"}}
 TYPES = [
     (

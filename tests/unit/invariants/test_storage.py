@@ -12,6 +12,8 @@ from tests.invariants import storage
 from tests.unit.invariants.builders import NOW, ledger, pool, volume
 
 LATE = NOW - datetime.timedelta(seconds=60)
+DELETING = {"status": "deleting", "step": "working", "deadline": NOW}
+HELD = {"held_host": "m2@disks", "held_pool": "q", "held_gb": 10}
 WRONG = [
     ("the pool counts another sum", {"pool": {"allocated_capacity_gb": 9}}, "counts (9, 1)"),
     ("the pool counts another number", {"pool": {"total_volumes": 2}}, "counts (10, 2)"),
@@ -19,6 +21,9 @@ WRONG = [
     ("a state that does not exist", {"volume": {"step": "placing"}}, "available/placing, which does not exist"),
     ("late", {"volume": {"status": "creating", "step": "working", "deadline": LATE}}, "after its deadline"),
     ("an error without a reason", {"volume": {"status": "error"}}, "without a reason"),
+    ("a deletion that takes too long", {"volume": {**DELETING, "deadline": LATE}}, "after its deadline"),
+    ("a second claim without a reason", {"volume": HELD}, "available/None and holds 10 GiB elsewhere"),
+    ("a copy to no pool", {"volume": {"status": "migrating", "step": "copying", "deadline": NOW}}, "holds 0 GiB"),
     ("a claim without a pool", {"volume": {"host": None, "pool": None}}, "claims 10 GiB of None#None"),
 ]
 
@@ -38,7 +43,21 @@ GOOD = [
     {},
     {"pool": {"total_capacity_gb": None}},
     {"pool": {"max_over_subscription_ratio": "auto", "total_capacity_gb": 1.0}},
-    {"volume": {"status": "extending", "step": "working", "size_gb": 5}},
+    {"volume": {"status": "extending", "step": "working", "size_gb": 5, "deadline": NOW}},
+    {"volume": DELETING},
+    {"volume": {**HELD, "step": "removing"}},
+    {"volume": {**HELD, "status": "migrating", "step": "copying", "deadline": NOW}},
+    {
+        "volume": {
+            **HELD,
+            "held_host": "m1@disks",
+            "held_pool": "p",
+            "claimed_gb": 5,
+            "held_gb": 5,
+            "step": "removing",
+        },
+        "pool": {"total_volumes": 2},
+    },
     {"volume": {"status": "creating", "step": "working", "deadline": NOW}},
 ]
 
@@ -58,7 +77,7 @@ def test_at_rest_backends_have_what_the_ledger_has() -> None:
     stale = ledger(pools=[pool(capabilities={"allocated_capacity_gb": 0})], volumes=[volume()])
     (line,) = storage.volumes_are_where_the_ledger_says(stale, {"m1@disks#p": {"v1": 10}})
     assert "its agent counts 0 GiB, the ledger 10" in line
-    under_way = ledger(volumes=[volume(status="deleting", step="working")])
+    under_way = ledger(volumes=[volume(**DELETING)])
     assert 1 == len(list(storage.every_volume_is_over(under_way)))
 
 

@@ -35,6 +35,27 @@ def backend(driver: VolumeDriver) -> Backend:
     return Backend(HOST, driver, Policy("store", "z1"))
 
 
+def stored(driver: VolumeDriver) -> dict[str, tuple[str, int]]:
+    """Pool and GiB of what is on a backend, by uuid."""
+    return {each.uuid: (each.pool, each.size_gb) for each in driver.volumes()}
+
+
+def _following(volume: Volume) -> Volume:
+    """The volume after its backend has done its part."""
+    if volume.step == "copying":
+        places = {
+            "host": volume.held_host,
+            "pool": volume.held_pool,
+            "held_host": volume.host,
+            "held_pool": volume.pool,
+        }
+        return dataclasses.replace(volume, **places, status="available", step="removing", attempt=volume.attempt + 1)
+    if volume.step == "removing":
+        return dataclasses.replace(volume, held_host=None, held_pool=None, step=None)
+    ended = {"creating": "available", "extending": "available", "deleting": "deleted"}[volume.status]
+    return dataclasses.replace(volume, status=ended, step=None)
+
+
 class FakeConductor:
     """The part of ``VolumeTaskAPI`` that agents use: a ledger of volumes that moves on as the real one does."""
 
@@ -48,7 +69,7 @@ class FakeConductor:
     def get_host_volumes(
         self, context: RequestContext, host: str, volume_uuids: list[str] | None = None
     ) -> list[dict[str, Any]]:
-        there = [each for each in self.volumes.values() if each.host == host and each.status != "deleted"]
+        there = [each for each in self.volumes.values() if each.pools_on(host) and each.status != "deleted"]
         return [each.to_wire() for each in there if volume_uuids is None or each.uuid in volume_uuids]
 
     def get_removable_volumes(self, context: RequestContext, host: str, volume_uuids: list[str]) -> list[str]:
@@ -58,9 +79,8 @@ class FakeConductor:
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str
     ) -> dict[str, Any]:
         found = self.volumes[volume_uuid]
-        if (found.attempt, found.host, found.status, found.step) == (attempt, host, status, "working"):
-            ended = {"creating": "available", "extending": "available", "deleting": "deleted"}[status]
-            self.volumes[volume_uuid] = found = dataclasses.replace(found, status=ended, step=None)
+        if (found.attempt, found.acting[0], found.status) == (attempt, host, status):
+            self.volumes[volume_uuid] = found = _following(found)
         return found.to_wire()
 
     def volume_failed(

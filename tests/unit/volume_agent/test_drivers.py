@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import shutil
@@ -13,9 +14,9 @@ import pytest
 from oslo_utils import units
 
 from fleet import errors
-from tests.unit.volume_agent.builders import options, volume
+from tests.unit.volume_agent.builders import options, stored, volume
 from volume_agent import drivers
-from volume_agent.drivers.base import Stored, VolumeDriver
+from volume_agent.drivers.base import VolumeDriver
 from volume_agent.drivers.directory import DirectoryDriver
 from volume_agent.drivers.fake import FakeDriver, FakeVolumeFailure
 
@@ -42,10 +43,10 @@ def test_a_volume_is_made_and_removed(driver: VolumeDriver) -> None:
     one, other = volume("p1", 3), volume("p2", 5)
     for each in (one, other, one):
         driver.create(each)
-    assert {one.uuid: Stored("p1", 3), other.uuid: Stored("p2", 5)} == driver.volumes()
+    assert {one.uuid: ("p1", 3), other.uuid: ("p2", 5)} == stored(driver)
     for _ in range(2):
         driver.delete(one.uuid, "p1")
-    assert {other.uuid: Stored("p2", 5)} == driver.volumes()
+    assert {other.uuid: ("p2", 5)} == stored(driver)
 
 
 def test_a_volume_is_extended(driver: VolumeDriver) -> None:
@@ -54,7 +55,7 @@ def test_a_volume_is_extended(driver: VolumeDriver) -> None:
     driver.create(made)
     for _ in range(2):
         driver.extend(made, 5)
-    assert {made.uuid: Stored("p1", 5)} == driver.volumes()
+    assert {made.uuid: ("p1", 5)} == stored(driver)
 
 
 def test_a_copy_may_be_larger_than_its_source(driver: VolumeDriver) -> None:
@@ -64,10 +65,10 @@ def test_a_copy_may_be_larger_than_its_source(driver: VolumeDriver) -> None:
     copy = volume("p1", 2, source_uuid=source.uuid)
     for _ in range(2):
         driver.create(copy)
-    assert {source.uuid: Stored("p1", 1), copy.uuid: Stored("p1", 2)} == driver.volumes()
+    assert {source.uuid: ("p1", 1), copy.uuid: ("p1", 2)} == stored(driver)
     with pytest.raises((OSError, FakeVolumeFailure), match="volume"):
         driver.create(volume("p1", 2, source_uuid=volume().uuid))
-    assert 2 == len(driver.volumes())
+    assert 2 == len(stored(driver))
 
 
 def test_a_snapshot_keeps_the_data(driver: VolumeDriver) -> None:
@@ -81,10 +82,28 @@ def test_a_snapshot_keeps_the_data(driver: VolumeDriver) -> None:
     restored = volume("p1", 3, source_uuid=snapshot.uuid)
     driver.create(restored)
     driver.delete(made.uuid, "p1")
-    assert {snapshot.uuid: Stored("p1", 1), restored.uuid: Stored("p1", 3)} == driver.volumes()
+    assert {snapshot.uuid: ("p1", 1), restored.uuid: ("p1", 3)} == stored(driver)
     for _ in range(2):
         driver.delete(snapshot.uuid, "p1")
-    assert {restored.uuid} == driver.volumes().keys()
+    assert {restored.uuid} == stored(driver).keys()
+
+
+def location(driver: VolumeDriver, pool: str) -> str:
+    return next(each["location_info"] for each in driver.stats()["pools"] if each["pool_name"] == pool)
+
+
+def test_a_volume_is_copied_to_another_pool(driver: VolumeDriver) -> None:
+    """It is on both until the first one is removed."""
+    made = volume("p1", 3)
+    driver.create(made)
+    moving = dataclasses.replace(made, copy_from=location(driver, "p1"))
+    for _ in range(2):
+        driver.receive(moving, "p2")
+    assert [("p1", 3), ("p2", 3)] == sorted((each.pool, each.size_gb) for each in driver.volumes())
+    driver.delete(made.uuid, "p1")
+    assert {made.uuid: ("p2", 3)} == stored(driver)
+    with pytest.raises((OSError, FakeVolumeFailure), match="data"):
+        driver.receive(dataclasses.replace(made, copy_from="elsewhere"), "p1")
 
 
 def test_each_pool_is_reported(driver: VolumeDriver) -> None:
@@ -139,6 +158,27 @@ def test_a_snapshot_is_a_file_of_its_own(tmp_path: pathlib.Path) -> None:
         file.write(b"behind")
     with open(tmp_path / "p1" / f"snapshot-{snapshot.uuid}", "rb") as file:
         assert b"before" == file.read(6)
+
+
+def test_a_volume_that_migrates_keeps_its_data(tmp_path: pathlib.Path) -> None:
+    """It is as sparse on its destination. A source that is not there leaves nothing."""
+    driver, made = directory(tmp_path), volume(size_gb=1)
+    driver.create(made)
+    with open(tmp_path / "p1" / f"volume-{made.uuid}", "r+b") as file:
+        file.seek(units.Mi)
+        file.write(b"precious")
+    other = DirectoryDriver(options(directory_pools={"far": str(tmp_path / "far")}))
+    other.init_backend()
+    moving = dataclasses.replace(made, copy_from=location(driver, "p1"))
+    other.receive(moving, "far")
+    with open(tmp_path / "far" / f"volume-{made.uuid}", "rb") as file:
+        assert os.fstat(file.fileno()).st_blocks * 512 < units.Mi
+        file.seek(units.Mi)
+        assert b"precious" == file.read(8)
+    lost = dataclasses.replace(volume(), copy_from=location(driver, "p1"))
+    with pytest.raises(FileNotFoundError, match="has no volume or snapshot"):
+        other.receive(lost, "far")
+    assert 1 == len(list((tmp_path / "far").iterdir()))
 
 
 def test_a_thick_copy_occupies_its_space(tmp_path: pathlib.Path) -> None:
@@ -205,7 +245,7 @@ def test_a_crash_leaves_the_volume_or_nothing(tmp_path: pathlib.Path, monkeypatc
     with pytest.raises(Crash):
         driver.create(volume())
     monkeypatch.undo()
-    assert ({}, 1) == (driver.volumes(), len(list((tmp_path / "p1").iterdir())))
+    assert ({}, 1) == (stored(driver), len(list((tmp_path / "p1").iterdir())))
     driver.init_backend()
     assert [] == list((tmp_path / "p1").iterdir())
 
@@ -218,7 +258,7 @@ def test_what_is_no_volume_is_left_alone(tmp_path: pathlib.Path) -> None:
     driver.create(made)
     with open(tmp_path / "p1" / f"volume-{made.uuid}", "r+b") as file:
         file.write(b"QFI\xfb" + bytes(20) + (500 * units.Gi).to_bytes(8, "big"))
-    assert {made.uuid: Stored("p1", 1)} == driver.volumes()
+    assert {made.uuid: ("p1", 1)} == stored(driver)
     driver.init_backend()
     assert "mine" == (tmp_path / "p1" / "notes").read_text()
 

@@ -13,7 +13,7 @@ import pytest
 from fleet.agent.patience import Patience
 from fleet.context import new_context
 from fleet.objects import Volume
-from tests.unit.volume_agent.builders import HOST, FakeConductor, backend, calls, options, volume
+from tests.unit.volume_agent.builders import HOST, FakeConductor, backend, calls, options, stored, volume
 from volume_agent.backends.backend import Backend, Policy
 from volume_agent.drivers.fake import FakeDriver
 from volume_agent.ledger.reporter import Reporter
@@ -51,7 +51,7 @@ def test_a_volume_is_made_once() -> None:
     stand = Stand(made)
     for _ in range(2):
         stand.run(made.uuid)
-    assert ("available", [made.uuid]) == (stand.status(made.uuid), list(stand.driver.volumes()))
+    assert ("available", [made.uuid]) == (stand.status(made.uuid), list(stored(stand.driver)))
 
 
 def test_an_order_without_a_volume_does_nothing() -> None:
@@ -60,7 +60,7 @@ def test_an_order_without_a_volume_does_nothing() -> None:
     stand = Stand(elsewhere, settled)
     for uuid in (elsewhere.uuid, settled.uuid, volume().uuid):
         stand.run(uuid)
-    assert {} == stand.driver.volumes()
+    assert {} == stored(stand.driver)
 
 
 def test_a_failure_is_reported_with_its_reason() -> None:
@@ -72,7 +72,7 @@ def test_a_failure_is_reported_with_its_reason() -> None:
     assert ("creating", "FakeVolumeFailure", "pool p1 is configured to fail") == (
         *(failure["step"], failure["code"], failure["message"]),
     )
-    assert ("error", {}) == (stand.status(made.uuid), stand.driver.volumes())
+    assert ("error", {}) == (stand.status(made.uuid), stored(stand.driver))
 
 
 @pytest.mark.parametrize(("failing", "size_gb"), [([], 7), (["p1"], 1)], ids=["it works", "it fails"])
@@ -83,7 +83,7 @@ def test_a_volume_is_extended(failing: list[str], size_gb: int) -> None:
     stand.driver.create(made)
     stand.driver._failing = frozenset(failing)
     stand.run(made.uuid)
-    assert (size_gb, len(failing)) == (stand.driver.volumes()[made.uuid].size_gb, len(stand.conductor.failures))
+    assert (size_gb, len(failing)) == (stored(stand.driver)[made.uuid][1], len(stand.conductor.failures))
 
 
 def test_a_volume_is_removed() -> None:
@@ -93,7 +93,79 @@ def test_a_volume_is_removed() -> None:
     stand.run(made.uuid)
     stand.conductor.volumes[made.uuid] = dataclasses.replace(made, status="deleting")
     stand.run(made.uuid)
-    assert ("deleted", {}) == (stand.status(made.uuid), stand.driver.volumes())
+    assert ("deleted", {}) == (stand.status(made.uuid), stored(stand.driver))
+
+
+def migrating(**given: Any) -> Volume:
+    """A volume of another backend that is to be copied to p1."""
+    known = {"host": "m2@store", "pool": "far", "status": "migrating", "step": "copying", "copy_from": "fake"}
+    return volume(**{**known, "held_host": HOST, "held_pool": "p1", "size_gb": 3, **given})
+
+
+def test_a_volume_migrates_here() -> None:
+    """Once; what follows is for the backend that it has left."""
+    moving = migrating()
+    stand = Stand(moving)
+    for _ in range(2):
+        stand.run(moving.uuid)
+    arrived = stand.conductor.volumes[moving.uuid]
+    assert ("available", "removing", ("m2@store", "far")) == (arrived.status, arrived.step, arrived.acting)
+    assert {moving.uuid: ("p1", 3)} == stored(stand.driver)
+
+
+def test_a_volume_migrates_within_a_backend() -> None:
+    """One order does both parts."""
+    moving = migrating(host=HOST, pool="p0")
+    stand = Stand(moving, fake_pools={"p0": "10", "p1": "10"})
+    stand.driver.create(dataclasses.replace(moving, step="working"))
+    stand.run(moving.uuid)
+    assert (("available", None), {moving.uuid: ("p1", 3)}) == (
+        (stand.status(moving.uuid), stand.conductor.volumes[moving.uuid].step),
+        stored(stand.driver),
+    )
+
+
+def test_a_copy_that_fails_is_reported_and_leaves_nothing() -> None:
+    """The conductor then tries another backend."""
+    moving = migrating()
+    stand = Stand(moving, fake_failures=["p1"])
+    stand.run(moving.uuid)
+    assert (["pool p1 is configured to fail"], {}) == (
+        [each["message"] for each in stand.conductor.failures],
+        stored(stand.driver),
+    )
+
+
+def test_a_copy_that_was_given_up_meanwhile_is_removed() -> None:
+    """Whether the ledger has the volume elsewhere, or holds the pool until its copy is removed."""
+    for given_up in ({"held_host": None, "held_pool": None}, {"status": "available", "step": "removing"}):
+        moving = migrating()
+        stand = Stand(moving)
+        receive = stand.driver.receive
+
+        def late(
+            wanted: Volume, pool: str, receive: Any = receive, changed: Any = given_up, stand: Any = stand
+        ) -> None:
+            receive(wanted, pool)
+            stand.conductor.volumes[wanted.uuid] = dataclasses.replace(wanted, **changed)
+
+        stand.driver.receive = late  # type: ignore[method-assign]
+        stand.run(moving.uuid)
+        assert {} == stored(stand.driver)
+
+
+def test_after_a_restart_migrations_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    """A copy that nobody waits for is removed, unless it is the only one."""
+    coming = migrating()
+    left, moved = volume("p0", status="available", step=None), volume("p0", status="available", step=None, name="v2")
+    stand = Stand(coming, left, moved, fake_pools={"p0": "10", "p1": "10"})
+    for each in (left, dataclasses.replace(left, pool="p1"), dataclasses.replace(moved, pool="p1")):
+        stand.driver.create(each)
+    stand.recover()
+    assert [coming.uuid] == stand.ordered
+    assert {left.uuid: ("p0", 1), moved.uuid: ("p1", 1)} == stored(stand.driver)
+    assert f"Volume {moved.uuid} (v2) is lost: it is not on m1@store#p0" in caplog.text
+    assert 1 == caplog.text.count("is lost")
 
 
 def test_a_volume_that_cannot_be_removed_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +193,7 @@ def test_a_volume_that_was_given_up_meanwhile_is_removed() -> None:
 
     stand.driver.create = late  # type: ignore[method-assign]
     stand.run(made.uuid)
-    assert {} == stand.driver.volumes()
+    assert {} == stored(stand.driver)
 
 
 def test_a_volume_in_error_that_keeps_its_claim_stays() -> None:
@@ -136,7 +208,7 @@ def test_a_volume_in_error_that_keeps_its_claim_stays() -> None:
 
     stand.driver.create = late  # type: ignore[method-assign]
     stand.run(made.uuid)
-    assert [made.uuid] == list(stand.driver.volumes())
+    assert [made.uuid] == list(stored(stand.driver))
 
 
 def test_a_conductor_that_does_not_answer_is_left_to_the_sweeper(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +222,7 @@ def test_a_conductor_that_does_not_answer_is_left_to_the_sweeper(monkeypatch: py
 
         lost.setattr(stand.conductor, "volume_done", silent)
         stand.run(made.uuid)
-    assert ("creating", [made.uuid]) == (stand.status(made.uuid), list(stand.driver.volumes()))
+    assert ("creating", [made.uuid]) == (stand.status(made.uuid), list(stored(stand.driver)))
     stand.run(made.uuid)
     assert "available" == stand.status(made.uuid)
 
@@ -165,7 +237,7 @@ def test_after_a_restart_work_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     stand.conductor.gone = {deleted.uuid}
     stand.recover()
     assert [begun.uuid] == stand.ordered
-    assert {there.uuid, unknown.uuid} == stand.driver.volumes().keys()
+    assert {there.uuid, unknown.uuid} == stored(stand.driver).keys()
     assert "has 1 volumes that the ledger does not know" in caplog.text
     assert f"Volume {lost.uuid} (precious) is lost: it is not on m1@store#p1" in caplog.text
 

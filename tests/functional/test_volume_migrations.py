@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Migrations of volumes: each step, each step that is lost, and what is left of one that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fleet import errors
+from fleet.db.engine import Database
+from tests.functional.trio_fakes import no_valid_host
+from tests.functional.volume_stand import A, B, Volumes
+
+SOURCE, DESTINATION = "m1@fast#p1", "m2@slow#p2"
+
+
+@pytest.fixture
+def volumes(database: Database) -> Volumes:
+    return Volumes(database)
+
+
+def migrate(volumes: Volumes, *places: tuple[str, str], to: str | None = None, **request: Any) -> str:
+    """A volume on the first backend that is to migrate to the first of ``places``."""
+    uuid = volumes.available(**request)
+    volumes.volume_scheduler.answers.append(list(places))
+    volumes.operator.migrate_volume(uuid, to)
+    volumes.backends.orders.clear()
+    volumes.serve()
+    return uuid
+
+
+def migration(volumes: Volumes, uuid: str) -> tuple[str, str | None] | None:
+    found = volumes.operator.show_volume(uuid)["migration"]
+    return None if found is None else (found["step"], found["pool"])
+
+
+def test_a_volume_migrates(volumes: Volumes) -> None:
+    """Its space is claimed on the destination before it is copied, and on the source until it is removed there."""
+    uuid = migrate(volumes, B)
+    assert ("migrating", "copying", 2, SOURCE) == volumes.row(uuid)
+    assert (("copying", DESTINATION), [(10, 1), (10, 1)]) == (migration(volumes, uuid), volumes.allocated())
+    assert [(B[0], uuid)] == volumes.backends.orders
+    (sent,) = volumes.volume_progress.of_host(B[0], [uuid])
+    assert (B, "directory:/srv/p1") == (sent.acting, sent.copy_from)
+    assert "migrating" == volumes.done(uuid, "migrating", A[0]), "only the destination can report it"
+    assert "available" == volumes.done(uuid, "migrating", B[0])
+    assert ("available", "removing", 3, DESTINATION) == volumes.row(uuid)
+    assert (("removing", SOURCE), [(10, 1), (10, 1)]) == (migration(volumes, uuid), volumes.allocated())
+    assert [(B[0], uuid), (A[0], uuid)] == volumes.backends.orders
+    for _ in range(2):
+        assert "available" == volumes.done(uuid, "available", A[0])
+    assert (("available", None, 3, DESTINATION), None) == (volumes.row(uuid), migration(volumes, uuid))
+    assert [(0, 0), (10, 1)] == volumes.allocated()
+
+
+def test_the_scheduler_leaves_out_where_the_volume_is(volumes: Volumes) -> None:
+    """It is restricted to what the request names. A scheduler that chooses the same pool all the same is refused."""
+    uuid = migrate(volumes, A, to="m2@slow")
+    spec, properties = volumes.volume_scheduler.requests[-1]
+    assert ("migrate_volume_to_host", "m2@slow") == (spec["operation"], spec["resource_backend"])
+    assert ([SOURCE], SOURCE) == (properties["retry"]["backends"], spec["volume_properties"]["host"])
+    assert ("available", None, 2, SOURCE) == volumes.row(uuid)
+    assert "only pool m1@fast#p1, where the volume is" in volumes.operator.show_volume(uuid)["failure"]["message"]
+    assert [(10, 1), (0, 0)] == volumes.allocated()
+
+
+def test_a_pool_without_room_is_passed_over(volumes: Volumes) -> None:
+    """The claim is the authority: the volume goes to the alternate."""
+    volumes.add_backend("m3@more", "p3")
+    volumes.ask(B, size=95)
+    uuid = migrate(volumes, B, ("m3@more", "p3"))
+    assert ("copying", "m3@more#p3") == migration(volumes, uuid)
+    assert [(10, 1), (95, 1), (10, 1)] == volumes.allocated()
+
+
+def test_without_a_pool_the_volume_stays(volumes: Volumes) -> None:
+    """Available where it is, with the reason."""
+    uuid = volumes.available()
+    volumes.volume_scheduler.answers.append(no_valid_host())
+    volumes.operator.migrate_volume(uuid)
+    volumes.serve()
+    assert ("available", None, 2, SOURCE) == volumes.row(uuid)
+    assert "RamFilter left none" in volumes.operator.show_volume(uuid)["failure"]["message"]
+    assert None is migration(volumes, uuid)
+
+
+def test_a_copy_that_fails_is_tried_elsewhere_and_then_given_up(volumes: Volumes) -> None:
+    """Its claim is released each time. The volume stays where it is, and says what was tried."""
+    volumes.add_backend("m3@more", "p3")
+    uuid = migrate(volumes, B, ("m3@more", "p3"))
+    volumes.fails(uuid, B[0], status="migrating", step="migrating")
+    assert ("copying", "m3@more#p3") == migration(volumes, uuid)
+    assert [(10, 1), (0, 0), (10, 1)] == volumes.allocated()
+    volumes.fails(uuid, B[0], status="migrating", step="migrating")
+    assert ("copying", "m3@more#p3") == migration(volumes, uuid), "a late report of the other backend"
+    volumes.fails(uuid, "m3@more", status="migrating", step="migrating")
+    shown = volumes.operator.show_volume(uuid)
+    assert ("available", None, 3, SOURCE) == volumes.row(uuid)
+    assert "was tried 2 times" in shown["failure"]["message"]
+    assert [DESTINATION, "m3@more#p3"] == [each["backend"] for each in shown["tried"]]
+    assert [(10, 1), (0, 0), (0, 0)] == volumes.allocated()
+    assert "available" == volumes.done(uuid, "migrating", B[0]), "too late"
+
+
+def test_a_destination_that_is_not_heard_of_is_given_up(volumes: Volumes) -> None:
+    """What it may have made is removed when it comes back: the ledger has the volume elsewhere."""
+    uuid = migrate(volumes, B)
+    volumes.clock.advance(61)
+    volumes.add_backend(*A)
+    volumes.volume_sweeper.sweep()
+    assert ("migrating", "scheduling", 3, SOURCE) == volumes.row(uuid)
+    assert ([(10, 1), (0, 0)], [uuid]) == (volumes.allocated(), volumes.volume_progress.removable(B[0], [uuid]))
+
+
+def test_a_copy_that_takes_too_long_is_aborted(volumes: Volumes) -> None:
+    """The volume is available on its source at once; the destination keeps its claim until it has removed its copy."""
+    uuid = migrate(volumes, B)
+    volumes.clock.advance(601)
+    for each in (A, B):
+        volumes.add_backend(*each)
+    volumes.volume_sweeper.sweep()
+    assert ("available", "removing", 2, SOURCE) == volumes.row(uuid)
+    failure = volumes.operator.show_volume(uuid)["failure"]["message"]
+    assert "The volume was not migrated within 600 s: lost in step copying on backend m2@slow." == failure
+    assert "available" == volumes.done(uuid, "migrating", B[0]), "it comes too late"
+    assert ("available", "removing", 2, SOURCE) == volumes.row(uuid)
+    with pytest.raises(errors.Conflict, match="is still being removed from m2@slow#p2"):
+        volumes.operator.extend_volume(uuid, 20)
+    assert [] == volumes.volume_progress.removable(B[0], [uuid])
+    volumes.done(uuid, "available", B[0])
+    assert (("available", None, 2, SOURCE), [(10, 1), (0, 0)]) == (volumes.row(uuid), volumes.allocated())
+
+
+def test_what_is_to_be_removed_is_ordered_until_it_is_done(volumes: Volumes) -> None:
+    """However long the source's agent is away: the volume can be used meanwhile."""
+    uuid = migrate(volumes, B)
+    volumes.backends.without_queue.add(A[0])
+    volumes.done(uuid, "migrating", B[0])
+    volumes.clock.advance(5000)
+    volumes.volume_sweeper.sweep()
+    assert ("available", "removing", 3, DESTINATION) == volumes.row(uuid)
+    volumes.backends.without_queue.clear()
+    volumes.backends.orders.clear()
+    volumes.clock.advance(31)
+    volumes.volume_sweeper.sweep()
+    assert [(A[0], uuid)] == volumes.backends.orders
+
+
+def test_a_destination_without_a_queue_is_replaced_at_once(volumes: Volumes) -> None:
+    """No attempt is spent."""
+    volumes.add_backend("m3@more", "p3")
+    volumes.backends.without_queue.add(B[0])
+    uuid = migrate(volumes, B, ("m3@more", "p3"))
+    assert (("copying", "m3@more#p3"), 2) == (migration(volumes, uuid), volumes.row(uuid)[2])
+
+
+STEPS: list[tuple[str, Callable[[Volumes, str], object], str, str]] = [
+    ("copied", lambda volumes, uuid: None, SOURCE, B[0]),
+    ("removed", lambda volumes, uuid: volumes.done(uuid, "migrating", B[0]), DESTINATION, A[0]),
+]
+
+
+@pytest.mark.parametrize(("_what", "begun", "where", "held"), STEPS, ids=[case[0] for case in STEPS])
+def test_a_volume_is_deleted_while_it_is(
+    volumes: Volumes, _what: str, begun: Callable[[Volumes, str], object], where: str, held: str
+) -> None:
+    """First from the pool that it holds, then from its own. A repeated report is not about the step that follows."""
+    uuid = migrate(volumes, B)
+    begun(volumes, uuid)
+    volumes.operator.delete_volume(uuid)
+    assert ("deleting", "removing") == volumes.row(uuid)[:2]
+    attempt = volumes.row(uuid)[2]
+    for _ in range(2):
+        assert "deleting" == volumes.done(uuid, "deleting", held, attempt)
+    assert (("deleting", "working"), where) == (volumes.row(uuid)[:2], volumes.row(uuid)[3])
+    assert [(0, 0), (10, 1)] == sorted(volumes.allocated())
+    volumes.operator.delete_volume(uuid)
+    assert "deleted" == volumes.done(uuid, "deleting", where.partition("#")[0])
+    assert [(0, 0), (0, 0)] == volumes.allocated()
+
+
+def test_a_volume_is_deleted_before_it_has_a_destination(volumes: Volumes) -> None:
+    """The decision that comes too late changes nothing."""
+    uuid = volumes.available()
+    volumes.volume_scheduler.answers.append([B])
+    volumes.operator.migrate_volume(uuid)
+    volumes.operator.delete_volume(uuid)
+    volumes.serve()
+    assert (("deleting", "working"), [(10, 1), (0, 0)]) == (volumes.row(uuid)[:2], volumes.allocated())
+
+
+def test_a_volume_that_cannot_migrate_is_refused(volumes: Volumes) -> None:
+    """With its status, its snapshots, or the pool that is meant."""
+    uuid = volumes.available(name="data")
+    with pytest.raises(errors.InvalidInput, match="must be another pool: the volume is on m1@fast"):
+        volumes.operator.migrate_volume(uuid, "m1@fast")
+    with pytest.raises(errors.NotFound, match="m9@gone"):
+        volumes.operator.migrate_volume(uuid, "m9@gone")
+    volumes.done(volumes.operator.create_snapshot(uuid, "s")["uuid"])
+    with pytest.raises(errors.Conflict, match="has 1 snapshot: s; delete them first"):
+        volumes.operator.migrate_volume(uuid)
+    other = volumes.ask(A)
+    with pytest.raises(errors.Conflict, match="is creating, not available"):
+        volumes.operator.migrate_volume(other)
+
+
+def test_a_request_that_is_repeated_changes_nothing(volumes: Volumes) -> None:
+    """As after a lost answer."""
+    uuid = migrate(volumes, B, to="m2@slow")
+    volumes.operator.migrate_volume(uuid, "m2@slow")
+    assert ("migrating", "copying", 2, SOURCE) == volumes.row(uuid)
+    with pytest.raises(errors.Conflict, match="is migrating, not available"):
+        volumes.operator.migrate_volume(uuid)
+
+
+def test_a_report_sums_both_claims(volumes: Volumes) -> None:
+    """Of a migration between two pools of one backend, too."""
+    volumes.add_backend("m1@fast", "p1", "p9")
+    uuid = migrate(volumes, ("m1@fast", "p9"))
+    assert [(10, 1), (10, 1), (0, 0)] == volumes.allocated()
+    volumes.add_backend("m1@fast", "p1", "p9")
+    assert [(10, 1), (10, 1), (0, 0)] == volumes.allocated()
+    volumes.done(uuid, "migrating")
+    assert ("available", "removing", 3, "m1@fast#p9") == volumes.row(uuid)
+    volumes.done(uuid, "available")
+    volumes.add_backend("m1@fast", "p1", "p9")
+    assert [(0, 0), (10, 1), (0, 0)] == volumes.allocated()
