@@ -147,7 +147,8 @@ CONDUCTOR_OPTS = [
         "queue_recheck_interval",
         default=600,
         min=1,
-        help="Seconds after which a build that waits for room is tried again, even if nothing has woken it.",
+        help="Seconds after which builds that wait for room are tried again even if nothing has woken them: of "
+        "those that are alike, the oldest. Changes of hosts wake builds within about a second, so this is a safety net.",
     ),
     cfg.IntOpt(
         "claim_refusals",

@@ -103,7 +103,7 @@ class AgentAPI:
         return self._heartbeats.write(heartbeat)
 
     def _write_heartbeats(self, group: Sequence[Heartbeat]) -> Sequence[HeartbeatAnswer]:
-        return self._database.write(heartbeats.write, group, self._clock())
+        return self._database.write(heartbeats.write, group, self._clock(), self._limits.service_down_time_s)
 
     def lowest_versions(self) -> dict[str, str]:
         """By topic, the API version of the oldest live service."""

@@ -86,14 +86,23 @@ class BuildMachine(Machine[Any]):
 
     @failpoints.commits("conductor.queue")
     def queue(
-        self, tx: Transaction, uuids: Collection[str], attempt: int, refusal: errors.NoValidHost, ctx: StepContext
+        self,
+        tx: Transaction,
+        uuids: Collection[str],
+        attempt: int,
+        refusal: errors.NoValidHost,
+        together: bool,
+        ctx: StepContext,
     ) -> list[Any]:
-        """``placing → queued``: builds of one request wait for room. Return those that are queued for the first time."""
+        """``placing → queued``: builds of one request wait for room. Return those that are queued for the first time.
+
+        :param together: whether none of them may be placed without the others
+        """
         rows = [row for row in self.lock(tx, uuids) if self.is_at(row, attempt, self.unclaimed)]
         until = waiting.wait_until(rows[0]) if rows else None
         if until is None:
             return []
-        why = {"reason": refusal.reason_code.value, "message": refusal.reason}
+        why = waiting.why(rows[0], refusal, together)
         due_at = ctx.now + seconds(ctx.limits.queue_recheck_interval_s)
         new = queued_builds.enter(tx, rows, why, wait_until=until, due_at=due_at, now=ctx.now)
         for row in rows:
@@ -101,13 +110,9 @@ class BuildMachine(Machine[Any]):
                 _add_refusal(tx, row, refusal, ctx, history.QUEUE)
         return [row for row in rows if row.uuid in new]
 
-    @failpoints.commits("conductor.wake")
     def wake(self, tx: Transaction, uuids: Collection[str], ctx: StepContext) -> list[Any]:
-        """``queued → scheduling``, with the time of a new build. Return the rows that the caller must hand out."""
-        locked = self.lock(tx, uuids)
-        due = queued_builds.still_due(tx, uuids, ctx.now)
-        queued_builds.wake(tx, due)
-        rows = [row for row in locked if row.uuid in due and self.status(row) == states.QUEUED]
+        """``queued → scheduling``, with the time of a new build. Return the rows that are to be handed out."""
+        rows = [row for row in self.lock(tx, uuids) if self.status(row) == states.QUEUED]
         if rows:
             deadline = max(ctx.now + seconds(ctx.limits.build_timeout_s), max(row.deadline for row in rows))
             step = {"task_state": self.waiting, "step_deadline": ctx.due(ctx.limits.retry_interval_s)}

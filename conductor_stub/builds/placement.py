@@ -194,7 +194,8 @@ class BuildPlacement(Placement[Any]):
         fitting = retry_policy.fitting(refusal, len(rows), instances.spec_of(rows[0]), ended)
         uuids, ctx = batch.uuids[fitting:], self.step_context(context)
         if waiting.waits(rows[0], refusal, ctx.now):
-            self._queue(context, uuids, batch.attempt, refusal, ctx)
+            together = retry_policy.needed(len(uuids), instances.spec_of(rows[0]), ended) > 1
+            self._queue(context, uuids, batch.attempt, refusal, together, ctx)
         else:
             failed = self._database.write(self._machine.refuse, uuids, batch.attempt, refusal, ctx)
             self._notify_error(context, failed, refusal)
@@ -203,10 +204,16 @@ class BuildPlacement(Placement[Any]):
             self._place(context, Batch(rows[:fitting], batch.attempt, batch.avoided))
 
     def _queue(
-        self, context: RequestContext, uuids: Sequence[str], attempt: int, refusal: Any, ctx: StepContext
+        self,
+        context: RequestContext,
+        uuids: Sequence[str],
+        attempt: int,
+        refusal: Any,
+        together: bool,
+        ctx: StepContext,
     ) -> None:
         """Let the builds wait for room. Write one line and send one notification for each that did not wait before."""
-        new = self._database.write(self._machine.queue, uuids, attempt, refusal, ctx)
+        new = self._database.write(self._machine.queue, uuids, attempt, refusal, together, ctx)
         _name, _code, message, details = faults.describe(refusal)
         for row in new:
             context = context.about(instance_uuid=row.uuid, attempt=row.attempt)

@@ -53,10 +53,14 @@ def fitting(refusal: Exception, wanted: int, spec: Mapping[str, Any], failed: in
     :param spec: of their request
     :param failed: builds of the request that are in ERROR; the others are expected to succeed
     """
-    request = BuildRequest.from_wire(spec)
-    needed = max(request.fewest - (request.num_instances - wanted - failed), 1)
     placed = refusal.details.get("placed", 0) if isinstance(refusal, errors.NoValidHost) else 0
-    return placed if needed <= placed < wanted else 0
+    return placed if needed(wanted, spec, failed) <= placed < wanted else 0
+
+
+def needed(wanted: int, spec: Mapping[str, Any], failed: int) -> int:
+    """How many of ``wanted`` builds must be placed together. The arguments are those of :func:`fitting`."""
+    request = BuildRequest.from_wire(spec)
+    return max(request.fewest - (request.num_instances - wanted - failed), 1)
 
 
 def waits_since(connection: Connection, uuid: str) -> datetime.datetime | None:

@@ -3,10 +3,12 @@
 
 ::
 
-    placing ── no host has room ──▶ queued ── woken ──▶ scheduling ──▶ handed out to any conductor
-                                      └── wait_until ──▶ error, with the last refusal
+    placing ── no host has room ──▶ queued ── a change may help ──▶ scheduling ──▶ handed out to any conductor
+                                      ├────── recheck interval ───▶ scheduling
+                                      └────── wait_until ─────────▶ error, with the last refusal
 
-A queued build is a row. No thread and no message belongs to it, so it survives any daemon.
+A queued build is a row. No thread and no message belongs to it, so it survives any daemon. Changes are read by their
+generations, up to the one that the queue's own row names; so a change while no conductor runs wakes builds as well.
 """
 
 from __future__ import annotations
@@ -17,72 +19,134 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from conductor_stub.builds import wake_choice
 from conductor_stub.builds.machine import BuildMachine
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.steps.limits import StepContext, StepLimits
-from fleet import states
-from fleet.clock import Clock, utcnow
+from fleet import failpoints, states
+from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext, new_context
-from fleet.db import queued_builds
-from fleet.db.engine import Database
+from fleet.db import queued_builds, room_changes, room_queue
+from fleet.db.engine import Database, Transaction
+from fleet.db.room_queue import Pulse
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
 #: Rows that one look reads; the others wait for the next look.
 BATCH = 500
+#: Shapes of builds of which one look tries the oldest again although nothing has woken it.
+RECHECKED = 20
+#: Seconds by which the clocks of conductors, and a transaction's time and its commit, may differ.
+_OVERLAP_S = 10
+
+_machine = BuildMachine()
 
 
 class RoomQueue:
-    """Every conductor calls :meth:`look` each second. While nothing is due, that is one query of an index."""
+    """Every conductor calls :meth:`look` each second. While nothing has changed, that is one query of indexes."""
 
     def __init__(
         self, database: Database, placement: BuildPlacement, limits: StepLimits, clock: Clock = utcnow
     ) -> None:
         self._database = database
-        self._machine = BuildMachine()
         self._placement = placement
         self._limits = limits
         self._clock = clock
 
     def look(self) -> int:
-        """Act on what is due; return the number of builds."""
-        first = self._database.read(queued_builds.first_due)
-        if first is None or first > (now := self._clock()):
+        """Wake and end builds; return how many."""
+        pulse = self._database.read(room_queue.pulse)
+        if pulse.first_due is None:
             return 0
-        due = self._database.read(queued_builds.due, now, BATCH)
-        for row in due:
-            if row.wait_until <= now:
-                self._end(row)
-        self._wake([row for row in due if row.wait_until > now])
-        return len(due)
+        now = self._clock()
+        acted = self._act_on_due(pulse) if pulse.first_due <= now else 0
+        if pulse.news:
+            acted += self._hand_out(self._database.write(wake_by_changes, self._step_context()))
+        return acted
 
-    def _wake(self, rows: Sequence[Any]) -> None:
-        """Hand out builds of one request together."""
+    def _act_on_due(self, pulse: Pulse) -> int:
+        due = self._database.read(queued_builds.due, self._clock(), BATCH)
+        over = [row for row in due if row.wait_until <= self._clock()]
+        for row in over:
+            self._end(row)
+        left = [row for row in due if row not in over]
+        return len(over) + self._hand_out(self._database.write(recheck, left, pulse.changed, self._step_context()))
+
+    def _hand_out(self, rows: Sequence[Any]) -> int:
+        """Hand out builds in their order, those of one request together."""
 
         def request(row: Any) -> tuple[str, int]:
             return row.reservation_id, row.attempt
 
-        for (_reservation, attempt), group in itertools.groupby(sorted(rows, key=request), request):
-            uuids = [row.uuid for row in group]
-            context = self._context(next(row for row in rows if row.uuid == uuids[0]))
-            woken = self._database.write(self._machine.wake, uuids, self._step_context(context))
-            if woken:
-                self._placement.hand_out(context, [row.uuid for row in woken], attempt)
+        for (_reservation, attempt), group in itertools.groupby(rows, request):
+            those = list(group)
+            self._placement.hand_out(self._context(those[0]), [row.uuid for row in those], attempt)
+        return len(rows)
 
     def _end(self, row: Any) -> None:
         context = self._context(row)
-        error = self._database.write(self._machine.time_out, row.uuid, self._step_context(context))
+        error = self._database.write(_machine.time_out, row.uuid, self._step_context(context))
         if error is None:
             self._database.write(queued_builds.wake, [row.uuid])
             return
         metrics.BUILDS_ENDED.labels(states.ERROR, error.reason_code.value).inc()
         LOG.warning("Setting instance to ERROR state: %s: %s", error.reason_code.value, error)
 
-    def _step_context(self, context: RequestContext) -> StepContext:
-        return StepContext(self._limits, self._clock(), context.request_id)
+    def _step_context(self, context: RequestContext | None = None) -> StepContext:
+        return StepContext(self._limits, self._clock(), context.request_id if context else None)
 
     @staticmethod
     def _context(row: Any) -> RequestContext:
         context = new_context(project_id=row.project_id, user_id=row.user_id).under(row.request_id)
         return context.about(instance_uuid=row.uuid, attempt=row.attempt)
+
+
+@failpoints.commits("conductor.wake")
+def wake_by_changes(tx: Transaction, ctx: StepContext) -> list[Any]:
+    """Wake the builds that changes since the last pass may help. Return the rows that the caller must hand out."""
+    queue = room_queue.lock(tx, ctx.now)
+    newest = room_queue.newest(tx)
+    oldest_refusal, returned = room_queue.fresh(tx)
+    since = queue.generation if oldest_refusal is None else min(queue.generation, oldest_refusal)
+    nodes = {each.node_id for each in returned}
+    looked_at = queue.looked_at - seconds(_OVERLAP_S)
+    rooms = room_changes.rooms(tx, since, nodes, looked_at, ctx.now, ctx.limits.service_down_time_s)
+    rows = room_queue.in_order(tx, rooms, BATCH)
+    waiters = map(room_queue.waiter, rows.values())
+    resting = room_queue.resting(tx, ctx.now)
+    choice = wake_choice.choose(waiters, rooms, queue.generation, room_queue.taken(tx), returned, resting)
+    woken: list[Any] = []
+    for wake in choice.wakes:
+        waiter = wake.waiter
+        uuids = room_queue.placed_together(tx, *waiter.request) if waiter.together else [waiter.uuid]
+        woken += _machine.wake(tx, uuids, ctx)
+        room_queue.note_woken(tx, uuids, wake.node_id, wake.depth)
+    room_queue.serve(tx, {wake.waiter.project_id for wake in choice.wakes}, ctx.now)
+    if len(rows) < BATCH or not choice.wakes:
+        room_queue.close(tx, newest, ctx.now)
+    for wake in choice.backing_off:
+        room_queue.try_later(tx, wake.waiter.uuid, wake.node_id, resting[wake.waiter.shape])
+    return woken
+
+
+@failpoints.commits("conductor.recheck")
+def recheck(tx: Transaction, seen: Sequence[Any], changed: int, ctx: StepContext) -> list[Any]:
+    """Wake the oldest build of each shape, and let the others wait on. Return the rows that the caller must hand out.
+
+    :param seen: queued builds that are due, the oldest first
+    :param changed: generation of the newest change. A build that was refused after it is not tried again
+    """
+    due = queued_builds.still_due(tx, [row.uuid for row in seen], ctx.now)
+    oldest: dict[str, Any] = {}
+    for row in seen:
+        if row.uuid in due and row.refused_generation < changed and len(oldest) < RECHECKED:
+            oldest.setdefault(row.shape, row)
+    woken: list[Any] = []
+    for row in oldest.values():
+        uuids = room_queue.placed_together(tx, row.reservation_id, row.attempt) or [row.uuid]
+        woken += _machine.wake(tx, uuids, ctx)
+        queued_builds.wake(tx, uuids)
+    again = ctx.now + seconds(ctx.limits.queue_recheck_interval_s)
+    queued_builds.postpone(tx, due - {row.uuid for row in woken}, again, ctx.now)
+    return woken

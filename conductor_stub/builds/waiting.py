@@ -1,19 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a build waits for room, how long, and how its wait ends in vain."""
+"""Whether a build waits for room, how long, what it waits for, and how its wait ends in vain."""
 
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
+from collections.abc import Mapping
 from typing import Any
 
-from fleet import errors
+from fleet import capacity, errors
 from fleet.clock import durations, seconds
 from fleet.db import instances
+from fleet.db.queued_builds import Why
 from fleet.reasons import Reason
 
 #: Refusals that a change of hosts, instances or aggregates may end. A host for NEVER_FITS does not exist, and no change
 #: corrects a request.
 _MAY_END = frozenset({Reason.CAPACITY, Reason.HOSTS_DOWN, Reason.POLICY})
+#: Filters that test what a node's row shows. Room that another filter tests counts as enough.
+_TESTS: Mapping[str, str] = {
+    "CoreFilter": "vcpus",
+    "ExactCoreFilter": "vcpus",
+    "RamFilter": "memory_mb",
+    "ExactRamFilter": "memory_mb",
+    "DiskFilter": "disk_gb",
+    "ExactDiskFilter": "disk_gb",
+}
+#: Hints about other instances: one that goes may help although no room was lacking.
+_ABOUT_NEIGHBOURS = frozenset({"group", "same_host", "different_host"})
+#: Parts of a stored request that the scheduler decides by.
+_SHAPE = ("flavor", "availability_zone", "scheduler_hints", "ignore_hosts", "numa_topology", "pci_requests")
 
 
 def wait_until(row: Any) -> datetime.datetime | None:
@@ -28,6 +45,55 @@ def waits(row: Any, refusal: Exception, now: datetime.datetime) -> bool:
         return False
     until = wait_until(row)
     return until is not None and now < until
+
+
+def why(row: Any, refusal: errors.NoValidHost, together: bool) -> Why:
+    """What a build waits for.
+
+    :param together: whether it must be placed with the other queued builds of its request
+    """
+    spec, details = instances.spec_of(row), refusal.details
+    size = {
+        "vcpus": row.vcpus,
+        "memory_mb": row.memory_mb,
+        "disk_gb": capacity.claimed_disk_gb(row.root_gb, row.ephemeral_gb),
+    }
+    tested = {_TESTS[each["name"]] for each in details.get("filters", ()) if each["name"] in _TESTS}
+    needs = {name: size[name] if name in tested else 0 for name in size}
+    return Why(
+        reason=refusal.reason_code.value,
+        message=refusal.reason,
+        lacks=_lacks(details),
+        by_room=refusal.reason_code is not Reason.POLICY or bool(_ABOUT_NEIGHBOURS & spec["scheduler_hints"].keys()),
+        need_vcpus=needs["vcpus"],
+        need_memory_mb=needs["memory_mb"],
+        need_disk_gb=needs["disk_gb"],
+        shape=_shape(row, spec, together),
+        together=together,
+        refused_generation=(details.get("state") or {}).get("generation", 0),
+    )
+
+
+def _lacks(details: Mapping[str, Any]) -> str | None:
+    """What the nearest host lacks; None if no filter has said it in numbers."""
+    for miss in details.get("nearest", ()):
+        said = [
+            f"{each['lacks']:g} {each['unit']} of {each['resource']}"
+            if each["unit"]
+            else f"{each['lacks']:g} {each['resource']}"
+            for each in miss.get("shortfalls", ())
+            if each.get("lacks")
+        ]
+        if said:
+            return ", ".join(said)
+    return None
+
+
+def _shape(row: Any, spec: Mapping[str, Any], together: bool) -> str:
+    parts = {name: spec.get(name) for name in _SHAPE}
+    parts.update(image=spec["image"].get("properties"), project=row.project_id, group=row.group_uuid)
+    parts.update(request=row.reservation_id if together else None, attempt=row.attempt if row.attempt > 1 else 1)
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def in_vain(row: Any, queued: Any) -> errors.NoValidHost:

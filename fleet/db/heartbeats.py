@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,10 @@ import sqlalchemy as sa
 from fleet.db.engine import Transaction
 from fleet.db.services import AUTO, SERVICES
 
-_READ = ("id", "host", "binary", "incarnation", "rpc_version", "release", "disabled_reason", "clock_skew_s")
+_READ = (
+    *("id", "host", "binary", "incarnation", "rpc_version", "release", "disabled_reason", "clock_skew_s"),
+    "last_seen_up",
+)
 _FOUND = sa.select(*(SERVICES.c[name] for name in _READ)).where(
     SERVICES.c.host.in_(sa.bindparam("hosts", expanding=True)), sa.not_(SERVICES.c.deleted)
 )
@@ -60,10 +64,13 @@ class HeartbeatAnswer:
     alarmed: Sequence[str] = ()
 
 
-def write(tx: Transaction, heartbeats: Sequence[Heartbeat], now: datetime.datetime) -> list[HeartbeatAnswer]:
+def write(
+    tx: Transaction, heartbeats: Sequence[Heartbeat], now: datetime.datetime, down_time_s: float = math.inf
+) -> list[HeartbeatAnswer]:
     """Store that these services are alive; return an answer for each heartbeat.
 
-    A heartbeat advances no generation: schedulers read ``last_seen_up`` apart from the change feed.
+    A heartbeat advances no generation: schedulers read ``last_seen_up`` apart from the change feed. The first one after
+    ``down_time_s`` seconds of silence does: builds may wait for the host.
     """
     by_host: dict[str, list[sa.Row]] = {}
     for row in tx.execute(_FOUND, {"hosts": sorted({host for each in heartbeats for host in each.hosts})}):
@@ -82,6 +89,8 @@ def write(tx: Transaction, heartbeats: Sequence[Heartbeat], now: datetime.dateti
             seen.add(row.id)
             if (row.disabled_reason or "").startswith(AUTO):
                 alarmed.append(host)
+            if row.last_seen_up is None or (now - row.last_seen_up).total_seconds() > down_time_s:
+                tx.touch(SERVICES, row.id)
             if changes := heartbeat.changes(row):
                 tx.update(SERVICES, row.id, changes)
         answers.append(HeartbeatAnswer(superseded, alarmed))

@@ -3,64 +3,95 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from fleet import states
+from fleet.clock import seconds
 from fleet.db import models
 from fleet.db.engine import Transaction
 
 QUEUED = models.queued_builds
 INSTANCES = models.instances
 
+#: Seconds that a shape is not woken after it was woken in vain: at first, and at most. It doubles each time.
+REST_S, MOST_REST_S = 2, 30
+#: Seconds after which an earlier wake in vain no longer counts.
+FORGOTTEN_S = 600
+
+_NOW = sa.bindparam("now", type_=models.Timestamp)
 _THESE = QUEUED.c.instance_uuid.in_(sa.bindparam("these", expanding=True))
+_WAITS = QUEUED.c.due_at.is_not(None)
 _ONE = sa.select(QUEUED).where(QUEUED.c.instance_uuid == sa.bindparam("wanted"))
-_KNOWN = sa.select(QUEUED.c.instance_uuid).where(_THESE)
-_FIRST_DUE = sa.select(sa.func.min(QUEUED.c.due_at))
+_KNOWN = sa.select(QUEUED.c.instance_uuid, QUEUED.c.woken_for).where(_THESE)
+_STILL_DUE = sa.select(QUEUED.c.instance_uuid).where(_THESE, QUEUED.c.due_at <= _NOW)
+_MISSES = sa.select(sa.func.max(QUEUED.c.misses)).where(
+    QUEUED.c.shape == sa.bindparam("of_shape"), QUEUED.c.not_before > sa.bindparam("lately", type_=models.Timestamp)
+)
 _DUE = (
-    sa.select(INSTANCES, QUEUED.c.wait_until)
+    sa.select(INSTANCES, QUEUED.c.wait_until, QUEUED.c.due_at, QUEUED.c.shape, QUEUED.c.refused_generation)
     .join(QUEUED, QUEUED.c.instance_uuid == INSTANCES.c.uuid)
-    .where(QUEUED.c.due_at <= sa.bindparam("now", type_=models.Timestamp))
+    .where(QUEUED.c.due_at <= _NOW)
     .order_by(INSTANCES.c.created_at, INSTANCES.c.launch_index)
     .limit(sa.bindparam("at_most"))
 )
 _ENTER = INSTANCES.update().where(INSTANCES.c.uuid.in_(sa.bindparam("these", expanding=True)))
-_STILL_DUE = _KNOWN.where(QUEUED.c.due_at <= sa.bindparam("now", type_=models.Timestamp))
 _LEAVE = QUEUED.delete().where(_THESE)
-_WAKE = QUEUED.update().where(_THESE).values(due_at=None)
+_WAKE = QUEUED.update().where(_THESE).values(due_at=None, fresh=False)
+_POSTPONE = QUEUED.update().where(_THESE, _WAITS, QUEUED.c.due_at <= _NOW)
+
+
+@dataclasses.dataclass(frozen=True)
+class Why:
+    """Why builds of one request are queued: see the columns of the same names."""
+
+    reason: str
+    message: str
+    lacks: str | None = None
+    by_room: bool = True
+    need_vcpus: int = 0
+    need_memory_mb: int = 0
+    need_disk_gb: int = 0
+    shape: str = ""
+    together: bool = False
+    refused_generation: int = 0
 
 
 def enter(
     tx: Transaction,
     rows: Sequence[Any],
-    why: Mapping[str, Any],
+    why: Why,
     *,
     wait_until: datetime.datetime,
     due_at: datetime.datetime,
     now: datetime.datetime,
 ) -> list[str]:
-    """Queue locked rows of one request. Return the uuids of those that are queued for the first time.
-
-    :param why: ``reason`` and ``message`` of the refusal
-    """
+    """Queue locked rows of one request. Return the uuids of those that are queued for the first time."""
     uuids = [row.uuid for row in rows]
-    known = set(tx.execute(_KNOWN, {"these": uuids}).scalars())
-    values = {"due_at": min(due_at, wait_until), **why}
+    known = {row.instance_uuid: row.woken_for for row in tx.execute(_KNOWN, {"these": uuids})}
+    values = {**vars(why), "due_at": min(due_at, wait_until), "fresh": True}
     if known:
-        tx.execute(QUEUED.update().where(_THESE).values(**values), {"these": sorted(known)})
+        rest = _rest(tx, why.shape, now) if any(node is not None for node in known.values()) else {}
+        tx.execute(QUEUED.update().where(_THESE).values(**values, **rest), {"these": sorted(known)})
     new = [uuid for uuid in uuids if uuid not in known]
     if new:
-        tx.insert_all(
-            QUEUED, [{**values, "instance_uuid": uuid, "queued_at": now, "wait_until": wait_until} for uuid in new]
-        )
+        first = {**values, "queued_at": now, "wait_until": wait_until}
+        tx.insert_all(QUEUED, [{**first, "instance_uuid": uuid} for uuid in new])
     # The sweeper leaves the row alone: a queued build has no step that may be overdue.
     step = {"task_state": states.QUEUED, "step_deadline": None, "deadline": wait_until, "updated_at": now}
     tx.execute(_ENTER, {"these": uuids, **step})
     tx.touch(INSTANCES, *uuids)
     return new
+
+
+def _rest(tx: Transaction, shape: str, now: datetime.datetime) -> dict[str, Any]:
+    """Columns of a build that was woken in vain."""
+    before = tx.execute(_MISSES, {"of_shape": shape, "lately": now - seconds(FORGOTTEN_S)}).scalar_one() or 0
+    return {"misses": before + 1, "not_before": now + seconds(min(REST_S * 2 ** min(before, 10), MOST_REST_S))}
 
 
 def wake(tx: Transaction, uuids: Collection[str]) -> None:
@@ -73,6 +104,12 @@ def still_due(tx: Transaction, uuids: Collection[str], now: datetime.datetime) -
     return frozenset(tx.execute(_STILL_DUE, {"these": sorted(uuids), "now": now}).scalars())
 
 
+def postpone(tx: Transaction, uuids: Collection[str], due_at: datetime.datetime, now: datetime.datetime) -> None:
+    """Those of these builds that are due are tried again at ``due_at``, or end when they may wait no longer."""
+    later = sa.case((QUEUED.c.wait_until < due_at, QUEUED.c.wait_until), else_=sa.literal(due_at, models.Timestamp))
+    tx.execute(_POSTPONE.values(due_at=later), {"these": sorted(uuids), "now": now})
+
+
 def leave(tx: Transaction, uuids: Collection[str]) -> None:
     """Forget these builds: they have ended, or are deleted."""
     tx.execute(_LEAVE, {"these": sorted(uuids)})
@@ -80,12 +117,6 @@ def leave(tx: Transaction, uuids: Collection[str]) -> None:
 
 def find(connection: Transaction | sa.Connection, uuid: str) -> sa.Row | None:
     return connection.execute(_ONE, {"wanted": uuid}).one_or_none()
-
-
-def first_due(connection: sa.Connection) -> datetime.datetime | None:
-    """When a conductor must next act on a queued build; None if none is queued."""
-    moment: datetime.datetime | None = connection.execute(_FIRST_DUE).scalar_one()
-    return moment
 
 
 def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:

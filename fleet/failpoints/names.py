@@ -54,7 +54,8 @@ VOLUME_TRANSACTIONS: Mapping[str, str] = {
 #: Of builds that wait for room.
 QUEUE_TRANSACTIONS: Mapping[str, str] = {
     "conductor.queue": "no host has room, and the build waits: placing → queued",
-    "conductor.wake": "there may be room: queued → scheduling",
+    "conductor.wake": "a change may help a build that waits: queued → scheduling",
+    "conductor.recheck": "a build has waited for long and is tried again: queued → scheduling",
 }
 
 #: Of an instance that is neither built nor moved.

@@ -178,14 +178,33 @@ def test_a_conductor_dies_after_it_has_woken_a_build(conductor: Conductor) -> No
 
 
 def test_two_conductors_wake_a_build_once(conductor: Conductor) -> None:
-    """Eight looks at the same moment hand out each of ten builds once."""
-    uuids = {queue(conductor) for _each in range(10)}
+    """Eight looks at the same moment hand out each of ten builds of different sizes once."""
+    uuids = {queue(conductor, flavor={"vcpus": 1, "memory_mb": 512 + size}) for size in range(10)}
     conductor.clock.advance(conductor.limits.queue_recheck_interval_s)
     with futures.ThreadPoolExecutor(8) as threads:
         for look_ in [threads.submit(conductor.room_queue.look) for _each in range(8)]:
             look_.result(timeout=60)
     handed = [uuid for _context, those, _attempt in conductor.tasks.cast for uuid in those]
     assert sorted(uuids) == sorted(handed)
+
+
+def test_of_builds_that_are_alike_one_is_tried_again(conductor: Conductor) -> None:
+    """The scheduler would answer the others in the same way; they have their turn when it is placed."""
+    for _each in range(10):
+        queue(conductor)
+    conductor.scheduler.answers.append(refusal())
+    assert 1 == look(conductor, after_s=conductor.limits.queue_recheck_interval_s)
+    assert 0 == look(conductor, after_s=1)
+
+
+def test_nothing_is_tried_again_if_nothing_has_changed(conductor: Conductor) -> None:
+    """A scheduler that knew the newest change has refused it."""
+    known = refusal()
+    known.details["state"] = {"generation": 10**6}
+    conductor.scheduler.answers.append(known)
+    conductor.create(wait_for_capacity_s=TWO_HOURS_S)
+    conductor.work()
+    assert 0 == look(conductor, after_s=conductor.limits.queue_recheck_interval_s)
 
 
 def test_those_that_fit_are_built_and_the_others_wait(conductor: Conductor) -> None:
