@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg, types
 
+from fleet import domains
 from fleet.clock import durations
 from fleet.objects.build_request import LONGEST_WAIT_S
 from fleet.objects.flavor_mix import HALF_LIFE_S
@@ -32,6 +33,12 @@ class _Duration(types.ConfigType):
 
 
 OPTS = [
+    domains.option(
+        "conductor_domains",
+        "What this conductor places and drives to an end: compute for virtual machines, volume for volumes. A conductor "
+        "that serves compute also answers users, agents and schedulers about both, so at least one must. Name one domain "
+        "to divide the work among daemons. Related: scheduler_domains.",
+    ),
     cfg.IntOpt(
         "instance_build_timeout",
         default=600,

@@ -41,7 +41,7 @@ from conductor_stub.volumes.progress import VolumeProgress
 from conductor_stub.volumes.snapshots import SnapshotIntake
 from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import conf as fleet_conf
-from fleet import errors, service
+from fleet import domains, errors, service
 from fleet.checks import required
 from fleet.clock import Clock
 from fleet.clock.skew import ClockSkew
@@ -49,6 +49,7 @@ from fleet.db import flavor_mix, identity, schema, signatures
 from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat
+from fleet.domains import COMPUTE, VOLUME, VOLUME_CONDUCTOR
 from fleet.hardware.aliases import parse_aliases
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import ledger_queue, server, transport, versions
@@ -150,8 +151,20 @@ def build_servers(
     sweeper = BuildSweeper(database, placement, termination, limits, clock.fresh)
     taken = signatures.TakenSignatures(database, clock)
     keeper_name = f"{conf.host}-{os.getpid()}"
-    return [
+    runs: list[service.Runnable] = [
         server.get_keeper(host_transport, transport.host_exchange(conf), keeper_name),
+        *([service.Periodic("signatures", taken.prune, PRUNE_EVERY_S)] if signing.keys_of(conf) else []),
+        _heartbeat(conf, agent_api, pins, skew),
+    ]
+    if VOLUME in conf.conductor_domains:
+        runs += [
+            server.get_server(rpc_transport, VOLUME_CONDUCTOR, conf.host, [volumes], ledger=ledger, signatures=taken),
+            _sweep(conf, "volumes", skew, volume_sweeper.sweep),
+        ]
+    if COMPUTE not in conf.conductor_domains:
+        return runs
+    return [
+        *runs,
         server.get_server(rpc_transport, ledger_queue.TOPIC, conf.host, for_agents, ledger=ledger, signatures=taken),
         server.get_server(
             *(rpc_transport, TOPIC, conf.host, endpoints),
@@ -160,21 +173,17 @@ def build_servers(
             threads=_threads(conf),
             signatures=taken,
         ),
-        *([service.Periodic("signatures", taken.prune, PRUNE_EVERY_S)] if signing.keys_of(conf) else []),
         local,
-        *(
-            service.Periodic(name, functools.partial(_in_step, skew, sweep), conf.conductor.sweep_interval)
-            for name, sweep in (
-                ("deadlines", sweeper.end_overdue),
-                ("sweeper", sweeper.retry_lost),
-                ("moves", move_sweeper.sweep),
-                ("volumes", volume_sweeper.sweep),
-            )
-        ),
+        _sweep(conf, "deadlines", skew, sweeper.end_overdue),
+        _sweep(conf, "sweeper", skew, sweeper.retry_lost),
+        _sweep(conf, "moves", skew, move_sweeper.sweep),
         service.Periodic("room queue", functools.partial(_in_step, skew, room_queue.look), QUEUE_INTERVAL_S),
         _flavor_mix(conf, database, clock.fresh, skew),
-        _heartbeat(conf, agent_api, pins, skew),
     ]
+
+
+def _topic(conf: cfg.ConfigOpts) -> str:
+    return TOPIC if COMPUTE in conf.conductor_domains else VOLUME_CONDUCTOR
 
 
 def _threads(conf: cfg.ConfigOpts) -> int:
@@ -182,6 +191,10 @@ def _threads(conf: cfg.ConfigOpts) -> int:
     pool, overflow, threads = conf.database.max_pool_size, conf.database.max_overflow, conf.executor_thread_pool_size
     bounded = pool and overflow is not None and overflow >= 0
     return max(1, min(threads, pool + overflow - CONNECTIONS_FOR_AGENTS)) if bounded else threads
+
+
+def _sweep(conf: cfg.ConfigOpts, name: str, skew: ClockSkew, sweep: Callable[[], object]) -> service.Periodic:
+    return service.Periodic(name, functools.partial(_in_step, skew, sweep), conf.conductor.sweep_interval)
 
 
 def _in_step(skew: ClockSkew, sweep: Callable[[], object]) -> None:
@@ -222,6 +235,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         required.database(conf)
         # A bad alias stops the daemon here, before it starts workers that would each fail.
         parse_aliases(conf.pci.alias)
+        domains.require(conf, "conductor_domains")
         signing.keys_of(conf)
         with Database(conf).disposed() as database:
             schema.check_if_there(database)
@@ -233,7 +247,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rpc_transport, database = transport.get_transport(conf), Database(conf)
         skew = ClockSkew(conf.max_clock_skew)
         through = {
-            probes.BROKER: probes.through_broker(conf, rpc_transport, TOPIC, conf.host),
+            probes.BROKER: probes.through_broker(conf, rpc_transport, _topic(conf), conf.host),
             probes.DATABASE: database.ping,
             probes.CLOCK: skew.require_in_step,
         }

@@ -8,7 +8,7 @@ a selection; the *ledger* is the database.
 
 A storage *backend* has *pools*, and a *volume* claims space of one.
 
-Read in this order: ``states`` (the life of a build), ``move_states`` and ``volume_states``, ``capacity`` and
+Read in this order: ``domains``, ``states`` (the life of a build), ``move_states`` and ``volume_states``, ``capacity`` and
 ``pool_capacity`` (the arithmetic), ``errors`` and ``reasons``, ``objects`` and ``hardware`` (values), ``rpc`` (the
 contract), ``db`` (tables and the change feed), ``service``, ``agent`` and ``telemetry`` (daemon life), ``conf``,
 ``context``, ``clock``, ``ledger_identity``, ``plugins``, ``checks``, ``failpoints``; for users

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from fleet import errors
+from fleet import domains
 from fleet.checks import findings
 from scheduler import conf as scheduler_conf
 from scheduler import driver_loading
-from scheduler.conf import COMPUTE, VOLUME
 from scheduler.loading import load_pipeline
 from scheduler.volumes import conf as volume_conf
 from scheduler.volumes import service as volumes
@@ -24,10 +23,8 @@ def check(files: Sequence[str]) -> list[findings.Finding]:
 
 def check_domains(conf: cfg.ConfigOpts) -> list[str]:
     """Return what a scheduler with this configuration loads. :raises errors.ConfigError: it cannot start"""
-    if not conf.scheduler_domains:
-        raise errors.ConfigError(option="scheduler_domains", reason="must name compute, volume or both")
-    checked = {COMPUTE: _of_machines, VOLUME: volumes.check}
-    return [checked[domain](conf) for domain in conf.scheduler_domains]
+    checked = {domains.COMPUTE: _of_machines, domains.VOLUME: volumes.check}
+    return [checked[domain](conf) for domain in domains.require(conf, "scheduler_domains")]
 
 
 def _of_machines(conf: cfg.ConfigOpts) -> str:

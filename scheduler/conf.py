@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from fleet import domains
 from scheduler.filters import conf as filters
 from scheduler.weights import conf as weights
 
@@ -14,16 +15,11 @@ def _later(name: str, group: str = "filter_scheduler") -> list[cfg.DeprecatedOpt
     return [cfg.DeprecatedOpt(name, group=group)]
 
 
-#: What a scheduler places.
-COMPUTE, VOLUME = DOMAINS = ("compute", "volume")
-
 DRIVER_OPTS = [
-    cfg.ListOpt(
+    domains.option(
         "scheduler_domains",
-        item_type=cfg.types.String(choices=DOMAINS),
-        default=list(DOMAINS),
-        help="What this scheduler places: compute for virtual machines, volume for volumes. Each has a topic and a cache of "
-        "its own. Name one of them to divide the work among daemons.",
+        "What this scheduler places: compute for virtual machines, volume for volumes. Each has a topic and a cache of "
+        "its own. Name one of them to divide the work among daemons. Related: conductor_domains.",
     ),
     cfg.StrOpt(
         "scheduler_driver",

@@ -18,6 +18,7 @@ from fleet.db import identity, schema, services
 from fleet.db.clock import LedgerClock
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
+from fleet.domains import COMPUTE, VOLUME
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import nova_broker, server
 from fleet.rpc.clients import ConductorAPI, SchedulerAPI
@@ -27,7 +28,6 @@ from fleet.rpc.trust import signing
 from fleet.service import probes
 from scheduler import checks, driver_loading
 from scheduler import conf as scheduler_conf
-from scheduler.conf import COMPUTE, VOLUME
 from scheduler.manager import SchedulerManager
 from scheduler.neighbours import Neighbours
 from scheduler.nova import conf as nova_conf
@@ -59,7 +59,8 @@ def servers(
     clock = LedgerClock(database, skew, reads=False)
     ledger = LedgerIdentity(TOPIC, database.read(identity.read))
     pins = Pins(conf)
-    registration = Registration(ConductorAPI(transport, conf, pins, ledger), conf.host, skew, pins)
+    topic = _TOPICS[conf.scheduler_domains[0]] if len(conf.scheduler_domains) == 1 else TOPIC
+    registration = Registration(ConductorAPI(transport, conf, pins, ledger), conf.host, skew, pins, topic)
     runs: list[service.Runnable] = []
     if COMPUTE in conf.scheduler_domains:
         runs += _machines(conf, transport, database, clock, ledger, pins, number)
@@ -84,7 +85,7 @@ def _machines(
     driver = driver_loading.build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"), clock)
 
     def live() -> Sequence[str]:
-        return database.read(services.live, BINARY, clock(), conf.service_down_time)
+        return database.read(services.live, BINARY, clock(), conf.service_down_time, TOPIC)
 
     neighbours = Neighbours(
         driver.host_manager,

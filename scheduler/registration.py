@@ -25,9 +25,17 @@ class Registration:
     """Registers the scheduler, and sends its heartbeats. A failed call is repeated at the next beat; placing goes on."""
 
     def __init__(
-        self, conductor: ConductorAPI, host: str, skew: ClockSkew | None = None, pins: Pins | None = None
+        self,
+        conductor: ConductorAPI,
+        host: str,
+        skew: ClockSkew | None = None,
+        pins: Pins | None = None,
+        topic: str = TOPIC,
     ) -> None:
-        """:param pins: learn the versions that the oldest live services speak"""
+        """:param pins: learn the versions that the oldest live services speak
+        :param topic: of the scheduler; only schedulers of one topic divide the hosts
+        """
+        self._topic = topic
         self._skew = skew or ClockSkew(0)
         self._pins = pins
         self._conductor = conductor
@@ -58,10 +66,10 @@ class Registration:
         record = {
             "host": self._host,
             "binary": BINARY,
-            "topic": TOPIC,
+            "topic": self._topic,
             "pid": os.getpid(),
             "hostname": socket.gethostname(),
-            **versions.spoken(TOPIC),
+            **versions.spoken(self._topic),
         }
         self._conductor.register_services(new_context(), services=[record])
         self._registered = True
@@ -69,7 +77,7 @@ class Registration:
     def _report(self) -> None:
         """Any number of workers keep one record alive; one that is gone is made anew at the next beat."""
         answer = self._conductor.report_state(
-            new_context(), BINARY, [self._host], "", **versions.spoken(TOPIC), clock_skew_s=self._skew.reported_s
+            new_context(), BINARY, [self._host], "", **versions.spoken(self._topic), clock_skew_s=self._skew.reported_s
         )
         self._registered = not answer["superseded"]
         if self._pins is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import oslo_messaging
 
-from fleet import errors, states
+from fleet import domains, errors, states
 from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.client.connection import Connection, Record
@@ -31,24 +31,26 @@ SLOW_S = 0.25
 SKEW_S = 1.0
 _NAMED = 5
 _TOPICS = ("conductor", "scheduler")
+#: Topics of volumes: only fleets with storage backends need them.
+_OF_VOLUMES = (domains.VOLUME_CONDUCTOR, domains.VOLUME_SCHEDULER)
+#: Queues that are not missed: conductors of earlier releases have none, or the fleet has no volumes.
+_OPTIONAL = (ledger_queue.TOPIC, *_OF_VOLUMES)
 
 
 def broker(conductor: Connection) -> list[Finding]:
     """Check the connection to the broker and the length of the queues of conductors and schedulers."""
     try:
-        depths = conductor.depths((*_TOPICS, ledger_queue.TOPIC))
+        depths = conductor.depths((*_TOPICS, *_OPTIONAL))
     except BrokerAway as away:
         return [findings.bad("broker", str(away), "Start the broker, or correct transport_url (host, user, password).")]
     if depths is None:
         return [findings.good("broker", "none: the local transport is used")]
-    if depths.get(ledger_queue.TOPIC) is None:
-        # Conductors of earlier releases have no such queue.
-        depths.pop(ledger_queue.TOPIC, None)
-    return [findings.good("broker", "accepts connections"), *(_queue(name, depth) for name, depth in depths.items())]
+    found = {name: depth for name, depth in depths.items() if depth is not None or name not in _OPTIONAL}
+    return [findings.good("broker", "accepts connections"), *(_queue(name, depth) for name, depth in found.items())]
 
 
 def _queue(topic: str, depth: Depth | None) -> Finding:
-    daemon = "fleet-conductor" if topic == ledger_queue.TOPIC else f"fleet-{topic}"
+    daemon = _daemon(topic)
     if depth is None or not depth.consumers:
         waiting = f"{depth.messages} messages wait, and " if depth and depth.messages else ""
         # A warning only: the ping that follows shows whether a daemon answers.
@@ -59,22 +61,35 @@ def _queue(topic: str, depth: Depth | None) -> Finding:
     return findings.good("queues", found)
 
 
+def _daemon(topic: str) -> str:
+    return "fleet-scheduler" if topic.endswith("scheduler") else "fleet-conductor"
+
+
 def daemons(conductor: Connection, sample: Sample, clock: Clock = utcnow) -> list[Finding]:
     """Check the answers of a conductor, a scheduler and agents."""
-    found = [ping(conductor, topic) for topic in _TOPICS]
+    found = [ping(conductor, "conductor")]
     if found[0].level:
-        return found
+        return [*found, ping(conductor, "scheduler")]
     asked_at = clock()
     answer = _asked(lambda: conductor.operator("examine"))
     offset_s = _offset_s(answer, asked_at, clock()) if isinstance(answer, dict) else 0.0
     if not isinstance(answer, dict):
         fix = "Read the conductor's log: most likely its database is away."
+        found.append(ping(conductor, "scheduler"))
         return [*found, findings.bad("database", f"the conductor cannot examine it: {answer}", fix)]
     services = conductor.operator("list_services")
+    found += [ping(conductor, topic) for topic in _served(services)]
     up = [each["host"] for each in services if each["binary"] == "fleet-compute" and each["state"] == "up"]
     found += [*_database(answer), *_ledger(answer), *_services(services), *_simulated(services)]
     found += [*_clocks(services), *_agents(conductor, sample(up), len(up), offset_s, clock)]
     return found
+
+
+def _served(services: Sequence[Record]) -> list[str]:
+    """The topics that must answer besides the conductor's, by the agents that the fleet has."""
+    agents = {each["binary"] for each in services} & {"fleet-compute", "fleet-volume"}
+    machines = ["scheduler"] if agents != {"fleet-volume"} else []
+    return [*machines, *(_OF_VOLUMES if "fleet-volume" in agents else ())]
 
 
 def ping(conductor: Connection, topic: str) -> Finding:
@@ -82,7 +97,12 @@ def ping(conductor: Connection, topic: str) -> Finding:
     failure = _asked(lambda: conductor.ping(topic))
     if failure is None:
         return findings.good(topic, f"answered after {(time.monotonic() - began) * 1000:.0f} ms")
-    return findings.bad(topic, f"no answer: {failure}", f"Start fleet-{topic}, or read its log.")
+    option = {
+        domains.VOLUME_CONDUCTOR: " One of them must have volume in conductor_domains.",
+        domains.VOLUME_SCHEDULER: " One of them must have volume in scheduler_domains.",
+    }
+    fix = f"Start {_daemon(topic)}, or read its log.{option.get(topic, '')}"
+    return findings.bad(topic, f"no answer: {failure}", fix)
 
 
 def _asked(ask: Callable[[], Any]) -> Any:

@@ -33,6 +33,7 @@ _HOSTS: sa.BindParameter[str] = sa.bindparam("hosts", expanding=True)
 _AGENTS = sa.select(SERVICES).where(SERVICES.c.binary == sa.bindparam("which"), SERVICES.c.host.in_(_HOSTS))
 _LIVE = sa.select(SERVICES.c.host).where(
     SERVICES.c.binary == sa.bindparam("which"),
+    SERVICES.c.topic == sa.bindparam("of_topic"),
     SERVICES.c.last_seen_up >= sa.bindparam("since"),
     sa.not_(SERVICES.c.forced_down),
     sa.not_(SERVICES.c.deleted),
@@ -192,9 +193,9 @@ def list_all(connection: sa.Connection) -> Sequence[sa.Row]:
     return connection.execute(query).all()
 
 
-def live(connection: sa.Connection, binary: str, now: datetime.datetime, down_time_s: float) -> list[str]:
-    """The hosts with a live service of this program."""
-    found = connection.execute(_LIVE, {"which": binary, "since": now - seconds(down_time_s)})
+def live(connection: sa.Connection, binary: str, now: datetime.datetime, down_time_s: float, topic: str) -> list[str]:
+    """The hosts with a live service of this program and topic."""
+    found = connection.execute(_LIVE, {"which": binary, "of_topic": topic, "since": now - seconds(down_time_s)})
     return [row.host for row in found]
 
 

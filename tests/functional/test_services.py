@@ -158,12 +158,14 @@ def test_services_name_the_driver_of_their_host(conductor: Conductor) -> None:
 
 
 def test_live_schedulers_are_found_by_their_records(conductor: Conductor) -> None:
-    """Those whose heartbeat is younger than service_down_time, of one program, that are not forced down."""
+    """Those whose heartbeat is younger than service_down_time, of one program and topic, that are not forced down."""
+    volumes_only = {"host": "s4", "binary": "fleet-scheduler", "topic": "volume_scheduler"}
+    conductor.agents.register_services([volumes_only])
     for host in ("s1", "s2", "s3"):
         conductor.agents.register_services([{"host": host, "binary": "fleet-scheduler", "topic": "scheduler"}])
     conductor.clock.advance(50)
-    conductor.agents.report_state(Heartbeat("fleet-scheduler", ["s1", "s2"], ""))
+    conductor.agents.report_state(Heartbeat("fleet-scheduler", ["s1", "s2", "s4"], ""))
     conductor.clock.advance(20)
     conductor.operator.force_down("s2", True, "fleet-scheduler")
     now = conductor.clock()
-    assert ["s1"] == conductor.database.read(services.live, "fleet-scheduler", now, 60)
+    assert ["s1"] == conductor.database.read(services.live, "fleet-scheduler", now, 60, "scheduler")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fleet import domains
 from fleet.context import RequestContext
 from fleet.rpc.clients.api import API, Message
 
@@ -19,7 +20,7 @@ class VolumeTaskAPI(API):
 
     def place_volume(self, context: RequestContext, volume_uuid: str, attempt: int) -> None:
         said = {"volume_uuid": volume_uuid, "attempt": attempt}
-        self._send(context, Message("place_volume", said, version=_SINCE))
+        self._send(context, Message("place_volume", said, version=_SINCE), topic=domains.VOLUME_CONDUCTOR)
 
     def report_pools(
         self, context: RequestContext, reports: list[dict[str, Any]], pools: dict[str, list[str]]

@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from fleet import domains
 from fleet.rpc import ledger_queue
 
 #: Exchange ``""``: replies go through it to the caller's queue.
@@ -20,7 +21,8 @@ _HEX = "[0-9a-f]+"
 _MY_REPLIES = f"reply_{_HEX}"
 _CONDUCTOR = ["conductor", ledger_queue.TOPIC]
 #: Of virtual machines and of volumes.
-_SCHEDULERS = ["scheduler", "volume_scheduler"]
+_SCHEDULERS = ["scheduler", domains.VOLUME_SCHEDULER]
+_VOLUMES = domains.VOLUME_CONDUCTOR
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +41,11 @@ def conductor(exchange: str) -> Role:
     """Sends orders to hosts, calls schedulers, and keeps the hosts' exchange alive with a queue of its own."""
     hosts = f"{exchange}_hosts"
     return Role(
-        serves=[(exchange, "conductor", [".+"]), (exchange, ledger_queue.TOPIC, [".+"]), (hosts, "keeper", [".+"])],
-        sends=[(exchange, ["conductor", r"conductor\..+", *_SCHEDULERS]), (hosts, [r"compute\..+"])],
+        serves=[*((exchange, topic, [".+"]) for topic in (*_CONDUCTOR, _VOLUMES)), (hosts, "keeper", [".+"])],
+        sends=[
+            (exchange, ["conductor", r"conductor\..+", _VOLUMES, rf"{_VOLUMES}\..+", *_SCHEDULERS]),
+            (hosts, [r"compute\..+"]),
+        ],
         tells=["scheduler"],
     )
 
@@ -66,7 +71,10 @@ def compute(exchange: str, hosts: Sequence[str]) -> Role:
 
 def client(exchange: str) -> Role:
     """The ``fleet`` command: calls conductors, schedulers and (``fleet doctor``) agents; serves nothing."""
-    return Role(sends=[(exchange, ["conductor", *_SCHEDULERS]), (f"{exchange}_hosts", [r"compute\..+"])], answers=False)
+    return Role(
+        sends=[(exchange, ["conductor", _VOLUMES, *_SCHEDULERS]), (f"{exchange}_hosts", [r"compute\..+"])],
+        answers=False,
+    )
 
 
 def commands(role: Role, user: str, vhost: str) -> list[str]:

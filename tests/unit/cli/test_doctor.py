@@ -183,6 +183,20 @@ BAD = [
         "no answer from h1 (it has no queue on the broker)",
     ),
     (
+        "volumes that no scheduler places",
+        Fleet(services=[a_service(), {**a_service("m1@b"), "binary": "fleet-volume"}], silent=("volume_scheduler",)),
+        Level.FAIL,
+        "volume_scheduler",
+        "no answer: the call timed out",
+    ),
+    (
+        "volumes that no conductor places",
+        Fleet(services=[a_service(), {**a_service("m1@b"), "binary": "fleet-volume"}], silent=("volume_conductor",)),
+        Level.FAIL,
+        "volume_conductor",
+        "no answer: the call timed out",
+    ),
+    (
         "orders that wait",
         Fleet(queues={"compute.h1": Depth(40, 1)}),
         Level.WARN,
@@ -190,6 +204,14 @@ BAD = [
         "orders wait in compute.h1 (40)",
     ),
 ]
+
+
+def test_a_fleet_of_volumes_needs_no_scheduler_for_machines() -> None:
+    """A fleet without hosts and without backends needs one: it is about to get hosts."""
+    volumes_only = Fleet(services=[{**a_service("m1@b"), "binary": "fleet-volume"}], silent=("scheduler",))
+    assert {Level.OK} == {each.level for each in of_daemons(volumes_only)}
+    (found,) = [each for each in of_daemons(Fleet(services=[], silent=("scheduler",))) if each.level]
+    assert "scheduler" == found.check
 
 
 @pytest.mark.parametrize(("what", "fleet", "level", "check", "text"), BAD, ids=[case[0] for case in BAD])

@@ -18,11 +18,13 @@ class FakeConductor:
 
     def __init__(self) -> None:
         self.known: set[str] = set()
+        self.topics: set[str] = set()
         self.calls: list[str] = []
         self.away = False
 
     def register_services(self, context: Any, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
         self._answer("register")
+        self.topics |= {service["topic"] for service in services}
         self.known |= {service["host"] for service in services}
         return []
 
@@ -52,6 +54,13 @@ def test_registers_once_then_beats() -> None:
     for _beat in range(3):
         registration.beat()
     assert conductor.calls == ["register", "report", "report"]
+
+
+def test_a_scheduler_of_volumes_registers_with_its_own_topic() -> None:
+    """So it is not counted when hosts are divided among schedulers."""
+    conductor = FakeConductor()
+    Registration(conductor, "s1", topic="volume_scheduler").beat()  # type: ignore[arg-type]
+    assert {"volume_scheduler"} == conductor.topics
 
 
 def test_a_record_that_is_gone_is_made_anew() -> None:
