@@ -40,6 +40,11 @@ def test_the_newest_revision_is_told_without_alembic() -> None:
     assert migration.head() == schema.latest()
 
 
+def test_each_revision_has_a_number_of_its_own() -> None:
+    """The files are numbered without gaps, so two changes that were made at the same time cannot both count."""
+    assert [f"{number:04}" for number in range(1, len(schema.revisions()) + 1)] == schema.revisions()
+
+
 def test_a_newer_schema_is_refused(database: Database, version_row) -> None:
     """A program older than the schema refuses to run and to sync; the message says to upgrade it."""
     version_row("9999")

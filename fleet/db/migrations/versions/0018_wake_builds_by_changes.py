@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep what could help each queued build, and how far changes have been looked at.
 
-Revision ID: 0017
-Revises: 0016
+Revision ID: 0018
+Revises: 0017
 """
 
 import sqlalchemy as sa
@@ -11,8 +11,8 @@ from sqlalchemy.dialects import mysql
 
 Timestamp = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 
-revision = "0017"
-down_revision = "0016"
+revision = "0018"
+down_revision = "0017"
 branch_labels = None
 depends_on = None
 
