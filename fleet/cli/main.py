@@ -20,6 +20,7 @@ COMMANDS = (
     ("explain", "explain:Explain"),
     ("capacity", "capacity:Capacity"),
     ("whatif", "whatif:WhatIf"),
+    ("rebalance", "rebalance:Rebalance"),
     ("server list", "servers:ListServers"),
     ("server show", "servers:ShowServer"),
     ("server delete", "deletion:DeleteServers"),

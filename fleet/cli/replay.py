@@ -6,10 +6,15 @@ from __future__ import annotations
 import argparse
 import pathlib
 
-from fleet.cli import command, progress, trace_arguments
+from fleet.cli import command, explain, progress, trace_arguments, utilization
 from fleet.client import argument_types, connection
 from fleet.trial import replay, traces
 
+_FORMS = {
+    "refused_by_reason": explain.Counts,
+    "refused_by_size": explain.Counts,
+    "over_time": utilization.Samples,
+}
 #: Lines of progress if standard error is no terminal.
 _LINES = 20
 
@@ -31,6 +36,7 @@ class Replay(command.ShowOne):
                             help="Requests on their way at a time. Default: %(default)s.")  # fmt: skip
         parser.add_argument("--timeout", type=argument_types.positive, default=600, metavar="SECONDS",
                             help="How long a request may take to end. Default: %(default)s.")  # fmt: skip
+        utilization.add_plot(parser)
         parser.add_argument("--delete", action="store_true", help="Delete what was placed, at the end.")
         return parser
 
@@ -41,12 +47,15 @@ class Replay(command.ShowOne):
             parsed_args.trace = traces.SAMPLE
             parsed_args.lifetimes = parsed_args.lifetimes or traces.SAMPLE.with_name("lifetimes.txt")
             parsed_args.interval_map = parsed_args.interval_map or traces.SAMPLE.with_name("intervals.txt")
+        utilization.check(parsed_args.plot)
         requests, flavors = trace_arguments.read_trace(parsed_args)
         run = replay.Run(self.conductor, flavors, parsed_args.concurrency, parsed_args.timeout)
         with progress.shown(len(requests), "requests", self.app.options.verbose_level, _LINES) as shown:
             run.replay(requests, lambda done: shown.show(done, ""))
         summary = {**run.summary(), "attribution": traces.note(parsed_args.trace)}
+        utilization.draw(parsed_args.plot, {"replay": summary})
         if parsed_args.delete:
             run.delete_all()
             summary["deleted"] = run.deleted
-        return command.one(tuple(summary), summary)
+        del summary["hosts_used"]
+        return command.one(tuple(summary), {**summary, **{name: form(summary[name]) for name, form in _FORMS.items()}})

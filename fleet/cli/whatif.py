@@ -6,23 +6,30 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
 from fleet import errors
-from fleet.cli import build_arguments, command, database_command, explain, progress, trace_arguments
+from fleet.cli import (
+    build_arguments,
+    command,
+    database_command,
+    explain,
+    planning,
+    progress,
+    trace_arguments,
+    utilization,
+)
 from fleet.client import argument_types, connection
-from fleet.db.engine import Database
-from fleet.db.feed import ChangeFeed, Changes
+from fleet.db.feed import Changes
 from fleet.objects.whatif import ENTRY_POINTS, RATIOS, Change, Demand
-from fleet.rpc import nova_broker
 
 #: The figures in the order of the output; ``-f json`` has all of them (docs/whatif.md).
 FIGURES = (
     "hosts",
     "requests",
+    "requests_placed",
     "instances",
     "placed",
     "refused",
@@ -32,20 +39,22 @@ FIGURES = (
     "vcpu_hours_placed",
     "hosts_in_use",
     "hosts_empty_on_average",
+    "stranded_vcpus",
+    "stranded_memory_mb",
+    "largest_that_fits",
     "vcpus_used",
     "memory_mb_used",
     "disk_gb_used",
     "unplaced",
     "decision_ms",
+    "over_time",
 )
 _SHOWN: Mapping[str, Any] = {
     "refused_by_reason": explain.Counts,
     "refused_by_size": explain.Counts,
     "unplaced": explain.Lines,
+    "over_time": utilization.Samples,
 }
-_DATABASE = "[database] connection"
-#: Entry point (conf) -> all that nova's databases show.
-_OF_NOVA = "fleet.nova.state"
 #: Lines of progress if standard error is no terminal.
 _LINES = 20
 #: Each additional host takes memory in this program.
@@ -78,12 +87,14 @@ class WhatIf(command.Lister):
                             help="Instances of the flavor, each a request of its own. Default: %(default)s.")  # fmt: skip
         build_arguments.add_conditions(demand)
         trace_arguments.add_trace(demand)
+        utilization.add_plot(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         change = _change(parsed_args)
+        utilization.check(parsed_args.plot)
         with database_command.plain_failures():
-            state = self._state()
+            state = planning.state(self.app.conf, "whatif")
             _require_known(change, {node.host for node in state.nodes})
             demands, moved = self._demands(parsed_args, state, change)
             if not demands:
@@ -93,19 +104,8 @@ class WhatIf(command.Lister):
             figures = {"what if": self._run(state, change, demands)}
             if not moved:  # instances that are on a host have no other place now
                 figures = {"now": self._run(state, Change(), demands), **figures}
+        utilization.draw(parsed_args.plot, figures)
         return ("figure", *figures), [(name, *(_value(each, name) for each in figures.values())) for name in FIGURES]
-
-    def _state(self) -> Changes:
-        """Return everything, from the fleet's database or from nova's."""
-        conf = self.app.conf
-        if nova_broker.is_active(conf):
-            (entry,) = metadata.entry_points(group=_OF_NOVA)
-            found: Changes = entry.load()(conf)
-            return found
-        if not conf.database.connection:
-            raise connection.CommandFailed(f"whatif reads the database: set {_DATABASE} in the configuration file")
-        with Database(conf).disposed() as database:
-            return ChangeFeed(database, with_images=True).read(0)
 
     def _demands(
         self, parsed_args: argparse.Namespace, state: Changes, change: Change
@@ -117,14 +117,10 @@ class WhatIf(command.Lister):
             self.conductor.act_for(parsed_args.project, parsed_args.user)
             request = build_arguments.build_request(self.conductor, parsed_args)
             asked = self.conductor.operator("request_for", request=request)
-            return _one_by_one(asked, parsed_args.count), False
+            return planning.one_by_one(asked, parsed_args.count), False
         gone = set(change.without_hosts)
         moving = [each.uuid for each in state.instances if each.host in gone]
-        return [self._of_instance(uuid_) for uuid_ in moving], True
-
-    def _of_instance(self, uuid_: str) -> Demand:
-        asked = self.conductor.operator("request_of", name=uuid_)
-        return Demand(asked["request_spec"], asked["filter_properties"], [None], name=uuid_)
+        return [planning.of_instance(self.conductor, uuid_) for uuid_ in moving], True
 
     def _run(self, state: Changes, change: Change, demands: Sequence[Demand]) -> dict[str, Any]:
         (entry,) = metadata.entry_points(group=ENTRY_POINTS)
@@ -178,24 +174,7 @@ def _of_trace(parsed_args: argparse.Namespace) -> Iterator[Demand]:
     for each in requests:
         name = f"trace-{each.flavor}"
         spec = {"instance_type": {**flavors[each.flavor], "name": name}, "num_instances": each.count}
-        yield Demand({**spec, **_named(each.count)}, {}, each.lifetimes_s, each.at_s, name)
-
-
-def _one_by_one(asked: Mapping[str, Any], count: int) -> list[Demand]:
-    """Return ``count`` requests for one instance each, from one answer of the conductor's ``request_for``."""
-    spec = {**asked["request_spec"], "num_instances": 1}
-    properties = spec.get("instance_properties") or {}
-    demands = []
-    for _ in range(count):
-        named = _named(1)
-        named["instance_properties"] = {**properties, **named["instance_properties"]}
-        demands.append(Demand({**spec, **named}, asked["filter_properties"], [None]))
-    return demands
-
-
-def _named(count: int) -> dict[str, Any]:
-    uuids = [str(uuid.uuid4()) for _ in range(count)]
-    return {"instance_uuids": uuids, "instance_properties": {"uuid": uuids[0]}}
+        yield Demand({**spec, **planning.named(each.count)}, {}, each.lifetimes_s, each.at_s, name)
 
 
 def _value(figures: Mapping[str, Any], name: str) -> Any:

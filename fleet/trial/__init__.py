@@ -3,5 +3,5 @@
 
 Read ``trio`` (all three services at once: ``make demo``, ``make up``), ``trio_config`` (its directory), ``demo`` (the
 batch that it boots), ``private_servers`` (a broker and databases that end with their process), ``traces`` (request
-traces as files) and ``replay`` (sends a trace through a fleet).
+traces as files), ``replay`` (sends a trace through a fleet) and ``replay_report`` (its figures over time).
 """

@@ -15,7 +15,8 @@ from typing import Any
 from fleet import states
 from fleet.client import connection, faults, following
 from fleet.client.connection import Record
-from fleet.trial import traces
+from fleet.objects.flavor_mix import Shape
+from fleet.trial import replay_report, traces
 
 
 class Run:
@@ -33,7 +34,9 @@ class Run:
         self._outcomes: collections.Counter[str] = collections.Counter()
         self._refusals: collections.Counter[str] = collections.Counter()
         self._deaths: list[tuple[float, str]] = []
-        self._requests = 0
+        self._requests: list[traces.TraceRequest] = []
+        self._hosts_before: list[Record] = []
+        self._results: list[replay_report.Result] = []
         self._gone = 0
         self._duration_s = 0.0
 
@@ -42,21 +45,23 @@ class Run:
 
         :param on_done: called with the number of requests that have ended
         """
+        self._requests, self._hosts_before = requests, self._list_hosts()
         started, count = time.monotonic(), 0
         with futures.ThreadPoolExecutor(self._concurrency) as senders:
             for at_s, together in _moments(requests):
                 self._delete_due(at_s)
-                for done in futures.as_completed([senders.submit(self._send, request) for request in together]):
+                sent = [senders.submit(self._send, number, request) for number, request in together]
+                for done in futures.as_completed(sent):
                     done.result()
                     count += 1
                     on_done(count)
         self._duration_s = time.monotonic() - started
-        self._requests = len(requests)
 
     def summary(self) -> dict[str, Any]:
         placed, duration_s = self._outcomes[states.ACTIVE], self._duration_s
+        over_time = replay_report.figures(self._hosts_before, self._requests, self._results)
         return {
-            "requests": self._requests,
+            "requests": len(self._requests),
             "instances": sum(self._outcomes.values()),
             "placed": placed,
             "refused": self._outcomes[states.ERROR],
@@ -64,6 +69,7 @@ class Run:
             "deleted": self.deleted,
             "refused_by_reason": dict(self._refusals),
             **self._utilisation(),
+            **over_time,
             "duration_s": round(duration_s, 1),
             "builds_per_s": round(placed / duration_s, 1) if duration_s else 0.0,
         }
@@ -76,13 +82,13 @@ class Run:
     def delete_all(self) -> None:
         self._delete(set(self._placed))
 
-    def _send(self, request: traces.TraceRequest) -> None:
+    def _send(self, number: int, request: traces.TraceRequest) -> None:
         with self._conductor.plain_failures():
             accepted = self._conductor.create(self._build_request(request))["instances"]
             lifetimes = dict(zip((each["uuid"] for each in accepted), request.lifetimes_s, strict=True))
 
             def on_end(instance: Record) -> None:
-                self._record(instance, request.at_s, lifetimes[instance["uuid"]])
+                self._record(number, request, instance, lifetimes[instance["uuid"]])
 
             late = following.follow(self._conductor, lifetimes, self._timeout_s, on_end)
         with self._lock:
@@ -92,16 +98,23 @@ class Run:
         flavor = {**self._flavors[request.flavor], "name": f"trace-{request.flavor}"}
         return {"name": "replay", "flavor": flavor, "count": request.count}
 
-    def _record(self, instance: Record, at_s: float, lifetime_s: float | None) -> None:
+    def _record(self, number: int, request: traces.TraceRequest, instance: Record, lifetime_s: float | None) -> None:
         refusal = self._why(instance["uuid"]) if instance["vm_state"] == states.ERROR else None
+        host = instance["host"] if instance["vm_state"] == states.ACTIVE else None
+        result = replay_report.Result(number, request.at_s, self._shape(request), host, lifetime_s)
         with self._lock:
+            self._results.append(result)
             self._outcomes[instance["vm_state"]] += 1
             if refusal:
                 self._refusals[refusal] += 1
             if instance["vm_state"] == states.ACTIVE:
                 self._placed.add(instance["uuid"])
                 if lifetime_s is not None:
-                    heapq.heappush(self._deaths, (at_s + lifetime_s, instance["uuid"]))
+                    heapq.heappush(self._deaths, (request.at_s + lifetime_s, instance["uuid"]))
+
+    def _shape(self, request: traces.TraceRequest) -> Shape:
+        size = self._flavors[request.flavor]
+        return Shape(size["vcpus"], size["memory_mb"], size["root_gb"])
 
     def _why(self, uuid: str) -> str:
         shown = self._conductor.operator("show_instance", name=uuid)["faults"]
@@ -122,9 +135,13 @@ class Run:
         self._gone += len(uuids) - len(late)
         self._placed -= uuids
 
-    def _utilisation(self) -> dict[str, str]:
+    def _list_hosts(self) -> list[Record]:
         with self._conductor.plain_failures():
-            hosts = self._conductor.operator("list_hosts")
+            found: list[Record] = self._conductor.operator("list_hosts")
+        return found
+
+    def _utilisation(self) -> dict[str, str]:
+        hosts = self._list_hosts()
         return {
             "hosts": str(len(hosts)),
             "vcpus_used": _share(hosts, "vcpus_used", "vcpus"),
@@ -132,16 +149,19 @@ class Run:
         }
 
 
-def _moments(requests: list[traces.TraceRequest]) -> Iterator[tuple[int, list[traces.TraceRequest]]]:
-    """Group requests by their time. That matters only if instances are deleted in between."""
+def _moments(
+    requests: list[traces.TraceRequest],
+) -> Iterator[tuple[int, list[tuple[int, traces.TraceRequest]]]]:
+    """Group numbered requests by their time. That matters only if instances are deleted in between."""
+    numbered = list(enumerate(requests))
     if all(end is None for request in requests for end in request.lifetimes_s):
-        yield 0, requests
+        yield 0, numbered
         return
-    for at_s, together in itertools.groupby(requests, key=lambda request: request.at_s):
+    for at_s, together in itertools.groupby(numbered, key=lambda pair: pair[1].at_s):
         yield at_s, list(together)
 
 
-def _share(hosts: list[dict[str, Any]], used: str, total: str) -> str:
+def _share(hosts: list[Record], used: str, total: str) -> str:
     """Return the usage of all hosts and its share of the physical total; more than 100 % is overcommitted."""
     used_sum, total_sum = sum(host[used] for host in hosts), sum(host[total] for host in hosts)
     percent = 100 * used_sum / total_sum if total_sum else 0.0

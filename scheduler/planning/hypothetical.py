@@ -26,11 +26,11 @@ def hypothetical(state: Changes, change: Change) -> Changes:
             raise errors.NotFound(kind="Host", name=host)
     gone = set(change.without_hosts)
     ratios = {f"{resource}_allocation_ratio": ratio for resource, ratio in change.ratios.items()}
-    nodes = [_Node(node, **ratios) for node in state.nodes if node.host not in gone]
+    nodes = [ChangedRow(node, **ratios) for node in state.nodes if node.host not in gone]
     services = [service for service in state.services if service.host not in gone]
     more = [f"{change.like}-whatif-{number}" for number in range(1, change.more_hosts + 1)]
     nodes += [
-        _Node(known[change.like], host=host, hypervisor_hostname=host, **_emptied(known[change.like]), **ratios)
+        ChangedRow(known[change.like], host=host, hypervisor_hostname=host, **_emptied(known[change.like]), **ratios)
         for host in more
     ]
     services += [
@@ -71,8 +71,8 @@ def _emptied(row: Any) -> dict[str, Any]:
     }
 
 
-class _Node:
-    """A node's row with some columns changed."""
+class ChangedRow:
+    """A row of the feed with some columns changed."""
 
     def __init__(self, row: Any, **changed: Any) -> None:
         vars(self).update(changed)

@@ -1,42 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """``fleet whatif``: requests decided one after the other on a copy of the fleet, by the code that decides the real ones.
 
-Nothing is sent, booked or written anywhere else. For the hosts time stands still at the newest heartbeat: who was alive
-then stays so. Every pick is taken as a success, and holds its room until its instance ends.
+Every pick holds its room until its instance ends.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
 import heapq
 import math
-import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy
 from oslo_config import cfg
 
 from fleet import capacity, errors
-from fleet.clock import utcnow
 from fleet.db.feed import Changes
-from fleet.objects import RequestSpec
+from fleet.objects import Flavor, RequestSpec
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from fleet.objects.whatif import Change, Demand
+from fleet.utilization.history import REQUESTS, SECONDS, History
 from scheduler import conf as scheduler_conf
 from scheduler import loading
-from scheduler.compute.consumption import consumption
-from scheduler.engine import decide, pipeline
-from scheduler.engine.candidates import Candidates
-from scheduler.engine.consumption import Consumption
-from scheduler.engine.decision import Decision, StateAge
-from scheduler.engine.request_cache import RequestCache
-from scheduler.host_manager import HostManager
-from scheduler.planning.hypothetical import FixedFeed, hypothetical, newest_heartbeat
+from scheduler.engine import pipeline
+from scheduler.engine.decision import Decision
+from scheduler.planning import readings
+from scheduler.planning.copied_fleet import CopiedFleet
+from scheduler.planning.hypothetical import hypothetical
 
 #: Of those that found no host, so many are named.
 _NAMED = 10
@@ -45,7 +38,7 @@ _LEARN_EVERY_S = 900.0
 
 
 def run(
-    conf: cfg.ConfigOpts, state: Changes, change: Change, demands: Iterable[Demand], tick: Callable[[int], object]
+    conf: cfg.ConfigOpts, state: Changes, change: Change, demands: Sequence[Demand], tick: Callable[[int], object]
 ) -> dict[str, Any]:
     """Place the demands, which are in the order of their times, and return the figures.
 
@@ -56,7 +49,10 @@ def run(
     :raises errors.InvalidInput: a filter that is to go is not among those configured
     """
     scheduler_conf.register_opts(conf)
-    course = _Course(_pipeline(conf, change.without_filters), hypothetical(state, change), conf.service_down_time)
+    history = _history(demands)
+    course = _Course(
+        _pipeline(conf, change.without_filters), hypothetical(state, change), conf.service_down_time, history
+    )
     for demand in demands:
         course.take(demand)
         tick(1)
@@ -70,29 +66,30 @@ def _pipeline(conf: cfg.ConfigOpts, without: Sequence[str]) -> pipeline.Pipeline
         if name not in names:
             raise errors.InvalidInput(field="without-filter", reason=f"{name} is not among {', '.join(names)}")
     left = [each for each in asked.filters if type(each).__name__ not in without]
-    return dataclasses.replace(asked, filters=left, domain=dataclasses.replace(asked.domain, consumption=_built))
+    return dataclasses.replace(asked, filters=left)
 
 
-def _built(request: RequestSpec) -> Consumption:
-    """Return what an instance takes of its host once it is built. Here every build ends at once."""
-    taken = consumption(request)
-    numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}
-    return dataclasses.replace(taken, numbers=numbers)
+def _history(demands: Sequence[Demand]) -> History:
+    """Return the history to fill: over the time of the demands, or over their number if they have no times."""
+    asked: collections.Counter[Shape] = collections.Counter()
+    for each in demands:
+        flavor = Flavor.from_wire(each.request_spec["instance_type"])
+        disk_gb = capacity.claimed_disk_gb(flavor.root_gb, flavor.ephemeral_gb)
+        asked[Shape(flavor.vcpus, flavor.memory_mb, disk_gb)] += len(each.lifetimes_s)
+    first, last = (demands[0].at_s, demands[-1].at_s) if demands else (0.0, 0.0)
+    if first < last:
+        return History(SECONDS, first, last, asked)
+    return History(REQUESTS, 0, len(demands), asked)
 
 
 class _Course:
     """The hypothetical fleet, and the outcome of the demands so far."""
 
-    def __init__(self, asked: pipeline.Pipeline, state: Changes, service_down_time_s: float) -> None:
-        now = newest_heartbeat(state) or utcnow()
-        feed = FixedFeed(state)
-        self._manager = HostManager(feed, feed, lambda: now, math.inf, service_down_time_s)
-        self._manager.refresh()
-        self._pipeline = asked
-        self._cache = RequestCache()
-        self._chance = random.Random(1)
+    def __init__(self, asked: pipeline.Pipeline, state: Changes, service_down_time_s: float, history: History) -> None:
+        self._fleet = CopiedFleet(asked, state, service_down_time_s)
         self._deaths: list[tuple[float, str, float, Shape]] = []
-        self._requests = 0
+        self._history = history
+        self._requests = self._requests_placed = 0
         self._instances: collections.Counter[str] = collections.Counter()
         self._reasons: collections.Counter[str] = collections.Counter()
         self._unplaced: list[str] = []
@@ -103,7 +100,7 @@ class _Course:
         self._began_s: float | None = None
         self._at_s = 0.0
         #: Empty hosts at ``at_s``, and the sum of empty hosts times seconds until then.
-        self._empty_now = self._manager.consider(_empty)
+        self._empty_now = self._fleet.read(readings.empty_hosts)
         self._empty_s = 0.0
 
     def take(self, demand: Demand) -> None:
@@ -113,22 +110,13 @@ class _Course:
         self._go_on(demand.at_s)
         learned = self._mix.due(demand.at_s)
         if learned is not None:
-            self._manager.hint(lambda cache: cache.learn_demand(learned))
+            self._fleet.change(lambda cache: cache.learn_demand(learned))
         request = RequestSpec.from_wire(demand.request_spec, demand.filter_properties)
         began = time.perf_counter()
-        made = self._manager.decide(
-            functools.partial(
-                decide.decide,
-                self._pipeline,
-                pipeline.prepare(self._pipeline, request),
-                chance=self._chance,
-                log=False,
-                cache=self._cache,
-            ),
-            request.instance_uuids,
-        )
+        made = self._fleet.decide(request)
         self._took_s.append(time.perf_counter() - began)
         self._requests += 1
+        self._requests_placed += made.complete
         self._mix.asked(request)
         self._instances["placed" if made.complete else "refused"] += request.num_instances
         self._lives += [(demand.at_s, life, request.vcpus, made.complete) for life in demand.lifetimes_s]
@@ -136,7 +124,7 @@ class _Course:
             for pick, life_s in zip(made.picks, demand.lifetimes_s, strict=True):
                 if life_s is not None:
                     heapq.heappush(self._deaths, (demand.at_s + life_s, pick.instance_uuid, life_s, _shape(request)))
-            self._empty_now = self._manager.consider(_empty)
+            self._empty_now = self._fleet.read(readings.empty_hosts)
         else:
             self._refused(demand, request, made)
 
@@ -152,11 +140,14 @@ class _Course:
             at_s, uuid, life_s, shape = heapq.heappop(self._deaths)
             self._go_on(at_s)
             self._mix.ended(shape, life_s)
-            self._manager.hint(lambda cache, uuid=uuid: cache.release(uuid))  # type: ignore[misc]
-            self._empty_now = self._manager.consider(_empty)
+            self._fleet.release(uuid)
+            self._empty_now = self._fleet.read(readings.empty_hosts)
 
     def _go_on(self, at_s: float) -> None:
-        """Count the empty hosts until then."""
+        """Count the empty hosts until then, and take the samples that are due."""
+        at = at_s if self._history.axis == SECONDS else self._requests
+        if self._history.due(at):
+            self._history.add(at, self._fleet.read(readings.utilization), *self._counts())
         self._empty_s += self._empty_now * (at_s - self._at_s)
         self._at_s = at_s
 
@@ -168,9 +159,12 @@ class _Course:
     def figures(self) -> dict[str, Any]:
         """Return numbers, and sentences for people. Hours are those of the trace."""
         asked_h, placed_h = self._vcpu_hours()
+        hosts, names = self._fleet.read(readings.utilization), self._fleet.read(readings.host_names)
+        self._history.finish(names, hosts, *self._counts())
         return {
-            **self._manager.consider(_use),
+            **self._fleet.read(readings.use),
             "requests": self._requests,
+            "requests_placed": self._requests_placed,
             "instances": self._instances.total(),
             "placed": self._instances["placed"],
             "refused": self._instances["refused"],
@@ -180,8 +174,12 @@ class _Course:
             "vcpu_hours_asked": round(asked_h, 1),
             "vcpu_hours_placed": round(placed_h, 1),
             "unplaced": self._unplaced,
+            **self._history.figures(),
             "decision_ms": round(statistics.median(self._took_s) * 1000, 3) if self._took_s else None,
         }
+
+    def _counts(self) -> tuple[int, int]:
+        return self._instances["placed"], self._instances["refused"]
 
     def _vcpu_hours(self) -> tuple[float, float]:
         """Asked for and placed; of instances without an end, until the last request."""
@@ -220,29 +218,3 @@ class _Learning:
 
 def _shape(request: RequestSpec) -> Shape:
     return Shape(request.vcpus, request.memory_mb, capacity.claimed_disk_gb(request.root_gb, request.ephemeral_gb))
-
-
-def _empty(hosts: Candidates, _state: StateAge) -> int:
-    """Return how many hosts have no instance."""
-    return int(numpy.count_nonzero(hosts.present() & (hosts.column("num_instances") == 0)))
-
-
-def _use(hosts: Candidates, _state: StateAge) -> dict[str, Any]:
-    """Return the used share of each resource over all hosts. More than 100 % means overcommit."""
-    there = hosts.present()
-
-    def total(name: str) -> float:
-        return float(numpy.add.reduce(hosts.column(name)[there]))
-
-    ram, disk = total("total_usable_ram_mb"), total("total_usable_disk_gb")
-    return {
-        "hosts": int(numpy.count_nonzero(there)),
-        "hosts_in_use": int(numpy.count_nonzero(hosts.column("num_instances")[there])),
-        "vcpus_used": _share(total("vcpus_used"), total("vcpus_total")),
-        "memory_mb_used": _share(ram - total("free_ram_mb"), ram),
-        "disk_gb_used": _share(disk - total("free_disk_mb") / 1024, disk),
-    }
-
-
-def _share(used: float, of: float) -> str:
-    return f"{used:.0f} of {of:.0f} ({100 * used / of if of else 0:.1f} %)"

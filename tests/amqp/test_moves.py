@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.amqp.daemons import Trio
@@ -94,3 +96,23 @@ def test_evacuate_a_host(trio: Trio, group: str) -> None:
     settled(trio)
     records = trio.operator("list_migrations", filters={"host": "a1", "migration_type": "evacuation"})
     assert {"completed"} == {each["status"] for each in records if each["instance_uuid"] in uuids}
+
+
+@pytest.mark.timeout(240)
+def test_rebalance(trio: Trio) -> None:
+    """Six hosts with an instance each: all instances fit on one. The plan changes nothing; the moves free five hosts."""
+    fleet(trio, "server", "delete", "--all", "--yes")
+    settled(trio)
+    hosts = [each["host"] for each in trio.operator("list_hosts")]
+    uuids = [uuid for host in hosts for uuid in trio.boot(availability_zone=f"nova:{host}")]
+    trio.wait_for(uuids, "active")
+    planned = json.loads(fleet(trio, "rebalance", "-f", "json"))
+    assert len(hosts) - 1 == len({each["instance"] for each in planned} & set(uuids))
+    assert set(hosts) == {trio.show(uuid)["instance"]["host"] for uuid in uuids}
+
+    ran = trio.cli("rebalance", "--apply", "-f", "json")
+
+    assert 0 == ran.returncode, ran.stderr
+    assert f"{len(hosts) - 1} of {len(hosts) - 1} moves done" in ran.stderr
+    assert 1 == len({trio.show(uuid)["instance"]["host"] for uuid in uuids})
+    settled(trio)

@@ -24,7 +24,18 @@ class Conductor:
         self.requests: list[dict[str, Any]] = []
         self.tokens: list[str | None] = []
         self.warnings: list[str] = []
-        self.hosts = [{"vcpus": 10, "vcpus_used": 5, "memory_mb": 1000, "memory_mb_used": 100}]
+        self.hosts = [
+            {
+                **dict.fromkeys(("local_gb", "local_gb_used", "running_vms"), 0),
+                **dict.fromkeys(("reserved_vcpus", "reserved_memory_mb", "reserved_disk_gb"), 0),
+                **dict.fromkeys(("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio"), 1.0),
+                "host": "host1",
+                "vcpus": 10,
+                "vcpus_used": 5,
+                "memory_mb": 1000,
+                "memory_mb_used": 100,
+            }
+        ]
 
     def create(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
         self.requests.append(request)

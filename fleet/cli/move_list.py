@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the moves of a plan: migrations to chosen hosts, a few at a time, each confirmed when it has finished."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from fleet import errors, move_states
+from fleet.client import connection
+from fleet.client.connection import Record
+from fleet.objects.rebalance import Move
+
+_PAUSE_S = 0.5
+
+
+class MoveList:
+    """One run. After :meth:`stop` no further move begins; those under way are finished and confirmed.
+
+    :param on_progress: called with the number of ended moves, and the moves on their way
+    """
+
+    def __init__(
+        self,
+        conductor: connection.Connection,
+        moves: Sequence[Move],
+        at_a_time: int,
+        on_progress: Callable[[int, str], object],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._conductor = conductor
+        self._waiting = list(moves)
+        self._at_a_time = at_a_time
+        self._on_progress = on_progress
+        self._clock = clock
+        self._sleep = sleep
+        #: Migration → the move, while it is on its way.
+        self._under_way: dict[str, Move] = {}
+        self._confirmed: set[str] = set()
+        self.done = 0
+        #: Instance → why it was not moved.
+        self.failed: dict[str, str] = {}
+
+    @property
+    def begun(self) -> int:
+        return len(self._under_way) + self.done + len(self.failed)
+
+    @property
+    def under_way(self) -> Sequence[str]:
+        """The instances that are on their way."""
+        return [each.instance_uuid for each in self._under_way.values()]
+
+    def stop(self) -> None:
+        self._waiting = []
+
+    def run(self, timeout_s: float) -> None:
+        """Make the moves. After ``timeout_s`` none begins, and the call returns with those that are :attr:`under_way`."""
+        deadline = self._clock() + timeout_s
+        while (self._waiting or self._under_way) and self._clock() < deadline:
+            while self._waiting and len(self._under_way) < self._at_a_time:
+                self._begin(self._waiting.pop(0))
+            self._look()
+            if self._under_way:
+                self._sleep(_PAUSE_S)
+
+    def _begin(self, move: Move) -> None:
+        try:
+            record = self._conductor.operator("migrate_instance", name=move.instance_uuid, host=move.destination)
+        except errors.FleetError as refusal:
+            self.failed[move.instance_uuid] = refusal.message
+            return
+        self._under_way[record["uuid"]] = move
+
+    def _look(self) -> None:
+        found: list[Record] = []
+        if self._under_way:
+            found = self._conductor.operator("list_migrations", filters={"uuids": list(self._under_way)})
+        for each in found:
+            if each["status"] == move_states.FINISHED:
+                self._confirm(each)
+            elif each["status"] not in move_states.UNDER_WAY:
+                self._ended(each)
+        doing = ", ".join(
+            sorted(f"{each['instance_uuid'][:8]} {each['status']}" for each in found if each["uuid"] in self._under_way)
+        )
+        self._on_progress(self.done + len(self.failed), doing)
+
+    def _confirm(self, record: Record) -> None:
+        if record["uuid"] in self._confirmed:
+            return
+        self._confirmed.add(record["uuid"])
+        try:
+            self._conductor.operator("confirm_resize", name=record["instance_uuid"])
+        except errors.FleetError as refusal:
+            del self._under_way[record["uuid"]]
+            self.failed[record["instance_uuid"]] = refusal.message
+
+    def _ended(self, record: Record) -> None:
+        move = self._under_way.pop(record["uuid"])
+        if record["uuid"] in self._confirmed and record["status"] != move_states.ERROR:
+            self.done += 1
+            return
+        failure = record.get("failure") or {}
+        self.failed[move.instance_uuid] = failure.get("message") or f"its move is {record['status']}"

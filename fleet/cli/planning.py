@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What commands that plan on a copy of the fleet read: everything in the database, and requests."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+from oslo_config import cfg
+
+from fleet.client import connection
+from fleet.db.engine import Database
+from fleet.db.feed import ChangeFeed, Changes
+from fleet.objects.whatif import Demand
+from fleet.rpc import nova_broker
+
+_DATABASE = "[database] connection"
+#: Entry point (conf) -> all that nova's databases show.
+_OF_NOVA = "fleet.nova.state"
+
+
+def state(conf: cfg.ConfigOpts, command: str) -> Changes:
+    """Return everything, from the fleet's database or from nova's.
+
+    :raises connection.CommandFailed: no database is configured
+    """
+    if nova_broker.is_active(conf):
+        (entry,) = metadata.entry_points(group=_OF_NOVA)
+        found: Changes = entry.load()(conf)
+        return found
+    if not conf.database.connection:
+        raise connection.CommandFailed(f"{command} reads the database: set {_DATABASE} in the configuration file")
+    with Database(conf).disposed() as database:
+        return ChangeFeed(database, with_images=True).read(0)
+
+
+def of_instance(conductor: connection.Connection, uuid_: str) -> Demand:
+    """Return the request that places an existing instance. :raises errors.NotFound: errors.Conflict:"""
+    asked = conductor.operator("request_of", name=uuid_)
+    return Demand(asked["request_spec"], asked["filter_properties"], [None], name=uuid_)
+
+
+def one_by_one(asked: Mapping[str, Any], count: int) -> list[Demand]:
+    """Return ``count`` requests for one instance each, from one answer of the conductor's ``request_for``."""
+    spec = {**asked["request_spec"], "num_instances": 1}
+    properties = spec.get("instance_properties") or {}
+    demands = []
+    for _ in range(count):
+        new = named(1)
+        new["instance_properties"] = {**properties, **new["instance_properties"]}
+        demands.append(Demand({**spec, **new}, asked["filter_properties"], [None]))
+    return demands
+
+
+def named(count: int) -> dict[str, Any]:
+    """Return the uuids of ``count`` new instances, as a request spec has them."""
+    uuids = [str(uuid.uuid4()) for _ in range(count)]
+    return {"instance_uuids": uuids, "instance_properties": {"uuid": uuids[0]}}

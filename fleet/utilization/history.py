@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of a fleet over the time of a trace, and the figures that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fleet.objects.flavor_mix import Shape
+from fleet.utilization.sample import Hosts, Sample, measure, use_of
+
+#: Samples of a trace, at equal distances; of few requests without times, one after each.
+SAMPLES = 200
+#: What a sample's ``at`` counts.
+SECONDS, REQUESTS = "seconds", "requests"
+
+
+class History:
+    """Takes a sample at each of at most :data:`SAMPLES` moments between ``first`` and ``last``."""
+
+    def __init__(self, axis: str, first: float, last: float, asked: Mapping[Shape, int]) -> None:
+        """:param axis: :data:`SECONDS` or :data:`REQUESTS`
+        :param asked: how many instances of each size the trace requests
+        """
+        total = sum(asked.values())
+        self._shares = {shape: count / total for shape, count in asked.items()}
+        self.axis = axis
+        self._last = last
+        count = SAMPLES if axis == SECONDS else min(SAMPLES, int(last) + 1)
+        self._due = _moments(first, last, count)
+        self._next: float | None = next(self._due)
+        self._samples: list[Sample] = []
+        self._use: list[dict[str, Any]] = []
+
+    def due(self, at: float) -> bool:
+        """Return True if a moment before ``at`` has no sample yet."""
+        return self._next is not None and self._next < at
+
+    def add(self, at: float, hosts: Hosts, placed: int, refused: int) -> None:
+        """Use one reading of the hosts for all moments before ``at``: nothing has changed since."""
+        while self._next is not None and self._next < at:
+            self._samples.append(measure(self._next, hosts, self._shares, placed, refused))
+            self._next = next(self._due, None)
+
+    def finish(self, names: Sequence[str], hosts: Hosts, placed: int, refused: int) -> None:
+        """Take the last sample.
+
+        :param names: of the hosts
+        """
+        self._samples.append(measure(self._last, hosts, self._shares, placed, refused))
+        self._use = use_of(names, hosts)
+
+    def figures(self) -> dict[str, Any]:
+        """Return the averages over all samples, the samples, and the use of each host at the end."""
+        last = self._samples[-1]
+        return {
+            "stranded_vcpus": self._stranded("vcpus"),
+            "stranded_memory_mb": self._stranded("memory_mb"),
+            "largest_that_fits": str(last.largest) if last.largest else None,
+            "over_time": {"axis": self.axis, "samples": [each.to_json() for each in self._samples]},
+            "hosts_used": self._use,
+        }
+
+    def _stranded(self, resource: str) -> str:
+        stranded, free = (
+            _mean([getattr(each, f"{kind}_{resource}") for each in self._samples]) for kind in ("stranded", "free")
+        )
+        return f"{stranded:.0f} of {free:.0f} free ({100 * stranded / free if free else 0:.1f} %)"
+
+
+def _moments(first: float, last: float, count: int) -> Iterator[float]:
+    if last <= first:
+        yield last
+        return
+    for number in range(count):
+        yield first + (last - first) * number / (count - 1)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of the fleet in memory, on which the scheduler's own code decides. Nothing is sent, booked or written elsewhere.
+
+For the hosts time stands still at the newest heartbeat: hosts that were alive then stay so. Every pick is taken as a
+success.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+from fleet.clock import utcnow
+from fleet.db.feed import Changes
+from fleet.objects import RequestSpec
+from scheduler.compute.consumption import consumption
+from scheduler.engine import decide, pipeline
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.consumption import Consumption
+from scheduler.engine.decision import Decision, StateAge
+from scheduler.engine.request_cache import RequestCache
+from scheduler.host_manager import HostManager
+from scheduler.planning.hypothetical import FixedFeed, newest_heartbeat
+from scheduler.state.host_cache import HostCache
+
+Answer = TypeVar("Answer")
+
+
+class CopiedFleet:
+    def __init__(self, asked: pipeline.Pipeline, state: Changes, service_down_time_s: float) -> None:
+        """:param state: everything, as the feed tells it"""
+        now = newest_heartbeat(state) or utcnow()
+        feed = FixedFeed(state)
+        self._manager = HostManager(feed, feed, lambda: now, math.inf, service_down_time_s)
+        self._manager.refresh()
+        self._pipeline = dataclasses.replace(asked, domain=dataclasses.replace(asked.domain, consumption=_built))
+        self._cache = RequestCache()
+        self._chance = random.Random(1)
+
+    def decide(self, request: RequestSpec) -> Decision:
+        """Decide, and book the picks if the decision is complete."""
+        prepared = pipeline.prepare(self._pipeline, request)
+        made = functools.partial(
+            decide.decide, self._pipeline, prepared, chance=self._chance, log=False, cache=self._cache
+        )
+        return self._manager.decide(made, request.instance_uuids)
+
+    def release(self, instance_uuid: str) -> None:
+        """Drop the booking of an instance."""
+        self._manager.release([instance_uuid])
+
+    def read(self, work: Callable[[Candidates, StateAge], Answer]) -> Answer:
+        return self._manager.consider(work)
+
+    def change(self, work: Callable[[HostCache], object]) -> None:
+        self._manager.hint(work)
+
+    def hosts_up(self) -> list[str]:
+        """Return the names of hosts that are up and enabled."""
+        return self._manager.hosts_up()[0]
+
+
+def _built(request: RequestSpec) -> Consumption:
+    """Return what an instance takes of its host once it is built. Here every build ends at once."""
+    taken = consumption(request)
+    numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}
+    return dataclasses.replace(taken, numbers=numbers)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Readings of all hosts at one moment, for the figures of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from fleet import capacity
+from fleet.utilization.sample import Hosts
+from scheduler.engine.candidates import Candidates
+from scheduler.engine.decision import StateAge
+
+
+def empty_hosts(hosts: Candidates, _state: StateAge) -> int:
+    """Return how many hosts have no instance."""
+    return int(numpy.count_nonzero(hosts.present() & (hosts.column("num_instances") == 0)))
+
+
+def host_names(hosts: Candidates, _state: StateAge) -> Sequence[str]:
+    """Return the names of the hosts in the order of :func:`utilization`."""
+    return [hosts.key(row)[0] for row in hosts.rows[hosts.present()].tolist()]
+
+
+def utilization(hosts: Candidates, _state: StateAge) -> Hosts:
+    """Return what the hosts have and use."""
+    there = hosts.present()
+
+    def of(name: str) -> numpy.ndarray:
+        return hosts.column(name)[there]
+
+    memory_mb, free_memory_mb = of("total_usable_ram_mb"), of("free_ram_mb")
+    return Hosts(
+        vcpus=of("vcpus_total"),
+        vcpus_used=of("vcpus_used"),
+        memory_mb=memory_mb,
+        memory_mb_used=memory_mb - free_memory_mb,
+        free=(
+            capacity.usable(of("vcpu_limit"), of("vcpus_used")),
+            free_memory_mb + of("ram_headroom_mb"),
+            of("free_disk_mb") + of("disk_headroom_mb"),
+        ),
+        instances=of("num_instances"),
+    )
+
+
+def disk_gb_used(hosts: Candidates, _state: StateAge) -> numpy.ndarray:
+    """Return the used disk of each host, in the order of :func:`utilization`."""
+    there = hosts.present()
+    return (hosts.column("total_usable_disk_gb") - hosts.column("free_disk_mb") / capacity.MB_PER_GB)[there]
+
+
+def use(hosts: Candidates, _state: StateAge) -> dict[str, Any]:
+    """Return the used share of each resource over all hosts. More than 100 % means overcommit."""
+    there = hosts.present()
+
+    def total(name: str) -> float:
+        return float(numpy.add.reduce(hosts.column(name)[there]))
+
+    ram, disk = total("total_usable_ram_mb"), total("total_usable_disk_gb")
+    return {
+        "hosts": int(numpy.count_nonzero(there)),
+        "hosts_in_use": int(numpy.count_nonzero(hosts.column("num_instances")[there])),
+        "vcpus_used": _share(total("vcpus_used"), total("vcpus_total")),
+        "memory_mb_used": _share(ram - total("free_ram_mb"), ram),
+        "disk_gb_used": _share(disk - total("free_disk_mb") / 1024, disk),
+    }
+
+
+def _share(used: float, of: float) -> str:
+    return f"{used:.0f} of {of:.0f} ({100 * used / of if of else 0:.1f} %)"

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The moves of ``fleet rebalance --apply``: few at a time, confirmed, and stopped without harm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet import errors
+from fleet.cli.move_list import MoveList
+from fleet.objects.rebalance import Move
+
+#: The statuses of a move, one a look.
+WELL = ["accepted", "pre-migrating", "finished", "confirming", "confirmed"]
+BADLY = ["accepted", "error"]
+FAILURE = {"message": "No valid host was found."}
+
+
+class Conductor:
+    """Moves go through ``steps`` (by instance; :data:`WELL` otherwise), one at each look."""
+
+    def __init__(self, **steps: list[str]) -> None:
+        self.steps = steps
+        self.left: dict[str, list[str]] = {}
+        self.asked: list[tuple[str, str, str]] = []
+        self.most = 0
+
+    def operator(self, method: str, **arguments: Any) -> Any:
+        if method == "list_migrations":
+            wanted = arguments["filters"]["uuids"]
+            self.most = max(self.most, len(wanted))
+            return [self._look(each.removeprefix("move-")) for each in wanted]
+        name = arguments["name"]
+        self.asked.append((method, name, arguments.get("host", "")))
+        if self.steps.get(name) == []:
+            raise errors.Conflict(kind="Instance", name=name, reason="is busy")
+        if method == "migrate_instance":
+            self.left[name] = list(self.steps.get(name, WELL))
+        return {"uuid": f"move-{name}"}
+
+    def _look(self, name: str) -> dict[str, Any]:
+        left = self.left[name]
+        confirmed = ("confirm_resize", name, "") in self.asked
+        status = left[0] if len(left) == 1 or (left[0] == "finished" and not confirmed) else left.pop(0)
+        return {
+            "uuid": f"move-{name}",
+            "instance_uuid": name,
+            "status": status,
+            "failure": FAILURE if "e" == status[0] else None,
+        }
+
+
+def moves(*names: str) -> list[Move]:
+    return [Move(name, "h1", f"to-{name}", 1, 1024, 0, "free h1") for name in names]
+
+
+def run_of(conductor: Conductor, *names: str, at_a_time: int = 2, **options: Any) -> MoveList:
+    options = {"sleep": lambda _s: None, **options}
+    return MoveList(conductor, moves(*names), at_a_time, lambda _done, _doing: None, **options)  # type: ignore[arg-type]
+
+
+def test_each_move_goes_to_its_host_and_is_confirmed() -> None:
+    """Two at a time."""
+    conductor = Conductor()
+    run = run_of(conductor, "a", "b", "c", "d", "e")
+    run.run(60)
+    assert (5, {}, 2) == (run.done, run.failed, conductor.most)
+    assert {("migrate_instance", name, f"to-{name}") for name in "abcde"} <= set(conductor.asked)
+    assert 5 == sum(method == "confirm_resize" for method, _name, _host in conductor.asked)
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        pytest.param([], "Instance b is busy", id="refused at once"),
+        pytest.param(BADLY, "No valid host was found.", id="failed on its way"),
+        pytest.param(["accepted", "reverting", "reverted"], "its move is reverted", id="reverted by somebody"),
+    ],
+)
+def test_a_move_that_fails_leaves_the_others(steps: list[str], said: str) -> None:
+    """It is named with its reason."""
+    run = run_of(Conductor(b=steps), "a", "b", "c")
+    run.run(60)
+    assert (2, {"b": said}) == (run.done, run.failed)
+
+
+def test_stopped_in_the_middle() -> None:
+    """What has begun is finished and confirmed; nothing else begins."""
+    conductor = Conductor()
+    looks = []
+
+    def interrupt(_s: float) -> None:
+        looks.append(_s)
+        if len(looks) == 2:
+            raise KeyboardInterrupt
+
+    run = run_of(conductor, "a", "b", "c", "d", sleep=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run.run(60)
+    run.stop()
+    assert ["a", "b"] == list(run.under_way)
+    run.run(60)
+    assert (2, {}, 2) == (run.done, run.failed, run.begun)
+    assert {"a", "b"} == {name for _method, name, _host in conductor.asked}
+
+
+def test_a_time_limit() -> None:
+    """Moves that are on their way are named."""
+    clock = iter(range(100))
+    run = run_of(Conductor(a=["accepted"]), "a", "b", at_a_time=1, clock=lambda: float(next(clock)))
+    run.run(10)
+    assert (0, ["a"], 1) == (run.done, list(run.under_way), run.begun)
