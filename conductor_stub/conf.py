@@ -158,6 +158,14 @@ CONDUCTOR_OPTS = [
         "those that are alike, the oldest. Changes of hosts wake builds within about a second, so this is a safety net.",
     ),
     cfg.IntOpt(
+        "queue_patience",
+        default=600,
+        min=0,
+        help="Seconds that a build waits for room while smaller or later ones are placed. After that one host may be kept "
+        "for it: no build of another request is placed there until it fits. At most one host is kept at a time, for the "
+        "oldest build of a project; projects take turns. 0 keeps no host; a large build may then wait in vain.",
+    ),
+    cfg.IntOpt(
         "claim_refusals",
         default=10,
         min=0,

@@ -103,8 +103,8 @@ class BuildMachine(Machine[Any]):
         if until is None:
             return []
         why = waiting.why(rows[0], refusal, together)
-        due_at = ctx.now + seconds(ctx.limits.queue_recheck_interval_s)
-        new = queued_builds.enter(tx, rows, why, wait_until=until, due_at=due_at, now=ctx.now)
+        times = {"recheck_s": ctx.limits.queue_recheck_interval_s, "patience_s": ctx.limits.queue_patience_s}
+        new = queued_builds.enter(tx, rows, why, wait_until=until, **times, now=ctx.now)
         for row in rows:
             if row.uuid in new:
                 _add_refusal(tx, row, refusal, ctx, history.QUEUE)

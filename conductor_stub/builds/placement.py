@@ -18,11 +18,12 @@ from conductor_stub.steps.attempt import Attempt, Failure, no_queue
 from conductor_stub.steps.avoidance import Avoidance, HostNode
 from conductor_stub.steps.limits import StepContext, StepLimits
 from conductor_stub.steps.placement import Batch, Placement
-from fleet import failpoints, states
+from fleet import errors, failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import builds, groups, history, instances
 from fleet.db.engine import Connection, Database, Row
+from fleet.db.kept_host import Kept
 from fleet.objects import Place, Selection
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
 from fleet.telemetry import metrics
@@ -33,6 +34,8 @@ LOG = logging.getLogger(__name__)
 class BuildPlacement(Placement[Any]):
     noun = "build"
     _machine: BuildMachine
+    #: The host that builds leave to one that has waited longest for room. The room queue sets it.
+    kept: Kept | None = None
 
     def __init__(
         self,
@@ -134,10 +137,21 @@ class BuildPlacement(Placement[Any]):
         allowed = request_spec.attempts_allowed(spec, self._limits.max_attempts)
         request_spec.populate_retry(properties, allowed, batch.attempt, batch.avoided.tried)
         request_spec.leave_alone(properties, [host for host, _node in batch.avoided.left_alone])
+        if (kept := self._kept_from(batch)) is not None:
+            request_spec.leave_alone(properties, [kept.host])
         if row.group_uuid:
             group, members = self._database.read(_group, row.group_uuid)
             request_spec.setup_instance_group(properties, group, members, batch.uuids)
         return _request_spec(batch.rows), properties
+
+    def _kept_from(self, batch: Batch) -> Kept | None:
+        """The host that these builds leave alone for another one."""
+        return self.kept if self.kept is not None and self.kept.uuid not in batch.uuids else None
+
+    def _ask(self, context: RequestContext, batch: Batch) -> tuple[Sequence[Selection], dict[str, Any]] | Exception:
+        answer = super()._ask(context, batch)
+        kept = self._kept_from(batch)
+        return waiting.beside(answer, kept.host) if kept and isinstance(answer, errors.NoValidHost) else answer
 
     def _send(
         self, context: RequestContext, batch: Batch, row: Any, selection: Selection, properties: dict[str, Any]

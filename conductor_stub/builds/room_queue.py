@@ -26,8 +26,9 @@ from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext, new_context
-from fleet.db import queued_builds, room_changes, room_queue
+from fleet.db import kept_host, queued_builds, room_changes, room_queue
 from fleet.db.engine import Database, Transaction
+from fleet.db.kept_host import Kept
 from fleet.db.room_queue import Pulse
 from fleet.telemetry import metrics
 
@@ -57,6 +58,7 @@ class RoomQueue:
     def look(self) -> int:
         """Wake and end builds; return how many."""
         pulse = self._database.read(room_queue.pulse)
+        self._keep(pulse)
         if pulse.first_due is None:
             return 0
         now = self._clock()
@@ -64,6 +66,17 @@ class RoomQueue:
         if pulse.news:
             acted += self._hand_out(self._database.write(wake_by_changes, self._step_context()))
         return acted
+
+    def _keep(self, pulse: Pulse) -> None:
+        """Let the builds of this process leave the kept host alone, and choose another one when it is time."""
+        kept = Kept(pulse.kept_host, pulse.kept_for) if pulse.kept_host and pulse.kept_for else None
+        now, down_time_s = self._clock(), self._limits.service_down_time_s
+        over = kept is not None and not self._database.read(kept_host.is_valid, kept, now, down_time_s)
+        if over or (kept is None and pulse.first_due is not None and pulse.first_due <= now):
+            kept = self._database.write(kept_host.choose, now, self._limits.queue_patience_s, down_time_s)
+            if kept is not None:
+                LOG.info("Host %s is kept for build %s, which has waited longest for room", kept.host, kept.uuid)
+        self._placement.kept = kept
 
     def _act_on_due(self, pulse: Pulse) -> int:
         due = self._database.read(queued_builds.due, self._clock(), BATCH)
@@ -115,7 +128,8 @@ def wake_by_changes(tx: Transaction, ctx: StepContext) -> list[Any]:
     rows = room_queue.in_order(tx, rooms, BATCH)
     waiters = map(room_queue.waiter, rows.values())
     resting = room_queue.resting(tx, ctx.now)
-    choice = wake_choice.choose(waiters, rooms, queue.generation, room_queue.taken(tx), returned, resting)
+    kept = (queue.kept_host, queue.kept_for)
+    choice = wake_choice.choose(waiters, rooms, queue.generation, room_queue.taken(tx), returned, resting, kept)
     woken: list[Any] = []
     for wake in choice.wakes:
         waiter = wake.waiter

@@ -64,6 +64,7 @@ def why(row: Any, refusal: errors.NoValidHost, together: bool) -> Why:
         reason=refusal.reason_code.value,
         message=refusal.reason,
         lacks=_lacks(details),
+        nearest=_nearest(details),
         by_room=refusal.reason_code is not Reason.POLICY or bool(_ABOUT_NEIGHBOURS & spec["scheduler_hints"].keys()),
         need_vcpus=needs["vcpus"],
         need_memory_mb=needs["memory_mb"],
@@ -89,11 +90,30 @@ def _lacks(details: Mapping[str, Any]) -> str | None:
     return None
 
 
+def _nearest(details: Mapping[str, Any]) -> str | None:
+    """The host that lacks the least, and would take the build if it were emptier."""
+    for miss in details.get("nearest", ()):
+        lacks = miss.get("shortfalls", ())
+        if miss.get("reason_code") == Reason.CAPACITY and lacks and not any(each.get("never_fits") for each in lacks):
+            return miss["host"]
+    return None
+
+
 def _shape(row: Any, spec: Mapping[str, Any], together: bool) -> str:
     parts = {name: spec.get(name) for name in _SHAPE}
     parts.update(image=spec["image"].get("properties"), project=row.project_id, group=row.group_uuid)
     parts.update(request=row.reservation_id if together else None, attempt=row.attempt if row.attempt > 1 else 1)
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def beside(refusal: errors.NoValidHost, kept_host: str) -> errors.NoValidHost:
+    """The refusal of a build that had to leave a host to one that has waited longest for room."""
+    details = dict(refusal.details)
+    if details.get("considered") == 0 and refusal.reason_code is Reason.POLICY:
+        # The scheduler sees hosts that are excluded by name, and not why.
+        details["reason_code"] = Reason.CAPACITY.value
+    reason = f"{refusal.reason} Host {kept_host} is kept for a build that has waited longest for room."
+    return type(refusal)(reason=reason, details=details)
 
 
 def in_vain(row: Any, queued: Any) -> errors.NoValidHost:

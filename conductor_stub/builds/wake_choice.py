@@ -41,12 +41,14 @@ def choose(
     taken: Mapping[int, Sequence[Amount]],
     returned: Sequence[ReturnedRoom],
     resting: Collection[str],
+    kept: tuple[str | None, str | None] = (None, None),
 ) -> Choice:
     """
     :param waiters: in their order
     :param seen: the generation up to which earlier passes have chosen
     :param taken: by node, the sizes of builds that its room has woken and that are not placed yet
     :param resting: shapes that were woken in vain a short time ago
+    :param kept: a host, and the uuid of the only build that may have its room
     """
     free = {room.node_id: room.free for room in rooms}
     for node_id, sizes in taken.items():
@@ -54,6 +56,8 @@ def choose(
             if node_id in free:
                 free[node_id] = free[node_id].less(size)
     used = set(taken)
+    kept_host, kept_for = kept
+    others = [room for room in rooms if room.host != kept_host]
     tried: dict[int, tuple[set[str], int]] = {}
     for each in returned:
         shapes, depth = tried.get(each.node_id, (set(), 0))
@@ -64,9 +68,10 @@ def choose(
     for waiter in waiters:
         since = waiter.refused_generation if waiter.fresh else seen
         alike = (waiter.need, waiter.size, waiter.zone, waiter.by_room, waiter.shape, since)
-        if alike in hopeless:
+        if alike in hopeless and waiter.uuid != kept_for:
             continue
-        found = _find(waiter, since, rooms, free, used, tried)
+        allowed = rooms if waiter.uuid == kept_for else others
+        found = _find(waiter, since, allowed, free, used, tried)
         if found is None or waiter.shape in resting:
             hopeless.add(alike)
         if found is not None and waiter.shape in resting:

@@ -28,6 +28,7 @@ class StepLimits:
     claim_refusals: int = 10
     hosts_down_retry_time_s: float = 120
     queue_recheck_interval_s: float = 600
+    queue_patience_s: float = 600
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> StepLimits:
@@ -44,6 +45,7 @@ class StepLimits:
             claim_refusals=conf.conductor.claim_refusals,
             hosts_down_retry_time_s=conf.conductor.hosts_down_retry_time,
             queue_recheck_interval_s=conf.conductor.queue_recheck_interval,
+            queue_patience_s=conf.conductor.queue_patience,
         )
 
 

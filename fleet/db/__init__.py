@@ -7,7 +7,7 @@ changed with the next *generation*). Then:
 - Changes for schedulers: ``feed``, ``feed_queries``, ``prepared_query``, ``prefetched_query``, ``reader``.
 - Time and identity: ``now`` and ``clock`` (the database's time), ``identity`` (the uuid of the ledger).
 - Queries, one module for each family of tables: ``instances`` (find, list, lock), ``builds``, ``moves``, ``queued_builds``,
-  ``room_queue``, ``room_changes`` (who waits for room, and what may help);
+  ``room_queue``, ``room_changes``, ``kept_host`` (who waits for room, and what may help);
   ``claimed``, ``history``; ``hosts``, ``usage``, ``hardware``; ``services``, ``heartbeats``; ``flavors``, ``images``,
   ``aggregates``, ``groups``, ``removal``; ``flavor_mix`` (what the fleet is asked for); ``pools``, ``volumes``,
   ``volume_types``; ``signatures``. Their functions take a transaction or a connection first.

@@ -202,6 +202,8 @@ queued_builds = sa.Table(
     sa.Column("reason", sa.String(32), nullable=False),
     sa.Column("message", sa.Text, nullable=False),
     sa.Column("lacks", sa.Text),
+    #: The host that lacks the least, if it could take the build when it is emptier.
+    sa.Column("nearest", NAME),
     _generation("refused_generation"),
     #: Whether no pass of the room queue has seen it since.
     sa.Column("fresh", sa.Boolean, nullable=False, default=True, server_default=sa.true(), index=True),
@@ -223,12 +225,15 @@ queued_builds = sa.Table(
 )
 
 #: One row: the generation up to which changes have woken queued builds. Its lock lets one conductor wake at a time.
+#: ``kept_host`` takes no builds of other requests than ``kept_for``.
 room_queue = sa.Table(
     "room_queue",
     METADATA,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     _generation("generation"),
     sa.Column("looked_at", Timestamp, nullable=False),
+    sa.Column("kept_host", NAME),
+    sa.Column("kept_for", UUID),
 )
 
 #: When a build of each project was last woken, so that projects take turns.

@@ -27,7 +27,7 @@ _NOW = sa.bindparam("now", type_=models.Timestamp)
 _THESE = QUEUED.c.instance_uuid.in_(sa.bindparam("these", expanding=True))
 _WAITS = QUEUED.c.due_at.is_not(None)
 _ONE = sa.select(QUEUED).where(QUEUED.c.instance_uuid == sa.bindparam("wanted"))
-_KNOWN = sa.select(QUEUED.c.instance_uuid, QUEUED.c.woken_for).where(_THESE)
+_KNOWN = sa.select(QUEUED.c.instance_uuid, QUEUED.c.woken_for, QUEUED.c.queued_at).where(_THESE)
 _STILL_DUE = sa.select(QUEUED.c.instance_uuid).where(_THESE, QUEUED.c.due_at <= _NOW)
 _MISSES = sa.select(sa.func.max(QUEUED.c.misses)).where(
     QUEUED.c.shape == sa.bindparam("of_shape"), QUEUED.c.not_before > sa.bindparam("lately", type_=models.Timestamp)
@@ -52,6 +52,7 @@ class Why:
     reason: str
     message: str
     lacks: str | None = None
+    nearest: str | None = None
     by_room: bool = True
     need_vcpus: int = 0
     need_memory_mb: int = 0
@@ -67,13 +68,20 @@ def enter(
     why: Why,
     *,
     wait_until: datetime.datetime,
-    due_at: datetime.datetime,
+    recheck_s: float,
+    patience_s: float,
     now: datetime.datetime,
 ) -> list[str]:
-    """Queue locked rows of one request. Return the uuids of those that are queued for the first time."""
+    """Queue locked rows of one request. Return the uuids of those that are queued for the first time.
+
+    :param patience_s: after that time a host may be kept for them; see ``kept_host``
+    """
     uuids = [row.uuid for row in rows]
-    known = {row.instance_uuid: row.woken_for for row in tx.execute(_KNOWN, {"these": uuids})}
-    values = {**vars(why), "due_at": min(due_at, wait_until), "fresh": True}
+    found = tx.execute(_KNOWN, {"these": uuids}).all()
+    known = {row.instance_uuid: row.woken_for for row in found}
+    patient_until = min((row.queued_at for row in found), default=now) + seconds(patience_s)
+    due_at = min(now + seconds(recheck_s), wait_until, patient_until if patient_until > now else wait_until)
+    values = {**vars(why), "due_at": due_at, "fresh": True}
     if known:
         rest = _rest(tx, why.shape, now) if any(node is not None for node in known.values()) else {}
         tx.execute(QUEUED.update().where(_THESE).values(**values, **rest), {"these": sorted(known)})

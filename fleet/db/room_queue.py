@@ -24,13 +24,17 @@ GENERATIONS = models.generations
 
 _NOW = sa.bindparam("now", type_=models.Timestamp)
 _WAITS = QUEUED.c.due_at.is_not(None)
-_PULSE = sa.select(
-    *(GENERATIONS.c[name] for name in ("value", "noted", "services", "aggregates")),
-    sa.select(sa.func.max(NODES.c.generation)).scalar_subquery().label("nodes"),
-    sa.select(QUEUE.c.generation).where(QUEUE.c.id == 1).scalar_subquery().label("seen"),
-    sa.select(sa.func.min(QUEUED.c.due_at)).scalar_subquery().label("first_due"),
-    sa.exists(sa.select(QUEUED.c.instance_uuid).where(QUEUED.c.fresh, _WAITS)).label("fresh"),
-).where(GENERATIONS.c.id == 1)
+_PULSE = (
+    sa.select(
+        *(GENERATIONS.c[name] for name in ("value", "noted", "services", "aggregates")),
+        sa.select(sa.func.max(NODES.c.generation)).scalar_subquery().label("nodes"),
+        *(QUEUE.c[name] for name in ("generation", "kept_host", "kept_for")),
+        sa.select(sa.func.min(QUEUED.c.due_at)).scalar_subquery().label("first_due"),
+        sa.exists(sa.select(QUEUED.c.instance_uuid).where(QUEUED.c.fresh, _WAITS)).label("fresh"),
+    )
+    .select_from(GENERATIONS.outerjoin(QUEUE, QUEUE.c.id == GENERATIONS.c.id))
+    .where(GENERATIONS.c.id == 1)
+)
 _LOCKED = sa.select(QUEUE).where(QUEUE.c.id == 1).with_for_update()
 _NEWEST = sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)
 _FRESH = sa.select(*(QUEUED.c[name] for name in ("refused_generation", "woken_for", "shape", "depth"))).where(
@@ -126,6 +130,8 @@ class Pulse:
     seen: int
     first_due: datetime.datetime | None
     fresh: bool
+    kept_host: str | None
+    kept_for: str | None
 
     @property
     def news(self) -> bool:
@@ -136,7 +142,8 @@ def pulse(connection: sa.Connection) -> Pulse:
     row = connection.execute(_PULSE).one()
     noted = max(row.nodes or 0, row.services, row.aggregates)
     # A program of an earlier release does not note which tables it has changed.
-    return Pulse(noted if row.noted == row.value else row.value, row.seen or 0, row.first_due, bool(row.fresh))
+    changed = noted if row.noted == row.value else row.value
+    return Pulse(changed, row.generation or 0, row.first_due, bool(row.fresh), row.kept_host, row.kept_for)
 
 
 def lock(tx: Transaction, now: datetime.datetime) -> sa.Row:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from conductor_stub.steps.limits import StepLimits
 from fleet import errors
 from fleet.db import models
 from fleet.db.engine import Database
@@ -25,13 +26,15 @@ ALL = ("RamFilter", "DiskFilter", "CoreFilter")
 class Stage(Conductor):
     """A conductor whose scheduler refuses everything with the newest generation, as if no host had room."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
+    def __init__(self, database: Database, limits: StepLimits | None = None) -> None:
+        super().__init__(database, limits)
         self.add_host("h1")
 
-    def refuse(self, code: str = "CAPACITY", filters: tuple[str, ...] = ALL) -> None:
+    def refuse(self, code: str = "CAPACITY", filters: tuple[str, ...] = ALL, nearest: str = "h1") -> None:
         """The next answer of the scheduler."""
+        lacks = {"resource": "vcpus", "unit": "", "lacks": 1.0, "never_fits": False}
         details = {
+            "nearest": [{"host": nearest, "reason_code": "CAPACITY", "shortfalls": [lacks]}],
             "reason_code": code,
             "filters": [{"name": name, "start": 1, "end": 0} for name in filters],
             "state": {"generation": self.database.read(generation)},
