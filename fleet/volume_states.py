@@ -15,7 +15,8 @@
                available/-                   each of these ──▶ error/-   (``failure`` says why)
                  │      ▲
                  │      ├──▶ extending/working   (failed: the volume keeps its size; late: error_extending/-)
-                 │      └──▶ migrating/…         (below)
+                 │      ├──▶ migrating/…         (below)
+                 │      └──▶ retyping/…          (below)
                  ▼
                deleting/working ──▶ deleted      (late: error_deleting/-)
 
@@ -28,6 +29,10 @@ A migration is placed as a new volume is. While it lasts, the volume *holds* spa
                  │ both claims change places: from now on the volume is on the destination
                  ▼
     available/removing    the source removes its data, and its space is released ──▶ available/-
+
+A retype asks the scheduler whether the volume may stay with its new type. If so, its own backend adapts it
+(``retyping/working``). Otherwise it is copied as in a migration, if the request allows that. Failed: ``available/-`` with
+the old type.
 
 ``working``: the agent of the volume's backend must act; ``copying`` and ``removing``: that of the held pool. Each order to
 it only says "read the volume"; status and step say what to do. A volume keeps its claims until their backends have removed
@@ -48,6 +53,7 @@ CREATING: Final = "creating"
 AVAILABLE: Final = "available"
 EXTENDING: Final = "extending"
 MIGRATING: Final = "migrating"
+RETYPING: Final = "retyping"
 DELETING: Final = "deleting"
 DELETED: Final = "deleted"
 ERROR: Final = "error"
@@ -70,8 +76,9 @@ FAILED: Final[Mapping[str, str]] = types.MappingProxyType(
         CREATING: ERROR,
         EXTENDING: ERROR_EXTENDING,
         MIGRATING: AVAILABLE,
+        RETYPING: AVAILABLE,
         DELETING: ERROR_DELETING,
     }
 )
 #: Statuses of volumes that are not deleted, in the order of a life.
-LISTED: Final = (CREATING, AVAILABLE, EXTENDING, MIGRATING, DELETING, ERROR, ERROR_EXTENDING, ERROR_DELETING)
+LISTED: Final = (CREATING, AVAILABLE, EXTENDING, MIGRATING, RETYPING, DELETING, ERROR, ERROR_EXTENDING, ERROR_DELETING)

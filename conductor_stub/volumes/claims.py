@@ -37,7 +37,7 @@ def claim(
 ) -> Any | None:
     """``placing → working`` or ``→ copying``: the volume gets its pool, and the pool's row counts it.
 
-    None if it has gone on without us.
+    A volume that is retyped may stay where it is. None if it has gone on without us.
 
     :raises errors.PoolSpaceUnavailable: the pool has no room; nothing is written
     """
@@ -45,6 +45,9 @@ def claim(
     if not _machine.is_at(row, attempt, (volume_states.PLACING,)):
         return None
     assert place.nodename is not None, "a volume is placed on a pool"
+    if (place.host, place.nodename) == (row.host, row.pool):
+        due = ctx.due(ctx.limits.placing_timeout_s, row.deadline)
+        return volumes.write(tx, row, ctx.now, step=volume_states.WORKING, step_deadline=due)
     pools.claim(tx, place.host, place.nodename, request_of(row, row.size_gb), ctx.now)
     plan = {**row.plan, "alternates": [each.to_wire() for each in alternates]}
     is_new = row.status == volume_states.CREATING
@@ -142,10 +145,31 @@ def _extended(tx: Transaction, row: Any, ctx: StepContext) -> Any:
 def _copied(tx: Transaction, row: Any, ctx: StepContext) -> Any:
     """Both claims change places: the volume is on its destination, and holds the space of its source."""
     where = {
+        **_with_new_type(row),
         **volumes.placed(volumes.OWN, *(getattr(row, name) for name in volumes.HELD)),
         **volumes.placed(volumes.HELD, *(getattr(row, name) for name in volumes.OWN)),
     }
     return volumes.write(tx, row, ctx.now, **where, **leaving(ctx), attempt=row.attempt + 1, plan={}, failure=None)
+
+
+def _retyped(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+    if row.step == volume_states.COPYING:
+        return _copied(tx, row, ctx)
+    changed = {**_with_new_type(row), "status": volume_states.AVAILABLE, "failure": None, "plan": {}}
+    return volumes.write(tx, row, ctx.now, **changed, **SETTLED)
+
+
+def _with_new_type(row: Any) -> dict[str, Any]:
+    if row.status != volume_states.RETYPING:
+        return {}
+    wanted = row.spec["retype"]["volume_type"]
+    spec = {name: value for name, value in row.spec.items() if name != "retype"}
+    return {"volume_type": wanted["name"], "spec": {**spec, "volume_type": wanted}}
+
+
+def is_replaceable(row: Any) -> bool:
+    """Whether the backend that must act was only chosen, so that another may take its place."""
+    return row.snapshot_of is None and (row.status == volume_states.CREATING or row.step == volume_states.COPYING)
 
 
 def leaving(ctx: StepContext) -> dict[str, Any]:
@@ -218,5 +242,6 @@ _ENDS: Mapping[str, Callable[[Transaction, Any, StepContext], Any]] = {
     volume_states.CREATING: _created,
     volume_states.EXTENDING: _extended,
     volume_states.MIGRATING: _copied,
+    volume_states.RETYPING: _retyped,
     volume_states.DELETING: _deleted,
 }

@@ -17,8 +17,10 @@ from fleet.db.engine import Transaction
 from fleet.objects import Place, location
 
 _machine = VolumeMachine()
+#: Migration policy of a volume that may get another type only where it is.
+NEVER = "never"
 #: Statuses of volumes that are placed: if a backend cannot do its part, another may.
-_PLACED = (volume_states.CREATING, volume_states.MIGRATING)
+_PLACED = (volume_states.CREATING, volume_states.MIGRATING, volume_states.RETYPING)
 
 
 @failpoints.commits("conductor.volume_fail")
@@ -56,16 +58,16 @@ def _unextended(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) -
 
 def _next_attempt(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) -> Any:
     """Release the claim, and try another pool."""
-    of = claims.placed(row)
-    host, pool, _size_gb = (getattr(row, name) for name in of)
-    released = claims.release(tx, row, of, ctx)
+    host, pool = volumes.acting_place(row)
+    released = claims.release(tx, row, claims.placed(row), ctx)
     tried = row.plan.get("tried", [])
     if failure.step == states.CAST_STEP:
         return _elsewhere(tx, row, tried, {(host, pool)}, released, ctx)
     this = {"backend": location.append_host(host, pool), "attempt": row.attempt, "step": failure.step}
     tried = [*tried, {**this, "result": failure.code, "reason": failure.message}]
     late = row.deadline is not None and row.deadline <= ctx.now
-    if len(tried) >= ctx.limits.max_attempts or late:
+    must_stay = row.status == volume_states.RETYPING and row.spec["retype"]["migration_policy"] == NEVER
+    if len(tried) >= ctx.limits.max_attempts or late or must_stay:
         return give_up(tx, row, retries_exceeded(row, tried), ctx, plan={"tried": tried}, **released)
     another = {**released, "attempt": row.attempt + 1}
     return _elsewhere(tx, row, tried, {_place(each) for each in tried}, another, ctx)
@@ -109,7 +111,7 @@ def overdue(tx: Transaction, seen: Any, silent: bool, ctx: StepContext) -> Any |
     expected = (seen.status, seen.attempt, seen.step, seen.step_deadline)
     if (row.status, row.attempt, row.step, row.step_deadline) != expected:
         return None
-    if silent and row.status in _PLACED and row.step != volume_states.REMOVING and row.snapshot_of is None:
+    if silent and claims.is_replaceable(row):
         reason = f"backend {volumes.acting_host(row)} stopped sending heartbeats"
         lost = Failure(row.step, faults.AttemptLost.__name__, reason)
         return _next_attempt(tx, row, lost, ctx)

@@ -24,6 +24,7 @@ _WANTED: Mapping[str, str] = {
     volume_states.CREATING: "available",
     volume_states.EXTENDING: "extended",
     volume_states.MIGRATING: "migrated",
+    volume_states.RETYPING: "retyped",
     volume_states.DELETING: "removed",
 }
 

@@ -16,7 +16,7 @@ from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
 #: Statuses in which a backend must act.
-Status = Literal["creating", "extending", "migrating", "deleting", "available"]
+Status = Literal["creating", "extending", "migrating", "retyping", "deleting", "available"]
 
 
 class VolumeManager:

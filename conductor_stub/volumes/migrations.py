@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users ask about where a volume is: it migrates to another pool."""
+"""What users ask about where a volume is: it migrates to another pool, or gets another type, which may need that."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.steps.limits import StepContext
-from conductor_stub.volumes import claims, views
+from conductor_stub.volumes import claims, failures, views
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
 from fleet.context import RequestContext
-from fleet.db import pools, volumes
+from fleet.db import pools, volume_types, volumes
 from fleet.db.engine import Connection, Database, Transaction
 from fleet.objects import fields, location
 from fleet.rpc import versions
@@ -23,7 +24,7 @@ LOG = logging.getLogger(__name__)
 
 
 class MigrationIntake:
-    """The RPC surface of the namespace ``operator`` for migrations of volumes."""
+    """The RPC surface of the namespace ``operator`` for migrations and retypes."""
 
     target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 
@@ -43,6 +44,25 @@ class MigrationIntake:
         about = context.about(volume=row.uuid, attempt=row.attempt)
         LOG.info("Migrating volume %s from %s#%s to %s", row.name, row.host, row.pool, host or "another pool")
         self._placement.hand_out(about, [row.uuid], row.attempt)
+        return views.of_volume(row)
+
+    @endpoint
+    def retype_volume(
+        self,
+        context: RequestContext,
+        name: fields.Name,
+        volume_type: fields.Name,
+        migration_policy: Literal["never", "on-demand"] = "never",
+    ) -> dict[str, Any]:
+        """:param migration_policy: whether the volume may migrate if its pool does not suit the type
+        :raises errors.NotFound: errors.Conflict:
+        """
+        found = self._database.read(volumes.find, name)
+        wanted = self._database.read(volume_types.find, volume_type)
+        asked = {"volume_type": wanted.to_wire(), "migration_policy": migration_policy}
+        row = self._database.write(begin_retype, found.uuid, asked, self._placement.step_context(context))
+        LOG.info("Changing the type of volume %s to %s", row.name, wanted.name)
+        self._placement.hand_out(context.about(volume=row.uuid, attempt=row.attempt), [row.uuid], row.attempt)
         return views.of_volume(row)
 
 
@@ -68,13 +88,22 @@ def begin(tx: Transaction, uuid: str, host: str | None, ctx: StepContext) -> Any
         return row
     claims.require_settled(row)
     claims.require_no_snapshots(tx, row)
-    return volumes.write(
-        tx,
-        row,
-        ctx.now,
-        **claims.begun(volume_states.MIGRATING, volume_states.SCHEDULING, ctx),
-        # A late report of an earlier migration is not about this one.
-        attempt=row.attempt + 1,
-        plan={"to": host},
-        failure=None,
-    )
+    return _begun(tx, row, volume_states.MIGRATING, ctx, plan={"to": host})
+
+
+@failpoints.commits("conductor.volume_retype")
+def begin_retype(tx: Transaction, uuid: str, asked: Mapping[str, Any], ctx: StepContext) -> Any:
+    """``available → retyping/scheduling``. :raises errors.NotFound: errors.Conflict:"""
+    row = volumes.lock(tx, uuid)
+    if row.status == volume_states.RETYPING and row.spec["retype"] == asked:
+        return row
+    claims.require_settled(row)
+    if asked["migration_policy"] != failures.NEVER:
+        claims.require_no_snapshots(tx, row)
+    return _begun(tx, row, volume_states.RETYPING, ctx, plan={}, spec={**row.spec, "retype": dict(asked)})
+
+
+def _begun(tx: Transaction, row: Any, status: str, ctx: StepContext, **values: Any) -> Any:
+    begun = claims.begun(status, volume_states.SCHEDULING, ctx)
+    # A late report of an earlier migration is not about this one.
+    return volumes.write(tx, row, ctx.now, **begun, **values, attempt=row.attempt + 1, failure=None)

@@ -38,7 +38,11 @@ class VolumePlacement(Placement[Any]):
         limits: StepLimits,
         clock: Clock = utcnow,
     ) -> None:
-        super().__init__(database, VolumeMachine(), scheduler.select_backend, limits, clock)
+        def select(context: RequestContext, spec: dict[str, Any], properties: dict[str, Any]) -> list[dict[str, Any]]:
+            decide = scheduler.retype if spec["operation"] == request_spec.RETYPE else scheduler.select_backend
+            return decide(context, spec, properties)
+
+        super().__init__(database, VolumeMachine(), select, limits, clock)
         self._backends = backends
         self._tasks = tasks
 
@@ -54,7 +58,8 @@ class VolumePlacement(Placement[Any]):
     def _order(self, context: RequestContext, row: Any, host: str) -> None:
         about = context.about(volume=row.uuid, attempt=row.attempt, host=host)
         reached = casting.reaches(host, lambda: self._backends.advance_volume(about, host, row.uuid))
-        if not reached and _is_replaceable(row):
+        # The sweeper repeats other orders.
+        if not reached and claims.is_replaceable(row):
             self.fail(about, Attempt(row.uuid, row.attempt, host), row.status, no_queue(host, services.VOLUME))
 
     def fail(self, context: RequestContext, attempt: Attempt, status: str, failure: Failure) -> None:
@@ -94,7 +99,7 @@ class VolumePlacement(Placement[Any]):
         self, context: RequestContext, batch: Batch, row: Any, selection: Selection, properties: dict[str, Any]
     ) -> None:
         first = Place(selection.host, selection.nodename, selection.limits)
-        places = [each for each in (first, *selection.alternates) if (each.host, each.nodename) != (row.host, row.pool)]
+        places = [each for each in (first, *selection.alternates) if _may_be(row, each)]
         if places:
             self._claim(context, row, places)
         else:
@@ -132,9 +137,6 @@ class VolumePlacement(Placement[Any]):
             LOG.warning("The volume is %s now: %s", row.status, row.failure["message"])
 
 
-def _is_replaceable(row: Any) -> bool:
-    """Whether the backend was only chosen, so that another may take its place. The sweeper repeats other orders."""
-    return row.snapshot_of is None and (
-        row.status == volume_states.CREATING
-        or (row.status, row.step) == (volume_states.MIGRATING, volume_states.COPYING)
-    )
+def _may_be(row: Any, place: Place) -> bool:
+    """Whether the volume may be placed there: only a retype may leave it on its pool."""
+    return row.status == volume_states.RETYPING or (place.host, place.nodename) != (row.host, row.pool)

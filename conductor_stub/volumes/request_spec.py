@@ -6,15 +6,22 @@ from __future__ import annotations
 from typing import Any
 
 from fleet import volume_states
+from fleet.db import volumes
 from fleet.objects import location
 
-_OPERATION = {volume_states.CREATING: "create_volume", volume_states.MIGRATING: "migrate_volume_to_host"}
+RETYPE = "retype_volume"
+_OPERATION = {
+    volume_states.CREATING: "create_volume",
+    volume_states.MIGRATING: "migrate_volume_to_host",
+    volume_states.RETYPING: RETYPE,
+}
 
 
 def build_request_spec(row: Any) -> dict[str, Any]:
     """:param row: the volume's row. A copy is made on the pool of its source."""
     source = row.spec.get("source") or {}
     is_new = row.status == volume_states.CREATING
+    volume_type = volumes.type_of(row)
     return {
         "volume_id": row.uuid,
         "volume_properties": {
@@ -27,22 +34,23 @@ def build_request_spec(row: Any) -> dict[str, Any]:
             "status": row.status,
             "host": location.append_host(row.host, row.pool),
         },
-        "volume_type": row.spec.get("volume_type"),
+        "volume_type": volume_type and volume_type.to_wire(),
         "source_volid": None if source.get("is_snapshot") else source.get("uuid"),
         "snapshot_id": source.get("uuid") if source.get("is_snapshot") else None,
         "resource_backend": source.get("host") if is_new else row.plan.get("to"),
         "operation": _OPERATION[row.status],
+        "migration_policy": row.spec["retype"]["migration_policy"] if _OPERATION[row.status] == RETYPE else None,
     }
 
 
 def build_filter_properties(row: Any) -> dict[str, Any]:
-    """Hints, and the pools that must not be chosen: those that were tried, and the one that the volume is on.
+    """Hints, and the pools that must not be chosen: those that were tried, and the one that the volume migrates from.
 
     Both names of the list have the same content.
     """
     tried = [each["backend"] for each in row.plan.get("tried", ())]
     attempts = len(tried) + 1
-    if row.host is not None:
+    if row.status == volume_states.MIGRATING:
         tried.append(location.append_host(row.host, row.pool))
     return {
         "scheduler_hints": row.spec.get("scheduler_hints", {}),

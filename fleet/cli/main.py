@@ -67,6 +67,7 @@ COMMANDS = (
     ("volume show", "volumes:ShowVolume"),
     ("volume extend", "volumes:ExtendVolume"),
     ("volume migrate", "volumes:MigrateVolume"),
+    ("volume retype", "volumes:RetypeVolume"),
     ("volume delete", "volumes:DeleteVolumes"),
     ("volume snapshot list", "snapshots:ListSnapshots"),
     ("volume snapshot show", "snapshots:ShowSnapshot"),

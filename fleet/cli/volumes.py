@@ -190,6 +190,33 @@ class MigrateVolume(command.Command):
             raise connection.CommandFailed(f"volume {parsed_args.volume} has not migrated: {reason}")
 
 
+class RetypeVolume(command.Command):
+    """Change the type of a volume. It stays on its pool if that suits the type; otherwise it may migrate."""
+
+    arguments = (
+        VOLUME,
+        command.argument("--type", dest="volume_type", required=True, help="The new type."),
+        command.argument(
+            "--migration-policy",
+            choices=("never", "on-demand"),
+            default="never",
+            help="Whether the volume may migrate to a pool that suits the type. Default: %(default)s.",
+        ),
+        command.argument("--wait", action="store_true", help="Wait until it has the type; exit status 1 if it failed."),
+        TIMEOUT,
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        asked = {"volume_type": parsed_args.volume_type, "migration_policy": parsed_args.migration_policy}
+        begun = self.conductor.operator("retype_volume", name=parsed_args.volume, **asked)
+        if not parsed_args.wait:
+            return
+        (found,) = following.volumes(self.conductor, [begun["uuid"]], parsed_args.timeout, _is_retyped)
+        if not _is_retyped(found) or found.get("volume_type") != parsed_args.volume_type or found["failure"]:
+            reason = why(found) or f"it is {found['status']} after {parsed_args.timeout} s"
+            raise connection.CommandFailed(f"volume {parsed_args.volume} has its old type: {reason}")
+
+
 class DeleteVolumes(command.Command):
     """Delete volumes. Their data cannot be restored."""
 
@@ -231,6 +258,10 @@ def _is_extended(volume: Record) -> bool:
 
 def _is_migrated(volume: Record) -> bool:
     return volume["status"] != volume_states.MIGRATING
+
+
+def _is_retyped(volume: Record) -> bool:
+    return volume["status"] != volume_states.RETYPING
 
 
 def is_gone(volume: Record) -> bool:

@@ -154,16 +154,22 @@ def placed(of: Claim, host: str | None, pool: str | None, size_gb: int) -> dict[
     return dict(zip(of, (host, pool, size_gb), strict=True))
 
 
+def acting_place(row: Any) -> tuple[str | None, str | None]:
+    """The backend that must act, and the pool that it is about; (None, None) if none must."""
+    if row.step in volume_states.HOLDING:
+        return row.held_host, row.held_pool
+    return (row.host, row.pool) if row.step == volume_states.WORKING else (None, None)
+
+
 def acting_host(row: Any) -> str | None:
     """The backend that must act; None if none must."""
-    if row.step in volume_states.HOLDING:
-        return row.held_host
-    return row.host if row.step == volume_states.WORKING else None
+    return acting_place(row)[0]
 
 
 def type_of(row: Any) -> VolumeType | None:
-    """The type that the volume was made with."""
-    found = row.spec.get("volume_type")
+    """The type that the volume was made with, or is to have."""
+    spec = row.spec["retype"] if row.status == volume_states.RETYPING else row.spec
+    found = spec.get("volume_type")
     return None if found is None else VolumeType.from_wire(found)
 
 

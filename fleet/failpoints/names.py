@@ -48,6 +48,7 @@ VOLUME_TRANSACTIONS: Mapping[str, str] = {
     "conductor.volume_overdue": "the sweeper goes on without a backend that was not heard of",
     "conductor.volume_extend": "a volume is to grow: the growth is claimed",
     "conductor.volume_migrate": "a volume is to migrate: it waits for a decision",
+    "conductor.volume_retype": "a volume is to get another type: it waits for a decision",
     "conductor.volume_delete": "the volume is to go",
 }
 
@@ -101,6 +102,8 @@ VOLUME_STEPS: Mapping[str, str] = {
     "agent.migrate.after": "the volume is copied, the ledger does not know it",
     "agent.leave.before": "an agent is about to remove what a volume has left",
     "agent.leave.after": "it is removed, the ledger does not know it",
+    "agent.retype.before": "the driver is about to adapt a volume to its new type",
+    "agent.retype.after": "it is adapted, the ledger does not know it",
     "agent.extend.before": "the driver is about to extend a volume",
     "agent.extend.after": "it is extended, the ledger does not know it",
 }

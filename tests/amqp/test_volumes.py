@@ -214,6 +214,31 @@ def test_a_volume_migrates_with_its_data(trio: Trio, disks: pathlib.Path) -> Non
     come_to_rest(trio, disks)
 
 
+@pytest.mark.timeout(240)
+def test_a_volume_is_retyped_in_place_or_elsewhere(trio: Trio, disks: pathlib.Path) -> None:
+    """By the scheduler's decision, with kill -9 of the agent at each step of the change in place."""
+    trio.operator("create_volume_type", volume_type={"name": "any", "extra_specs": {}})
+    (uuid,) = create(trio, "files", name="plain")
+    wait_for(trio, [uuid], "available")
+    points = [f"agent.retype.{when}" for when in ("before", "after")]
+    fault(disks, {point: {"action": "exit", "times": 1} for point in points})
+    trio.operator("retype_volume", name="plain", volume_type="any")
+    come_to_rest(trio, disks, timeout_s=90)
+    assert [] == [point for point in points if not fired(disks, point)]
+    shown = trio.operator("show_volume", name="plain")
+    assert ("any", None) == (shown["volume_type"], shown["failure"])
+    fault(disks, {})
+    trio.operator("retype_volume", name="plain", volume_type="few")
+    come_to_rest(trio, disks)
+    shown = trio.operator("show_volume", name="plain")
+    assert ("available", "any", True) == (
+        *(shown["status"], shown["volume_type"]),
+        "migration_policy does not allow a move" in shown["failure"]["message"],
+    )
+    delete(trio, [uuid])
+    trio.operator("delete_volume_type", name="any")
+
+
 @pytest.mark.timeout(300)
 def test_200_creates_for_50_slots_give_50(trio: Trio, disks: pathlib.Path) -> None:
     """No gibibyte is promised twice, and none is left over. The others say why."""

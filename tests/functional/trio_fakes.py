@@ -113,6 +113,7 @@ class FakeVolumeScheduler:
     def __init__(self) -> None:
         self.answers: collections.deque[Any] = collections.deque()
         self.requests: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self.retypes = 0
 
     def select_backend(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
@@ -123,6 +124,12 @@ class FakeVolumeScheduler:
             raise answer
         first, *others = ({"host": host, "nodename": pool, "limits": {}} for host, pool in answer)
         return [{**first, "alternates": others}]
+
+    def retype(
+        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        self.retypes += 1
+        return self.select_backend(context, request_spec, filter_properties)
 
 
 class FakeBackends:

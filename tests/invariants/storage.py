@@ -20,6 +20,10 @@ _STATES = {
     ("migrating", "scheduling"),
     ("migrating", "placing"),
     ("migrating", "copying"),
+    ("retyping", "scheduling"),
+    ("retyping", "placing"),
+    ("retyping", "copying"),
+    ("retyping", "working"),
     ("deleting", "removing"),
     ("deleting", "working"),
     ("error_deleting", None),
@@ -30,7 +34,7 @@ _STATES = {
 }
 
 #: Statuses that end by a deadline.
-_TIMED = ("creating", "extending", "migrating", "deleting")
+_TIMED = ("creating", "extending", "migrating", "retyping", "deleting")
 
 #: By location and uuid: GiB of a volume as it lies on its backend.
 Stored = Mapping[str, Mapping[str, int]]

@@ -72,6 +72,12 @@ class VolumeDriver(abc.ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} takes no volumes of other pools")
 
+    def retype(self, volume: Volume) -> None:  # noqa: B027  (a hook that does nothing)
+        """Adapt a volume that stays where it is to ``volume.volume_type``, its new type. If it cannot be, raise an error.
+
+        The default has nothing to adapt: the scheduler has matched the type with the pool.
+        """
+
     @abc.abstractmethod
     def extend(self, volume: Volume, size_gb: int) -> None:
         """Grow a volume to ``size_gb`` GiB. If it has this size already, do nothing. After an error it has its old size."""

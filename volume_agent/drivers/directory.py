@@ -133,6 +133,17 @@ class DirectoryDriver(VolumeDriver):
         self._grow(path, _is_image(path), size_gb * units.Gi, _is_thick(volume))
         _flush(path)
 
+    def retype(self, volume: Volume) -> None:
+        """A volume that becomes thick gets all its space; one that becomes thin keeps what it has."""
+        path = _require(self._directory(volume.pool), volume.uuid)
+        if not _is_thick(volume):
+            return
+        if _is_image(path):
+            raise OSError("a qcow2 image cannot be made thick where it is")
+        with open(path, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, volume.size_gb * units.Gi)
+        _flush(path)
+
     @staticmethod
     def _grow(path: pathlib.Path, is_image: bool, size: int, thick: bool) -> None:
         """Grow a volume to ``size`` bytes, unless it has them."""

@@ -7,6 +7,7 @@ An order is a hint, which may be late, repeated or forged: the volume's row is r
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from oslo_log import log as logging
 
@@ -53,6 +54,8 @@ class VolumeWorker:
             return self._create(context, volume)
         if volume.status == volume_states.EXTENDING:
             return self._extend(context, volume)
+        if volume.status == volume_states.RETYPING:
+            return self._retype(context, volume)
         if volume.status == volume_states.DELETING:
             return self._delete(context, volume)
         LOG.warning("Volume %s is %s, which this agent does not know", volume.uuid, volume.status)
@@ -107,14 +110,30 @@ class VolumeWorker:
         return self._calls.done(context, volume, self._backend.name)
 
     def _extend(self, context: RequestContext, volume: Volume) -> Volume | None:
-        began = time.monotonic()
-        try:
+        def extend() -> None:
             failpoints.hit("agent.extend.before")
             self._backend.driver.extend(volume, volume.claimed_gb)
+
+        return self._change(context, volume, extend, lambda: failpoints.hit("agent.extend.after"))
+
+    def _retype(self, context: RequestContext, volume: Volume) -> Volume | None:
+        def retype() -> None:
+            failpoints.hit("agent.retype.before")
+            self._backend.driver.retype(volume)
+
+        return self._change(context, volume, retype, lambda: failpoints.hit("agent.retype.after"))
+
+    def _change(
+        self, context: RequestContext, volume: Volume, change: Callable[[], None], then: Callable[[], None]
+    ) -> Volume | None:
+        """Change a volume that stays where it is, and report it."""
+        began = time.monotonic()
+        try:
+            change()
         except Exception as failure:
-            LOG.warning("Volume cannot be extended to %d GiB: %s", volume.claimed_gb, failure)
+            LOG.warning("Volume %s cannot be changed (%s): %s", volume.uuid, volume.status, failure)
             return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
-        failpoints.hit("agent.extend.after")
+        then()
         return self._calls.done(context, volume, self._backend.name)
 
     def _delete(self, context: RequestContext, volume: Volume) -> Volume | None:

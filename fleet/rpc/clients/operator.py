@@ -38,7 +38,10 @@ NEWER = (
         "1.9",
     )
     | dict.fromkeys(("list_images", "create_image", "show_image", "delete_image", "newest_faults"), "1.10")
-    | dict.fromkeys(("list_snapshots", "create_snapshot", "show_snapshot", "delete_snapshot", "migrate_volume"), "1.11")
+    | dict.fromkeys(
+        ("list_snapshots", "create_snapshot", "show_snapshot", "delete_snapshot", "migrate_volume", "retype_volume"),
+        "1.11",
+    )
 )
 #: Arguments without which a call would mean something else, and the version that introduced them.
 NEEDED_ARGUMENTS = {

@@ -21,3 +21,13 @@ class VolumeSchedulerAPI(DecisionAPI):
         :raises oslo_messaging.MessagingTimeout: the outcome is unknown
         """
         return self._decide(context, "select_backend", request_spec, filter_properties)
+
+    def retype(
+        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return the same: the volume's own pool if it suits the new type.
+
+        :raises errors.NoValidHost:
+        :raises oslo_messaging.MessagingTimeout: the outcome is unknown
+        """
+        return self._decide(context, "retype", request_spec, filter_properties)

@@ -156,6 +156,23 @@ def test_migrate_waits_until_the_volume_is_there(
     assert ("migrate_volume", {"name": "data", "host": "m2@disks"}) == conductor.calls[0]
 
 
+RETYPES = [
+    ("it has the type", [[{**VOLUME, "status": "retyping"}], [{**VOLUME, "volume_type": "fast"}]], 0, ""),
+    ("its pool does not suit", [[{**VOLUME, "failure": {"message": "no"}}]], 1, "has its old type: no"),
+]
+
+
+@pytest.mark.parametrize(("_what", "looks", "status", "said"), RETYPES, ids=[case[0] for case in RETYPES])
+def test_retype_waits_for_the_type(run, _what: str, looks: list[list[dict[str, Any]]], status: int, said: str) -> None:
+    """A volume that keeps its old type is a failure, with the reason."""
+    conductor = Conductor(*looks)
+    conductor.answers["retype_volume"] = VOLUME
+    found, _out, errors = run(conductor, "volume", "retype", "--type", "fast", "--wait", "data")
+    assert (status, True) == (found, said in errors)
+    sent = {"name": "data", "volume_type": "fast", "migration_policy": "never"}
+    assert ("retype_volume", sent) == conductor.calls[0]
+
+
 FULL = {"failure": {"error": "OSError", "message": "the disk is full"}}
 TYPES = [
     (

@@ -52,7 +52,7 @@ def _following(volume: Volume) -> Volume:
         return dataclasses.replace(volume, **places, status="available", step="removing", attempt=volume.attempt + 1)
     if volume.step == "removing":
         return dataclasses.replace(volume, held_host=None, held_pool=None, step=None)
-    ended = {"creating": "available", "extending": "available", "deleting": "deleted"}[volume.status]
+    ended = "deleted" if volume.status == "deleting" else "available"
     return dataclasses.replace(volume, status=ended, step=None)
 
 

@@ -199,6 +199,17 @@ def test_a_thick_volume_occupies_its_space(tmp_path: pathlib.Path, monkeypatch: 
     assert [2 * units.Gi] == asked
 
 
+def test_a_volume_that_becomes_thick_gets_its_space(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it, and its data stay. One that becomes thin keeps what it has."""
+    driver, made = directory(tmp_path), volume(size_gb=1)
+    driver.create(made)
+    asked: list[int] = []
+    monkeypatch.setattr(os, "posix_fallocate", lambda _file, _offset, size: asked.append(size))
+    driver.retype(made)
+    driver.retype(volume(uuid=made.uuid, size_gb=1, thick=True))
+    assert [units.Gi] == asked
+
+
 def test_a_failure_leaves_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the disk is full."""
 

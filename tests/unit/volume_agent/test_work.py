@@ -86,6 +86,27 @@ def test_a_volume_is_extended(failing: list[str], size_gb: int) -> None:
     assert (size_gb, len(failing)) == (stored(stand.driver)[made.uuid][1], len(stand.conductor.failures))
 
 
+@pytest.mark.parametrize("failing", [False, True], ids=["it works", "it fails"])
+def test_a_volume_is_adapted_to_its_type(failing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its driver; the failure is reported."""
+    made = volume(status="retyping")
+    stand = Stand(made)
+    adapted: list[str] = []
+
+    def adapt(wanted: Volume) -> None:
+        adapted.append(wanted.uuid)
+        if failing:
+            raise OSError("cannot be made thick")
+
+    monkeypatch.setattr(stand.driver, "retype", adapt)
+    stand.run(made.uuid)
+    assert ([made.uuid], ["cannot be made thick"] * failing) == (
+        adapted,
+        [each["message"] for each in stand.conductor.failures],
+    )
+    assert failing or "available" == stand.status(made.uuid)
+
+
 def test_a_volume_is_removed() -> None:
     """The ledger deletes it when its backend has removed it."""
     made = volume()
