@@ -134,11 +134,12 @@ def _kinds(text: str) -> tuple[tuple[str, ...], ...]:
 
 def rare(node: Any) -> dict[str, Any]:
     """Return the rare values of a row, or of a host state, that nothing placed takes from."""
-    return {name: _parsed(getattr(node, name)) for name in RARE}
+    return {"stats": _parsed(node.stats), "metrics": _parsed(node.metrics)}
 
 
 def _parsed(value: Any) -> Any:
-    return json.loads(json_text(value) or "null") if isinstance(value, str) else value
+    # Most hosts report neither.
+    return (json.loads(json_text(value) or "null") if isinstance(value, str) else value) if value else None
 
 
 def _free_disk_gb(node: Any) -> int:
