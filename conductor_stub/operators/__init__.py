@@ -3,5 +3,5 @@
 
 Read ``manager`` (the RPC surface of instances, hosts and services), ``catalog`` (that of flavors, aggregates and groups),
 ``announcements`` (schedulers are notified of a changed aggregate), ``dry_run`` (the scheduler request of a build that is
-not made), ``diagnosis`` (what ``fleet doctor`` reads).
+not made), ``trace`` (what ``fleet trace`` reads), ``diagnosis`` (what ``fleet doctor`` reads).
 """

@@ -12,6 +12,7 @@ import pydantic
 from oslo_log import log as logging
 
 from conductor_stub.moves import views
+from conductor_stub.operators import trace
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from fleet import errors, states
@@ -25,8 +26,6 @@ from fleet.rpc.endpoint import endpoint, require_size
 
 LOG = logging.getLogger(__name__)
 
-#: Events in one answer. Nobody would read more, and a message should stay small.
-TRACE_LENGTH = 5000
 _HOST_VIEW = """
     vcpus vcpus_used memory_mb memory_mb_used free_ram_mb local_gb local_gb_used free_disk_gb running_vms
     cpu_allocation_ratio ram_allocation_ratio disk_allocation_ratio reserved_vcpus reserved_memory_mb reserved_disk_gb
@@ -102,13 +101,8 @@ class OperatorManager:
 
     @endpoint
     def trace(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        """The ``events`` of an instance, a reservation or a request id, oldest first, with their ``instances``.
-
-        At most TRACE_LENGTH events.
-
-        :raises errors.NotFound: errors.Conflict: several instances have that name
-        """
-        return self._database.read(_trace, name)
+        """See :func:`conductor_stub.operators.trace.read`."""
+        return self._database.read(trace.read, name)
 
     @staticmethod
     def _last_migration(connection: Connection, uuid: str) -> dict[str, Any] | None:
@@ -235,22 +229,6 @@ class OperatorManager:
     @endpoint
     def examine(self, context: RequestContext) -> dict[str, Any]:
         return self._diagnosis.run()
-
-
-def _trace(connection: Connection, name: str) -> dict[str, Any]:
-    queries: tuple[dict[str, str], ...] = ({"reservation_id": name}, {"request_id": name})
-    try:
-        queries = ({"uuid": instances.find(connection, name).uuid},)
-    except errors.NotFound:
-        pass
-    lines = next(filter(None, (history.timeline(connection, limit=TRACE_LENGTH, **each) for each in queries)), [])
-    if not lines:
-        raise errors.NotFound(kind="Instance, reservation or request", name=name)
-    rows = instances.summaries(connection, {line["instance_uuid"] for line in lines})
-    return {
-        "instances": [{column: _plain(value) for column, value in row._mapping.items()} for row in rows],
-        "events": [{**_view_of(line), "instance_uuid": line["instance_uuid"]} for line in lines],
-    }
 
 
 def _driver(service: Row, types: Mapping[str, str]) -> str | None:

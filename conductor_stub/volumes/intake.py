@@ -17,7 +17,7 @@ from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
 from fleet.context import RequestContext
-from fleet.db import pools, services, volume_types, volumes
+from fleet.db import pools, services, volume_history, volume_types, volumes
 from fleet.db.engine import Connection, Database, Transaction
 from fleet.objects import VolumeRequest, VolumeType, fields, location, request_keys, volume
 from fleet.rpc import versions
@@ -193,9 +193,10 @@ def _source_of(connection: Connection, asked: VolumeRequest) -> Any | None:
 
 
 def _shown(connection: Connection, name: str) -> dict[str, Any]:
-    """A volume with the names of its snapshots. :raises errors.NotFound: errors.Conflict:"""
+    """A volume with the names of its snapshots, and what failed in its life. :raises errors.NotFound: errors.Conflict:"""
     row = volumes.find(connection, name)
-    return {**views.of_volume(row), "snapshots": volumes.snapshots_of(connection, row.uuid)}
+    faults = [views.of_event(each) for each in volume_history.faults(connection, row.uuid)]
+    return {**views.of_volume(row), "snapshots": volumes.snapshots_of(connection, row.uuid), "faults": faults}
 
 
 def _rows(context: RequestContext, asked: VolumeRequest, wanted: _Wanted, ctx: StepContext) -> list[dict[str, Any]]:

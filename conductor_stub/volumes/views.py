@@ -47,6 +47,12 @@ def of_snapshot(row: Any) -> dict[str, Any]:
     return {**shown, "host": location.append_host(row.host, row.pool), "metadata": row.spec.get("metadata", {})}
 
 
+def of_event(row: Any) -> dict[str, Any]:
+    """An event of the history of a volume. ``host`` is ``machine@backend#pool``."""
+    shown = {name: getattr(row, name) for name in ("event", "attempt", "step", "result", "message", "duration_s")}
+    return {**shown, "host": location.append_host(row.host, row.pool), "created_at": _plain(row.created_at)}
+
+
 def of_pool(row: Any, up: bool, disabled: bool) -> dict[str, Any]:
     """``name`` is ``machine@backend#pool``. ``over_subscription`` is the ratio that applies."""
     shown = {name: getattr(row, name) for name in _POOL}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet trace``: the events of a request or an instance, across the daemons."""
+"""``fleet trace``: the events of a request, an instance or a volume, across the daemons."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleet import states
+from fleet import states, volume_states
 from fleet.cli import command, listing, moments
 
 COLUMNS = (
@@ -27,6 +27,7 @@ COLUMNS = (
 )
 
 _CONDUCTOR, _SCHEDULER, _COMPUTE = "fleet-conductor", "fleet-scheduler", "fleet-compute"
+_VOLUME = "fleet-volume"
 #: The daemon of an event, by its kind. Other events are of the agent of their host.
 _TELLERS = {
     "create": _CONDUCTOR,
@@ -44,17 +45,18 @@ _SENTENCE_END = re.compile(r"(?<=[.;])\s+")
 
 
 class Trace(listing.Fitted, command.Lister):
-    """Show what happened to an instance, or to all instances of a request, oldest first.
+    """Show what happened to an instance or a volume, or to all of a request, oldest first.
 
-    Messages stand below the table, each sentence once. For a build on its way the last line, "now", has its step and
-    its deadline.
+    Messages stand below the table, each sentence once. For a build or a volume on its way the last line, "now", has its
+    step and its deadline.
     """
 
     arguments = (
         command.argument(
             "name",
-            metavar="REQUEST|SERVER",
-            help="A request id (req-…, as in the logs), a reservation id (r-…), or an instance's name or uuid.",
+            metavar="REQUEST|SERVER|VOLUME",
+            help="A request id (req-…, as in the logs), a reservation id (r-…), or the name or uuid of an instance, a "
+            "volume or a snapshot. Of a name that several have: the instance.",
         ),
     )
 
@@ -65,14 +67,19 @@ class Trace(listing.Fitted, command.Lister):
             return command.table(COLUMNS, told)
         print(heading(found), file=self.app.stdout)
         self.notes, numbers = notes([line["message"] or "" for line in told])
-        several = len(found["instances"]) > 1
+        several = len(_subjects(found)) > 1
         names = [name for name in BRIEF if several or name != "server"]
         return command.table(names, map(_brief, told, numbers))
 
 
+def _subjects(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The instances and volumes of an answer. An older conductor knows no volumes."""
+    return [*found["instances"], *found.get("volumes", ())]
+
+
 def heading(found: Mapping[str, Any]) -> str:
     """Return the instances, the request, and its beginning."""
-    names = [f"{each['name']} ({each['uuid'][:8]})" for each in found["instances"]]
+    names = [f"{each['name']} ({each['uuid'][:8]})" for each in _subjects(found)]
     first = found["events"][0]
     request = f", {first['request_id']}" if first.get("request_id") else ""
     return f"{listing.some(names, 2)}{request}\nbegan {moments.shown(first['created_at'])} UTC"
@@ -104,10 +111,11 @@ def _brief(line: Mapping[str, Any], note: int | None) -> dict[str, Any]:
 
 def lines(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """:param found: an answer of the conductor's ``trace``"""
-    names = {each["uuid"]: each["name"] for each in found["instances"]}
+    names = {each["uuid"]: each["name"] for each in _subjects(found)}
     began = _moment(found["events"][0]["created_at"])
-    told = [_line(event, began, names[event["instance_uuid"]]) for event in found["events"]]
-    return told + [_now(each, began) for each in found["instances"] if each["task_state"]]
+    told = [_line(event, began, names[event.get("instance_uuid") or event["volume_uuid"]]) for event in found["events"]]
+    told += [_now(each, began, _COMPUTE) for each in found["instances"] if each["task_state"]]
+    return told + [_now(each, began, _VOLUME) for each in found.get("volumes", ()) if each["task_state"]]
 
 
 def _line(event: Mapping[str, Any], began: datetime.datetime, server: str) -> dict[str, Any]:
@@ -126,16 +134,16 @@ def _line(event: Mapping[str, Any], began: datetime.datetime, server: str) -> di
     }
 
 
-def _now(instance: Mapping[str, Any], began: datetime.datetime) -> dict[str, Any]:
+def _now(instance: Mapping[str, Any], began: datetime.datetime, agent: str) -> dict[str, Any]:
     since = instance["updated_at"] or began.isoformat()
-    building = instance["vm_state"] == states.BUILDING
+    building = instance["vm_state"] in (states.BUILDING, volume_states.CREATING)
     until = f"; given up at {instance['deadline']}" if building and instance["deadline"] else ""
     looked_at = f"looked at again at {instance['step_deadline']}" if instance["step_deadline"] else ""
     return {
         "time": since,
         "since_s": _since(since, began),
         "server": instance["name"],
-        "daemon": _COMPUTE if instance["host"] else _CONDUCTOR,
+        "daemon": agent if instance["host"] else _CONDUCTOR,
         "host": instance["host"],
         "event": "now",
         "attempt": instance["attempt"],
@@ -148,9 +156,17 @@ def _now(instance: Mapping[str, Any], began: datetime.datetime) -> dict[str, Any
 
 def daemon(event: Mapping[str, Any]) -> str:
     """Return the daemon of an event."""
+    if event.get("volume_uuid"):
+        return _of_volume(event)
     if event.get("step") in _NOTICED:
         return _CONDUCTOR
     return _TELLERS.get(event["event"]) or (_COMPUTE if event.get("host") else _CONDUCTOR)
+
+
+def _of_volume(event: Mapping[str, Any]) -> str:
+    if event.get("step") in volume_states.ACTING:
+        return _VOLUME
+    return _SCHEDULER if event.get("step") else _CONDUCTOR
 
 
 def _since(moment: str, began: datetime.datetime) -> float:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from fleet import volume_states
-from fleet.cli import build_arguments, command, listing
+from fleet.cli import build_arguments, command, listing, moments
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
 
@@ -141,9 +141,12 @@ class ShowVolume(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         found = self.conductor.operator("show_volume", name=parsed_args.volume)
         tried = [f"{each['backend']}: {each['reason']}" for each in found["tried"]]
-        return command.one(
-            (*COLUMNS, "migration", "snapshots", "tried"), {**found, "failure": why(found), "tried": tried}
-        )
+        faults = [
+            f"{moments.shown(each['created_at'])} {each['event']} on {each['host'] or 'no pool'}: {each['message']}"
+            for each in found.get("faults", ())
+        ]
+        shown = {**found, "failure": why(found), "tried": tried, "faults": faults}
+        return command.one((*COLUMNS, "migration", "snapshots", "tried", "faults"), shown)
 
 
 class ExtendVolume(command.Command):

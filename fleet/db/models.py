@@ -450,6 +450,25 @@ volumes = sa.Table(
     sa.Index(None, "held_host", "held_pool"),
 )
 
+#: What happened to volumes and snapshots (``fleet.db.volume_history``).
+volume_events = sa.Table(
+    "volume_events",
+    METADATA,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("volume_uuid", sa.ForeignKey("volumes.uuid"), nullable=False, index=True),
+    sa.Column("event", sa.String(32), nullable=False),
+    _number("attempt"),
+    sa.Column("host", NAME),
+    sa.Column("pool", NAME),
+    #: Step that ended.
+    sa.Column("step", sa.String(32)),
+    sa.Column("result", sa.String(64), nullable=False),
+    sa.Column("message", sa.Text),
+    sa.Column("duration_s", sa.Float),
+    sa.Column("request_id", NAME, index=True),
+    sa.Column("created_at", Timestamp, nullable=False),
+)
+
 volume_types = sa.Table(
     "volume_types",
     METADATA,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from fleet import errors, volume_states
-from fleet.db import models, uuid_prefix
+from fleet.db import models, uuid_prefix, volume_history
 from fleet.db.engine import Transaction
 from fleet.objects import Volume, VolumeType
 
@@ -52,6 +52,7 @@ def create(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
     if lock_all(tx, [rows[0]["uuid"]]):
         return
     tx.insert_all(VOLUMES, rows)
+    volume_history.created(tx, rows)
 
 
 def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
@@ -77,6 +78,12 @@ def find(connection: sa.Connection, name: str, kind: Kind = "Volume") -> sa.Row:
             return found[0]
     columns = (VOLUMES.c.uuid, VOLUMES.c.name)
     return get(connection, uuid_prefix.find(connection, kind, *columns, name, _LIVE, among=of_kind))
+
+
+def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
+    """The rows of these volumes and snapshots, also of deleted ones, oldest first."""
+    query = sa.select(VOLUMES).where(_THESE).order_by(VOLUMES.c.created_at, VOLUMES.c.name)
+    return connection.execute(query, {"wanted": list(uuids)}).all()
 
 
 def require_known(filters: Mapping[str, Any] | None) -> None:
@@ -137,7 +144,11 @@ def lock(tx: Transaction, uuid: str) -> sa.Row:
 
 
 def write(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> Any:
-    """Set ``values`` on a locked row, which schedulers read again; return the row as it is then."""
+    """Set ``values`` on a locked row, which schedulers read again; return the row as it is then.
+
+    The history of the volume gets the event that this makes.
+    """
+    volume_history.changed(tx, row, values, now)
     tx.update(VOLUMES, row.uuid, {"updated_at": now, **values})
     tx.touch(VOLUMES, row.uuid)
     return changed(row, {"updated_at": now, **values})

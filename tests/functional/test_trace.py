@@ -10,8 +10,11 @@ import pytest
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.cli import timeline
+from fleet.db.engine import Database
 from fleet.objects import Place
 from tests.functional.conductor import Conductor, context
+from tests.functional.trio_fakes import no_valid_host
+from tests.functional.volume_stand import A, B, Volumes
 
 HOSTS = ("h1", "h2")
 
@@ -86,5 +89,56 @@ def test_what_is_under_way_says_until_when(conductor: Conductor) -> None:
 
 def test_what_nobody_has_heard_of(conductor: Conductor) -> None:
     """The error has the name, and what it could refer to."""
-    with pytest.raises(errors.NotFound, match="Instance, reservation or request nowhere"):
+    with pytest.raises(errors.NotFound, match="Instance, volume, snapshot, reservation or request nowhere"):
         conductor.operator.trace("nowhere")
+
+
+def test_a_volume_that_was_tried_twice(database: Database) -> None:
+    """Its claims, the attempt that failed, the one that succeeded, and what is done with it later."""
+    volumes = Volumes(database)
+    uuid = volumes.ask(A, B, name="data")
+    volumes.clock.advance(2)
+    volumes.volume_scheduler.answers.append((B,))
+    volumes.fails(uuid)
+    volumes.clock.advance(4)
+    volumes.serve()
+    volumes.done(uuid, host=B[0])
+    volumes.operator.extend_volume("data", 20)
+    volumes.clock.advance(1)
+    volumes.done(uuid, "extending", B[0])
+    volumes.operator.delete_volume("data")
+    expected = [
+        ("fleet-conductor", None, "create", None, None, "success", None),
+        ("fleet-conductor", "m1@fast#p1", "claim", 1, None, "success", 0.0),
+        ("fleet-volume", "m1@fast#p1", "creating", 1, "working", "OSError", 2.0),
+        ("fleet-conductor", "m2@slow#p2", "claim", 2, None, "success", 0.0),
+        ("fleet-volume", "m2@slow#p2", "creating", 2, "working", "success", 4.0),
+        ("fleet-conductor", "m2@slow#p2", "extending", 2, None, "begun", None),
+        ("fleet-volume", "m2@slow#p2", "extending", 3, "working", "success", 1.0),
+        ("fleet-conductor", "m2@slow#p2", "deleting", 3, None, "begun", None),
+        ("fleet-volume", "m2@slow#p2", "now", 3, "working", "under way", None),
+    ]
+    columns = ("daemon", "host", "event", "attempt", "step", "outcome", "duration_s")
+    assert expected == told(volumes, uuid, *columns)
+    assert expected == told(volumes, "data", *columns)
+    shown = volumes.operator.show_volume(uuid)
+    assert [("creating", "m1@fast#p1", "the disk is full")] == [
+        (each["event"], each["host"], each["message"]) for each in shown["faults"]
+    ]
+    request = shown["request_id"]
+    assert expected == told(volumes, request, *columns)
+    volumes.done(uuid, "deleting", B[0])
+    assert ("fleet-volume", "m2@slow#p2", "deleting", 3, "working", "success", 0.0) == told(volumes, uuid, *columns)[-1]
+
+
+def test_volumes_that_end_before_a_backend_has_them(database: Database) -> None:
+    """The scheduler's refusal has its message. A volume that is deleted while it waits has no step that ended well."""
+    volumes = Volumes(database)
+    volumes.volume_scheduler.answers.append(no_valid_host())
+    (made,) = volumes.operator.create_volumes({"size": 10})["volumes"]
+    volumes.serve()
+    columns = ("daemon", "event", "step", "outcome")
+    assert ("fleet-scheduler", "creating", "placing", "NoValidHost") == told(volumes, made["uuid"], *columns)[-1]
+    (waiting,) = volumes.operator.create_volumes({"size": 10})["volumes"]
+    volumes.operator.delete_volume(waiting["uuid"])
+    assert ("fleet-conductor", "deleted", None, "success") == told(volumes, waiting["uuid"], *columns)[-1]

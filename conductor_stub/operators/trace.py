@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happened to instances, and to volumes and snapshots, for ``fleet trace``."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from fleet import errors
+from fleet.db import history, instances, volume_history, volumes
+from fleet.db.engine import Connection
+from fleet.objects import location
+
+#: Events in one answer. Nobody would read more, and a message should stay small.
+LENGTH = 5000
+
+
+def read(connection: Connection, name: str) -> dict[str, Any]:
+    """``events``, oldest first, each with ``instance_uuid`` or ``volume_uuid``; their ``instances`` and ``volumes``.
+
+    :param name: an instance, a reservation or request id, a volume or a snapshot; the first of them that there is
+    :raises errors.NotFound: errors.Conflict: several instances or volumes have that name
+    """
+    lines = _of_instances(connection, name)
+    of_volumes = volume_history.of_request(connection, name, LENGTH)
+    if not lines and not of_volumes:
+        of_volumes = volume_history.of_volume(connection, _volume(connection, name), LENGTH)
+    events = [*lines, *({**row._mapping, "host": location.append_host(row.host, row.pool)} for row in of_volumes)]
+    events = sorted(events, key=lambda event: event["created_at"])[:LENGTH]
+    rows = instances.summaries(connection, {line["instance_uuid"] for line in lines})
+    stored = volumes.summaries(connection, {row.volume_uuid for row in of_volumes})
+    return {
+        "instances": [_plain({**row._mapping}) for row in rows],
+        "volumes": [_summary(row) for row in stored],
+        "events": [_plain({key: value for key, value in event.items() if key != "id"}) for event in events],
+    }
+
+
+def _of_instances(connection: Connection, name: str) -> list[dict[str, Any]]:
+    queries: tuple[dict[str, str], ...] = ({"reservation_id": name}, {"request_id": name})
+    try:
+        queries = ({"uuid": instances.find(connection, name).uuid},)
+    except errors.NotFound:
+        pass
+    return next(filter(None, (history.timeline(connection, limit=LENGTH, **each) for each in queries)), [])
+
+
+def _volume(connection: Connection, name: str) -> str:
+    for kind in ("Volume", "Snapshot"):
+        try:
+            return str(volumes.find(connection, name, kind).uuid)
+        except errors.NotFound:
+            continue
+    raise errors.NotFound(kind="Instance, volume, snapshot, reservation or request", name=name)
+
+
+def _summary(row: Any) -> dict[str, Any]:
+    """As of an instance: the status is ``vm_state``, the step ``task_state``."""
+    same = {name: getattr(row, name) for name in ("uuid", "name", "attempt", "updated_at", "step_deadline", "deadline")}
+    host = location.append_host(row.host, row.pool)
+    return _plain({**same, "vm_state": row.status, "task_state": row.step, "host": host})
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.isoformat(timespec="milliseconds") + "Z" if isinstance(value, datetime.datetime) else value
+        for name, value in values.items()
+    }
