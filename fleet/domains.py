@@ -16,6 +16,8 @@ DOMAINS: Final = (COMPUTE, VOLUME)
 #: The queue of volumes that wait for a pool. Conductors that place volumes read it.
 VOLUME_CONDUCTOR: Final = "volume_conductor"
 VOLUME_SCHEDULER: Final = "volume_scheduler"
+#: Topics that only fleets with storage backends need.
+OF_VOLUMES: Final = (VOLUME_CONDUCTOR, VOLUME_SCHEDULER)
 
 
 def option(name: str, text: str) -> cfg.Opt:

@@ -70,6 +70,7 @@ REMOVING: Final = "removing"
 HOLDING: Final = (COPYING, REMOVING)
 #: Steps in which a backend must act.
 ACTING: Final = (WORKING, *HOLDING)
+STEPS: Final = (SCHEDULING, PLACING, *ACTING)
 #: Status of a volume after one that has ended without success.
 FAILED: Final[Mapping[str, str]] = types.MappingProxyType(
     {

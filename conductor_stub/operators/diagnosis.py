@@ -21,10 +21,14 @@ class Diagnosis:
         self._clock = clock
 
     def run(self) -> dict[str, Any]:
-        """``host`` and ``now`` (the database's clock), ``database`` (``engine``, ``took_s`` of a query, ``version`` of the
+        """Return the findings.
+
+        ``host`` and ``now`` (the database's clock), ``database`` (``engine``, ``took_s`` of a query, ``version`` of the
         schema and the one ``expected``), ``orphans`` (``host``, ``node``, ``memory_mb``), ``overdue`` (steps that are
-        not swept), ``down`` (instances whose guest does not run: ``uuid``, ``name``, ``host``, ``power_state``) and
-        ``ahead`` (services that were heard of later than now: a conductor's clock is wrong)."""
+        not swept), ``down`` (instances whose guest does not run: ``uuid``, ``name``, ``host``, ``power_state``),
+        ``volumes`` (``overdue`` steps, and those ``stuck``: ``name``, ``status``, ``host``) and ``ahead`` (services that
+        were heard of later than now: a conductor's clock is wrong).
+        """
         began = time.monotonic()
         self._database.ping()
         took_s = time.monotonic() - began

@@ -22,6 +22,7 @@ from fleet.db.engine import Connection, Database, Transaction
 from fleet.objects import VolumeRequest, VolumeType, fields, location, request_keys, volume
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
+from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class VolumeIntake:
         wanted = self._database.read(_resolve, asked)
         rows = _rows(context, asked, wanted, self._placement.step_context(context))
         self._database.write(accept, rows)
+        metrics.VOLUMES_ACCEPTED.inc(len(rows))
         for row in rows:
             about = context.about(volume=row["uuid"], attempt=FIRST_ATTEMPT)
             LOG.info("Accepted volume %s of %d GiB", row["name"], wanted.size_gb)

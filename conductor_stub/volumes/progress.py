@@ -16,6 +16,7 @@ from fleet.context import RequestContext
 from fleet.db import pools, volumes
 from fleet.db.engine import Database
 from fleet.objects import PoolReport, Volume
+from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class VolumeProgress:
         """The backend has done its part of ``status``. :raises errors.NotFound:"""
         ctx = self._placement.step_context(context)
         row = self._database.write(claims.done, attempt, status, ctx)
+        metrics.VOLUME_REPORTS.labels(status, "done").inc()
         LOG.info("The volume is %s on backend %s", row.status, attempt.host)
         if row.attempt != attempt.number and volumes.acting_host(row) not in (None, attempt.host):
             # Another backend must act now.
@@ -73,4 +75,5 @@ class VolumeProgress:
     def fail(self, context: RequestContext, attempt: Attempt, status: str, failure: Failure) -> Volume:
         """The backend cannot do its part of ``status``. :raises errors.NotFound:"""
         self._placement.fail(context, attempt, status, failure)
+        metrics.VOLUME_REPORTS.labels(status, "failed").inc()
         return volumes.to_volume(self._database.read(volumes.get, attempt.uuid))

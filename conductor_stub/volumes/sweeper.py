@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 from oslo_log import log as logging
@@ -12,10 +13,12 @@ from conductor_stub.steps.sweeper import Sweeper
 from conductor_stub.volumes import failures
 from conductor_stub.volumes.machine import VolumeMachine
 from conductor_stub.volumes.placement import VolumePlacement
+from fleet import volume_states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext, new_context
-from fleet.db import services, volumes
-from fleet.db.engine import Database
+from fleet.db import pools, services, volumes
+from fleet.db.engine import Connection, Database
+from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +35,9 @@ class VolumeSweeper(Sweeper[Any]):
         super().__init__(database, VolumeMachine(), placement, limits, clock)
 
     def sweep(self) -> int:
-        overdue = self._database.read(volumes.due, self._clock(), BATCH)
+        now = self._clock()
+        self._database.read(_count, now)
+        overdue = self._database.read(volumes.due, now, BATCH)
         for row in overdue:
             self._sweep_one(row)
         return len(overdue)
@@ -61,3 +66,16 @@ class VolumeSweeper(Sweeper[Any]):
     def _context(self, row: Any) -> RequestContext:
         context = new_context(project_id=row.project_id, user_id=row.user_id).under(row.request_id)
         return context.about(volume=row.uuid, attempt=row.attempt, host=row.host)
+
+
+def _count(connection: Connection, now: datetime.datetime) -> None:
+    """Show how many volumes there are in each step, how long the oldest waits, and the space of the pools."""
+    found = volumes.under_way(connection)
+    for step in volume_states.STEPS:
+        metrics.VOLUMES.labels(step).set(found[step].number if step in found else 0)
+    oldest = min((row.oldest for row in found.values()), default=now)
+    metrics.OLDEST_VOLUME.set(max((now - oldest).total_seconds(), 0.0))
+    space = pools.space_of_all(connection)
+    metrics.POOLS.set(space.number)
+    for kind in ("total", "free", "allocated"):
+        metrics.POOL_SPACE.labels(kind).set(getattr(space, kind) or 0.0)

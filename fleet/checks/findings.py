@@ -12,6 +12,9 @@ from oslo_config import cfg
 from fleet import conf as fleet_conf
 from fleet import errors
 
+#: Names in one finding.
+_NAMED = 5
+
 
 class Level(enum.IntEnum):
     """The result of several findings is the worst level. Its number is the exit status, as of nova-status."""
@@ -45,6 +48,11 @@ def bad(check: str, found: str, fix: str = "") -> Finding:
 
 def worst(findings: Iterable[Finding]) -> Level:
     return max((each.level for each in findings), default=Level.OK)
+
+
+def few(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others."""
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def of_service(

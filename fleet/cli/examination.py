@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of ``fleet doctor`` on broker and daemons."""
+"""The checks of ``fleet doctor`` on broker and daemons. ``storage_examination`` has those on volumes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import oslo_messaging
 from fleet import domains, errors, states
 from fleet.checks import findings
 from fleet.checks.findings import Finding
+from fleet.cli import storage_examination
 from fleet.client.connection import Connection, Record
 from fleet.clock import Clock, utcnow
 from fleet.objects import host_report
@@ -29,12 +30,9 @@ LONG_HOST_QUEUE = 20
 SLOW_S = 0.25
 #: Seconds that clocks may differ.
 SKEW_S = 1.0
-_NAMED = 5
 _TOPICS = ("conductor", "scheduler")
-#: Topics of volumes: only fleets with storage backends need them.
-_OF_VOLUMES = (domains.VOLUME_CONDUCTOR, domains.VOLUME_SCHEDULER)
 #: Queues that are not missed: conductors of earlier releases have none, or the fleet has no volumes.
-_OPTIONAL = (ledger_queue.TOPIC, *_OF_VOLUMES)
+_OPTIONAL = (ledger_queue.TOPIC, *domains.OF_VOLUMES)
 
 
 def broker(conductor: Connection) -> list[Finding]:
@@ -81,6 +79,9 @@ def daemons(conductor: Connection, sample: Sample, clock: Clock = utcnow) -> lis
     found += [ping(conductor, topic) for topic in _served(services)]
     up = [each["host"] for each in services if each["binary"] == "fleet-compute" and each["state"] == "up"]
     found += [*_database(answer), *_ledger(answer), *_services(services), *_simulated(services)]
+    backends = [each for each in services if each["binary"] == "fleet-volume"]
+    if backends:
+        found += storage_examination.examine(backends, conductor.operator("list_pools"), answer.get("volumes"))
     found += [*_clocks(services), *_agents(conductor, sample(up), len(up), offset_s, clock)]
     return found
 
@@ -89,7 +90,7 @@ def _served(services: Sequence[Record]) -> list[str]:
     """The topics that must answer besides the conductor's, by the agents that the fleet has."""
     agents = {each["binary"] for each in services} & {"fleet-compute", "fleet-volume"}
     machines = ["scheduler"] if agents != {"fleet-volume"} else []
-    return [*machines, *(_OF_VOLUMES if "fleet-volume" in agents else ())]
+    return [*machines, *(domains.OF_VOLUMES if "fleet-volume" in agents else ())]
 
 
 def ping(conductor: Connection, topic: str) -> Finding:
@@ -142,18 +143,18 @@ def _ledger(answer: Record) -> Iterator[Finding]:
     if answer["orphans"]:
         each = [f"{one['host']}:{one['node']} ({one['memory_mb']} MB)" for one in answer["orphans"]]
         fix = "Look at the guests on these hosts ('Orphan' in the agent's log); remove those that are not needed."
-        yield findings.doubtful("orphans", f"guests that are not in the ledger run on {_few(each)}", fix)
+        yield findings.doubtful("orphans", f"guests that are not in the ledger run on {findings.few(each)}", fix)
     else:
         yield findings.good("orphans", "no host runs a guest that is not in the ledger")
     down = answer.get("down", ())
     if down:
         each = [f"{one['name']} on {one['host']} ({states.POWER_NAMES.get(one['power_state'])})" for one in down]
         fix = "See 'fleet server show'; start the guest on its host, evacuate or delete it, or set lost_guest_action."
-        yield findings.bad("guests", f"{len(down)} instances have no running guest: {_few(each)}", fix)
+        yield findings.bad("guests", f"{len(down)} instances have no running guest: {findings.few(each)}", fix)
     else:
         yield findings.good("guests", "every active instance has a running guest, by its host's last report")
     if answer["ahead"]:
-        text = f"by the clock of {answer['host']} the heartbeats of these lie in the future: {_few(answer['ahead'])}"
+        text = f"by the clock of {answer['host']} the heartbeats of these lie in the future: {findings.few(answer['ahead'])}"
         yield findings.bad("clocks", text, "Conductors' clocks differ: run a time service on them all.")
 
 
@@ -166,10 +167,10 @@ def _services(services: Sequence[Record]) -> Iterator[Finding]:
     ]
     if down:
         fix = "Start them, or see 'fleet service list'; instances on a host that is down for good can be deleted."
-        yield findings.doubtful("services", f"{len(down)} of {len(services)} are down: {_few(down)}", fix)
+        yield findings.doubtful("services", f"{len(down)} of {len(services)} are down: {findings.few(down)}", fix)
     if sick:
         fix = "Correct what the reason names: the agent enables its host again by itself."
-        yield findings.doubtful("services", f"hosts that take no builds: {_few(sick)}", fix)
+        yield findings.doubtful("services", f"hosts that take no builds: {findings.few(sick)}", fix)
     if not down and not sick:
         yield findings.good("services", f"all {len(services)} are up")
 
@@ -183,13 +184,13 @@ def _clocks(services: Sequence[Record]) -> Iterator[Finding]:
     }
     if wrong:
         fix = "Run a time service there. Until then it is not ready, and takes no sweeps and no evacuations."
-        yield findings.bad("clocks", f"off the database's clock: {_few(sorted(wrong))}", fix)
+        yield findings.bad("clocks", f"off the database's clock: {findings.few(sorted(wrong))}", fix)
 
 
 def _simulated(services: Sequence[Record]) -> Iterator[Finding]:
     hosts = [each["host"] for each in services if each.get("driver") == host_report.SIMULATED]
     if hosts:
-        text = f"{len(hosts)} hosts are simulated, and their instances do not really run: {_few(hosts)}"
+        text = f"{len(hosts)} hosts are simulated, and their instances do not really run: {findings.few(hosts)}"
         fix = "Set compute_driver = local there, unless this fleet is a trial."
         yield findings.doubtful("driver", text, fix)
 
@@ -213,12 +214,12 @@ def _agents(
             skewed.append(f"{host} by {skew_s:+.1f} s")
     if silent:
         fix = "Its heartbeats arrive, its orders do not: read the agent's log, restart it."
-        yield findings.bad("agents", f"no answer from {_few(silent)}", fix)
+        yield findings.bad("agents", f"no answer from {findings.few(silent)}", fix)
     else:
         yield findings.good("agents", f"{asked}, all answer")
     if skewed:
         fix = "Run a time service there: times in that host's log are wrong by as much."
-        yield findings.doubtful("clocks", f"clocks differ from the database's: {_few(skewed)}", fix)
+        yield findings.doubtful("clocks", f"clocks differ from the database's: {findings.few(skewed)}", fix)
     else:
         yield findings.good("clocks", f"{asked}, all within {SKEW_S:.0f} s of the database")
     yield from _host_queues(conductor, hosts)
@@ -236,14 +237,12 @@ def _host_queues(conductor: Connection, hosts: Sequence[str]) -> Iterator[Findin
         if depth and depth.messages > LONG_HOST_QUEUE
     ]
     if long:
-        yield findings.doubtful("queues", f"orders wait in {_few(long)}", "Read that agent's log: it does not keep up.")
+        yield findings.doubtful(
+            "queues", f"orders wait in {findings.few(long)}", "Read that agent's log: it does not keep up."
+        )
 
 
 def _offset_s(answer: Record, asked_at: datetime.datetime, answered_at: datetime.datetime) -> float:
     """Return the seconds that the other clock is ahead of this one."""
     theirs = datetime.datetime.fromisoformat(answer["now"]) if answer.get("now") else answered_at
     return (theirs - asked_at).total_seconds() - (answered_at - asked_at).total_seconds() / 2
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

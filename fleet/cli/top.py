@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet top``: builds, decisions, slow filters and failures per second, from the daemons' metrics."""
+"""``fleet top``: builds, volumes, decisions, slow filters and failures per second, from the daemons' metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleet import states
+from fleet import domains, states, volume_states
 from fleet.checks import required
 from fleet.cli import command, metric_pages
 from fleet.cli.metric_pages import Change
@@ -19,6 +19,8 @@ from fleet.rpc.rabbit.broker import BrokerAway
 
 #: Filters that are shown.
 _FILTERS = 5
+#: Kinds of space of pools.
+_SPACE = ("total", "free", "allocated")
 _CLEAR = "\x1b[H\x1b[2J"
 _TROUBLE = {
     "RPC timeouts": ("fleet_rpc_timeouts_total", "method"),
@@ -86,10 +88,14 @@ class Top(command.Command):
 
     def _queues(self) -> dict[str, Any] | None:
         try:
-            depths = self.conductor.depths(("conductor", "scheduler"))
+            depths = self.conductor.depths(("conductor", "scheduler", *domains.OF_VOLUMES))
         except BrokerAway:
             return None
-        return depths and {name: depth and depth.messages for name, depth in depths.items()}
+        return depths and {
+            name: depth and depth.messages
+            for name, depth in depths.items()
+            if depth is not None or name not in domains.OF_VOLUMES
+        }
 
     def _show(self, shown: Mapping[str, Any], form: str) -> None:
         if form == "json":
@@ -123,6 +129,17 @@ def view(change: Change, queues: Mapping[str, Any] | None) -> dict[str, Any]:
         "under_way": {
             **{step: change.largest("fleet_conductor_builds", step=step) for step in states.BUILD_STEPS},
             "oldest_s": change.largest("fleet_conductor_oldest_build_seconds"),
+        },
+        "volumes": {
+            "accepted": rate("fleet_conductor_volumes_accepted_total"),
+            "made": rate("fleet_conductor_volume_reports_total", status=volume_states.CREATING, result="done"),
+            "failed": rate("fleet_conductor_volume_reports_total", result="failed"),
+            **{step: change.largest("fleet_conductor_volumes", step=step) for step in volume_states.STEPS},
+            "oldest_s": change.largest("fleet_conductor_oldest_volume_seconds"),
+        },
+        "pools": {
+            "number": change.largest("fleet_conductor_pools"),
+            **{f"{kind}_gb": change.largest("fleet_conductor_pool_gigabytes", kind=kind) for kind in _SPACE},
         },
         "queues": queues,
         "decisions": {
@@ -168,6 +185,7 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
         f"builds     {_rates(shown['builds'])}",
         f"under way  {', '.join(f'{step} {_whole(under_way[step])}' for step in states.BUILD_STEPS)}, "
         f"oldest {_time(under_way['oldest_s'])}",
+        *_of_volumes(shown["volumes"], shown["pools"]),
         f"queues     {waiting or 'no broker'}",
         f"decisions  {_rates(shown['decisions'])}",
         *([f"refusals   {_rates(shown['refusals'])}"] if shown["refusals"] else []),
@@ -178,6 +196,19 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
         said.append("slow filters, time a decision and hosts dropped:")
     return said + [
         f"  {each['filter']:32}  {_time(each['seconds']):>8}  {each['dropped']:8.1f}" for each in shown["filters"]
+    ]
+
+
+def _of_volumes(volumes: Mapping[str, Any], pools: Mapping[str, Any]) -> list[str]:
+    """Nothing for a fleet without storage pools."""
+    if not pools["number"]:
+        return []
+    steps = ", ".join(f"{step} {_whole(volumes[step])}" for step in volume_states.STEPS)
+    rates = _rates({name: volumes[name] for name in ("accepted", "made", "failed")})
+    space = ", ".join(f"{kind} {_whole(pools[f'{kind}_gb'])}" for kind in _SPACE)
+    return [
+        f"volumes    {rates}; {steps}, oldest {_time(volumes['oldest_s'])}",
+        f"pools      {_whole(pools['number'])}; GiB {space}",
     ]
 
 

@@ -8,14 +8,17 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet import states
+from fleet import states, volume_states
 from fleet.clock import seconds
 from fleet.db import models, services
 from fleet.db.instances import INSTANCES
+from fleet.db.volumes import VOLUMES
 
 NODES = models.compute_nodes
 #: Seconds. The sweeper acts on an overdue step much earlier.
 SWEPT_WITHIN_S = 60
+#: Volumes that are named.
+MOST_STUCK = 100
 
 _DOWN = sa.select(*(INSTANCES.c[name] for name in ("uuid", "name", "host", "power_state"))).where(
     sa.not_(INSTANCES.c.deleted),
@@ -32,10 +35,25 @@ _OVERDUE = (
     .where(INSTANCES.c.step_deadline < sa.bindparam("before", type_=models.Timestamp), sa.not_(INSTANCES.c.deleted))
 )
 
+_OVERDUE_VOLUMES = (
+    sa.select(sa.func.count())
+    .select_from(VOLUMES)
+    .where(VOLUMES.c.step_deadline < sa.bindparam("before", type_=models.Timestamp), sa.not_(VOLUMES.c.deleted))
+)
+_STUCK_VOLUMES = (
+    sa.select(VOLUMES.c.name, VOLUMES.c.status, VOLUMES.c.host)
+    .where(
+        VOLUMES.c.status.in_((volume_states.ERROR_EXTENDING, volume_states.ERROR_DELETING)), sa.not_(VOLUMES.c.deleted)
+    )
+    .order_by(VOLUMES.c.updated_at)
+    .limit(MOST_STUCK)
+)
+
 
 def findings(connection: sa.Connection, now: datetime.datetime) -> dict[str, Any]:
     """``orphans`` (memory of guests that the ledger does not know), ``overdue`` steps that no sweeper acts on, instances
-    whose guest is ``down``, and services with a heartbeat ``ahead`` of now.
+    whose guest is ``down``, services with a heartbeat ``ahead`` of now, and ``volumes``: ``overdue``, and those that are
+    ``stuck`` because their backend did not extend or delete them.
     """
     return {
         "orphans": [
@@ -43,6 +61,10 @@ def findings(connection: sa.Connection, now: datetime.datetime) -> dict[str, Any
             for host, node, memory_mb in connection.execute(_ORPHANS)
         ],
         "overdue": connection.execute(_OVERDUE, {"before": now - seconds(SWEPT_WITHIN_S)}).scalar_one(),
+        "volumes": {
+            "overdue": connection.execute(_OVERDUE_VOLUMES, {"before": now - seconds(SWEPT_WITHIN_S)}).scalar_one(),
+            "stuck": [dict(row._mapping) for row in connection.execute(_STUCK_VOLUMES)],
+        },
         "down": [dict(row._mapping) for row in connection.execute(_DOWN)],
         "ahead": [
             f"{row.binary} on {row.host}"

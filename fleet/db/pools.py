@@ -46,6 +46,12 @@ _CLAIMS = sa.union_all(
     _claims_of("host", "pool", "claimed_gb"), _claims_of("held_host", "held_pool", "held_gb")
 ).subquery()
 _CLAIMED = sa.select(*(sa.func.coalesce(sa.func.sum(each), 0).label(each.name) for each in _CLAIMS.c))
+_ALL = sa.select(
+    sa.func.count().label("number"),
+    sa.func.sum(POOLS.c.total_capacity_gb).label("total"),
+    sa.func.sum(POOLS.c.free_capacity_gb).label("free"),
+    sa.func.sum(POOLS.c.allocated_capacity_gb).label("allocated"),
+).where(sa.not_(POOLS.c.deleted))
 
 
 def report(tx: Transaction, inventory: PoolReport, now: datetime.datetime) -> None:
@@ -179,3 +185,8 @@ def list_all(connection: sa.Connection, host: str | None = None) -> Sequence[sa.
     """Pools that are reported, by host and pool."""
     query = sa.select(POOLS).where(sa.not_(POOLS.c.deleted)).order_by(POOLS.c.host, POOLS.c.pool)
     return connection.execute(query.where(POOLS.c.host == host) if host else query).all()
+
+
+def space_of_all(connection: sa.Connection) -> sa.Row:
+    """``number`` of pools; ``total`` and ``free`` GiB of those with a known capacity; ``allocated`` GiB of all."""
+    return connection.execute(_ALL).one()

@@ -26,7 +26,7 @@ BEGUN = "begun"
 #: Result of a step whose order reached no agent.
 UNREACHED = "ServiceDown"
 
-_BEGINNINGS = (volume_states.EXTENDING, volume_states.MIGRATING, volume_states.DELETING)
+_BEGINNINGS = frozenset(volume_states.FAILED) - {volume_states.CREATING}
 _UNCLAIMED = (volume_states.SCHEDULING, volume_states.PLACING)
 _COLUMNS: Mapping[str, Any] = {
     **dict.fromkeys(("host", "pool", "step", "duration_s")),

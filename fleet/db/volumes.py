@@ -46,6 +46,17 @@ _DUE = (
     .limit(sa.bindparam("at_most"))
 )
 
+_UNDER_WAY = (
+    sa.select(
+        VOLUMES.c.step,
+        sa.func.count().label("number"),
+        sa.func.min(sa.func.coalesce(VOLUMES.c.updated_at, VOLUMES.c.created_at)).label("oldest"),
+    )
+    # By the index of step deadlines: volumes under way have one.
+    .where(VOLUMES.c.step_deadline.is_not(None), VOLUMES.c.step.is_not(None), _LIVE)
+    .group_by(VOLUMES.c.step)
+)
+
 
 def create(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert volumes, unless an earlier commit of the same work has inserted them."""
@@ -128,6 +139,11 @@ def not_on_host(connection: sa.Connection, host: str, uuids: Collection[str]) ->
 def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
     """Volumes whose step is overdue, the most urgent first."""
     return connection.execute(_DUE, {"now": now, "at_most": limit}).all()
+
+
+def under_way(connection: sa.Connection) -> dict[str, sa.Row]:
+    """By step: ``number`` of volumes and snapshots in it, and when the ``oldest`` of them was changed."""
+    return {row.step: row for row in connection.execute(_UNDER_WAY)}
 
 
 def lock_all(tx: Transaction, uuids: Collection[str]) -> Sequence[sa.Row]:

@@ -60,6 +60,24 @@ SWEEPER_ACTIONS = prometheus.Counter(
     "fleet_conductor_sweeper_actions", "What the sweeper did about steps that took too long", ["action"]
 )
 
+VOLUMES_ACCEPTED = prometheus.Counter("fleet_conductor_volumes_accepted", "Volumes that were accepted")
+VOLUME_REPORTS = prometheus.Counter(
+    "fleet_conductor_volume_reports",
+    "Reports of storage backends on volumes and snapshots, by status (creating, extending …) and result (done, failed)",
+    ["status", "result"],
+)
+VOLUMES = prometheus.Gauge("fleet_conductor_volumes", "Volumes under way, by step, when last looked at", ["step"])
+OLDEST_VOLUME = prometheus.Gauge(
+    "fleet_conductor_oldest_volume_seconds",
+    "Seconds since the oldest change of a volume under way, when last looked at",
+)
+POOLS = prometheus.Gauge("fleet_conductor_pools", "Storage pools that are reported")
+POOL_SPACE = prometheus.Gauge(
+    "fleet_conductor_pool_gigabytes",
+    "GiB of all storage pools with a known capacity (total, free), and what volumes claim of them (allocated)",
+    ["kind"],
+)
+
 # The scheduler in the place of nova-scheduler
 NOVA_CLAIMS = prometheus.Counter(
     "fleet_nova_claims", "Claims in placement by result (taken, full, changed)", ["result"]

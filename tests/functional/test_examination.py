@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from conductor_stub.operators.diagnosis import Diagnosis
+from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet.db import schema
 from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat
+from fleet.telemetry import metrics
 from tests.functional.conductor import INCARNATION, Conductor
+from tests.functional.volume_stand import LIMITS, Volumes
 
 
 def test_the_conductor_looks(database: Database) -> None:
@@ -29,3 +32,18 @@ def test_the_conductor_looks(database: Database) -> None:
     found = examination.run()
     assert [{"host": "h1", "node": "h1", "memory_mb": 64}] == found["orphans"]
     assert ["fleet-compute on h1"] == found["ahead"]
+
+
+def test_volumes_that_nobody_sweeps_and_that_are_stuck(database: Database) -> None:
+    """Overdue steps are counted, and volumes that their backend did not delete in time are named."""
+    volumes = Volumes(database)
+    examination = Diagnosis(database, "c1", volumes.clock)
+    uuid = volumes.available(name="data")
+    volumes.operator.delete_volume(uuid)
+    assert {"overdue": 0, "stuck": []} == examination.run()["volumes"]
+    volumes.clock.advance(700)
+    assert 1 == examination.run()["volumes"]["overdue"]
+    VolumeSweeper(database, volumes.volume_placement, LIMITS, volumes.clock).sweep()
+    stuck = [{"name": "data", "status": "error_deleting", "host": "m1@fast"}]
+    assert {"overdue": 0, "stuck": stuck} == examination.run()["volumes"]
+    assert 2 == metrics.POOLS.collect()[0].samples[0].value

@@ -35,6 +35,17 @@ def a_service(host: str = "h1", state: str = "up", reason: str | None = None, dr
     return {"host": host, "binary": "fleet-compute", "state": state, "disabled_reason": reason, "driver": driver}
 
 
+def a_backend(**changed: Any) -> dict[str, Any]:
+    return {**a_service("m1@b"), "binary": "fleet-volume", "status": "enabled", **changed}
+
+
+def a_pool(name: str = "m1@b#p", **changed: Any) -> dict[str, Any]:
+    """100 GiB, of which volumes have 60."""
+    space = {"total_capacity_gb": 100.0, "free_capacity_gb": 40.0, "provisioned_capacity_gb": 60.0}
+    rule = {"reserved_percentage": 10, "over_subscription": 1.0, "max_over_subscription_ratio": "1"}
+    return {"name": name, "total_volumes": 6, "thin_provisioning_support": True, **space, **rule, **changed}
+
+
 @dataclasses.dataclass
 class Fleet:
     """A fleet in good condition, with one agent; with the calls of ``Connection``. An exception is raised, not given."""
@@ -42,6 +53,7 @@ class Fleet:
     examine: Any = dataclasses.field(default_factory=answer_of_conductor)
     services: list[dict[str, Any]] = dataclasses.field(default_factory=lambda: [a_service()])
     agent: Any = dataclasses.field(default_factory=lambda: {"now": NOW.isoformat()})
+    pools: list[dict[str, Any]] = dataclasses.field(default_factory=lambda: [a_pool()])
     silent: tuple[str, ...] = ()
     queues: Any = dataclasses.field(default_factory=dict)
 
@@ -50,7 +62,7 @@ class Fleet:
             raise oslo_messaging.MessagingTimeout("…")
 
     def operator(self, method: str) -> Any:
-        return _given({"examine": self.examine, "list_services": self.services}[method])
+        return _given({"examine": self.examine, "list_services": self.services, "list_pools": self.pools}[method])
 
     def describe_host(self, host: str) -> Any:
         return _given(self.agent)
@@ -184,17 +196,71 @@ BAD = [
     ),
     (
         "volumes that no scheduler places",
-        Fleet(services=[a_service(), {**a_service("m1@b"), "binary": "fleet-volume"}], silent=("volume_scheduler",)),
+        Fleet(services=[a_service(), a_backend()], silent=("volume_scheduler",)),
         Level.FAIL,
         "volume_scheduler",
         "no answer: the call timed out",
     ),
     (
         "volumes that no conductor places",
-        Fleet(services=[a_service(), {**a_service("m1@b"), "binary": "fleet-volume"}], silent=("volume_conductor",)),
+        Fleet(services=[a_service(), a_backend()], silent=("volume_conductor",)),
         Level.FAIL,
         "volume_conductor",
         "no answer: the call timed out",
+    ),
+    (
+        "a backend without pools",
+        Fleet(services=[a_backend(), a_backend(host="m2@c")]),
+        Level.FAIL,
+        "backends",
+        "these report no pools: m2@c",
+    ),
+    (
+        "a backend that an operator has disabled",
+        Fleet(services=[a_backend(status="disabled", disabled_reason="new disks")]),
+        Level.WARN,
+        "backends",
+        "these are disabled and get no volumes: m1@b (new disks)",
+    ),
+    (
+        "a backend that is silent",
+        Fleet(services=[a_backend(state="down")]),
+        Level.WARN,
+        "services",
+        "1 of 1 are down: fleet-volume on m1@b",
+    ),
+    (
+        "a pool that has shrunk",
+        Fleet(services=[a_backend()], pools=[a_pool(total_capacity_gb=50.0)]),
+        Level.WARN,
+        "pools",
+        "more is promised than allowed: m1@b#p (60 GiB of 50, reserved 10 %, over-subscription 1)",
+    ),
+    (
+        "a pool without free space",
+        Fleet(services=[a_backend()], pools=[a_pool(free_capacity_gb=0.0)]),
+        Level.FAIL,
+        "pools",
+        "no free space is left on m1@b#p",
+    ),
+    (
+        "volumes that nobody sweeps",
+        Fleet(services=[a_backend()], examine=answer_of_conductor(volumes={"overdue": 2, "stuck": []})),
+        Level.FAIL,
+        "volumes",
+        "2 steps are overdue, and no conductor has acted on them",
+    ),
+    (
+        "volumes that are stuck",
+        Fleet(
+            services=[a_backend()],
+            examine=answer_of_conductor(
+                volumes={"overdue": 0, "stuck": [{"name": "v", "status": "error_deleting", "host": "m1@b"}]}
+            ),
+        ),
+        Level.WARN,
+        "volumes",
+        "their backends have not done their part: v on m1@b (error_deleting)",
     ),
     (
         "orders that wait",
@@ -208,7 +274,7 @@ BAD = [
 
 def test_a_fleet_of_volumes_needs_no_scheduler_for_machines() -> None:
     """A fleet without hosts and without backends needs one: it is about to get hosts."""
-    volumes_only = Fleet(services=[{**a_service("m1@b"), "binary": "fleet-volume"}], silent=("scheduler",))
+    volumes_only = Fleet(services=[a_backend()], silent=("scheduler",))
     assert {Level.OK} == {each.level for each in of_daemons(volumes_only)}
     (found,) = [each for each in of_daemons(Fleet(services=[], silent=("scheduler",))) if each.level]
     assert "scheduler" == found.check

@@ -60,6 +60,25 @@ def test_rates_and_means_are_of_the_time_between() -> None:
     assert {"RPC timeouts": {"explain": 2.0}} == shown["trouble"]
 
 
+def test_volumes_and_pools() -> None:
+    """They are shown if there are pools: rates, steps, and the space of all pools."""
+    text = (
+        'fleet_conductor_volumes_accepted_total {}\nfleet_conductor_volumes{{step="working"}} 3\n'
+        'fleet_conductor_volume_reports_total{{status="creating",result="done"}} {}\nfleet_conductor_pools 2\n'
+        'fleet_conductor_oldest_volume_seconds 5\nfleet_conductor_pool_gigabytes{{kind="free"}} 70\n'
+    )
+    shown = top.view(a_change({CONDUCTOR: text.format(0, 0)}, {CONDUCTOR: text.format(8, 6)}), None)
+    assert (4.0, 3.0, 3) == tuple(shown["volumes"][name] for name in ("accepted", "made", "working"))
+    lines = [line for line in top.lines(shown) if line.startswith(("volumes", "pools"))]
+    expected = [
+        "volumes    accepted 4.0, made 3.0, failed 0.0; scheduling -, placing -, working 3, copying -, removing -, "
+        "oldest 5.0 s",
+        "pools      2; GiB total -, free 70, allocated -",
+    ]
+    assert expected == lines
+    assert not [line for line in top.lines(top.view(a_change(), None)) if line.startswith(("volumes", "pools"))]
+
+
 def test_the_slowest_filter_is_first() -> None:
     """By its time, which is shown per decision: 0.06 s for 20."""
     filters = top.view(a_change(), None)["filters"]
