@@ -13,6 +13,7 @@ generations, up to the one that the queue's own row names; so a change while no 
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -38,6 +39,8 @@ LOG = logging.getLogger(__name__)
 BATCH = 500
 #: Shapes of builds of which one look tries the oldest again although nothing has woken it.
 RECHECKED = 20
+#: Seconds between two counts for the metrics.
+COUNT_EVERY_S = 15
 #: Seconds by which the clocks of conductors, and a transaction's time and its commit, may differ.
 _OVERLAP_S = 10
 
@@ -54,18 +57,31 @@ class RoomQueue:
         self._placement = placement
         self._limits = limits
         self._clock = clock
+        self._counted_at: datetime.datetime | None = None
 
     def look(self) -> int:
         """Wake and end builds; return how many."""
         pulse = self._database.read(room_queue.pulse)
         self._keep(pulse)
+        self._count()
         if pulse.first_due is None:
             return 0
         now = self._clock()
         acted = self._act_on_due(pulse) if pulse.first_due <= now else 0
         if pulse.news:
-            acted += self._hand_out(self._database.write(wake_by_changes, self._step_context()))
+            woken = self._database.write(wake_by_changes, self._step_context())
+            metrics.WAKES.labels("change").inc(len(woken))
+            acted += self._hand_out(woken)
         return acted
+
+    def _count(self) -> None:
+        now = self._clock()
+        if self._counted_at is not None and now - self._counted_at < seconds(COUNT_EVERY_S):
+            return
+        self._counted_at = now
+        number, oldest = self._database.read(room_queue.totals)
+        metrics.QUEUED_BUILDS.set(number)
+        metrics.OLDEST_QUEUED.set(max((now - oldest).total_seconds(), 0.0) if oldest else 0.0)
 
     def _keep(self, pulse: Pulse) -> None:
         """Let the builds of this process leave the kept host alone, and choose another one when it is time."""
@@ -84,7 +100,9 @@ class RoomQueue:
         for row in over:
             self._end(row)
         left = [row for row in due if row not in over]
-        return len(over) + self._hand_out(self._database.write(recheck, left, pulse.changed, self._step_context()))
+        woken = self._database.write(recheck, left, pulse.changed, self._step_context())
+        metrics.WAKES.labels("recheck").inc(len(woken))
+        return len(over) + self._hand_out(woken)
 
     def _hand_out(self, rows: Sequence[Any]) -> int:
         """Hand out builds in their order, those of one request together."""

@@ -117,5 +117,5 @@ def _count(connection: Connection, now: datetime.datetime) -> None:
     found = builds.under_way(connection)
     for step in states.BUILD_STEPS:
         metrics.BACKLOG.labels(step).set(found[step].number if step in found else 0)
-    oldest = min((row.oldest for row in found.values()), default=now)
+    oldest = min((row.oldest for row in found.values() if row.oldest), default=now)
     metrics.OLDEST_BUILD.set(max((now - oldest).total_seconds(), 0.0))

@@ -18,7 +18,7 @@ from conductor_stub.operators.dry_run import DryRun
 from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import aggregates, history, hosts, instances, moves, queued_builds, removal, services
+from fleet.db import aggregates, history, hosts, instances, moves, queued_builds, removal, room_queue, services
 from fleet.db.engine import Connection, Database, Row
 from fleet.objects import Aggregate, BuildRequest, Zone, fields, request_keys
 from fleet.rpc import versions
@@ -120,6 +120,21 @@ class OperatorManager:
         if not found and filters.get("host"):
             self._database.read(services.require_host, str(filters["host"]))
         return [views.view(row) for row in found]
+
+    @endpoint
+    def list_queue(
+        self, context: RequestContext, project_id: fields.Text | None = None, limit: fields.Positive | None = None
+    ) -> dict[str, Any]:
+        """``builds`` that wait for room, in the order in which they are woken, and ``now``."""
+
+        def read(connection: Connection) -> list[dict[str, Any]]:
+            kept = room_queue.pulse(connection)
+            return [
+                _waiting_view(place, row, kept.kept_host if row.uuid == kept.kept_for else None)
+                for place, row in room_queue.listed(connection, project_id, limit)
+            ]
+
+        return {"builds": self._database.read(read), "now": _plain(self._clock())}
 
     @endpoint
     def request_of(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
@@ -264,13 +279,19 @@ def _instance_view(row: Row) -> dict[str, Any]:
     return view
 
 
+def _waiting_view(place: int, row: Row, kept_host: str | None) -> dict[str, Any]:
+    names = ("uuid", "name", "project_id", "reason", "message", "lacks", "queued_at", "wait_until")
+    view = {name: _plain(getattr(row, name)) for name in names}
+    return {**view, "place": place, "flavor": row.flavor_name, "kept_host": kept_host}
+
+
 def _queued_view(connection: Connection, row: Row) -> dict[str, Any] | None:
     """Why the build waits for room, since when and until when; None if it does not."""
     queued = queued_builds.find(connection, row.uuid) if row.task_state == states.QUEUED else None
     if queued is None:
         return None
     times = {name: _plain(getattr(queued, name)) for name in ("queued_at", "wait_until")}
-    return {"reason": queued.reason, "message": queued.message, **times}
+    return {"reason": queued.reason, "message": queued.message, "lacks": queued.lacks, **times}
 
 
 def _zones(found: list[Aggregate]) -> dict[str, str]:

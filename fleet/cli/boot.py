@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet import states
-from fleet.cli import build_arguments, command, listing, progress, servers
+from fleet.cli import build_arguments, command, listing, moments, progress, servers
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
 
@@ -78,8 +78,14 @@ class Boot(listing.Fitted, command.Lister):
                 active.append(instance["uuid"])
 
         with progress.shown(len(uuids), "builds", self.app.options.verbose_level) as shown:
+            waiting: set[str] = set()
 
             def on_look(under_way: list[Record]) -> None:
+                new = [each for each in under_way if each.get("task_state") == states.QUEUED and not waiting]
+                if new and self.app.options.verbose_level:
+                    # One stands for all: their requests are the same.
+                    waiting.add(new[0]["uuid"])
+                    self._say_waits(new[0])
                 shown.show(len(uuids) - len(under_way), progress.counted(under_way))
 
             try:
@@ -91,6 +97,12 @@ class Boot(listing.Fitted, command.Lister):
         if late:
             self._say_late(late, timeout_s)
         self._failed = len(active) < enough
+
+    def _say_waits(self, instance: Record) -> None:
+        queued = self.conductor.operator("show_instance", name=instance["uuid"]).get("queued")
+        if queued:
+            until = moments.shown(queued["wait_until"])
+            listing.remark(f"{instance['name']} waits for room until {until}: {queued['reason']}: {queued['message']}")
 
     def _interrupted(self, uuids: list[str]) -> None:
         listing.remark("Interrupted. The builds go on; see 'fleet server show':")

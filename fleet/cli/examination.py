@@ -15,7 +15,7 @@ from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.cli import storage_examination
 from fleet.client.connection import Connection, Record
-from fleet.clock import Clock, utcnow
+from fleet.clock import Clock, durations, utcnow
 from fleet.objects import host_report
 from fleet.rpc import ledger_queue
 from fleet.rpc.rabbit.broker import BrokerAway, Depth
@@ -26,6 +26,8 @@ Sample = Callable[[Sequence[str]], list[str]]
 #: Messages in a queue from which on its daemons are too slow.
 LONG_QUEUE = 100
 LONG_HOST_QUEUE = 20
+#: Seconds that a build may wait for room before it is a warning.
+LONG_WAIT_S = 3600
 #: Seconds of a query from which on it slows every build.
 SLOW_S = 0.25
 #: Seconds that clocks may differ.
@@ -140,6 +142,7 @@ def _ledger(answer: Record) -> Iterator[Finding]:
         yield findings.bad("builds", f"{answer['overdue']} steps are overdue, and no conductor has acted on them", fix)
     else:
         yield findings.good("builds", "no step is overdue")
+    yield from _waiting(answer.get("queued"))
     if answer["orphans"]:
         each = [f"{one['host']}:{one['node']} ({one['memory_mb']} MB)" for one in answer["orphans"]]
         fix = "Look at the guests on these hosts ('Orphan' in the agent's log); remove those that are not needed."
@@ -156,6 +159,20 @@ def _ledger(answer: Record) -> Iterator[Finding]:
     if answer["ahead"]:
         text = f"by the clock of {answer['host']} the heartbeats of these lie in the future: {findings.few(answer['ahead'])}"
         yield findings.bad("clocks", text, "Conductors' clocks differ: run a time service on them all.")
+
+
+def _waiting(queued: Record | None) -> Iterator[Finding]:
+    """Check for builds that wait for room. :param queued: None from an older conductor"""
+    if queued is None:
+        return
+    if not queued["number"]:
+        yield findings.good("queue", "no build waits for room")
+        return
+    text = f"{queued['number']} builds wait for room, the oldest for {durations.shown(queued['oldest_s'])}"
+    if queued["oldest_s"] > LONG_WAIT_S:
+        yield findings.doubtful("queue", text, "See what they lack in 'fleet queue list'; add hosts, or free room.")
+    else:
+        yield findings.good("queue", text)
 
 
 def _services(services: Sequence[Record]) -> Iterator[Finding]:

@@ -30,6 +30,7 @@ COMMANDS = (
     ("server resize revert", "moves:RevertResize"),
     ("server migrate", "moves:MigrateServer"),
     ("server evacuate", "moves:EvacuateServer"),
+    ("queue list", "queue:ListQueue"),
     ("migration list", "moves:ListMigrations"),
     ("host list", "hosts:ListHosts"),
     ("host show", "hosts:ShowHost"),

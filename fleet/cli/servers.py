@@ -97,7 +97,8 @@ def waiting(queued: Record | None) -> dict[str, str]:
     """Return why the instance waits for room, and since when; empty if it does not wait."""
     if not queued:
         return {}
-    return {"waits_for": f"{queued['reason']}: {queued['message']}", "waits_since": queued["queued_at"]}
+    shown = {"waits_for": f"{queued['reason']}: {queued['message']}", "waits_since": queued["queued_at"]}
+    return {**shown, **({"lacks": queued["lacks"]} if queued.get("lacks") else {})}
 
 
 def hardware(instance: Record) -> dict[str, str]:

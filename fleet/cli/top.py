@@ -129,6 +129,7 @@ def view(change: Change, queues: Mapping[str, Any] | None) -> dict[str, Any]:
         "under_way": {
             **{step: change.largest("fleet_conductor_builds", step=step) for step in states.BUILD_STEPS},
             "oldest_s": change.largest("fleet_conductor_oldest_build_seconds"),
+            states.QUEUED: change.largest("fleet_conductor_queued_builds"),
         },
         "volumes": {
             "accepted": rate("fleet_conductor_volumes_accepted_total"),
@@ -184,7 +185,7 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
         *(f"not seen: {url}: {reason}" for url, reason in shown["missing"].items()),
         f"builds     {_rates(shown['builds'])}",
         f"under way  {', '.join(f'{step} {_whole(under_way[step])}' for step in states.BUILD_STEPS)}, "
-        f"oldest {_time(under_way['oldest_s'])}",
+        f"oldest {_time(under_way['oldest_s'])}, {states.QUEUED} {_whole(under_way[states.QUEUED])}",
         *_of_volumes(shown["volumes"], shown["pools"]),
         f"queues     {waiting or 'no broker'}",
         f"decisions  {_rates(shown['decisions'])}",

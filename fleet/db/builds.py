@@ -16,6 +16,7 @@ from fleet.db.engine import Transaction
 from fleet.db.instances import INSTANCES, NOTHING_CLAIMED, live
 
 REQUESTS = models.build_requests
+QUEUED = models.queued_builds
 
 #: Columns of a row that was just accepted, besides those of its request.
 _NOT_PLACED: Mapping[str, Any] = {**NOTHING_CLAIMED, "power_state": 0, "launched_at": None, "resized_spec": None}
@@ -49,8 +50,12 @@ _POSTPONE_DELETION = INSTANCES.update().where(
 
 _UNDER_WAY = (
     sa.select(
-        INSTANCES.c.task_state, sa.func.count().label("number"), sa.func.min(INSTANCES.c.created_at).label("oldest")
+        INSTANCES.c.task_state,
+        sa.func.count().label("number"),
+        # A build that has waited for room is older than its present time limit.
+        sa.func.min(sa.case((QUEUED.c.instance_uuid.is_(None), INSTANCES.c.created_at))).label("oldest"),
     )
+    .select_from(INSTANCES.outerjoin(QUEUED, QUEUED.c.instance_uuid == INSTANCES.c.uuid))
     .where(
         sa.not_(INSTANCES.c.deleted),
         INSTANCES.c.vm_state == states.BUILDING,

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from fleet import states, volume_states
 from fleet.clock import seconds
-from fleet.db import models, services
+from fleet.db import models, room_queue, services
 from fleet.db.instances import INSTANCES
 from fleet.db.volumes import VOLUMES
 
@@ -51,11 +51,14 @@ _STUCK_VOLUMES = (
 
 
 def findings(connection: sa.Connection, now: datetime.datetime) -> dict[str, Any]:
-    """``orphans`` (memory of guests that the ledger does not know), ``overdue`` steps that no sweeper acts on, instances
-    whose guest is ``down``, services with a heartbeat ``ahead`` of now, and ``volumes``: ``overdue``, and those that are
-    ``stuck`` because their backend did not extend or delete them.
+    """``queued`` (builds that wait for room: ``number``, ``oldest_s``), ``orphans`` (memory of guests that the ledger does
+    not know), ``overdue`` steps that no sweeper acts on, instances whose guest is ``down``, services with a heartbeat
+    ``ahead`` of now, and ``volumes``: ``overdue``, and those that are ``stuck`` because their backend did not extend or
+    delete them.
     """
+    number, oldest = room_queue.totals(connection)
     return {
+        "queued": {"number": number, "oldest_s": (now - oldest).total_seconds() if oldest else 0.0},
         "orphans": [
             {"host": host, "node": node, "memory_mb": memory_mb}
             for host, node, memory_mb in connection.execute(_ORPHANS)

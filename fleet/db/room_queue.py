@@ -58,6 +58,19 @@ _FORGET = QUEUED.delete().where(
 )
 _PROJECT = sa.func.coalesce(INSTANCES.c.project_id, "")
 _OLDEST_FIRST = INSTANCES.c.created_at, INSTANCES.c.launch_index, INSTANCES.c.uuid
+
+
+def _in_turns(waiting: sa.Subquery) -> sa.Select:
+    """Projects take turns: the oldest build of each, the project first that was not served for longest; then their next
+    ones.
+    """
+    turns = TURNS.c.served_at
+    first = waiting.c.turn, sa.case((turns.is_(None), 0), else_=1), turns
+    oldest = waiting.c.created_at, waiting.c.launch_index, waiting.c.uuid
+    joined = sa.select(waiting).outerjoin(TURNS, TURNS.c.project_id == waiting.c.project)
+    return joined.order_by(*first, *oldest)
+
+
 _WAITER_COLUMNS = ("shape", "need_vcpus", "need_memory_mb", "need_disk_gb", "by_room", "fresh", "refused_generation")
 _WAITING = (
     sa.select(
@@ -76,20 +89,22 @@ _WAITING = (
     )
     .subquery()
 )
-#: Projects take turns: the oldest build of each, the project first that was not served for longest, then their next ones.
-_IN_ORDER = (
-    sa.select(_WAITING)
-    .outerjoin(TURNS, TURNS.c.project_id == _WAITING.c.project)
-    .order_by(
-        _WAITING.c.turn,
-        sa.case((TURNS.c.served_at.is_(None), 0), else_=1),
-        TURNS.c.served_at,
-        _WAITING.c.created_at,
-        _WAITING.c.launch_index,
-        _WAITING.c.uuid,
+_IN_ORDER = _in_turns(_WAITING).limit(sa.bindparam("at_most"))
+#: The same order, for people.
+_LISTED = (
+    sa.select(
+        *(INSTANCES.c[name] for name in ("uuid", "name", "flavor_name", "created_at", "launch_index")),
+        INSTANCES.c.project_id,
+        *(QUEUED.c[name] for name in ("reason", "message", "lacks", "queued_at", "wait_until")),
+        _PROJECT.label("project"),
+        sa.func.row_number().over(partition_by=_PROJECT, order_by=_OLDEST_FIRST).label("turn"),
     )
-    .limit(sa.bindparam("at_most"))
+    .join(QUEUED, QUEUED.c.instance_uuid == INSTANCES.c.uuid)
+    .where(_WAITS, INSTANCES.c.task_state == states.QUEUED)
+    .subquery()
 )
+_LISTED_IN_ORDER = _in_turns(_LISTED)
+_TOTALS = sa.select(sa.func.count(), sa.func.min(QUEUED.c.queued_at)).where(_WAITS)
 _OF_REQUEST = (
     sa.select(INSTANCES.c.uuid)
     .join(QUEUED, QUEUED.c.instance_uuid == INSTANCES.c.uuid)
@@ -189,6 +204,18 @@ def in_order(tx: Transaction, rooms: Sequence[Room], limit: int) -> Mapping[str,
         name: min(max(getattr(room.free, name) for room in rooms), _MOST) for name in ("vcpus", "memory_mb", "disk_gb")
     }
     return {row.uuid: row for row in tx.execute(_IN_ORDER, {**largest, "at_most": limit})}
+
+
+def listed(connection: sa.Connection, project_id: str | None, limit: int | None) -> list[tuple[int, sa.Row]]:
+    """Builds that wait, in the order in which they are woken, each with its place among all. :param project_id: only its"""
+    found = list(enumerate(connection.execute(_LISTED_IN_ORDER), 1))
+    return [each for each in found if project_id in (None, each[1].project_id)][:limit]
+
+
+def totals(connection: sa.Connection) -> tuple[int, datetime.datetime | None]:
+    """How many builds wait for room, and since when the oldest does."""
+    number, oldest = connection.execute(_TOTALS).one()
+    return number, oldest
 
 
 def waiter(row: Any) -> Waiter:

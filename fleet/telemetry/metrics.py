@@ -56,6 +56,13 @@ BACKLOG = prometheus.Gauge("fleet_conductor_builds", "Builds under way, by task_
 OLDEST_BUILD = prometheus.Gauge(
     "fleet_conductor_oldest_build_seconds", "Age of the oldest build under way, when last looked at"
 )
+QUEUED_BUILDS = prometheus.Gauge("fleet_conductor_queued_builds", "Builds that wait for room, when last counted")
+OLDEST_QUEUED = prometheus.Gauge(
+    "fleet_conductor_oldest_queued_build_seconds", "How long the oldest of them has waited, when last counted"
+)
+WAKES = prometheus.Counter(
+    "fleet_conductor_wakes", "Builds that waited for room and were placed anew, by cause (change, recheck)", ["cause"]
+)
 SWEEPER_ACTIONS = prometheus.Counter(
     "fleet_conductor_sweeper_actions", "What the sweeper did about steps that took too long", ["action"]
 )

@@ -17,6 +17,7 @@ from fleet.db.engine import Database
 from fleet.db.feed import generation
 from fleet.db.heartbeats import Heartbeat
 from fleet.objects import BuildRequest
+from fleet.telemetry import metrics
 from tests.functional.conductor import INCARNATION, Conductor, context
 
 TWO_HOURS_S = 7200
@@ -371,3 +372,52 @@ def test_the_queue_forgets_builds_that_are_placed(stage: Stage) -> None:
     stage.look()
     left = stage.database.read(lambda connection: connection.execute(models.queued_builds.select()).all())
     assert [other] == [row.instance_uuid for row in left]
+
+
+def test_the_queue_is_listed_in_the_order_of_waking(stage: Stage) -> None:
+    """With the place among all, what the nearest host lacks, and the host that is kept."""
+    stage.fill()
+    a = [stage.queue(project="a") for _each in range(2)]
+    b = [stage.queue(project="b", name="b")]
+    listed = stage.operator.list_queue()["builds"]
+    assert [(1, a[0]), (2, b[0]), (3, a[1])] == [(each["place"], each["uuid"]) for each in listed]
+    assert {"CAPACITY"} == {each["reason"] for each in listed}
+    assert {"1 vcpus"} == {each["lacks"] for each in listed}
+    assert [(3, a[1])] == [
+        (each["place"], each["uuid"]) for each in stage.operator.list_queue("a")["builds"] if each["place"] > 1
+    ]
+    assert [a[0]] == [each["uuid"] for each in stage.operator.list_queue(limit=1)["builds"]]
+
+    stage.clock.advance(stage.limits.queue_patience_s)
+    beat(stage, "h1")
+    for uuid in stage.look():
+        stage.refuse()
+        stage.placement.place(context(), [uuid], 1)
+    kept = {each["uuid"]: each["kept_host"] for each in stage.operator.list_queue()["builds"]}
+    assert {a[0]: "h1", a[1]: None, b[0]: None} == kept
+
+
+def test_the_conductor_examines_the_queue(stage: Stage) -> None:
+    """For fleet doctor and the metrics."""
+    assert {"number": 0, "oldest_s": 0.0} == stage.operator.examine()["queued"]
+    stage.queue()
+    stage.clock.advance(60)
+    stage.queue()
+    found = stage.operator.examine()["queued"]
+    assert (2, 60) == (found["number"], round(found["oldest_s"]))
+    stage.room_queue.look()
+    assert 2 == metrics.QUEUED_BUILDS._value.get()
+    assert 60 == round(metrics.OLDEST_QUEUED._value.get())
+
+
+def test_a_build_that_has_waited_is_no_old_build(stage: Stage) -> None:
+    """Alerts watch the age of the oldest build under way, which has ten minutes."""
+    stage.fill()
+    stage.queue()
+    stage.settle()
+    stage.clock.advance(3000)
+    beat(stage, "h1")
+    stage.report("h1")
+    stage.look()
+    stage.sweeper.end_overdue()
+    assert 0 == metrics.OLDEST_BUILD._value.get()

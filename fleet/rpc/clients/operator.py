@@ -42,6 +42,7 @@ NEWER = (
         ("list_snapshots", "create_snapshot", "show_snapshot", "delete_snapshot", "migrate_volume", "retype_volume"),
         "1.11",
     )
+    | {"list_queue": "1.11"}
 )
 #: Arguments without which a call would mean something else, and the version that introduced them.
 NEEDED_ARGUMENTS = {

@@ -132,6 +132,13 @@ BAD = [
         "3 steps are overdue, and no conductor has acted on them",
     ),
     (
+        "builds that have waited for room too long",
+        Fleet(examine=answer_of_conductor(queued={"number": 12, "oldest_s": 7500.0})),
+        Level.WARN,
+        "queue",
+        "12 builds wait for room, the oldest for 2 h 5 min",
+    ),
+    (
         "orphans",
         Fleet(examine=answer_of_conductor(orphans=[{"host": "h1", "node": "n", "memory_mb": 64}])),
         Level.WARN,

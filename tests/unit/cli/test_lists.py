@@ -110,6 +110,42 @@ LISTS: dict[str, tuple[str, list[dict[str, Any]]]] = {
 }  # fmt: skip
 
 
+def a_waiter(place: int) -> dict[str, Any]:
+    times = {"queued_at": "2026-11-22T10:00:00.000Z", "wait_until": "2026-11-23T12:00:00.000Z"}
+    lacks = "12 vcpus, 49152 MB of memory, 400 GB of disk"
+    known = {"name": "database-primary", "project_id": "accounting", "flavor": "m1.xlarge", "reason": "HOSTS_DOWN"}
+    message = "There are not enough hosts available: 40 of 40 hosts that the request allows are disabled or down."
+    return {
+        "place": place,
+        "uuid": UUIDS[place],
+        **known,
+        "lacks": lacks,
+        "message": message,
+        **times,
+        "kept_host": None,
+    }
+
+
+def test_the_queue_fits_80_columns(run) -> None:
+    """As a table, with durations; for programs everything is there."""
+    conductor = fakes.Conductor()
+    conductor.answers["list_queue"] = {"now": "2026-11-22T12:05:00.000Z", "builds": [a_waiter(0), a_waiter(1)]}
+    status, printed, _ = run(conductor, "queue", "list")
+    assert (0, []) == (status, wide(printed))
+    assert "2 h 5 min" in printed
+    whole = json.loads(run(conductor, "queue", "list", "--project", "accounting", "--limit", "5", "-f", "json")[1])
+    assert {**a_waiter(0), "kept_host": ""} == whole[0]
+    assert ("list_queue", {"project_id": "accounting", "limit": 5}) == conductor.calls[-1]
+
+
+def test_an_empty_queue(run) -> None:
+    conductor = fakes.Conductor()
+    conductor.answers["list_queue"] = {"now": "2026-11-22T12:05:00.000Z", "builds": []}
+    assert (
+        "There are no builds that wait for room of project p.\n" == run(conductor, "queue", "list", "--project", "p")[1]
+    )
+
+
 def wide(printed: str) -> list[str]:
     return [line for line in printed.splitlines() if len(line) > 80]
 

@@ -108,7 +108,7 @@ def test_what_a_person_reads() -> None:
     shown = top.lines(top.view(a_change(after={SCHEDULER: AFTER[SCHEDULER]}), {"conductor": 3, "scheduler": None}))
     assert "1 daemons, 1 ready; per second, over 2.0 s" == shown[0]
     assert f"not seen: {CONDUCTOR}: no answer" == shown[1]
-    assert "under way  scheduling -, placing -, spawning -, oldest -" in shown
+    assert "under way  scheduling -, placing -, spawning -, oldest -, queued -" in shown
     assert "queues     conductor 3, scheduler -" in shown
     assert "decisions  placed 5.0, refused 5.0, failed 0.0, mean 5.00 ms, cache lag -" in shown
     assert "  Mine                               3.00 ms       0.0" in shown
