@@ -67,7 +67,9 @@ def _next_attempt(tx: Transaction, row: Any, failure: Failure, ctx: StepContext)
     tried = [*tried, {**this, "result": failure.code, "reason": failure.message}]
     late = row.deadline is not None and row.deadline <= ctx.now
     must_stay = row.status == volume_states.RETYPING and row.spec["retype"]["migration_policy"] == NEVER
-    if len(tried) >= ctx.limits.max_attempts or late or must_stay:
+    # The image is the same for every backend.
+    is_hopeless = must_stay or failure.code == errors.ImageUnacceptable.__name__
+    if len(tried) >= ctx.limits.max_attempts or late or is_hopeless:
         return give_up(tx, row, retries_exceeded(row, tried), ctx, plan={"tried": tried}, **released)
     another = {**released, "attempt": row.attempt + 1}
     return _elsewhere(tx, row, tried, {_place(each) for each in tried}, another, ctx)
@@ -97,7 +99,8 @@ def _place(tried: dict[str, Any]) -> tuple[str | None, str | None]:
 def retries_exceeded(row: Any, tried: list[dict[str, Any]]) -> errors.MaxRetriesExceeded:
     """The error of a volume that failed on each pool."""
     listed = "; ".join(f"{each['backend']} in step {each['step']}: {each['reason']}" for each in tried)
-    reason = f"Volume {row.uuid} was tried {len(tried)} times: {listed}"
+    times = f"{len(tried)} time{'s' * (len(tried) > 1)}"
+    reason = f"Volume {row.uuid} was tried {times}: {listed}"
     return errors.MaxRetriesExceeded(reason=reason, details={"attempts": tried})
 
 

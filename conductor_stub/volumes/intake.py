@@ -9,7 +9,7 @@ from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
-from oslo_utils import uuidutils
+from oslo_utils import units, uuidutils
 
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes import claims, views
@@ -17,9 +17,18 @@ from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
 from fleet.context import RequestContext
-from fleet.db import pools, services, volume_history, volume_types, volumes
+from fleet.db import images, pools, services, volume_history, volume_types, volumes
 from fleet.db.engine import Connection, Database, Transaction
-from fleet.objects import VolumeRequest, VolumeType, fields, location, request_keys, volume
+from fleet.objects import (
+    ImageRecord,
+    VolumeImage,
+    VolumeRequest,
+    VolumeType,
+    fields,
+    location,
+    request_keys,
+    volume,
+)
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 from fleet.telemetry import metrics
@@ -156,21 +165,23 @@ class _Wanted:
     """What a request comes to.
 
     :param source: ``uuid`` and ``host`` (its location) of what is copied; ``is_snapshot``
+    :param image: what a backend needs of the image
     """
 
     size_gb: int
     volume_type: VolumeType | None
     source: dict[str, Any] | None
+    image: dict[str, Any] | None = None
 
 
 def _resolve(connection: Connection, asked: VolumeRequest) -> _Wanted:
     """:raises errors.NotFound: errors.Conflict: errors.InvalidInput:"""
     named = volume_types.find(connection, asked.volume_type) if asked.volume_type else None
+    _require_one_origin(asked)
     source = _source_of(connection, asked)
     if source is None:
-        if asked.size is None:
-            raise errors.InvalidInput(field="request.size", reason="is required, unless a source or snapshot is named")
-        return _Wanted(asked.size, named, None)
+        image = images.find(connection, asked.image) if asked.image else None
+        return _Wanted(_size_of(asked, image), named, None, _to_be_read(image) if image else None)
     claims.require_available(source)
     size_gb = asked.size or source.size_gb
     if size_gb < source.size_gb:
@@ -185,10 +196,32 @@ def _resolve(connection: Connection, asked: VolumeRequest) -> _Wanted:
     return _Wanted(size_gb, named or volumes.type_of(source), where)
 
 
+def _require_one_origin(asked: VolumeRequest) -> None:
+    """:raises errors.InvalidInput:"""
+    first, *others = [name for name in ("source", "snapshot", "image") if getattr(asked, name)] or [""]
+    if others:
+        raise errors.InvalidInput(field=f"request.{others[0]}", reason=f"cannot be given together with {first}")
+
+
+def _size_of(asked: VolumeRequest, image: ImageRecord | None) -> int:
+    """:raises errors.InvalidInput: there is none, or the image needs more"""
+    least = max(image.min_disk, -(-image.size // units.Gi)) if image else 0
+    if asked.size is None and not least:
+        reason = "is required, unless a source, a snapshot or an image of a known size is named"
+        raise errors.InvalidInput(field="request.size", reason=reason)
+    size_gb = asked.size or least
+    if size_gb < least:
+        reason = f"must be at least what the image needs, {least} GiB, got {size_gb}"
+        raise errors.InvalidInput(field="request.size", reason=reason)
+    return size_gb
+
+
+def _to_be_read(image: ImageRecord) -> dict[str, Any]:
+    return {each.name: getattr(image, each.name) for each in dataclasses.fields(VolumeImage)}
+
+
 def _source_of(connection: Connection, asked: VolumeRequest) -> Any | None:
-    """The row of the volume or snapshot that is copied. :raises errors.NotFound: errors.Conflict: errors.InvalidInput:"""
-    if asked.source and asked.snapshot:
-        raise errors.InvalidInput(field="request.snapshot", reason="cannot be given together with source")
+    """The row of the volume or snapshot that is copied. :raises errors.NotFound: errors.Conflict:"""
     if asked.snapshot:
         return volumes.find(connection, asked.snapshot, "Snapshot")
     return volumes.find(connection, asked.source) if asked.source else None
@@ -206,6 +239,7 @@ def _rows(context: RequestContext, asked: VolumeRequest, wanted: _Wanted, ctx: S
     spec = {
         "volume_type": wanted.volume_type and wanted.volume_type.to_wire(),
         "source": wanted.source,
+        "image": wanted.image,
         "scheduler_hints": asked.scheduler_hints,
         "metadata": asked.metadata,
     }

@@ -36,6 +36,7 @@ def build_request_spec(row: Any) -> dict[str, Any]:
         },
         "volume_type": volume_type and volume_type.to_wire(),
         "source_volid": None if source.get("is_snapshot") else source.get("uuid"),
+        "image_id": (row.spec.get("image") or {}).get("uuid"),
         "snapshot_id": source.get("uuid") if source.get("is_snapshot") else None,
         "resource_backend": source.get("host") if is_new else row.plan.get("to"),
         "operation": _OPERATION[row.status],

@@ -26,6 +26,7 @@ KINDS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "aggregate": ("list_aggregates", {}, "name"),
     "group": ("list_groups", {}, "name"),
     "volume": ("list_volumes", {}, "name"),
+    "image": ("list_images", {}, "name"),
     "snapshot": ("list_snapshots", {}, "name"),
     "volume_type": ("list_volume_types", {}, "name"),
     "pool": ("list_pools", {}, "name"),

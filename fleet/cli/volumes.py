@@ -13,7 +13,19 @@ from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
 
 COLUMNS = (
-    *("uuid", "name", "size_gb", "status", "step", "host", "volume_type", "availability_zone", "source", "snapshot"),
+    *(
+        "uuid",
+        "name",
+        "size_gb",
+        "status",
+        "step",
+        "host",
+        "volume_type",
+        "availability_zone",
+        "source",
+        "snapshot",
+        "image",
+    ),
     *("attempt", "project_id", "user_id", "metadata", "scheduler_hints", "created_at", "updated_at", "failure"),
 )
 _MADE = ("uuid", "name", "status", "host", "failure")
@@ -33,10 +45,14 @@ class CreateVolume(listing.Fitted, command.Lister):
     arguments = (
         command.argument("name", help="Name of the volume; several get a number behind it."),
         command.argument(
-            "--size", type=argument_types.positive, metavar="GIB", help="Size in GiB. Default: that of what is copied."
+            "--size",
+            type=argument_types.positive,
+            metavar="GIB",
+            help="Size in GiB. Default: that of what is copied, or what the image needs.",
         ),
         command.argument("--source", metavar="VOLUME", help="Copy this volume; the copy is made on its pool."),
         command.argument("--snapshot", metavar="SNAPSHOT", help="Begin with the data of this snapshot, on its pool."),
+        command.argument("--image", metavar="IMAGE", help="Begin with the data of this image; see 'fleet image list'."),
         command.argument("--type", dest="volume_type", help="A volume type; see 'fleet volume type list'."),
         command.argument("--count", type=argument_types.positive, default=1, help="How many. Default: %(default)s."),
         command.argument("--availability-zone", metavar="ZONE", help="A zone of the backend."),
@@ -74,6 +90,7 @@ class CreateVolume(listing.Fitted, command.Lister):
             **({"size": parsed_args.size} if parsed_args.size else {}),
             **({"source": parsed_args.source} if parsed_args.source else {}),
             **({"snapshot": parsed_args.snapshot} if parsed_args.snapshot else {}),
+            **({"image": parsed_args.image} if parsed_args.image else {}),
             "count": parsed_args.count,
             "volume_type": parsed_args.volume_type,
             "availability_zone": parsed_args.availability_zone,

@@ -63,7 +63,9 @@ def _event(row: Any, values: Mapping[str, Any]) -> dict[str, Any] | None:
         return {"event": status, "result": BEGUN, "host": row.host, "pool": row.pool}
     if row.step == volume_states.PLACING and step in volume_states.ACTING:
         of = "held_" if step in volume_states.HOLDING else ""
-        return {"event": CLAIM, "host": values[f"{of}host"], "pool": values[f"{of}pool"]}
+        # A volume that is retyped where it is claims nothing.
+        is_claim = f"{of}host" in values
+        return {"event": CLAIM, "host": values[f"{of}host"], "pool": values[f"{of}pool"]} if is_claim else None
     if status == volume_states.DELETED and row.status != volume_states.DELETING:
         return {"event": status}
     return _end_of(row) if row.step else None

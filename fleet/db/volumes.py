@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from fleet import errors, volume_states
 from fleet.db import models, uuid_prefix, volume_history
 from fleet.db.engine import Transaction
-from fleet.objects import Volume, VolumeType
+from fleet.objects import Volume, VolumeImage, VolumeType
 
 VOLUMES = models.volumes
 #: Columns of the claim on the volume's own pool, and of that on the pool that it holds: host, pool and GiB.
@@ -216,6 +216,7 @@ def to_volume(row: Any) -> Volume:
         held_pool=row.held_pool,
         copy_from=row.plan.get("copy_from"),
         source_uuid=(row.spec.get("source") or {}).get("uuid"),
+        image=VolumeImage(**row.spec["image"]) if row.spec.get("image") else None,
         snapshot_of=row.snapshot_of,
         volume_type=type_of(row),
         metadata=row.spec.get("metadata", {}),

@@ -24,7 +24,7 @@ from fleet.objects.migration import Migration, Sizing
 from fleet.objects.pool_report import PoolReport
 from fleet.objects.request_spec import RequestSpec
 from fleet.objects.selection import Place, Selection
-from fleet.objects.volume import Volume, VolumeRequest
+from fleet.objects.volume import Volume, VolumeImage, VolumeRequest
 from fleet.objects.volume_type import VolumeType
 from fleet.objects.zone import Zone
 
@@ -52,6 +52,7 @@ __all__ = [
     "Selection",
     "Sizing",
     "Volume",
+    "VolumeImage",
     "VolumeRequest",
     "VolumeType",
     "Zone",

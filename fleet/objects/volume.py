@@ -24,15 +24,17 @@ Size = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=LARGEST_GB)]
 class VolumeRequest:
     """``count`` volumes of ``size`` GiB.
 
-    :param size: None: that of ``source`` or ``snapshot``
+    :param size: None: that of ``source`` or ``snapshot``, or the least that ``image`` needs
     :param source: name or uuid of a volume whose data the new ones begin with; they are made on its pool
     :param snapshot: name or uuid of a snapshot, in place of ``source``
+    :param image: name or uuid of an image, in place of both; the volumes may be made anywhere
     :param volume_type: its name; None asks nothing of the pool, or what the source asks
     """
 
     size: Size | None = None
     source: fields.Name | None = None
     snapshot: fields.Name | None = None
+    image: fields.Name | None = None
     name: fields.Text = ""
     count: Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=MOST)] = 1
     volume_type: fields.Name | None = None
@@ -47,6 +49,17 @@ class VolumeRequest:
 
     def to_wire(self) -> dict[str, Any]:
         return dict(vars(self))
+
+
+@dataclasses.dataclass(frozen=True)
+class VolumeImage:
+    """What a backend needs of an image to make a volume of it: part of an ``ImageRecord``."""
+
+    uuid: fields.Text
+    name: fields.Text
+    location: fields.LongText
+    checksum: fields.Text = ""
+    disk_format: fields.Text = "raw"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +87,8 @@ class Volume:
     copy_from: fields.LongText | None = None
     #: The volume or snapshot whose data this one begins with. A snapshot has its volume here too.
     source_uuid: fields.Uuid | None = None
+    #: The image whose data it begins with.
+    image: VolumeImage | None = None
     #: Of a snapshot: its volume.
     snapshot_of: fields.Uuid | None = None
     volume_type: VolumeType | None = None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pathlib
 from collections.abc import Iterator
@@ -237,6 +238,28 @@ def test_a_volume_is_retyped_in_place_or_elsewhere(trio: Trio, disks: pathlib.Pa
     )
     delete(trio, [uuid])
     trio.operator("delete_volume_type", name="any")
+
+
+@pytest.mark.timeout(180)
+def test_a_volume_begins_with_an_image(trio: Trio, disks: pathlib.Path) -> None:
+    """Its bytes are compared with the checksum; wrong ones leave no volume."""
+    source = disks / "linux.raw"
+    source.write_bytes(b"boot" + bytes(units.Mi))
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    for name, checksum in (("linux", digest), ("spoiled", 64 * "0")):
+        record = {"name": name, "location": str(source), "checksum": f"sha256:{checksum}"}
+        trio.operator("create_image", image=record)
+    (good,) = create(trio, "files", image="linux", size=2)
+    (bad,) = create(trio, "files", image="spoiled", size=2)
+    assert {good: "available", bad: "error"} == wait_for(trio, [good, bad], "available", "error")
+    (path,) = disks.glob(f"*/volume-{good}")
+    with open(path, "rb") as file:
+        assert (b"boot", 2 * units.Gi) == (file.read(4), path.stat().st_size)
+    assert f"has the checksum sha256:{digest}" in trio.operator("show_volume", name=bad)["failure"]["message"]
+    come_to_rest(trio, disks)
+    delete(trio, [good, bad])
+    for name in ("linux", "spoiled"):
+        trio.operator("delete_image", name=name)
 
 
 @pytest.mark.timeout(300)

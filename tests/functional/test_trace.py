@@ -142,3 +142,15 @@ def test_volumes_that_end_before_a_backend_has_them(database: Database) -> None:
     (waiting,) = volumes.operator.create_volumes({"size": 10})["volumes"]
     volumes.operator.delete_volume(waiting["uuid"])
     assert ("fleet-conductor", "deleted", None, "success") == told(volumes, waiting["uuid"], *columns)[-1]
+
+
+def test_a_volume_that_is_retyped_where_it_is(database: Database) -> None:
+    """It claims nothing: between the beginning and the end of the retype there is no event."""
+    volumes = Volumes(database)
+    volumes.operator.create_volume_type({"name": "solid"})
+    uuid = volumes.available()
+    volumes.volume_scheduler.answers.append([A])
+    volumes.operator.retype_volume(uuid, "solid")
+    volumes.serve()
+    volumes.done(uuid, "retyping")
+    assert [("retyping", "begun"), ("retyping", "success")] == told(volumes, uuid, "event", "outcome")[-2:]

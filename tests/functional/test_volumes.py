@@ -288,6 +288,48 @@ def test_a_copy_is_made_on_the_pool_of_its_source(volumes: Volumes) -> None:
         volumes.ask(A, size=10, source="source")
 
 
+IMAGE = {"name": "linux", "location": "/images/linux.raw", "min_disk": 3, "checksum": f"sha256:{64 * 'a'}"}
+
+
+def test_a_volume_begins_with_an_image(volumes: Volumes) -> None:
+    """The backend gets what it needs to read it. The size is at least what the image needs, and that by default."""
+    image = volumes.operator.create_image(IMAGE)
+    uuid = volumes.ask(A, size=None, image="linux")
+    shown = volumes.operator.show_volume(uuid)
+    assert (3, "linux") == (shown["size_gb"], shown["image"])
+    spec = volumes.volume_scheduler.requests[0][0]
+    assert (image["uuid"], None) == (spec["image_id"], spec["resource_backend"])
+    (sent,) = volumes.volume_progress.of_host(A[0], [uuid])
+    assert sent.image is not None
+    assert (IMAGE["location"], IMAGE["checksum"], "raw") == (
+        *(sent.image.location, sent.image.checksum, sent.image.disk_format),
+    )
+    with pytest.raises(errors.InvalidInput, match="must be at least what the image needs, 3 GiB, got 2"):
+        volumes.ask(A, size=2, image="linux")
+    with pytest.raises(errors.InvalidInput, match="request.image: cannot be given together with source"):
+        volumes.ask(A, image="linux", source=uuid)
+    with pytest.raises(errors.NotFound, match="other"):
+        volumes.ask(A, image="other")
+    volumes.operator.create_image({"name": "small", "location": "/images/small", "size": 5 * 2**30 + 1})
+    assert 6 == volumes.operator.show_volume(volumes.ask(A, size=None, image="small"))["size_gb"]
+    volumes.operator.create_image({"name": "unknown", "location": "/images/unknown"})
+    with pytest.raises(errors.InvalidInput, match="request.size: is required"):
+        volumes.ask(A, size=None, image="unknown")
+
+
+def test_an_image_that_no_backend_can_use_is_not_tried_again(volumes: Volumes) -> None:
+    """Another backend reads the same bytes."""
+    volumes.operator.create_image(IMAGE)
+    uuid = volumes.ask(A, B, size=None, image="linux")
+    failure = Failure("creating", "ImageUnacceptable", "Image linux is unacceptable: has the checksum …")
+    volumes.volume_progress.fail(context(), Attempt(uuid, 1, A[0]), "creating", failure)
+    assert ("error", None, 1, None) == volumes.row(uuid)
+    assert (
+        "was tried 1 time: m1@fast#p1 in step creating: Image linux is"
+        in (volumes.operator.show_volume(uuid)["failure"]["message"])
+    )
+
+
 def test_a_volume_that_cannot_be_extended_is_refused(volumes: Volumes) -> None:
     """With the numbers of its pool, its status, or its size."""
     uuid = volumes.available()

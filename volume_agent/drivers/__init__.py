@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes volumes. ``base`` is the interface; ``directory`` keeps them as files, ``fake`` as records in memory."""
+"""What makes volumes. ``base`` is the interface; ``directory`` keeps them as files, ``fake`` as records in memory.
+
+``image`` reads the images that volumes begin with.
+"""
 
 from __future__ import annotations
 

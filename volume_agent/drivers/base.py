@@ -58,8 +58,9 @@ class VolumeDriver(abc.ABC):
     def create(self, volume: Volume) -> None:
         """Make a volume of ``volume.size_gb`` GiB on ``volume.pool``. If it exists already, do nothing.
 
-        Its data are those of ``volume.source_uuid``, a volume or snapshot on the same pool, or zeros. It is a snapshot if
-        it has ``volume.snapshot_of``, which is the source then; its data do not change any more.
+        Its data are those of ``volume.source_uuid``, a volume or snapshot on the same pool, or of ``volume.image``, or
+        zeros. It is a snapshot if it has ``volume.snapshot_of``, which is the source then; its data do not change any more.
+        ``drivers.image`` reads images.
 
         Make all of it or nothing, also if the machine crashes.
         """

@@ -21,12 +21,13 @@ from oslo_log import log as logging
 from oslo_utils import units
 
 from fleet import errors
-from fleet.objects import Volume
+from fleet.objects import Volume, VolumeImage
+from volume_agent.drivers import image
 from volume_agent.drivers.base import Stored, VolumeDriver
+from volume_agent.drivers.image import QCOW2, RAW
 
 LOG = logging.getLogger(__name__)
 
-RAW, QCOW2 = "raw", "qcow2"
 _QEMU_IMG = "qemu-img"
 _KINDS = ("volume", "snapshot")
 #: Begins the ``location_info`` of a pool; its path follows.
@@ -97,7 +98,34 @@ class DirectoryDriver(VolumeDriver):
             self._copy(volume, _require(directory, volume.source_uuid), directory)
             return
         with _written(_path(directory, volume, self._format == QCOW2)) as part:
-            self._write(part, volume.size_gb * units.Gi, _is_thick(volume))
+            if volume.image is None:
+                self._write(part, volume.size_gb * units.Gi, _is_thick(volume))
+            else:
+                self._write_image(part, volume, volume.image)
+
+    def _write_image(self, part: pathlib.Path, volume: Volume, wanted: VolumeImage) -> None:
+        """Write the data of an image in the format of the backend, and grow them to the size of the volume."""
+        size = volume.size_gb * units.Gi
+        is_image, is_thick = self._format == QCOW2, _is_thick(volume)
+        if (wanted.disk_format, self._format) == (RAW, RAW):
+            image.write(wanted, part, size)
+        else:
+            self._convert(wanted, part, size)
+        self._grow(part, is_image, size, is_thick)
+        if is_thick and not is_image:
+            with open(part, "r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+
+    def _convert(self, wanted: VolumeImage, part: pathlib.Path, size: int) -> None:
+        if shutil.which(_QEMU_IMG) is None:
+            raise OSError(f"an image of the format {wanted.disk_format} needs {_QEMU_IMG}, which is not installed")
+        fetched = part.with_name(f"{part.name}.image")
+        try:
+            image.write(wanted, fetched, size)
+            # The format is named: the first bytes of an image are not asked what it is.
+            _run(_QEMU_IMG, "convert", "-q", "-f", wanted.disk_format, "-O", self._format, str(fetched), str(part))
+        finally:
+            fetched.unlink(missing_ok=True)
 
     def receive(self, volume: Volume, pool: str) -> None:
         """The source is a file that this machine can read: on a pool of the machine, or on a shared file system."""

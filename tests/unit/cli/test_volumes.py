@@ -247,9 +247,10 @@ def test_snapshot_delete_waits_until_they_are_gone(run) -> None:
     assert [{"name": VOLUME["uuid"]}] == [given for method, given in conductor.calls if method == "delete_snapshot"]
 
 
-def test_a_volume_is_created_from_a_snapshot(run) -> None:
-    """The size is that of the snapshot, unless the command names another."""
+@pytest.mark.parametrize("what", ["snapshot", "image"])
+def test_a_volume_is_created_with_data(run, what: str) -> None:
+    """The size is what they need, unless the command names another."""
     conductor = Conductor()
-    assert 0 == run(conductor, "volume", "create", "--snapshot", "snap", "copy")[0]
+    assert 0 == run(conductor, "volume", "create", f"--{what}", "data", "copy")[0]
     request = conductor.calls[0][1]["request"]
-    assert ("snap", False) == (request["snapshot"], "size" in request)
+    assert ("data", False) == (request[what], "size" in request)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes of an image, from a file or by HTTP: written sparsely, bounded, and compared with the checksum."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import stat
+import struct
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+import requests
+from oslo_utils import units
+
+from fleet import errors
+from fleet.objects import VolumeImage
+
+RAW, QCOW2 = "raw", "qcow2"
+_FILE = "file"
+#: Bytes that are read at once. A part of this size that is all zeros becomes a hole.
+_BLOCK = 64 * units.Ki
+#: The checksum is that of the image, not of a compressed answer.
+_AS_IT_IS = {"Accept-Encoding": "identity"}
+#: Seconds to connect, and between two parts of an answer.
+_PATIENCE_S = (10, 60)
+#: Seconds that a download may take.
+_LONGEST_S = 3600
+#: What the tables of an image may take besides the data, as a part of them, and at least.
+_OVERHEAD, _LEAST_OVERHEAD = 8, 64 * units.Mi
+#: The header of a qcow2 image: magic, version, offset of the backing file's name, virtual size.
+_HEADER = struct.Struct(">4sIQ8xQ")
+_MAGIC = b"QFI\xfb"
+#: Version 3: features that a reader must know. One of them says that the data are in another file.
+_FEATURES, _FEATURES_AT, _DATA_ELSEWHERE = struct.Struct(">Q"), 72, 1 << 2
+
+
+def write(image: VolumeImage, path: pathlib.Path, size: int, clock: Callable[[], float] = time.monotonic) -> None:
+    """Write the bytes of ``image`` to ``path``, for a volume of ``size`` bytes.
+
+    :raises errors.ImageUnacceptable: they are not what the record says, or too many, or need another file
+    :raises OSError: they cannot be read now
+    """
+    most = size if image.disk_format == RAW else size + max(size // _OVERHEAD, _LEAST_OVERHEAD)
+    algorithm, _, wanted = (image.checksum or "sha256:").partition(":")
+    found, written = hashlib.new(algorithm), 0
+    with open(path, "wb") as file:
+        for block in _blocks(image.location, clock):
+            written += len(block)
+            if written > most:
+                raise errors.ImageUnacceptable(
+                    image_id=image.name, reason=f"has more than the {most} bytes that may be"
+                )
+            found.update(block)
+            _put(file, block)
+        file.truncate(written)
+    if wanted and found.hexdigest() != wanted:
+        reason = f"has the checksum {algorithm}:{found.hexdigest()}, not {image.checksum}"
+        raise errors.ImageUnacceptable(image_id=image.name, reason=reason)
+    if image.disk_format == QCOW2:
+        _require_alone(image, path, size)
+
+
+def _put(file: BinaryIO, block: bytes) -> None:
+    if block.count(0) == len(block):
+        file.seek(len(block), os.SEEK_CUR)
+    else:
+        file.write(block)
+
+
+def _require_alone(image: VolumeImage, path: pathlib.Path, size: int) -> None:
+    """An image could name any file of this machine as the one that its data are in."""
+    with open(path, "rb") as file:
+        header = file.read(_FEATURES_AT + _FEATURES.size)
+    if len(header) < _HEADER.size or not header.startswith(_MAGIC):
+        raise errors.ImageUnacceptable(image_id=image.name, reason="is not in the format qcow2")
+    _magic, version, backing, virtual_size = _HEADER.unpack_from(header)
+    is_long = version >= 3 and len(header) == _FEATURES_AT + _FEATURES.size
+    features = _FEATURES.unpack_from(header, _FEATURES_AT)[0] if is_long else 0
+    if backing or features & _DATA_ELSEWHERE:
+        raise errors.ImageUnacceptable(image_id=image.name, reason="needs another file, which is not allowed")
+    if virtual_size > size:
+        raise errors.ImageUnacceptable(image_id=image.name, reason=f"needs {virtual_size} bytes, the volume has {size}")
+
+
+def _blocks(location: str, clock: Callable[[], float]) -> Iterator[bytes]:
+    """:raises OSError: also for an answer that is no success"""
+    scheme, _, rest = location.partition("://")
+    if location.startswith("/") or scheme == _FILE:
+        yield from _of_file(location if location.startswith("/") else _path(rest))
+    else:
+        yield from _of_url(location, clock)
+
+
+def _path(rest: str) -> str:
+    """The path of a file URL, whose host may be left out."""
+    return urllib.parse.unquote(rest.removeprefix("localhost"))
+
+
+def _of_file(path: str) -> Iterator[bytes]:
+    # A pipe or a device would block, or never end.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is no regular file")
+        while block := file.read(_BLOCK):
+            yield block
+
+
+def _of_url(url: str, clock: Callable[[], float]) -> Iterator[bytes]:
+    end = clock() + _LONGEST_S
+    # requests' errors are OSErrors.
+    with contextlib.closing(requests.get(url, headers=_AS_IT_IS, stream=True, timeout=_PATIENCE_S)) as answer:
+        answer.raise_for_status()
+        for block in answer.iter_content(_BLOCK):
+            if clock() > end:
+                raise TimeoutError(f"the download of {url} takes more than {_LONGEST_S} s")
+            yield block
