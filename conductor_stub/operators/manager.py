@@ -63,14 +63,15 @@ class OperatorManager:
         filters: dict[str, fields.Text | list[fields.Uuid] | None] | None = None,
         limit: fields.Positive | None = None,
         marker: fields.Uuid | None = None,
+        newest_first: bool = False,
     ) -> list[dict[str, Any]]:
-        """The oldest first. :param marker: an instance: only those after it
+        """The oldest first, or the newest. :param marker: an instance: only those after it
 
         :raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host or marker
         """
         filters = filters or {}
         _require_filters(filters, instances.FILTERS)
-        found = self._database.read(instances.list_all, limit, marker, **filters)
+        found = self._database.read(instances.list_all, limit, marker, newest_first, **filters)
         if not found and filters.get("host"):
             self._database.read(services.require_host, str(filters["host"]))
         return [_instance_view(row) for row in found]

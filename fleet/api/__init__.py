@@ -10,4 +10,5 @@ Read in this order:
   answers), ``conductor`` (the calls), ``bodies`` (parsing of what clients send), ``paging``
 - the resources: ``servers`` with ``server_request``, ``server_view`` and ``actions``; ``flavors``; ``images``; ``hosts``
   (hypervisors, services, zones); ``aggregates``; ``groups``; ``limits``
+- ours beside nova's: ``own`` (``/fleet/v1``), and ``page`` (``/ui/``, with its files in ``static/``)
 """

@@ -8,7 +8,7 @@ from typing import Any
 import falcon
 from oslo_config import cfg
 
-from fleet.api import faults, microversions
+from fleet.api import faults, microversions, own, page
 from fleet.api.actions import Actions
 from fleet.api.aggregates import Aggregates
 from fleet.api.conductor import Conductor, Identity
@@ -24,7 +24,7 @@ _ROOT = "/v2.1"
 
 def application(conductor: Conductor, conf: cfg.ConfigOpts) -> falcon.App:
     """Return the application for any WSGI server."""
-    middleware: Any = [Identity(), microversions.Negotiation()]
+    middleware: Any = [Identity(), microversions.Negotiation(), page.Browsers()]
     app = falcon.App(middleware=middleware)
     app.req_options.strip_url_path_trailing_slash = True
     app.req_options.auto_parse_qs_csv = False
@@ -34,6 +34,8 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts) -> falcon.App:
     app.add_route(_ROOT, discovery, suffix="version")
     for path, resource, suffix in _routes(conductor, conf):
         app.add_route(f"{_ROOT}{path}", resource, suffix=suffix)
+    own.add_routes(app, conductor)
+    page.add_routes(app)
     images = Images(conductor)
     # With one endpoint for all services the client asks for images below it; with one of their own, at /v2.
     for root in ("/v2", _ROOT, f"{_ROOT}/v2"):

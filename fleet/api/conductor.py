@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor as the resources ask it: with the context of the HTTP request."""
+"""The conductor and the scheduler as the resources ask them: with the context of the HTTP request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oslo_config import cfg
 from fleet import errors
 from fleet.context import RequestContext, new_context
 from fleet.objects import Flavor, ImageRecord
-from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI
+from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI, SchedulerAPI
 
 #: Whom ``auth_strategy = none`` takes everybody for.
 ADMIN = "admin"
@@ -33,6 +33,7 @@ class Conductor:
     def __init__(self, transport: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts) -> None:
         self._operator = OperatorAPI(transport, conf)
         self._tasks = ComputeTaskAPI(transport, conf)
+        self._scheduler = SchedulerAPI(transport, conf)
 
     def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
         """Call a method of the namespace ``operator``."""
@@ -44,6 +45,19 @@ class Conductor:
 
     def terminate(self, request: falcon.Request, uuid: str) -> None:
         self._tasks.terminate_instances(_caller(request), [uuid])
+
+    def explain(self, request: falcon.Request, wanted: dict[str, Any], best: int) -> dict[str, Any]:
+        """Return where a request would be placed and why; nothing is booked.
+
+        :param wanted: as for :meth:`create`
+        """
+        asked = self._operator.call(_caller(request), "request_for", request=wanted)
+        return self._scheduler.explain(_caller(request), **asked, best=best)
+
+    def capacity(self, request: falcon.Request, wanted: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+        """Return how many more instances fit. :param wanted: as for :meth:`create`"""
+        asked = self._operator.call(_caller(request), "request_for", request=wanted)
+        return self._scheduler.capacity(_caller(request), **asked, group_by=group_by)
 
     def flavors(self, request: falcon.Request) -> list[Flavor]:
         return [Flavor.from_wire(each) for each in self.ask(request, "list_flavors")]

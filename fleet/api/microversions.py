@@ -12,6 +12,7 @@ from typing import Any
 
 import falcon
 
+from fleet.api import page
 from fleet.api.faults import Fault
 
 OLDEST, NEWEST = (2, 1), (2, 100)
@@ -75,6 +76,8 @@ class Discovery:
     """``/`` and ``/v2.1``: which versions there are, with links to the host that was asked."""
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        if page.wants_page(request):
+            raise falcon.HTTPFound(f"{root(request)}{page.ROOT}/")
         response.media = {"versions": [document(request)]}
 
     def on_get_version(self, request: falcon.Request, response: falcon.Response) -> None:

@@ -82,9 +82,13 @@ _LIVE_OF_THESE = live(_THESE)
 
 
 def list_all(
-    connection: sa.Connection, limit: int | None = None, marker: str | None = None, **filters: Any
+    connection: sa.Connection,
+    limit: int | None = None,
+    marker: str | None = None,
+    newest_first: bool = False,
+    **filters: Any,
 ) -> Sequence[sa.Row]:
-    """Live instances, oldest first.
+    """Live instances, oldest first, or newest first.
 
     :param marker: uuid of an instance: only those after it, in this order
     :param filters: named in FILTERS; None does not filter
@@ -97,8 +101,10 @@ def list_all(
     ]
     if marker is not None:
         last = get(connection, marker)
-        where.append(sa.tuple_(*_ORDER) > (last.created_at, last.launch_index, last.uuid))
-    return connection.execute(live(*where).limit(limit)).all()
+        place = (last.created_at, last.launch_index, last.uuid)
+        where.append(sa.tuple_(*_ORDER) < place if newest_first else sa.tuple_(*_ORDER) > place)
+    query = JOINED.where(_LIVE, *where).order_by(*(each.desc() if newest_first else each for each in _ORDER))
+    return connection.execute(query.limit(limit)).all()
 
 
 def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:

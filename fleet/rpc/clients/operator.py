@@ -9,6 +9,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet.context import RequestContext
+from fleet.rpc import versions
 from fleet.rpc.clients.api import API, MANDATORY, Message
 
 #: The version that introduced a method, if it is not the first.
@@ -46,7 +47,7 @@ NEWER = (
 )
 #: Arguments without which a call would mean something else, and the version that introduced them.
 NEEDED_ARGUMENTS = {
-    "list_instances": {"marker": "1.10"},
+    "list_instances": {"marker": "1.10", "newest_first": "1.11"},
     "migrate_instance": {"host": "1.11"},
     "evacuate_instance": {"host": "1.11"},
 }
@@ -65,7 +66,7 @@ class OperatorAPI(API):
         needed = [since for name, since in NEEDED_ARGUMENTS.get(method, {}).items() if name in kwargs]
         version = NEWER.get(method, "")
         if needed:
-            kwargs, newer, version = {**kwargs, **newer}, {}, needed[0]
+            kwargs, newer, version = {**kwargs, **newer}, {}, max(needed, key=versions.parse)
         message = Message(method, kwargs, version=version, newer=newer, newer_version="1.5")
         return self._ask(context, message)
 

@@ -262,3 +262,67 @@ def test_everybody_is_administrator_on_this_machine_only(host, is_right):
     else:
         with pytest.raises(errors.ConfigError, match="bind_host"):
             main.require_loopback(conf)
+
+
+def test_hosts_are_columns_and_rows(client, conductor):
+    """As short as ten thousand of them need to be."""
+    answer = client.simulate_get("/fleet/v1/hosts")
+    assert ([], "host") == (answer.json["rows"], answer.json["columns"][0])
+    assert [("list_hosts", {})] == conductor.asked
+
+
+def test_builds_are_listed_newest_first(client, conductor):
+    """Bounded, whatever the client wants."""
+    client.simulate_get("/fleet/v1/builds?limit=99999&vm_state=error")
+    expected = {"filters": {"vm_state": "error"}, "limit": 500, "newest_first": True}
+    assert [("list_instances", expected)] == conductor.asked
+
+
+@pytest.mark.parametrize("what", ["explain", "capacity"])
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ("", "object"),
+        ("[]", "object"),
+        ({}, "body.request"),
+        ({"request": "f1"}, "body.request"),
+        ({"request": {}, "best": -1}, "body.best"),
+        ({"request": {}, "group_by": "planet"}, "body.group_by"),
+        ({"request": {}, "colour": "red"}, "body.colour"),
+    ],
+)
+def test_questions_that_make_no_sense(client, conductor, what, body, word):
+    answer = post(client, body, f"/fleet/v1/{what}")
+    assert 400 == answer.status_code
+    assert word in said(answer)
+    assert [] == conductor.asked
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({}, 202),
+        ({"Origin": "http://falconframework.org", "Sec-Fetch-Site": "same-origin"}, 202),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+    ],
+)
+def test_a_page_of_another_site_cannot_boot(client, conductor, headers, code):
+    """A browser sends such a request with the rights of whoever looks at that page."""
+    answer = post(client, {"server": SERVER}, **headers)
+    assert code == answer.status_code
+    assert (code == 202) == bool(conductor.built)
+    assert 200 == client.simulate_get("/v2.1/flavors", headers=headers).status_code
+
+
+def test_the_page(client):
+    """Browsers are led to it; it has a policy, and no file outside of its directory is served."""
+    led = client.simulate_get("/", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (302, True) == (led.status_code, led.headers["Location"].endswith("/ui/"))
+    page = client.simulate_get("/ui/")
+    assert (200, True) == (page.status_code, "app.js" in page.text)
+    assert "script-src 'self'" in page.headers["Content-Security-Policy"]
+    assert "javascript" in client.simulate_get("/ui/app.js").headers["Content-Type"]
+    for path in ("/ui/../main.py", "/ui/%2e%2e/main.py", "/ui//etc/passwd"):
+        assert "import" not in client.simulate_get(path).text.replace('type="module"', "")

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a fleet has and nova's API lacks, under ``/fleet/v1``: for the page, and for scripts.
+
+The answers are those of the RPC (docs/wire-contract.md, docs/explain.md), but for the hosts: ten thousand of them are
+columns and rows, which is a quarter of the size.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+import falcon
+
+from fleet.api import bodies
+from fleet.api.conductor import Conductor
+from fleet.objects import fields
+
+ROOT = "/fleet/v1"
+HOST_COLUMNS = (
+    *("host", "node", "zone", "state", "status", "running_vms"),
+    *("vcpus", "vcpus_used", "reserved_vcpus", "cpu_allocation_ratio"),
+    *("memory_mb", "memory_mb_used", "reserved_memory_mb", "ram_allocation_ratio"),
+    *("local_gb", "local_gb_used", "reserved_disk_gb", "disk_allocation_ratio"),
+)
+_BUILD_FIELDS = (
+    *("uuid", "name", "project_id", "vm_state", "task_state", "host", "attempt"),
+    *("created_at", "updated_at", "deadline"),
+)
+_DEFAULT_BUILDS, _MOST_BUILDS = 50, 500
+_MOST_SCORES = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    """A request as ``create`` takes it (docs/wire-contract.md), with what is asked about it."""
+
+    __pydantic_config__ = bodies.STRICT
+
+    request: dict[fields.Name, Any]
+    best: fields.Natural = 10
+    group_by: Literal["zone", "aggregate"] | None = None
+
+
+class Own:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    def on_get_hosts(self, request: falcon.Request, response: falcon.Response) -> None:
+        """All hosts as ``columns`` and ``rows``."""
+        found = self._conductor.ask(request, "list_hosts")
+        response.media = {
+            "columns": HOST_COLUMNS,
+            "rows": [[each.get(name) for name in HOST_COLUMNS] for each in found],
+        }
+
+    def on_get_host(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
+        """One host with its instances. :raises errors.NotFound:"""
+        response.media = self._conductor.ask(request, "show_host", name=name)
+
+    def on_get_builds(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Instances, the newest first; each that is in ERROR with its newest fault."""
+        limit = min(bodies.number(request, "limit") or _DEFAULT_BUILDS, _MOST_BUILDS)
+        filters = {"vm_state": request.get_param("vm_state")}
+        found = self._conductor.ask(request, "list_instances", filters=filters, limit=limit, newest_first=True)
+        failed = [each["uuid"] for each in found if each["vm_state"] == "error"]
+        faults = self._conductor.ask(request, "newest_faults", uuids=failed) if failed else {}
+        response.media = {"builds": [_build(each, faults.get(each["uuid"])) for each in found]}
+
+    def on_get_trace(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
+        """The events of an instance, a reservation or a request id. :raises errors.NotFound: errors.Conflict:"""
+        response.media = self._conductor.ask(request, "trace", name=name)
+
+    def on_get_flavors(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = {"flavors": self._conductor.ask(request, "list_flavors")}
+
+    def on_post_explain(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Where a request would be placed and why, or why nowhere; nothing is booked."""
+        wanted = _wanted(request)
+        response.media = self._conductor.explain(request, wanted.request, min(wanted.best, _MOST_SCORES))
+
+    def on_post_capacity(self, request: falcon.Request, response: falcon.Response) -> None:
+        """How many more instances of a request's shape fit."""
+        wanted = _wanted(request)
+        response.media = self._conductor.capacity(request, wanted.request, wanted.group_by)
+
+
+def add_routes(app: falcon.App, conductor: Conductor) -> None:
+    own = Own(conductor)
+    for path, suffix in (
+        ("/hosts", "hosts"),
+        ("/hosts/{name}", "host"),
+        ("/builds", "builds"),
+        ("/trace/{name}", "trace"),
+        ("/flavors", "flavors"),
+        ("/explain", "explain"),
+        ("/capacity", "capacity"),
+    ):
+        app.add_route(f"{ROOT}{path}", own, suffix=suffix)
+
+
+def _wanted(request: falcon.Request) -> _Wanted:
+    """:raises errors.InvalidInput: fleet.api.faults.Fault:"""
+    return fields.parse(_Wanted, bodies.whole(request), "body")
+
+
+def _build(instance: dict[str, Any], fault: dict[str, Any] | None) -> dict[str, Any]:
+    flavor = instance["flavor"]
+    return {
+        **{name: instance[name] for name in _BUILD_FIELDS},
+        "flavor": {name: flavor[name] for name in ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb")},
+        "fault": fault,
+    }

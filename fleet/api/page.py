@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page at ``/ui/``: files of this package, for browsers. It reads :mod:`fleet.api.own`."""
+
+from __future__ import annotations
+
+import pathlib
+
+import falcon
+
+from fleet.api.faults import Fault
+
+ROOT = "/ui"
+_FILES = pathlib.Path(__file__).parent / "static"
+#: Only files of this server, and none inside the page: a name with a script in it stays text.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+#: Methods that change nothing.
+_READING = ("GET", "HEAD", "OPTIONS")
+
+
+def add_routes(app: falcon.App) -> None:
+    app.add_static_route(ROOT, str(_FILES), fallback_filename="index.html")
+
+
+class Browsers:
+    """Middleware: refuses what pages of other sites make a browser send, and tells browsers what our page may do."""
+
+    def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
+        """:raises Fault: another site's page has sent the request, with the rights of whoever looks at it"""
+        if request.method in _READING:
+            return
+        origin = request.get_header("Origin")
+        if request.get_header("Sec-Fetch-Site") == "cross-site" or (origin and _host_of(origin) != request.netloc):
+            raise Fault(403, "A page of another site has sent this request.")
+
+    def process_response(
+        self, request: falcon.Request, response: falcon.Response, _resource: object, _succeeded: bool
+    ) -> None:
+        if request.path == ROOT or request.path.startswith(f"{ROOT}/"):
+            response.set_header("Content-Security-Policy", _POLICY)
+            response.set_header("X-Content-Type-Options", "nosniff")
+            response.set_header("Referrer-Policy", "no-referrer")
+            response.set_header("Cache-Control", "no-cache")
+
+
+def _host_of(origin: str) -> str:
+    return origin.partition("://")[2]
+
+
+def wants_page(request: falcon.Request) -> bool:
+    """Return True for browsers: other clients do not name HTML among what they accept."""
+    return "text/html" in request.accept
