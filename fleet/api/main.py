@@ -8,6 +8,7 @@ import ipaddress
 import sys
 from collections.abc import Sequence
 
+import oslo_messaging
 from oslo_config import cfg
 
 import fleet.conf
@@ -42,11 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         bus = transport.get_transport(conf)
         asked = BaseAPI(bus, conf, "conductor")
         through = {probes.BROKER: lambda: asked.ping(new_context(), BINARY)}
-        return probes.process(
-            conf, BINARY, number, through, lambda: [HTTPServer(application(Conductor(bus, conf), conf), conf)]
-        )
+        return probes.process(conf, BINARY, number, through, lambda: servers(conf, bus))
 
     return service.launch(conf, BINARY, build, 1, functools.partial(fleet.conf.check_files, argv, register))
+
+
+def servers(conf: cfg.ConfigOpts, bus: oslo_messaging.RPCTransport) -> list[service.Runnable]:
+    """Return what a process of fleet-api runs. :raises errors.ConfigError: the address cannot be used"""
+    require_loopback(conf)
+    return [HTTPServer(application(Conductor(bus, conf), conf), conf)]
 
 
 def require_loopback(conf: cfg.ConfigOpts) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All three services at once, for trials: ``python -m fleet.trial.trio demo|up`` (``make demo``, ``make up``).
+"""All services at once, for trials: ``python -m fleet.trial.trio demo|up`` (``make demo``, ``make up``).
 
 Without a broker they run in this process, with a SQLite file and a ``local://`` socket. With ``--broker`` each is a
 daemon, as in production, with a private broker and database that end with this process.
@@ -42,7 +42,7 @@ class TrioFailed(Exception):
 
 
 def load(path: pathlib.Path, setup_logging: bool = True) -> cfg.ConfigOpts:
-    """Load the configuration of all three services."""
+    """Load the configuration of all services."""
     return fleet_conf.load_config(
         ["--config-file", str(path)], "fleet-trio", register=[_register_all], setup_logging=setup_logging
     )
@@ -50,7 +50,7 @@ def load(path: pathlib.Path, setup_logging: bool = True) -> cfg.ConfigOpts:
 
 @contextlib.contextmanager
 def embedded(conf: cfg.ConfigOpts) -> Iterator[None]:
-    """Run the three services in this process."""
+    """Run the services in this process."""
     bus = transport.get_transport(conf)
     started: list[service.Runnable] = []
     try:
@@ -70,7 +70,7 @@ def embedded(conf: cfg.ConfigOpts) -> Iterator[None]:
 
 @contextlib.contextmanager
 def daemons(config: pathlib.Path) -> Iterator[list[subprocess.Popen]]:
-    """Run the three services as processes, as an operator does."""
+    """Run the services as processes, as an operator does."""
     running: list[subprocess.Popen] = []
     try:
         for entry_point in _services():
@@ -159,7 +159,8 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
         with contextlib.closing(connection.Connection(conf)) as conductor:
             there = wait_until_ready(conductor, _expected(conf), running)
         programs = pathlib.Path(sys.executable).parent
-        print(_WELCOME.format(hosts=there, config=config, log=conf.log_file, programs=programs), flush=True)
+        page = f"http://{conf.api.bind_host}:{conf.api.port}/"
+        print(_WELCOME.format(hosts=there, page=page, config=config, log=conf.log_file, programs=programs), flush=True)
         while not stop.wait(1):
             for process in running:
                 if process.poll() is not None:
@@ -177,6 +178,7 @@ def warn_of_options(config: pathlib.Path) -> None:
 
 _WELCOME = """\
 A fleet of {hosts} hosts is running; its log is {log}.
+A page to look at: {page}
 In another terminal:
 
     export PATH={programs}:$PATH FLEET_CONFIG_FILE={config}

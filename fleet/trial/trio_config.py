@@ -9,12 +9,15 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 from collections.abc import Iterator, Mapping
 
 HOSTS = 5
+#: Where clients look for the compute API.
+API_PORT = 8774
 _NEW = """\
 # Made by 'make up', and yours from then on: edits stay. Only broker and database are set anew where BROKER or DB says so,
-# and hosts where HOSTS does.
+# hosts where HOSTS does, and the port of [api] if it is in use.
 [DEFAULT]
 transport_url =
 log_file = {directory}/fleet.log
@@ -72,10 +75,21 @@ def write(directory: pathlib.Path, hosts: int | None, transport_url: str = "", d
         options["DEFAULT", "enabled_backends"], options["disks", "volume_driver"] = "disks", "directory"
     if "[disks]" in text or "enabled_backends" not in text:
         options["disks", "directory_pools"] = f"files:{instances}/disks"
+    options["api", "port"] = str(_api_port(text))
     if hosts:
         options["DEFAULT", "hosts"] = f"host[1-{hosts}]"
     path.write_text(with_options(text, options))
     return path
+
+
+def _api_port(text: str) -> int:
+    """Return the port of the HTTP API: that of the file, or the usual one, or any other if it is in use."""
+    known = re.search(r"^\[api\]\s*(?:[^\[]*\n)?port\s*=\s*(\d+)", text, re.MULTILINE)
+    for port in (int(known[1]) if known else API_PORT, 0):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)) as probe:
+            found: int = probe.getsockname()[1]
+            return found
+    raise Occupied("No port is free on 127.0.0.1 for the HTTP API.")
 
 
 def with_options(text: str, options: Mapping[tuple[str, str], str]) -> str:

@@ -12,6 +12,7 @@ _REPLACED = [
     (re.compile(r"\b[0-9a-f]{8}\b"), "UUID"),
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z| UTC)?"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)? (ms|s)\b"), "DURATION"),
+    (re.compile(r"\b127\.0\.0\.1:\d+"), "127.0.0.1:PORT"),
     (re.compile(r"\bgeneration \d+"), "generation N"),
     (re.compile(r"(decision_ms *\|) *[\d.]+"), r"\1 DURATION"),
     # The first column of a timeline.

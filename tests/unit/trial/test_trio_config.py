@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -91,3 +92,16 @@ def test_misspelt_options_are_named(tmp_path: pathlib.Path, capsys: pytest.Captu
     assert "reprot_interval: there is no such option. It has no effect; is [DEFAULT] report_interval meant?" in (
         capsys.readouterr().err
     )
+
+
+def test_the_port_of_the_api_is_free(tmp_path: pathlib.Path) -> None:
+    """The user's own port stays, unless something listens there."""
+    path = trio_config.write(tmp_path, None)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        path.write_text(trio_config.with_options(path.read_text(), {("api", "port"): str(taken)}))
+        trio_config.write(tmp_path, None)
+    (moved,) = values(path)["api"]["port"]
+    assert moved not in (str(taken), "0")
+    trio_config.write(tmp_path, None)
+    assert [moved] == values(path)["api"]["port"]
