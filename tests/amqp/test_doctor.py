@@ -47,7 +47,7 @@ def test_a_trio_in_good_condition(trio: Trio) -> None:
     assert ["OK 6 of 6 agents asked, all answer"] == results["agents"]
     assert ["OK 6 of 6 agents asked, all within 1 s of the database"] == results["clocks"]
     assert ["OK accepts connections"] == results["broker"]
-    queues = {"conductor": 2, "scheduler": 1, "conductor_ledger": 2}
+    queues = {"conductor": 2, "scheduler": 1, "conductor_ledger": 2, "volume_conductor": 2, "volume_scheduler": 1}
     expected = [f"OK {name}: 0 messages wait, {consumers} consumers" for name, consumers in queues.items()]
     assert expected == results["queues"]
 

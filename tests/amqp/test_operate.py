@@ -112,7 +112,8 @@ def test_top_shows_what_is_going_on(operated: tuple[Trio, int]) -> None:
     ran = trio.cli("top", *pages, "--interval", "1", "--count", "1", "-f", "json")
     shown = json.loads(ran.stdout)
     assert (4, 4, {}) == (shown["daemons"], shown["ready"], shown["missing"]), ran.stderr
-    assert {"conductor": 0, "scheduler": 0} == shown["queues"]
+    expected = dict.fromkeys(("conductor", "scheduler", "volume_conductor", "volume_scheduler"), 0)
+    assert expected == shown["queues"]
     nobody = trio.cli("top", "--url", "127.0.0.1:1", "--count", "1", "--interval", "1")
     assert (1, "no metrics can be read: http://127.0.0.1:1/metrics: no answer\n") == (
         nobody.returncode,
