@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pathlib
 import shutil
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -17,6 +18,7 @@ import pytest
 
 from fleet.trial import private_servers
 from tests.leftovers import logging_stays_as_it_was, nothing_is_left_behind  # noqa: F401  (fixtures of every test)
+from volume_agent.drivers import commands
 
 _MISSING: set[str] = set()
 Server = TypeVar("Server")
@@ -56,6 +58,33 @@ def promtool() -> str:
         )
         pytest.skip("promtool is not installed")
     return found
+
+
+@pytest.fixture(scope="session")
+def device_mapper() -> bool:
+    """Whether the kernel can activate logical volumes. Otherwise their data are not tested, and the closing lines say so."""
+    found = "device-mapper" in pathlib.Path("/proc/misc").read_text()
+    if not found:
+        reason = "the kernel has no device mapper: what the driver lvm writes to logical volumes is not tested"
+        if os.environ.get("FLEET_REQUIRE_SERVERS") == "1":
+            pytest.fail(reason)
+        _MISSING.add(reason)
+    return found
+
+
+@pytest.fixture(scope="session")
+def loop_devices() -> None:
+    """Skip where a test cannot make a volume group on a loop device."""
+    missing = [program for program in ("losetup", "vgcreate") if commands.find(program) is None]
+    reason = f"{missing[0]} is not installed (Debian package lvm2)" if missing else ""
+    if os.geteuid() != 0 or not os.path.exists("/dev/loop-control"):
+        reason = "a volume group for the tests needs root and loop devices: the driver lvm is not tested"
+    if not reason:
+        return
+    if os.environ.get("CI") == "true" or os.environ.get("FLEET_REQUIRE_SERVERS") == "1":
+        pytest.fail(reason)
+    _MISSING.add(reason)
+    pytest.skip(reason)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -47,9 +47,9 @@ OPTS = [
 BACKEND_OPTS = [
     cfg.StrOpt(
         "volume_driver",
-        help="Driver of the backend. directory: each volume is a file below a path. fake: volumes are records in memory, "
-        "for trials and tests. Otherwise an entry point in fleet.volume.drivers, or the dotted path of a subclass of "
-        "volume_agent.drivers.base.VolumeDriver.",
+        help="Driver of the backend. directory: each volume is a file below a path. lvm: each is a logical volume. fake: "
+        "volumes are records in memory, for trials and tests. Otherwise an entry point in fleet.volume.drivers, or the "
+        "dotted path of a subclass of volume_agent.drivers.base.VolumeDriver.",
     ),
     cfg.StrOpt(
         "volume_backend_name",
@@ -86,6 +86,12 @@ BACKEND_OPTS = [
         default={},
         help="Pools of the driver directory, as NAME:PATH, ... The capacity of a pool is that of the file system of PATH. "
         "Give each pool a file system of its own: what else is stored there takes from its free space.",
+    ),
+    cfg.DictOpt(
+        "lvm_pools",
+        default={},
+        help="Pools of the driver lvm: NAME:GROUP for thick volumes in a volume group, NAME:GROUP/POOL for thin ones in its "
+        "thin pool, ... Both must exist. Needs lvm2, and the right to run it.",
     ),
     cfg.StrOpt(
         "volume_format",

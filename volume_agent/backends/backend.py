@@ -123,7 +123,7 @@ def sections(conf: cfg.ConfigOpts) -> Sequence[str]:
 def _load(conf: cfg.ConfigOpts, section: str) -> Backend:
     options = volume_conf.options_of(conf, section)
     if not options.volume_driver:
-        reason = f"is not set in [{section}] nor in [{volume_conf.DEFAULTS}]: choose directory or fake"
+        reason = f"is not set in [{section}] nor in [{volume_conf.DEFAULTS}]: choose directory, lvm or fake"
         raise errors.ConfigError(option="volume_driver", reason=reason)
     driver = drivers.driver_class(options.volume_driver)(options)
     return Backend(f"{conf.host}@{section}", driver, Policy.of(options, section, conf.storage_availability_zone))

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes volumes. ``base`` is the interface; ``directory`` keeps them as files, ``fake`` as records in memory.
+"""What makes volumes. ``base`` is the interface; ``directory`` keeps them as files, ``lvm`` as logical volumes, ``fake`` as
+records in memory.
 
-``image`` reads the images that volumes begin with.
+``image`` reads the images that volumes begin with, ``commands`` runs programs. ``volume_group`` and ``blocks`` are what
+``lvm`` needs of lvm2, and of block devices.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from fleet.agent import loading
 from volume_agent.drivers.base import VolumeDriver
 from volume_agent.drivers.directory import DirectoryDriver
 from volume_agent.drivers.fake import FakeDriver
+from volume_agent.drivers.lvm import LvmDriver
 
-BUILT_IN: Mapping[str, type[VolumeDriver]] = {"directory": DirectoryDriver, "fake": FakeDriver}
+BUILT_IN: Mapping[str, type[VolumeDriver]] = {"directory": DirectoryDriver, "lvm": LvmDriver, "fake": FakeDriver}
 
 
 def driver_class(name: str) -> type[VolumeDriver]:

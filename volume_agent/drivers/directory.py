@@ -13,7 +13,6 @@ import pathlib
 import re
 import shutil
 import struct
-import subprocess
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -22,7 +21,7 @@ from oslo_utils import units
 
 from fleet import errors
 from fleet.objects import Volume, VolumeImage
-from volume_agent.drivers import image
+from volume_agent.drivers import commands, image
 from volume_agent.drivers.base import Stored, VolumeDriver
 from volume_agent.drivers.image import QCOW2, RAW
 
@@ -123,7 +122,9 @@ class DirectoryDriver(VolumeDriver):
         try:
             image.write(wanted, fetched, size)
             # The format is named: the first bytes of an image are not asked what it is.
-            _run(_QEMU_IMG, "convert", "-q", "-f", wanted.disk_format, "-O", self._format, str(fetched), str(part))
+            commands.run(
+                _QEMU_IMG, "convert", "-q", "-f", wanted.disk_format, "-O", self._format, str(fetched), str(part)
+            )
         finally:
             fetched.unlink(missing_ok=True)
 
@@ -141,14 +142,14 @@ class DirectoryDriver(VolumeDriver):
         thick = _is_thick(volume)
         shared = ("--reflink=never", "--sparse=never") if thick else ("--reflink=auto", "--sparse=always")
         with _written(_path(directory, volume, _is_image(source))) as part:
-            _run("cp", *shared, "--", str(source), str(part))
+            commands.run("cp", *shared, "--", str(source), str(part))
             self._grow(part, _is_image(source), volume.size_gb * units.Gi, thick)
 
     def _write(self, path: pathlib.Path, size: int, thick: bool) -> None:
         if self._format == QCOW2:
             preallocation = "falloc" if thick else "off"
             options = ["-f", QCOW2, "-o", f"preallocation={preallocation}", str(path), str(size)]
-            _run(_QEMU_IMG, "create", "-q", *options)
+            commands.run(_QEMU_IMG, "create", "-q", *options)
             return
         with open(path, "wb") as file:
             if thick:
@@ -179,7 +180,9 @@ class DirectoryDriver(VolumeDriver):
         if before >= size:
             return
         if is_image:
-            _run(_QEMU_IMG, "resize", "-q", f"--preallocation={'falloc' if thick else 'off'}", str(path), str(size))
+            commands.run(
+                _QEMU_IMG, "resize", "-q", f"--preallocation={'falloc' if thick else 'off'}", str(path), str(size)
+            )
         else:
             _grow_raw(path, before, size, thick)
 
@@ -270,10 +273,3 @@ def _flush(path: pathlib.Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _run(*command: str) -> None:
-    """:raises OSError: with what the program has printed"""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise OSError(f"{command[0]} ended with status {done.returncode}: {done.stderr.strip()[:200]}")

@@ -57,7 +57,8 @@ def write(image: VolumeImage, path: pathlib.Path, size: int, clock: Callable[[],
                 )
             found.update(block)
             _put(file, block)
-        file.truncate(written)
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            file.truncate(written)
     if wanted and found.hexdigest() != wanted:
         reason = f"has the checksum {algorithm}:{found.hexdigest()}, not {image.checksum}"
         raise errors.ImageUnacceptable(image_id=image.name, reason=reason)

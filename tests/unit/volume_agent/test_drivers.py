@@ -308,7 +308,7 @@ def test_qcow2_needs_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_drivers_are_found_by_name_and_by_path() -> None:
     """Anything else is an error that lists the known ones."""
     assert FakeDriver is drivers.driver_class("fake") is drivers.driver_class("volume_agent.drivers.fake.FakeDriver")
-    with pytest.raises(errors.ClassNotFound, match="directory, fake"):
+    with pytest.raises(errors.ClassNotFound, match="directory, lvm, fake"):
         drivers.driver_class("lvm2")
 
 

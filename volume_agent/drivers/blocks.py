@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is written to block devices."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+from volume_agent.drivers import commands
+
+
+class Blocks:
+    """All methods raise OSError, and flush what they have written."""
+
+    def zero(self, device: pathlib.Path, offset: int, length: int) -> None:
+        """Write zeros: what was stored there before is not for the user of a new volume."""
+        commands.run("blkdiscard", "--zeroout", "--offset", str(offset), "--length", str(length), str(device))
+        self.flush(device)
+
+    def copy(self, source: pathlib.Path, to: pathlib.Path) -> None:
+        """Copy a device to one that has only zeros."""
+        commands.run("dd", f"if={source}", f"of={to}", "bs=4M", "conv=sparse,notrunc,fsync", "status=none")
+
+    def flush(self, device: pathlib.Path) -> None:
+        descriptor = os.open(device, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes and snapshots as logical volumes of LVM: thick ones in a volume group, or thin ones in a thin pool.
+
+A volume is made under a temporary name and renamed when it has its data. So after a crash the volume is there, or it is not;
+temporary ones are removed at the next start. The space of a thick volume is zeroed first: it may hold data of others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from oslo_log import log as logging
+from oslo_utils import units
+
+from fleet import errors
+from fleet.objects import Volume, VolumeImage
+from volume_agent.drivers import commands, image
+from volume_agent.drivers.base import Stored, VolumeDriver
+from volume_agent.drivers.blocks import Blocks
+from volume_agent.drivers.volume_group import LogicalVolume, VolumeGroup
+
+LOG = logging.getLogger(__name__)
+
+#: LVM keeps names that begin with "snapshot" for itself.
+_NAME = re.compile(r"(?:volume|snap)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+#: Begins the name of what is being made.
+_PART = "part-"
+#: Begins the ``location_info`` of a pool; the name of its group follows.
+_LOCATION = "lvm:"
+#: Tag of a thick volume whose growth is not zeroed yet; the size that it had follows.
+_GROWS = "fleet.grows-from."
+_PROGRAMS = ("lvs", "blkdiscard", "dd")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pool:
+    """A pool: a volume group, or a thin pool of it."""
+
+    group: VolumeGroup
+    thin: str = ""
+
+    def holds(self, volume: LogicalVolume) -> bool:
+        return volume.pool == self.thin
+
+
+class LvmDriver(VolumeDriver):
+    def __init__(
+        self, options: Any, group: Callable[[str], VolumeGroup] = VolumeGroup, blocks: Blocks | None = None
+    ) -> None:
+        if not options.lvm_pools:
+            raise errors.ConfigError(
+                option="lvm_pools", reason="names no pool: set it to NAME:GROUP or NAME:GROUP/POOL"
+            )
+        missing = [program for program in _PROGRAMS if commands.find(program) is None]
+        if missing:
+            raise errors.ConfigError(option="volume_driver", reason=f"is lvm, and {missing[0]} is not installed")
+        self._pools = {name: _pool(name, place, group) for name, place in options.lvm_pools.items()}
+        self._blocks = blocks or Blocks()
+
+    def init_backend(self) -> None:
+        for name, pool in self._pools.items():
+            volumes = pool.group.volumes()
+            if pool.thin and pool.thin not in {each.name for each in volumes}:
+                raise FileNotFoundError(f"pool {name}: group {pool.group.name} has no thin pool {pool.thin}")
+            for each in volumes:
+                if each.name.startswith(_PART) and pool.holds(each):
+                    LOG.info("Removing %s/%s, which a crash has left half-made", pool.group.name, each.name)
+                    pool.group.remove(each.name)
+
+    def stats(self) -> dict[str, Any]:
+        stored = self.volumes()
+        pools = [self._stats_of(name, pool, stored) for name, pool in self._pools.items()]
+        return {"vendor_name": "fleet", "driver_version": "1", "storage_protocol": "lvm", "pools": pools}
+
+    @staticmethod
+    def _stats_of(name: str, pool: _Pool, stored: Collection[Stored]) -> dict[str, Any]:
+        total, free = pool.group.capacity() if not pool.thin else _thin_capacity(pool)
+        return {
+            "pool_name": name,
+            "total_capacity_gb": round(total / units.Gi, 2),
+            "free_capacity_gb": round(free / units.Gi, 2),
+            "provisioned_capacity_gb": sum(each.size_gb for each in stored if each.pool == name),
+            "thin_provisioning_support": bool(pool.thin),
+            "thick_provisioning_support": not pool.thin,
+            "location_info": f"{_LOCATION}{pool.group.name}",
+        }
+
+    def volumes(self) -> Collection[Stored]:
+        return [
+            Stored(uuid, name, volume.size // units.Gi)
+            for name, pool in self._pools.items()
+            for uuid, volume in _named(pool)
+        ]
+
+    def create(self, volume: Volume) -> None:
+        pool = self._pool(volume.pool)
+        if _find(pool, volume.uuid) is not None:
+            return
+        self._require_kind(volume, pool)
+        part, size = f"{_PART}{_name(volume)}", volume.size_gb * units.Gi
+        try:
+            if volume.source_uuid is not None:
+                self._copy(pool, part, size, _require(pool, volume.source_uuid))
+            else:
+                self._make(pool, part, size)
+            if volume.image is not None:
+                self._write_image(pool.group.device(part), volume.image, size)
+            pool.group.rename(part, _name(volume))
+        except BaseException:
+            _discard(pool, part)
+            raise
+
+    def receive(self, volume: Volume, pool: str) -> None:
+        """The source is a logical volume that is active on this machine."""
+        there = self._pool(pool)
+        if _find(there, volume.uuid) is not None:
+            return
+        self._require_kind(volume, there)
+        if volume.copy_from is None or not volume.copy_from.startswith(_LOCATION):
+            raise FileNotFoundError(f"the data of {volume.location} are in no volume group")
+        source = pathlib.Path("/dev", volume.copy_from.removeprefix(_LOCATION), _name(volume))
+        if not source.is_block_device():
+            raise FileNotFoundError(f"the data of {volume.location} are not on this machine: there is no {source}")
+        part = f"{_PART}{_name(volume)}"
+        try:
+            self._make(there, part, volume.size_gb * units.Gi)
+            self._blocks.copy(source, there.group.device(part))
+            there.group.rename(part, _name(volume))
+        except BaseException:
+            _discard(there, part)
+            raise
+
+    def _make(self, pool: _Pool, name: str, size: int) -> None:
+        """A volume of zeros. A thin pool zeroes what it hands out."""
+        if pool.thin:
+            pool.group.create_thin(name, size, pool.thin)
+        else:
+            pool.group.create(name, size)
+            self._blocks.zero(pool.group.device(name), 0, size)
+
+    def _copy(self, pool: _Pool, name: str, size: int, source: LogicalVolume) -> None:
+        if not pool.thin:
+            self._make(pool, name, size)
+            self._blocks.copy(pool.group.device(source.name), pool.group.device(name))
+            return
+        pool.group.snapshot(name, source.name)
+        if size > source.size:
+            pool.group.extend(name, size)
+
+    def _write_image(self, device: pathlib.Path, wanted: VolumeImage, size: int) -> None:
+        if wanted.disk_format == image.RAW:
+            image.write(wanted, device, size)
+        else:
+            with tempfile.TemporaryDirectory(prefix="fleet-volume-") as directory:
+                fetched = pathlib.Path(directory, "image")
+                image.write(wanted, fetched, size)
+                formats = ("-f", wanted.disk_format, "-O", image.RAW)
+                commands.run("qemu-img", "convert", "-q", "-n", *formats, str(fetched), str(device))
+        self._blocks.flush(device)
+
+    def extend(self, volume: Volume, size_gb: int) -> None:
+        pool, size = self._pool(volume.pool), size_gb * units.Gi
+        found = _require(pool, volume.uuid)
+        if found.size < size and pool.thin:
+            pool.group.extend(found.name, size)
+        elif not pool.thin:
+            self._grow(pool.group, found, size)
+
+    def _grow(self, group: VolumeGroup, found: LogicalVolume, size: int) -> None:
+        """Grow a thick volume by zeros. A tag has the size before: an extension that a crash cut short is repeated whole."""
+        tags = [each for each in found.tags if each.startswith(_GROWS)]
+        if found.size >= size and not tags:
+            return
+        before = int(tags[0].removeprefix(_GROWS)) if tags else found.size
+        group.tag(found.name, f"{_GROWS}{before}")
+        try:
+            if found.size < size:
+                group.extend(found.name, size)
+            self._blocks.zero(group.device(found.name), before, size - before)
+        except OSError:
+            group.reduce(found.name, before)
+            group.untag(found.name, f"{_GROWS}{before}")
+            raise
+        group.untag(found.name, f"{_GROWS}{before}")
+
+    def retype(self, volume: Volume) -> None:
+        self._require_kind(volume, self._pool(volume.pool))
+
+    def delete(self, uuid: str, pool: str) -> None:
+        found = _find(self._pool(pool), uuid)
+        if found is not None:
+            self._pool(pool).group.remove(found.name)
+
+    def _pool(self, name: str | None) -> _Pool:
+        if name not in self._pools:
+            raise FileNotFoundError(f"there is no pool {name}; lvm_pools names {', '.join(self._pools)}")
+        return self._pools[name]
+
+    @staticmethod
+    def _require_kind(volume: Volume, pool: _Pool) -> None:
+        """A thick volume needs a thick pool. Others may be thick."""
+        if pool.thin and volume.volume_type is not None and not volume.volume_type.thin:
+            raise OSError(f"the thin pool {pool.group.name}/{pool.thin} has no thick volumes")
+
+
+def _pool(name: str, place: str, group: Callable[[str], VolumeGroup]) -> _Pool:
+    """:raises errors.ConfigError:"""
+    where, _, thin = place.partition("/")
+    if not re.fullmatch(r"[A-Za-z0-9+_.][A-Za-z0-9+_.-]*", where) or not re.fullmatch(r"[A-Za-z0-9+_.-]*", thin):
+        reason = f"{name} has {place!r}, which is neither a volume group nor GROUP/POOL"
+        raise errors.ConfigError(option="lvm_pools", reason=reason)
+    return _Pool(group(where), thin)
+
+
+def _thin_capacity(pool: _Pool) -> tuple[float, float]:
+    """Return bytes in total, and those that are not written."""
+    (found,) = [each for each in pool.group.volumes() if each.name == pool.thin]
+    return found.size, found.size * (1 - found.data_percent / 100)
+
+
+def _named(pool: _Pool) -> Iterator[tuple[str, LogicalVolume]]:
+    """The volumes and snapshots of a pool, with their uuid."""
+    for volume in pool.group.volumes():
+        name = _NAME.fullmatch(volume.name)
+        if name is not None and pool.holds(volume):
+            yield name.group(1), volume
+
+
+def _name(volume: Volume) -> str:
+    return f"{'volume' if volume.snapshot_of is None else 'snap'}-{volume.uuid}"
+
+
+def _find(pool: _Pool, uuid: str) -> LogicalVolume | None:
+    return next((volume for each, volume in _named(pool) if each == uuid), None)
+
+
+def _require(pool: _Pool, uuid: str) -> LogicalVolume:
+    """:raises FileNotFoundError: neither a volume nor a snapshot with this uuid is there"""
+    found = _find(pool, uuid)
+    if found is None:
+        raise FileNotFoundError(f"group {pool.group.name} has no volume or snapshot {uuid}")
+    return found
+
+
+def _discard(pool: _Pool, part: str) -> None:
+    """Remove what is half-made, if it is there."""
+    if any(each.name == part for each in pool.group.volumes()):
+        pool.group.remove(part)
