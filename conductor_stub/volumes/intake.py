@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import oslo_messaging
@@ -70,9 +70,12 @@ class VolumeIntake:
 
     @endpoint
     def list_volumes(self, context: RequestContext, filters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-        """:param filters: named in ``fleet.db.volumes.FILTERS``. :raises errors.InvalidInput: an unknown filter"""
+        """:param filters: named in ``fleet.db.volumes.FILTERS``
+        :raises errors.InvalidInput: an unknown filter
+        :raises errors.NotFound: a type or a backend that neither exists nor has volumes
+        """
         volumes.require_known(filters)
-        return [views.of_volume(row) for row in self._database.read(volumes.list_all, **(filters or {}))]
+        return [views.of_volume(row) for row in self._database.read(_listed, filters or {})]
 
     @endpoint
     def show_volume(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
@@ -225,6 +228,21 @@ def _source_of(connection: Connection, asked: VolumeRequest) -> Any | None:
     if asked.snapshot:
         return volumes.find(connection, asked.snapshot, "Snapshot")
     return volumes.find(connection, asked.source) if asked.source else None
+
+
+def _listed(connection: Connection, filters: Mapping[str, Any]) -> Sequence[Any]:
+    """Live volumes. :raises errors.NotFound: nothing has the type, the backend or the pool that the filters name"""
+    found = volumes.list_all(connection, **filters)
+    if found:
+        return found
+    host, pool, volume_type = (filters.get(name) for name in ("host", "pool", "volume_type"))
+    there = [row for row in pools.list_all(connection, host) if pool in (None, row.pool)]
+    where = location.append_host(host, pool)
+    if where and not there and not volumes.list_all(connection, host=host, pool=pool):
+        raise errors.NotFound(kind="Storage pool", name=where)
+    if volume_type and not volumes.list_all(connection, volume_type=volume_type):
+        volume_types.find(connection, volume_type)
+    return found
 
 
 def _shown(connection: Connection, name: str) -> dict[str, Any]:

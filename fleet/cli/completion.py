@@ -32,7 +32,13 @@ KINDS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "pool": ("list_pools", {}, "name"),
 }
 #: Arguments, by their name in a parser, that take the name of an object.
-_NAMES = {**{kind: kind for kind in KINDS}, "without_host": "host", "like": "host", "source": "volume"}
+_NAMES = {
+    **{kind: kind for kind in KINDS},
+    "without_host": "host",
+    "like": "host",
+    "source": "volume",
+    "location": "pool",
+}
 #: Commands whose positional arguments name a new object.
 _NEW = ("create",)
 

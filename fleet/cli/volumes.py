@@ -11,6 +11,7 @@ from fleet import volume_states
 from fleet.cli import build_arguments, command, listing, moments
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
+from fleet.objects import location
 
 COLUMNS = (
     *(
@@ -126,7 +127,13 @@ class ListVolumes(listing.List):
             help=f"Only those with this status: {', '.join(volume_states.LISTED)}.",
         ),
         command.argument("--type", dest="volume_type", help="Only those of this type."),
-        command.argument("--backend", help="Only those on this backend, machine@backend."),
+        command.argument(
+            "--host",
+            "--backend",
+            dest="location",
+            metavar="LOCATION",
+            help="Only those on this backend, machine@backend, or this pool, machine@backend#pool.",
+        ),
         command.argument("--project", metavar="ID", help="Only those of this project."),
     )
 
@@ -135,7 +142,7 @@ class ListVolumes(listing.List):
             "name": parsed_args.name,
             "status": parsed_args.status,
             "volume_type": parsed_args.volume_type,
-            "host": parsed_args.backend,
+            **_place(parsed_args.location),
             "project_id": parsed_args.project,
         }
         filters = {key: value for key, value in wanted.items() if value}
@@ -194,14 +201,17 @@ class MigrateVolume(command.Command):
     arguments = (
         VOLUME,
         command.argument(
-            "--host", metavar="LOCATION", help="Pool, machine@backend#pool, or backend. Default: the scheduler chooses."
+            "--host",
+            dest="location",
+            metavar="LOCATION",
+            help="Pool, machine@backend#pool, or backend. Default: the scheduler chooses.",
         ),
         command.argument("--wait", action="store_true", help="Wait until it is there; exit status 1 if it is not."),
         TIMEOUT,
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        asked = self.conductor.operator("migrate_volume", name=parsed_args.volume, host=parsed_args.host)
+        asked = self.conductor.operator("migrate_volume", name=parsed_args.volume, host=parsed_args.location)
         if not parsed_args.wait:
             return
         (found,) = following.volumes(self.conductor, [asked["uuid"]], parsed_args.timeout, _is_migrated)
@@ -254,6 +264,13 @@ class DeleteVolumes(command.Command):
         if not parsed_args.wait:
             return
         require_gone(following.volumes(self.conductor, uuids, parsed_args.timeout, is_gone), parsed_args.timeout)
+
+
+def _place(named: str | None) -> dict[str, str | None]:
+    """The filters for a backend or a pool."""
+    if not named:
+        return {}
+    return {"host": location.extract_host(named), "pool": location.extract_host(named, "pool")}
 
 
 def require_gone(found: Sequence[Record], timeout_s: float) -> None:

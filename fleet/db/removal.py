@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet import errors, move_states
+from fleet import errors, move_states, volume_states
 from fleet.db import groups, models, pools, services, volumes
 from fleet.db.engine import Transaction
 
@@ -84,15 +84,25 @@ def service(tx: Transaction, host: str, binary: str, now: datetime.datetime, dow
     if row is not None and not row.deleted:
         _require_down(row, now, down_time_s)
         if binary == services.VOLUME:
-            _require_no_volumes(tx, host)
+            _leave_backend(tx, host, now)
             pools.remove_except(tx, host, [], now)
         _mark_deleted(tx, SERVICES, [row.id], now, incarnation=None, last_seen_up=None)
 
 
-def _require_no_volumes(tx: Transaction, host: str) -> None:
-    names = [row.name for row in volumes.on_host(tx, host)]
-    if names:
-        raise errors.Conflict(kind="Storage backend", name=host, reason=f"has {few(names, 'volume')}")
+def _leave_backend(tx: Transaction, host: str, now: datetime.datetime) -> None:
+    """Release what volumes hold there that have migrated away. :raises errors.Conflict: a volume is there, or on its way"""
+    rows = volumes.lock_all(tx, [row.uuid for row in volumes.on_host(tx, host)])
+    there = [row.name for row in rows if not _has_left(row, host)]
+    if there:
+        raise errors.Conflict(kind="Storage backend", name=host, reason=f"has {few(there, 'volume')}")
+    for row in rows:
+        volumes.write(tx, row, now, **volumes.placed(volumes.HELD, None, None, 0), step=None, step_deadline=None)
+
+
+def _has_left(row: Any, host: str) -> bool:
+    """Whether only the removal of its data waits for the backend."""
+    settled = (row.status, row.step) == (volume_states.AVAILABLE, volume_states.REMOVING)
+    return settled and row.host != host
 
 
 def host_of_agent(tx: Transaction, host: str, now: datetime.datetime, down_time_s: float) -> None:

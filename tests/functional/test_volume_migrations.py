@@ -227,3 +227,17 @@ def test_a_report_sums_both_claims(volumes: Volumes) -> None:
     volumes.done(uuid, "available")
     volumes.add_backend("m1@fast", "p1", "p9")
     assert [(0, 0), (10, 1), (0, 0)] == volumes.allocated()
+
+
+def test_a_source_that_is_gone_is_removed_without_its_volumes(volumes: Volumes) -> None:
+    """What has migrated away is not waited for any more. What comes back finds that the ledger has it elsewhere."""
+    uuid = migrate(volumes, B)
+    volumes.clock.advance(61)
+    volumes.add_backend(*B)
+    with pytest.raises(errors.Conflict, match="Storage backend m1@fast has 1 volume"):
+        volumes.operator.delete_service(A[0], "fleet-volume")
+    volumes.done(uuid, "migrating", B[0])
+    volumes.operator.delete_service(A[0], "fleet-volume")
+    assert ("available", None, 3, DESTINATION) == volumes.row(uuid)
+    assert ([(10, 1)], [uuid]) == (volumes.allocated(), volumes.volume_progress.removable(A[0], [uuid]))
+    volumes.operator.extend_volume(uuid, 20)

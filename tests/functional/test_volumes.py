@@ -430,6 +430,25 @@ def test_a_backend_that_is_gone_is_removed_with_its_pools(volumes: Volumes) -> N
     assert ["m2@slow#p2"] == [each["name"] for each in volumes.operator.list_pools()]
 
 
+def test_a_list_of_what_does_not_exist_is_an_error(volumes: Volumes) -> None:
+    """A place or a type without volumes has an empty list. A type that was deleted is known as long as volumes have it."""
+    volumes.operator.create_volume_type({"name": "fast"})
+    uuid = volumes.ask(A, volume_type="fast")
+    volumes.operator.delete_volume_type("fast")
+    volumes.operator.create_volume_type({"name": "slow"})
+    for filters in ({"host": A[0]}, {"host": A[0], "pool": A[1]}, {"volume_type": "fast"}):
+        assert [uuid] == [each["uuid"] for each in volumes.operator.list_volumes(filters)]
+    for filters in ({"host": B[0]}, {"volume_type": "slow"}, {"volume_type": "fast", "host": B[0]}):
+        assert [] == volumes.operator.list_volumes(filters)
+    for filters, said in (
+        ({"host": "m9@gone"}, "Storage pool m9@gone"),
+        ({"host": A[0], "pool": "p9"}, "Storage pool m1@fast#p9"),
+        ({"volume_type": "other"}, "Volume type other"),
+    ):
+        with pytest.raises(errors.NotFound, match=said):
+            volumes.operator.list_volumes(filters)
+
+
 def test_volumes_are_found_by_name_and_by_the_beginning_of_their_uuid(volumes: Volumes) -> None:
     """A name that several volumes have is refused."""
     uuid = volumes.ask(A, name="data")

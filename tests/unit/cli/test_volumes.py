@@ -93,6 +93,20 @@ def test_list_for_people_and_programs(run) -> None:
     assert (VOLUME["uuid"], "No valid host was found. Full.") == (listed["uuid"], listed["failure"])
 
 
+PLACES = [
+    ("--host", "m1@disks", {"host": "m1@disks"}),
+    ("--backend", "m1@disks#files", {"host": "m1@disks", "pool": "files"}),
+]
+
+
+@pytest.mark.parametrize(("option", "place", "filters"), PLACES)
+def test_volumes_of_a_place_are_listed(run, option: str, place: str, filters: dict[str, str]) -> None:
+    """A backend or a pool."""
+    conductor = Conductor()
+    run(conductor, "volume", "list", option, place)
+    assert [("list_volumes", {"filters": filters})] == conductor.calls
+
+
 def test_show_names_what_was_tried(run) -> None:
     """Each pool with the reason."""
     _status, out, _ = run(Conductor(), "volume", "show", "data")
