@@ -70,7 +70,10 @@ class Map_ {
   // Rows of rectangles of one height, whose width is the host's vcpus. The scale is the largest at which all are in view.
   layout(width) {
     const zones = new Map();
-    for (const each of this.hosts) zones.set(each.zone, [...(zones.get(each.zone) ?? []), each]);
+    for (const each of this.hosts) {
+      if (!zones.has(each.zone)) zones.set(each.zone, []);
+      zones.get(each.zone).push(each);
+    }
     const names = [...zones.keys()].sort();
     const wanted = Math.max(innerHeight - this.canvas.getBoundingClientRect().top - scrollY - 70, 260);
     for (let size = 64; ; size -= size > 16 ? 4 : 1) {
