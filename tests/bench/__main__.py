@@ -24,6 +24,7 @@ from tests.bench import (
     select,
     startup,
     transport,
+    waiting,
 )
 
 PARTS: dict[str, Callable[[], None]] = {
@@ -37,6 +38,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "conflicts": conflicts.run,
     "packing": packing.run,
     "pools": pools.run,
+    "waiting": waiting.run,
     "nova-feed": nova_feed.run,
     "nova": nova_scheduler.run,
 }

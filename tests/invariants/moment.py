@@ -16,6 +16,7 @@ Check = Callable[[Ledger], Iterator[str]]
 GRACE_S = 20
 MAX_ATTEMPTS = 3
 _STATES = {
+    ("building", "queued"),
     ("building", "scheduling"),
     ("building", "placing"),
     ("building", "spawning"),

@@ -215,6 +215,7 @@ class Scenario:
                 "flavor": {"vcpus": 1, "memory_mb": chance.choice([512, 1024, 2048])},
                 "count": chance.choice([1, 2, 4]),
                 "group": chance.choice(["", "", "group"]),
+                "wait_for_capacity_s": chance.choice([0, 0, 300]),
             }
             try:
                 self._create(tasks, request)

@@ -17,11 +17,13 @@ from tests.chaos.scenarios import (
     plugins,
     signals,
     volumes,
+    waiting,
 )
 
 ALL: list[Scenario] = [
     *kills.SCENARIOS,
     *moves.SCENARIOS,
+    *waiting.SCENARIOS,
     *volumes.SCENARIOS,
     *signals.SCENARIOS,
     *broker.SCENARIOS,
