@@ -13,21 +13,27 @@ import pytest
 from oslo_utils import units
 
 from fleet import errors
+from fleet.objects import location
 from tests.amqp.daemons import Trio, eventually
 from tests.invariants import storage
 from tests.invariants.ledger import Ledger, open_engine
 
 SLOTS, WANTED = 50, 200
+BACKENDS = ("files", "more", "few")
+PLACES = ("disks@files#a", "disks@files#b", "disks@more#c")
 
 _CONFIG = """\
 [DEFAULT]
 host = disks
-enabled_backends = files,few
+enabled_backends = files,more,few
 volume_state_path = {directory}/state
 backend_stats_polling_interval = 3
 [files]
 volume_driver = directory
 directory_pools = a:{directory}/a,b:{directory}/b
+[more]
+volume_driver = directory
+directory_pools = c:{directory}/c
 [few]
 volume_driver = fake
 # Of 50 GiB each, without over-subscription.
@@ -46,14 +52,14 @@ def disks(trio: Trio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[path
     config = directory / "volume.conf"
     config.write_text(_CONFIG.format(directory=directory))
     trio.start("disks", "fleet-volume", "--config-file", str(config))
-    eventually(lambda: len([each for each in pools(trio).values() if each["state"] == "up"]) == 4)
-    for backend in ("files", "few"):
+    eventually(lambda: len([each for each in pools(trio).values() if each["state"] == "up"]) == 5)
+    for backend in BACKENDS:
         trio.operator(
             "create_volume_type", volume_type={"name": backend, "extra_specs": {"volume_backend_name": backend}}
         )
     yield directory
     trio.stop("disks")
-    for backend in ("files", "few"):
+    for backend in BACKENDS:
         trio.operator("delete_service", host=f"disks@{backend}", binary="fleet-volume")
     trio.forget("disks")
 
@@ -96,7 +102,7 @@ def come_to_rest(trio: Trio, directory: pathlib.Path, timeout_s: float = 30) -> 
 
     def at_rest() -> bool:
         ledger = Ledger.read(open_engine(trio.database_url))
-        there = {f"disks@files#{pool}": {} for pool in "ab"} | by_pool(directory)
+        there = by_pool(directory)
         wrong[:] = [
             *storage.pools_count_their_volumes(ledger),
             *storage.every_volume_ends_in_time(ledger),
@@ -119,12 +125,13 @@ def delete(trio: Trio, uuids: list[str]) -> None:
 
 
 def by_pool(directory: pathlib.Path) -> dict[str, dict[str, int]]:
-    """By location and uuid: GiB of each file of the pools a and b."""
+    """By location and uuid: GiB of each file."""
     return {
-        f"disks@files#{pool}": {
-            path.name.partition("-")[2]: path.stat().st_size // units.Gi for path in (directory / pool).iterdir()
+        place: {
+            path.name.partition("-")[2]: path.stat().st_size // units.Gi
+            for path in (directory / location.extract_host(place, "pool")).iterdir()
         }
-        for pool in "ab"
+        for place in PLACES
     }
 
 
@@ -236,6 +243,22 @@ def test_a_volume_is_retyped_in_place_or_elsewhere(trio: Trio, disks: pathlib.Pa
         *(shown["status"], shown["volume_type"]),
         "migration_policy does not allow a move" in shown["failure"]["message"],
     )
+    (path,) = disks.glob(f"*/volume-{uuid}")
+    with open(path, "r+b") as file:
+        file.write(b"precious")
+    points = [f"agent.{what}.{when}" for what in ("migrate", "leave") for when in ("before", "after")]
+    fault(disks, {point: {"action": "exit", "times": 1} for point in points})
+    trio.operator("retype_volume", name="plain", volume_type="more", migration_policy="on-demand")
+    come_to_rest(trio, disks, timeout_s=90)
+    assert [] == [point for point in points if not fired(disks, point)]
+    shown = trio.operator("show_volume", name="plain")
+    assert ("available", "more", "disks@more#c", None) == (
+        *(shown["status"], shown["volume_type"], shown["host"], shown["failure"]),
+    )
+    with open(disks / "c" / path.name, "rb") as file:
+        assert b"precious" == file.read(8)
+    assert {uuid: 1} == stored(disks)
+    fault(disks, {})
     delete(trio, [uuid])
     trio.operator("delete_volume_type", name="any")
 
