@@ -49,7 +49,7 @@ def write(image: VolumeImage, path: pathlib.Path, size: int, clock: Callable[[],
     algorithm, _, wanted = (image.checksum or "sha256:").partition(":")
     found, written = hashlib.new(algorithm), 0
     with open(path, "wb") as file:
-        for block in _blocks(image.location, clock):
+        for block in _blocks(image, clock):
             written += len(block)
             if written > most:
                 raise errors.ImageUnacceptable(
@@ -88,13 +88,18 @@ def _require_alone(image: VolumeImage, path: pathlib.Path, size: int) -> None:
         raise errors.ImageUnacceptable(image_id=image.name, reason=f"needs {virtual_size} bytes, the volume has {size}")
 
 
-def _blocks(location: str, clock: Callable[[], float]) -> Iterator[bytes]:
-    """:raises OSError: also for an answer that is no success"""
-    scheme, _, rest = location.partition("://")
-    if location.startswith("/") or scheme == _FILE:
-        yield from _of_file(location if location.startswith("/") else _path(rest))
-    else:
-        yield from _of_url(location, clock)
+def _blocks(image: VolumeImage, clock: Callable[[], float]) -> Iterator[bytes]:
+    """:raises OSError:"""
+    scheme, _, rest = image.location.partition("://")
+    if image.location.startswith("/") or scheme == _FILE:
+        yield from _of_file(image.location if image.location.startswith("/") else _path(rest))
+        return
+    try:
+        yield from _of_url(image, clock)
+    except requests.RequestException as failure:
+        # Its message has the URL, which may have a password.
+        status = failure.response.status_code if failure.response is not None else type(failure).__name__
+        raise OSError(f"image {image.name} cannot be downloaded: {status}") from None
 
 
 def _path(rest: str) -> str:
@@ -112,12 +117,13 @@ def _of_file(path: str) -> Iterator[bytes]:
             yield block
 
 
-def _of_url(url: str, clock: Callable[[], float]) -> Iterator[bytes]:
+def _of_url(image: VolumeImage, clock: Callable[[], float]) -> Iterator[bytes]:
     end = clock() + _LONGEST_S
-    # requests' errors are OSErrors.
-    with contextlib.closing(requests.get(url, headers=_AS_IT_IS, stream=True, timeout=_PATIENCE_S)) as answer:
+    with contextlib.closing(
+        requests.get(image.location, headers=_AS_IT_IS, stream=True, timeout=_PATIENCE_S)
+    ) as answer:
         answer.raise_for_status()
         for block in answer.iter_content(_BLOCK):
             if clock() > end:
-                raise TimeoutError(f"the download of {url} takes more than {_LONGEST_S} s")
+                raise TimeoutError(f"the download of image {image.name} takes more than {_LONGEST_S} s")
             yield block

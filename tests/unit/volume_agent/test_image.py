@@ -68,12 +68,14 @@ def test_an_image_is_read_from_a_file(source: pathlib.Path, tmp_path: pathlib.Pa
 
 
 def test_an_image_is_read_from_a_server(server: str, tmp_path: pathlib.Path) -> None:
-    """An answer that is no success is an error, which another backend may not have."""
+    """An answer that is no success is an error, which another backend may not have. It names no password."""
     made = tmp_path / "made"
     image.write(record(f"{server}/linux", checksum=SHA256), made, units.Gi)
     assert DATA == made.read_bytes()
-    with pytest.raises(OSError, match="404"):
-        image.write(record(f"{server}/other"), made, units.Gi)
+    secret = server.replace("http://", "http://user:secret@")
+    for location, said in ((f"{secret}/other", "404"), ("http://user:secret@127.0.0.1:1/", "ConnectionError")):
+        with pytest.raises(OSError, match=f"^image linux cannot be downloaded: {said}$"):
+            image.write(record(location), made, units.Gi)
 
 
 def test_a_download_does_not_take_for_ever(server: str, tmp_path: pathlib.Path) -> None:
