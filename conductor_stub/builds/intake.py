@@ -12,6 +12,7 @@ from typing import Any
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
+from conductor_stub.builds import waiting
 from conductor_stub.builds.client_token import ClientToken
 from conductor_stub.builds.local_placement import LocalPlacement
 from conductor_stub.builds.placement import BuildPlacement
@@ -21,7 +22,7 @@ from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
-from fleet.db import builds, flavors, groups, history
+from fleet.db import builds, flavors, groups, history, queued_builds
 from fleet.db.engine import Connection, Database, Transaction
 from fleet.hardware.aliases import Aliases
 from fleet.objects import BuildRequest, Flavor, Image, Zone
@@ -39,6 +40,8 @@ class _Acceptance:
     request: dict[str, Any]
     rows: list[dict[str, Any]]
     token: ClientToken | None
+    #: Columns of a build that waits behind one of its shape.
+    queued: dict[str, Any] | None = None
 
     def key(self) -> Hashable:
         """Equal for requests of which only one may be written."""
@@ -94,6 +97,9 @@ class Intake:
     def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> dict[str, Any]:
         stored, rows = self.plan(context, request)
         reservation_id = stored["reservation_id"]
+        queued = self._behind(stored, rows[0]) if len(rows) == 1 else None
+        if queued is not None:
+            return self._accept_queued(context, _Acceptance(stored, [_queued_row(rows[0], queued)], token, queued))
         with self._local.room() as start:
             if start is not None:
                 rows = [{**row, "task_state": states.PLACING} for row in rows]
@@ -104,10 +110,26 @@ class Intake:
             metrics.BUILDS_ACCEPTED.inc(len(rows))
             LOG.debug("Accepted %d instances of flavor %s as %s", len(rows), flavor_name, reservation_id)
             self._go_on(context, stored, rows, start)
-        return {
-            "reservation_id": reservation_id,
-            "instances": [{"uuid": row["uuid"], "name": row["name"]} for row in rows],
-        }
+        return _answer(stored, rows)
+
+    def _behind(self, stored: dict[str, Any], row: dict[str, Any]) -> dict[str, Any] | None:
+        """What the build waits for if one of its shape waits already, so that it does not overtake that one."""
+        accepted = builds.accepted(stored, row)
+        until = waiting.wait_until(accepted)
+        if until is None:
+            return None
+        shape = waiting.shape(accepted, together=False)
+        return self._database.read(queued_builds.behind, shape, until, row["created_at"])
+
+    def _accept_queued(self, context: RequestContext, acceptance: _Acceptance) -> dict[str, Any]:
+        first = self._writes.write(acceptance)
+        if first is not None:
+            return first
+        metrics.BUILDS_ACCEPTED.inc()
+        queued = acceptance.queued or {}
+        about = context.about(instance_uuid=acceptance.rows[0]["uuid"], attempt=FIRST_ATTEMPT)
+        self._placement.announce_queued(about, queued["reason"], queued["message"])
+        return _answer(acceptance.request, acceptance.rows)
 
     def _go_on(
         self,
@@ -207,6 +229,15 @@ class Intake:
         ]
 
 
+def _answer(stored: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    instances = [{"uuid": row["uuid"], "name": row["name"]} for row in rows]
+    return {"reservation_id": stored["reservation_id"], "instances": instances}
+
+
+def _queued_row(row: dict[str, Any], queued: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "task_state": states.QUEUED, "step_deadline": None, "deadline": queued["wait_until"]}
+
+
 def _resolve(connection: Connection, request: BuildRequest) -> tuple[Flavor, str | None]:
     flavor = request.flavor if isinstance(request.flavor, Flavor) else flavors.find(connection, request.flavor)
     group = groups.find(connection, request.group_name).uuid if request.group_name else None
@@ -238,6 +269,11 @@ def _insert(
         groups.add_members(tx, request["group_uuid"], uuids)
     for uuid in uuids:
         history.add_event(tx, uuid, "create", now=request["created_at"], request_id=request["request_id"])
+    if accepted.queued is not None:
+        queued_builds.enter_behind(tx, uuids[0], accepted.queued)
+        why = {"result": "NoValidHost", "message": accepted.queued["message"], "attempt": FIRST_ATTEMPT}
+        times = {"now": request["created_at"], "request_id": request["request_id"]}
+        history.add_event(tx, uuids[0], history.QUEUE, **times, **why)
     return None
 
 

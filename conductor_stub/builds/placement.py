@@ -230,12 +230,17 @@ class BuildPlacement(Placement[Any]):
         new = self._database.write(self._machine.queue, uuids, attempt, refusal, together, ctx)
         _name, _code, message, details = faults.describe(refusal)
         for row in new:
-            context = context.about(instance_uuid=row.uuid, attempt=row.attempt)
-            LOG.info("Instance waits for room: %s: %s", details["reason_code"], message)
-            payload = {"instance_id": row.uuid, "state": states.QUEUED, "method": "build_instances", "reason": message}
-            self._notifier.info(context, "compute_task.build_instances.queued", payload)
+            self.announce_queued(
+                context.about(instance_uuid=row.uuid, attempt=row.attempt), details["reason_code"], message
+            )
         if len(new) < len(uuids):
             LOG.info("%d builds still wait for room: %s: %s", len(uuids) - len(new), details["reason_code"], message)
+
+    def announce_queued(self, context: RequestContext, code: str, message: str) -> None:
+        """Write one line and send one notification. :param context: of the build"""
+        LOG.info("Instance waits for room: %s: %s", code, message)
+        about = {"instance_id": context.instance_uuid, "state": states.QUEUED, "method": "build_instances"}
+        self._notifier.info(context, "compute_task.build_instances.queued", {**about, "reason": message})
 
     def _notify_error(self, context: RequestContext, rows: Sequence[Any], error: Exception) -> None:
         """Write one line and send one notification for each build that has ended in ERROR."""

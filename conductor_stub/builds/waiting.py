@@ -69,7 +69,7 @@ def why(row: Any, refusal: errors.NoValidHost, together: bool) -> Why:
         need_vcpus=needs["vcpus"],
         need_memory_mb=needs["memory_mb"],
         need_disk_gb=needs["disk_gb"],
-        shape=_shape(row, spec, together),
+        shape=shape(row, together),
         together=together,
         refused_generation=(details.get("state") or {}).get("generation", 0),
     )
@@ -99,7 +99,9 @@ def _nearest(details: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _shape(row: Any, spec: Mapping[str, Any], together: bool) -> str:
+def shape(row: Any, together: bool) -> str:
+    """Hash of what the scheduler decides by. It answers alike for builds of one shape."""
+    spec = instances.spec_of(row)
     parts = {name: spec.get(name) for name in _SHAPE}
     parts.update(image=spec["image"].get("properties"), project=row.project_id, group=row.group_uuid)
     parts.update(request=row.reservation_id if together else None, attempt=row.attempt if row.attempt > 1 else 1)

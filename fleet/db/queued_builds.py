@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -40,6 +40,14 @@ _DUE = (
     .limit(sa.bindparam("at_most"))
 )
 _ENTER = INSTANCES.update().where(INSTANCES.c.uuid.in_(sa.bindparam("these", expanding=True)))
+_ALIKE = (
+    sa.select(
+        QUEUED,
+        sa.select(models.room_queue.c.generation).where(models.room_queue.c.id == 1).scalar_subquery().label("seen"),
+    )
+    .where(QUEUED.c.shape == sa.bindparam("of_shape"), _WAITS)
+    .limit(1)
+)
 _LEAVE = QUEUED.delete().where(_THESE)
 _WAKE = QUEUED.update().where(_THESE).values(due_at=None, fresh=False)
 _POSTPONE = QUEUED.update().where(_THESE, _WAITS, QUEUED.c.due_at <= _NOW)
@@ -94,6 +102,27 @@ def enter(
     tx.execute(_ENTER, {"these": uuids, **step})
     tx.touch(INSTANCES, *uuids)
     return new
+
+
+def behind(
+    connection: sa.Connection, shape: str, wait_until: datetime.datetime, now: datetime.datetime
+) -> dict[str, Any] | None:
+    """Columns of a new build that waits behind one of its shape; None if no such build waits.
+
+    The scheduler would refuse it as it has refused the other, or it would overtake it.
+    """
+    row = connection.execute(_ALIKE, {"of_shape": shape}).one_or_none()
+    if row is None:
+        return None
+    known = {field.name: getattr(row, field.name) for field in dataclasses.fields(Why)}
+    # Passes have looked at all changes up to ``seen`` for the other one.
+    known["refused_generation"] = row.refused_generation if row.fresh else row.seen or 0
+    return {**known, "queued_at": now, "wait_until": wait_until, "due_at": wait_until, "fresh": True}
+
+
+def enter_behind(tx: Transaction, uuid: str, columns: Mapping[str, Any]) -> None:
+    """Queue a new build that this transaction inserts. :param columns: from :func:`behind`"""
+    tx.defer_insert(QUEUED, {**columns, "instance_uuid": uuid})
 
 
 def _rest(tx: Transaction, shape: str, now: datetime.datetime) -> dict[str, Any]:

@@ -61,6 +61,8 @@ class Stage(Conductor):
         asked.project_id = project
         accepted = self.intake.accept(asked, wanted)
         self.work()
+        # A build that waits behind one of its shape asks for no decision.
+        self.scheduler.answers.clear()
         return accepted["instances"][0]["uuid"]
 
     def fill(self, host: str = "h1", memory_mb: int = 8000, vcpus: int = 8, disk_gb: int = 100) -> None:
@@ -421,3 +423,43 @@ def test_a_build_that_has_waited_is_no_old_build(stage: Stage) -> None:
     stage.look()
     stage.sweeper.end_overdue()
     assert 0 == metrics.OLDEST_BUILD._value.get()
+
+
+def test_a_new_build_waits_behind_one_like_it(stage: Stage) -> None:
+    """Without a decision, also if room was freed a moment ago; one of another size is decided at once."""
+    stage.fill()
+    first = stage.queue()
+    stage.settle()
+    stage.report("h1", reserved_memory_mb=6900)
+    asked = len(stage.scheduler.requests)
+    like = {"flavor": {"vcpus": 1, "memory_mb": 1024, "root_gb": 10}, "wait_for_capacity_s": TWO_HOURS_S}
+    stage.clock.advance(0.001)
+    (second,) = stage.create(**like)
+    assert 0 == stage.work()
+    assert asked == len(stage.scheduler.requests)
+    assert ("building", "queued", 1, None) == stage.state(second)
+    shown = stage.operator.show_instance(second)
+    assert (["create", "queue"], "CAPACITY") == ([each["event"] for each in shown["events"]], shown["queued"]["reason"])
+    assert [first, second] == [payload["instance_id"] for _event, payload in stage.notifier.infos]
+    assert [first] == stage.look()
+
+    stage.scheduler.answers.append([("h1", ())])
+    stage.placement.place(context(), [first], 1)
+    stage.claim(first, "h1")
+    stage.report("h1", reserved_memory_mb=8000 - 3 * 1024)
+    assert [second] == stage.look()
+    (third,) = stage.create(**like)
+    assert "scheduling" == stage.state(third)[1]
+    (alone,) = stage.create(**{**like, "wait_for_capacity_s": 0})
+    assert "scheduling" == stage.state(alone)[1]
+
+
+def test_a_repeated_request_that_waits_behind_another_gets_its_first_answer(stage: Stage) -> None:
+    stage.fill()
+    stage.queue()
+    wanted = BuildRequest.from_wire(
+        {"flavor": {"vcpus": 1, "memory_mb": 1024, "root_gb": 10}, "wait_for_capacity_s": TWO_HOURS_S}
+    )
+    answers = [stage.intake.accept(context(), wanted, "a token") for _twice in range(2)]
+    assert answers[0] == answers[1]
+    assert 2 == len(stage.operator.list_queue()["builds"])
