@@ -10,7 +10,7 @@ from conductor_stub.steps import faults
 from conductor_stub.steps.attempt import Attempt, Failure, usable
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes import claims
-from conductor_stub.volumes.machine import SETTLED, VolumeMachine, VolumeTimeout, give_up
+from conductor_stub.volumes.machine import SETTLED, VolumeMachine, VolumeTimeout, give_up, listed
 from fleet import errors, failpoints, states, volume_states
 from fleet.db import pools, services, volumes
 from fleet.db.engine import Transaction
@@ -98,9 +98,8 @@ def _place(tried: dict[str, Any]) -> tuple[str | None, str | None]:
 
 def retries_exceeded(row: Any, tried: list[dict[str, Any]]) -> errors.MaxRetriesExceeded:
     """The error of a volume that failed on each pool."""
-    listed = "; ".join(f"{each['backend']} in step {each['step']}: {each['reason']}" for each in tried)
     times = f"{len(tried)} time{'s' * (len(tried) > 1)}"
-    reason = f"Volume {row.uuid} was tried {times}: {listed}"
+    reason = f"Volume {row.uuid} was tried {times}: {listed(tried)}"
     return errors.MaxRetriesExceeded(reason=reason, details={"attempts": tried})
 
 

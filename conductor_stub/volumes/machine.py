@@ -102,6 +102,11 @@ class VolumeMachine(Machine[Any]):
         return super().refuse(tx, uuids, attempt, error, ctx)
 
 
+def listed(tried: Sequence[Mapping[str, Any]]) -> str:
+    """Return the pools that failed, with the step and the reason."""
+    return "; ".join(f"{each['backend']} in step {each['step']}: {each['reason']}" for each in tried)
+
+
 def _is_race(refusal: Exception | None) -> bool:
     return isinstance(refusal, errors.PoolSpaceUnavailable)
 
@@ -112,6 +117,10 @@ def give_up(tx: Transaction, row: Any, error: Exception, ctx: StepContext, **val
     What it claims stays claimed: its backend may have made it.
     """
     name, _code, message, details = faults.describe(error)
+    tried = row.plan.get("tried")
+    if tried and not isinstance(error, errors.MaxRetriesExceeded):
+        # The scheduler leaves out the pools that failed. Why they did is part of the reason.
+        message, details = f"{message} Tried before: {listed(tried)}", {**details, "attempts": tried}
     failure = {"error": name, "message": message, "details": details}
     status = volume_states.FAILED[row.status]
     return volumes.write(tx, row, ctx.now, **{**SETTLED, "status": status, "failure": failure, **values})

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import itertools
 import json
@@ -94,6 +95,8 @@ class World:
         self.refusals: list[str] = []
         self._notifications: list[dict[str, Any]] = []
         self._tokens = itertools.count()
+        #: Storage pools that have become smaller than what they had promised, as machine@backend#pool.
+        self.shrunk: set[str] = set()
         self.points = directory / "points.json"
         self.engine = open_engine(database.url())
         self.writer = sa.create_engine(database.url(), poolclass=sa.NullPool)
@@ -272,7 +275,7 @@ class World:
             self.trio.terminate(uuids)
 
     def ledger(self) -> Ledger:
-        return Ledger.read(self.engine)
+        return dataclasses.replace(Ledger.read(self.engine), shrunk=frozenset(self.shrunk))
 
     def builds(self) -> list[Row]:
         """Live instances of this scenario."""

@@ -7,11 +7,12 @@ import oslo_messaging
 import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
+from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import errors
 from fleet.db.engine import Database
 from tests.functional.conductor import context
 from tests.functional.trio_fakes import no_valid_host
-from tests.functional.volume_stand import A, B, Volumes
+from tests.functional.volume_stand import LIMITS, A, B, Volumes
 
 
 @pytest.fixture
@@ -459,3 +460,17 @@ def test_volumes_are_found_by_name_and_by_the_beginning_of_their_uuid(volumes: V
     assert 2 == len(volumes.operator.list_volumes({"name": "data", "host": A[0]}))
     with pytest.raises(errors.InvalidInput, match="filters.colour"):
         volumes.operator.list_volumes({"colour": "red"})
+
+
+def test_a_volume_that_no_other_pool_can_take_says_why_the_first_failed(volumes: Volumes) -> None:
+    """The scheduler only knows that it has no more pools: the backend's own reason is in the failure as well."""
+    uuid = volumes.ask(A)
+    volumes.volume_scheduler.answers.append(no_valid_host())
+    volumes.fails(uuid)
+    volumes.clock.advance(4)
+    VolumeSweeper(volumes.database, volumes.volume_placement, LIMITS, volumes.clock).sweep()
+    volumes.serve()
+    failure = volumes.operator.show_volume(uuid)["failure"]
+    assert "NoValidHost" == failure["error"]
+    assert failure["message"].endswith("Tried before: m1@fast#p1 in step creating: the disk is full")
+    assert ["m1@fast#p1"] == [each["backend"] for each in failure["details"]["attempts"]]

@@ -42,6 +42,8 @@ class Ledger:
     migrations: Sequence[Row] = ()
     pools: Sequence[Row] = ()
     volumes: Sequence[Row] = ()
+    #: Pools that are known to have become smaller than what they had promised.
+    shrunk: frozenset[str] = frozenset()
 
     @classmethod
     def read(cls, engine: sa.Engine) -> Ledger:

@@ -16,6 +16,7 @@ from tests.chaos.scenarios import (
     moves,
     plugins,
     signals,
+    storage,
     volumes,
     waiting,
 )
@@ -25,6 +26,7 @@ ALL: list[Scenario] = [
     *moves.SCENARIOS,
     *waiting.SCENARIOS,
     *volumes.SCENARIOS,
+    *storage.SCENARIOS,
     *signals.SCENARIOS,
     *broker.SCENARIOS,
     *database.SCENARIOS,
