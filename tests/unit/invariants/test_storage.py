@@ -73,10 +73,11 @@ def test_at_rest_backends_have_what_the_ledger_has() -> None:
     good = ledger(pools=[pool()], volumes=[volume()])
     for stored in ({"m1@disks#p": {"v1": 10}}, {}):
         assert [] == list(storage.volumes_are_where_the_ledger_says(good, stored))
-    assert 1 == len(list(storage.volumes_are_where_the_ledger_says(good, {"m1@disks#p": {"v1": 9}})))
+    for wrong in ({"v1": 9, "v2": 1}, {"v1": 10, "v2": 1}, {}):
+        assert list(storage.volumes_are_where_the_ledger_says(good, {"m1@disks#p": wrong})), wrong
     stale = ledger(pools=[pool(capabilities={"allocated_capacity_gb": 0})], volumes=[volume()])
     (line,) = storage.volumes_are_where_the_ledger_says(stale, {"m1@disks#p": {"v1": 10}})
-    assert "its agent counts 0 GiB, the ledger 10" in line
+    assert "its agent counts 0 GiB, there are 10" in line
     under_way = ledger(volumes=[volume(**DELETING)])
     assert 1 == len(list(storage.every_volume_is_over(under_way)))
 
@@ -92,3 +93,25 @@ def test_snapshots_count_as_space_and_not_as_volumes() -> None:
     assert ["snapshot s1 has lost its volume v1"] == list(storage.snapshots_have_their_volume(lost))
     elsewhere = ledger(volumes=[volume(pool="q"), snapshot])
     assert ["snapshot s1 is not on the pool of its volume v1"] == list(storage.snapshots_have_their_volume(elsewhere))
+
+
+GIVEN_UP = [
+    ("a volume was not made in time", {"status": "error"}, {None, 10}),
+    ("a volume was not removed in time", {"status": "error_deleting"}, {None, 10}),
+    ("a volume was not extended in time", {"status": "error_extending", "size_gb": 5}, {5, 10}),
+    ("all is well", {}, {10}),
+]
+
+
+@pytest.mark.parametrize(("_name", "given", "sizes"), GIVEN_UP, ids=[case[0] for case in GIVEN_UP])
+def test_what_was_given_up_may_be_there_or_not(_name: str, given: dict[str, Any], sizes: set[int | None]) -> None:
+    """Its backend may have done its part or not. Nothing else may be there."""
+    for size in (None, 5, 7, 10):
+        there = {} if size is None else {"v1": size}
+        counted = pool(capabilities={"allocated_capacity_gb": size or 0})
+        found = list(
+            storage.volumes_are_where_the_ledger_says(
+                ledger(pools=[counted], volumes=[volume(**given)]), {"m1@disks#p": there}
+            )
+        )
+        assert (size in sizes) == (not found), (size, found)
