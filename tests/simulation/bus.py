@@ -26,7 +26,7 @@ CALL_TIMEOUT_S = 10.0
 #: Later than any deadline of a build.
 LATE_S = 240.0
 #: Too many to be told of.
-_QUIET = ("report_state", "report_hosts")
+_QUIET = ("report_state", "report_hosts", "report_pools")
 API = TypeVar("API", bound=API)
 
 
@@ -53,8 +53,13 @@ class Message:
 
 
 def _about(given: dict[str, Any]) -> str:
-    """The instance and the attempt, as far as a message's arguments name them."""
-    uuid = given.get("instance_uuid") or (given.get("instance") or {}).get("uuid") or given.get("instance_uuids", "")
+    """The instance or volume and the attempt, as far as a message's arguments name them."""
+    uuid = (
+        given.get("instance_uuid")
+        or given.get("volume_uuid")
+        or (given.get("instance") or {}).get("uuid")
+        or given.get("instance_uuids", "")
+    )
     return f"{uuid} {given.get('attempt', '')}"
 
 
@@ -156,8 +161,8 @@ class Sender:
         self._server = server
         self._mandatory = mandatory
 
-    def prepare(self, server: str = "", transport_options: Any = None, **_options: Any) -> Sender:
-        return Sender(self._bus, self._topic, self._namespace, server, transport_options is not None)
+    def prepare(self, server: str = "", transport_options: Any = None, topic: str = "", **_options: Any) -> Sender:
+        return Sender(self._bus, topic or self._topic, self._namespace, server, transport_options is not None)
 
     def can_send_version(self, version: str) -> bool:
         return True

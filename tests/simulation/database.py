@@ -23,6 +23,8 @@ _UNDER_WAY = """
     SELECT EXISTS (SELECT 1 FROM instances WHERE task_state IS NOT NULL)
         OR EXISTS (SELECT 1 FROM migrations WHERE step_deadline IS NOT NULL)
 """
+#: The same of volumes.
+_VOLUMES_UNDER_WAY = "SELECT EXISTS (SELECT 1 FROM volumes WHERE step_deadline IS NOT NULL)"
 _EMPTY = "".join(f"DELETE FROM {table.name};" for table in reversed(models.METADATA.sorted_tables))
 _EMPTY += "INSERT INTO generations (id, value) VALUES (1, 1);"
 
@@ -79,6 +81,10 @@ class SimulatedDatabase(Database):
         """Whether any instance has a task, or any move a step to end."""
         with self._snapshot.connect() as connection:
             return bool(connection.scalar(_UNDER_WAY))
+
+    def is_any_volume_under_way(self) -> bool:
+        with self._snapshot.connect() as connection:
+            return bool(connection.scalar(_VOLUMES_UNDER_WAY))
 
     def _write_once(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         assert self.world is not None

@@ -46,7 +46,7 @@ from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepLimits
-from fleet import errors, states
+from fleet import domains, errors, states
 from fleet.agent.patience import Patience
 from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext, new_context
@@ -58,6 +58,7 @@ from scheduler.host_manager import HostManager
 from scheduler.manager import SchedulerManager
 from tests.configuration import of_scheduler
 from tests.functional.trio_fakes import FakeNotifier
+from tests.simulation import storage
 from tests.simulation.bus import Bus, unpinned
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.world import Process, World
@@ -68,6 +69,7 @@ LIMITS = StepLimits(
     placing_timeout_s=30,
     spawn_timeout_s=60,
     move_timeout_s=150,
+    volume_timeout_s=200,
     retry_interval_s=3,
     service_down_time_s=60,
 )
@@ -240,7 +242,10 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
         MoveIntake(database, move_placement),
         MigrationManager(move_placement, MoveProgress(database, move_placement, LIMITS)),
     ]
-    bus.serve(process, ["conductor"])
+    of_volumes, sweep_volumes = storage.conductor(world, bus, database, LIMITS)
+    process.endpoints += of_volumes
+    bus.serve(process, ["conductor", domains.VOLUME_CONDUCTOR])
+    _every(world, process, SWEEP_S, "volumes", _if(database.is_any_volume_under_way, sweep_volumes))
     move_sweeper = MoveSweeper(database, move_placement, LIMITS, world.clock)
     sweeper = BuildSweeper(database, placement, termination, LIMITS, world.clock)
     room_queue = RoomQueue(database, placement, LIMITS, world.clock)
@@ -254,7 +259,8 @@ def start_scheduler(world: World, bus: Bus, database: SimulatedDatabase, name: s
     feeds = ChangeFeed(database, world.clock), ChangeFeed(database, world.clock)
     manager = HostManager(*feeds, clock=world.clock, service_down_time_s=LIMITS.service_down_time_s)
     process.endpoints = [SchedulerManager(FilterScheduler(_scheduler_conf(), manager, Notifier()), world.clock)]
-    bus.serve(process, ["scheduler"])
+    process.of_queue[domains.VOLUME_SCHEDULER] = [storage.scheduler(world, database, LIMITS)]
+    bus.serve(process, ["scheduler", domains.VOLUME_SCHEDULER])
     return process
 
 
@@ -308,6 +314,17 @@ def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], n
     world.spawn(process, "begin", begin)
     process.hosts = hosts  # type: ignore[attr-defined]
     return process
+
+
+def start_storage(world: World, bus: Bus, disks: storage.Disks, name: str, life: int) -> Process:
+    """The agent of a storage backend."""
+    seconds = {"heartbeat": HEARTBEAT_S, "report": REPORT_S}
+
+    def every(world: World, process: Process, what: str, work: Callable[[], object]) -> None:
+        _every(world, process, seconds[what], what, work)
+
+    executor = functools.partial(Executor, world)
+    return storage.start_agent(world, bus, disks, name, life, Pauses(world), executor, every)
 
 
 def _no_threads(context: RequestContext, limit_s: float | None, work: Callable[[], Any]) -> Any:

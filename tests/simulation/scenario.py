@@ -20,7 +20,7 @@ from fleet import errors, states
 from fleet.context import new_context
 from fleet.db import groups, models, services
 from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI
-from tests.simulation import invariants, processes
+from tests.simulation import invariants, processes, storage
 from tests.simulation.bus import Bus
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.world import Process, World
@@ -40,6 +40,7 @@ _UUIDS = sa.select(_INSTANCES.c.uuid)
 _HOST = sa.select(_INSTANCES.c.host).where(_INSTANCES.c.uuid == sa.bindparam("wanted"))
 _MIGRATIONS = models.migrations
 _STATES = sa.select(_INSTANCES.c.vm_state)
+_VOLUMES = sa.select(models.volumes.c.status)
 _MOVES = sa.select(_MIGRATIONS.c.migration_type, _MIGRATIONS.c.status)
 _PLACED = (
     sa.select(_INSTANCES.c.uuid, _INSTANCES.c.host)
@@ -82,6 +83,9 @@ class Scenario:
         self._death = chance.choice([0.0, 0.001, 0.004])
         self._database = database
         self._hypervisors = {host: processes.Hypervisor(self._world, host) for host in HOSTS}
+        self._disks = {
+            name: storage.Disks((self._world, host, pools)) for name, (host, pools) in storage.BACKENDS.items()
+        }
         self._processes: dict[str, Process] = {}
         self._lives: collections.Counter[str] = collections.Counter()
         self._client = Process("client")
@@ -103,9 +107,11 @@ class Scenario:
         return str(name) if dashed else name.hex
 
     def _play(self) -> tuple[int, list[str]]:
-        for name in ("conductor-1", "conductor-2", "scheduler-1", "scheduler-2", *AGENTS):
+        for name in ("conductor-1", "conductor-2", "scheduler-1", "scheduler-2", *AGENTS, *self._disks):
             self._start(name)
         self._world.spawn(self._client, "client", self._workload)
+        client = storage.Client(self._world, self._bus, self._database)
+        self._world.spawn(self._client, "storage client", client.work)
         steps, wrong = self._run(TROUBLE_S, 0)
         if not wrong:
             self._calm_down()
@@ -114,6 +120,7 @@ class Scenario:
         if not wrong:
             hosts = {name: host for agent in AGENTS for name, host in self._hosts(agent)}
             wrong = invariants.at_the_end(self._database, self._hypervisors, hosts, REQUESTS)
+            wrong += storage.at_the_end(self._database, self._backends())
         return steps, wrong
 
     def _run(self, seconds: float, steps: int) -> tuple[int, list[str]]:
@@ -127,11 +134,20 @@ class Scenario:
                 self._die(world.chance.choice(sorted(self._processes)))
             if world.happens("guest dies", 0.002):
                 self._hypervisors[world.chance.choice(HOSTS)].die()
+            if world.calm and not all(self._processes[name].alive for name in self._disks):
+                self._start_superseded()
             if steps % 100 == 0:
                 wrong = invariants.at_any_moment(self._database, self._hypervisors)
+                wrong += storage.at_any_moment(self._database)
                 if wrong:
                     return steps, wrong
         return steps, []
+
+    def _start_superseded(self) -> None:
+        """A late registration of a former life ends an agent, which an operator then starts again."""
+        for name in self._disks:
+            if not self._processes[name].alive:
+                self._start(name)
 
     def _served(self) -> dict[str, Host]:
         alive = [agent for agent in AGENTS if self._processes[agent].alive and self._serves(agent)]
@@ -173,6 +189,12 @@ class Scenario:
         for row in self._database.rows(_WATCHED):
             yield row.power_state != self._hypervisors[row.host].power_state(row.uuid)
 
+        yield not all(self._serves(name) for name in self._disks)
+        yield from storage.unsettled(self._database, self._backends())
+
+    def _backends(self) -> dict[str, storage.Disks]:
+        return {disks.host: disks for disks in self._disks.values()}
+
     def _start(self, name: str) -> None:
         self._lives[name] += 1
         self._world.log("%s starts", name)
@@ -180,6 +202,9 @@ class Scenario:
             process = processes.start_conductor(self._world, self._bus, self._database, name)
         elif name.startswith("scheduler"):
             process = processes.start_scheduler(self._world, self._bus, self._database, name)
+        elif name in self._disks:
+            disks, life = self._disks[name], self._lives[name]
+            process = processes.start_storage(self._world, self._bus, disks, name, life)
         else:
             served = {host: self._hypervisors[host] for host in AGENTS[name]}
             process = processes.start_agent(self._world, self._bus, served, name, self._lives[name])
@@ -260,6 +285,6 @@ class Scenario:
 
     def _ended(self) -> dict[str, int]:
         found = collections.Counter(row.vm_state for row in self._database.rows(_STATES))
-        moved = self._database.rows(_MOVES)
+        moved = [*self._database.rows(_MOVES), *(("volume", row.status) for row in self._database.rows(_VOLUMES))]
         ended = {state: count for state, count in found.items() if state != states.BUILDING}
         return {**ended, **collections.Counter(f"{kind} {status}" for kind, status in moved)}

@@ -13,7 +13,7 @@ import pytest
 from conductor_stub.builds import claims
 from conductor_stub.steps.machine import Machine
 from fleet import states
-from fleet.db import instances
+from fleet.db import instances, pools
 from fleet.objects import Claim
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.scenario import Scenario
@@ -22,6 +22,8 @@ SEEDS = range(300)
 BATCH = 50
 TROUBLES = {
     "answer lost",
+    "backend fails",
+    "backend hangs",
     "commit unknown",
     "deadlock",
     "death",
@@ -45,7 +47,7 @@ def simulated() -> Iterator[SimulatedDatabase]:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("first", SEEDS[::BATCH])
 def test_seeds_hold(simulated: SimulatedDatabase, first: int) -> None:
-    """Whatever goes wrong, every build ends, nothing is sold twice, and all sides agree when it is over."""
+    """Whatever goes wrong, every build and volume ends, nothing is sold twice, and all sides agree when it is over."""
     ended: collections.Counter[str] = collections.Counter()
     met: collections.Counter[str] = collections.Counter()
     for seed in range(first, first + BATCH):
@@ -54,6 +56,7 @@ def test_seeds_hold(simulated: SimulatedDatabase, first: int) -> None:
         met.update(verdict.met)
         assert [] == verdict.wrong, "\n".join([*verdict.history, f"seed {seed}"])
     assert ended["active"] > BATCH
+    assert ended["volume available"] > BATCH
     assert TROUBLES == met.keys()
 
 
@@ -73,6 +76,12 @@ def test_a_broken_ledger_is_caught(simulated: SimulatedDatabase, monkeypatch: py
         return claim(step, instances.moved(row, expected), ctx)
 
     monkeypatch.setitem(claims._WORK, Claim, claim_anything)
+    assert any(Scenario(seed, simulated).play().wrong for seed in SEEDS)
+
+
+def test_a_broken_ledger_of_pools_is_caught(simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the comparison of a claim with the room of its pool, some seed shows it."""
+    monkeypatch.setattr(pools, "require_room", lambda *_claim: None)
     assert any(Scenario(seed, simulated).play().wrong for seed in SEEDS)
 
 

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes in the simulated world: their part of conductors and schedulers, agents of storage backends, and a client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import oslo_messaging
+import sqlalchemy as sa
+
+from conductor_stub.volumes.intake import VolumeIntake
+from conductor_stub.volumes.manager import VolumeManager
+from conductor_stub.volumes.migrations import MigrationIntake
+from conductor_stub.volumes.placement import VolumePlacement
+from conductor_stub.volumes.progress import VolumeProgress
+from conductor_stub.volumes.snapshots import SnapshotIntake
+from conductor_stub.volumes.sweeper import VolumeSweeper
+from fleet import errors, volume_states
+from fleet.agent.patience import Patience
+from fleet.agent.presence import Presence
+from fleet.agent.work_queues import WorkQueues
+from fleet.context import new_context
+from fleet.db import feed_queries, models
+from fleet.db.feed import ChangeFeed
+from fleet.objects import Volume
+from fleet.rpc.clients import ConductorAPI, OperatorAPI, VolumeAPI, VolumeSchedulerAPI, VolumeTaskAPI
+from scheduler.volumes import conf as volume_conf
+from scheduler.volumes import service
+from scheduler.volumes.manager import VolumeSchedulerManager
+from tests.configuration import of_scheduler
+from tests.simulation.bus import Bus
+from tests.simulation.database import SimulatedDatabase
+from tests.simulation.world import Process, World
+from volume_agent.backends.backend import Backend, Policy
+from volume_agent.drivers.base import Stored, VolumeDriver
+from volume_agent.ledger.reporter import BINARY, TOPIC, Reporter
+from volume_agent.ledger.volume_calls import VolumeCalls
+from volume_agent.manager import BackendManager
+from volume_agent.work import recovery
+from volume_agent.work.volume import VolumeWorker
+
+#: The backend that each serves, and its pools.
+BACKENDS = {"v1": ("m1@x", ("p", "q")), "v2": ("m2@y", ("r",))}
+CAPACITY_GB = 10
+REQUESTS = 3
+
+VOLUMES = models.volumes
+POOLS = models.storage_pools
+_ALL, _POOLS = sa.select(VOLUMES), sa.select(POOLS).where(sa.not_(POOLS.c.deleted))
+_LIVE = _ALL.where(sa.not_(VOLUMES.c.deleted))
+
+
+class Disks(VolumeDriver):
+    """Volumes of one backend, which outlive its agent."""
+
+    def __init__(self, options: Any) -> None:
+        self._world, self.host, self._pools = options
+        self._stored: dict[tuple[str, str], Stored] = {}
+
+    def init_backend(self) -> None:
+        """What is half-made is not stored."""
+
+    def stats(self) -> dict[str, Any]:
+        return {"pools": [self._stats_of(pool) for pool in self._pools]}
+
+    def _stats_of(self, pool: str) -> dict[str, Any]:
+        held = sum(each.size_gb for each in self.volumes() if each.pool == pool)
+        space = {"total_capacity_gb": CAPACITY_GB, "free_capacity_gb": max(0, CAPACITY_GB - held)}
+        thin = {"thin_provisioning_support": True, "provisioned_capacity_gb": held}
+        return {"pool_name": pool, **space, **thin, "location_info": f"disks:{self.host}"}
+
+    def volumes(self) -> Collection[Stored]:
+        return list(self._stored.values())
+
+    def create(self, volume: Volume) -> None:
+        assert volume.pool is not None, "the ledger has given the volume its pool"
+        self._work()
+        if volume.source_uuid is not None and (volume.source_uuid, volume.pool) not in self._stored:
+            raise OSError(f"there is no volume {volume.source_uuid} to copy")
+        self._stored.setdefault((volume.uuid, volume.pool), Stored(volume.uuid, volume.pool, volume.size_gb))
+
+    def receive(self, volume: Volume, pool: str) -> None:
+        self._work()
+        self._stored.setdefault((volume.uuid, pool), Stored(volume.uuid, pool, volume.size_gb))
+
+    def extend(self, volume: Volume, size_gb: int) -> None:
+        assert volume.pool is not None, "the ledger has given the volume its pool"
+        self._work()
+        if (volume.uuid, volume.pool) not in self._stored:
+            raise OSError(f"there is no volume {volume.uuid}")
+        self._stored[volume.uuid, volume.pool] = Stored(volume.uuid, volume.pool, size_gb)
+
+    def delete(self, uuid: str, pool: str) -> None:
+        self._world.pause()
+        self._stored.pop((uuid, pool), None)
+
+    def _work(self) -> None:
+        hangs = self._world.happens("backend hangs", 0.03)
+        self._world.sleep(200.0 if hangs else self._world.chance.choice([0.0, 0.5, 3.0]))
+        if self._world.happens("backend fails", 0.1):
+            raise OSError("the disk said no")
+
+
+def conductor(
+    world: World, bus: Bus, database: SimulatedDatabase, limits: Any
+) -> tuple[list[Any], Callable[[], object]]:
+    """The endpoints of a conductor for volumes, and its sweep."""
+    clients = (bus.client(each) for each in (VolumeSchedulerAPI, VolumeAPI, VolumeTaskAPI))
+    placement = VolumePlacement(database, *clients, limits, world.clock)  # type: ignore[arg-type]
+    endpoints = [
+        VolumeIntake(database, placement),
+        SnapshotIntake(database, placement),
+        MigrationIntake(database, placement),
+        VolumeManager(placement, VolumeProgress(database, placement)),
+    ]
+    return endpoints, VolumeSweeper(database, placement, limits, world.clock).sweep
+
+
+def scheduler(world: World, database: SimulatedDatabase, limits: Any) -> VolumeSchedulerManager:
+    """The endpoint of a scheduler for volumes."""
+    feeds = [ChangeFeed(database, world.clock, of=feed_queries.STORAGE) for _use in range(2)]
+    conf = of_scheduler(service_down_time=limits.service_down_time_s)
+    volume_conf.register_opts(conf)
+    return VolumeSchedulerManager(service.build_driver(conf, *feeds, world.clock), _none, _none, world.clock)
+
+
+def _none(_name: str) -> Any:
+    """Nothing is looked up by name here."""
+
+
+def start_agent(
+    world: World, bus: Bus, disks: Disks, name: str, life: int, pauses: Any, executor: Any, every: Callable[..., None]
+) -> Process:
+    """The agent of one backend. ``pauses``, ``executor`` and ``every``: see ``processes``."""
+    process = Process(name)
+    patience = Patience(pauses, world.seconds)
+    calls = VolumeCalls(bus.client(VolumeTaskAPI), patience)
+    backend = Backend(disks.host, disks, Policy(disks.host, "nova", max_over_subscription_ratio="1"))
+    queues = WorkQueues(executor(process), slots=0)
+    manager = BackendManager(VolumeWorker(backend, calls), queues)
+    process.of_queue[f"volume.{disks.host}"] = [manager]
+
+    def superseded(_name: str, reason: str) -> None:
+        world.log("%s was superseded: %s", name, reason)
+        world.kill(process)
+
+    presence = Presence(bus.client(ConductorAPI), patience, BINARY, TOPIC, f"{name}-{life}")
+    reporter = Reporter(bus.client(VolumeTaskAPI), presence, [backend], superseded)
+
+    def begin() -> None:
+        reporter.register()
+        recovery.recover(new_context(), backend, calls, manager.order)
+        bus.serve(process, process.of_queue)
+        reporter.report()
+        process.serving = True  # type: ignore[attr-defined]
+        every(world, process, "heartbeat", reporter.heartbeat)
+        every(world, process, "report", reporter.report)
+
+    world.spawn(process, "begin", begin)
+    return process
+
+
+class Client:
+    """Creates, copies, extends, migrates and deletes volumes, and takes snapshots."""
+
+    def __init__(self, world: World, bus: Bus, database: SimulatedDatabase) -> None:
+        self._world, self._database = world, database
+        self._operator = bus.client(OperatorAPI)
+
+    def work(self) -> None:
+        chance = self._world.chance
+        for _request in range(REQUESTS):
+            self._world.sleep(chance.choice([0.0, 1.0, 15.0]))
+            self._ask("create_volumes", request={"size": chance.choice([1, 2, 4]), "count": chance.choice([1, 2, 3])})
+            for _act in range(chance.choice([0, 1, 2])):
+                self._world.sleep(chance.choice([0.3, 3.0, 8.0]))
+                self._act()
+
+    def _act(self) -> None:
+        chance = self._world.chance
+        known = sorted((row.uuid, row.size_gb) for row in self._database.rows(_LIVE) if row.snapshot_of is None)
+        if not known:
+            return
+        uuid, size_gb = chance.choice(known)
+        act = chance.choice(["delete", "delete", "extend", "extend", "migrate", "copy", "snapshot"])
+        if act == "extend":
+            self._ask("extend_volume", name=uuid, size=size_gb + chance.choice([1, 4]))
+        elif act == "copy":
+            self._ask("create_volumes", request={"source": uuid})
+        elif act == "snapshot":
+            self._ask("create_snapshot", volume=uuid)
+        else:
+            self._ask(f"{act}_volume", name=uuid)
+
+    def _ask(self, method: str, **arguments: Any) -> None:
+        try:
+            self._operator.call(new_context(), method, **arguments)
+        except (oslo_messaging.MessagingTimeout, errors.FleetError) as trouble:
+            self._world.log("the client is told %r", trouble)
+
+
+def at_any_moment(database: SimulatedDatabase) -> list[str]:
+    """I13: no pool has promised more than it has, and each counts what volumes claim of it."""
+    rows, wrong = database.rows(_LIVE), []
+    for pool in database.rows(_POOLS):
+        claimed = sum(row.claimed_gb for row in rows if (row.host, row.pool) == (pool.host, pool.pool))
+        claimed += sum(row.held_gb for row in rows if (row.held_host, row.held_pool) == (pool.host, pool.pool))
+        if pool.allocated_capacity_gb != claimed or claimed > CAPACITY_GB:
+            counted = f"counts {pool.allocated_capacity_gb} GiB, volumes claim {claimed} of {CAPACITY_GB}"
+            wrong.append(f"I13: pool {pool.host}#{pool.pool} {counted}")
+    return wrong
+
+
+def unsettled(database: SimulatedDatabase, disks: Mapping[str, Disks]) -> Iterator[bool]:
+    """Whether a volume is on its way, or a backend has what the ledger has not, or counts otherwise."""
+    yield bool(at_the_end(database, disks))
+
+
+def at_the_end(database: SimulatedDatabase, disks: Mapping[str, Disks]) -> list[str]:
+    """I14, I15: every volume is over, and the ledger, the agents' counts and the backends are of one mind."""
+    rows = database.rows(_LIVE)
+    wrong = [f"I14: volume {row.uuid} is {row.status}/{row.step}" for row in rows if row.step is not None]
+    wrong += [
+        f"I14: volume {row.uuid} has no failure"
+        for row in rows
+        if row.status.startswith(volume_states.ERROR) and not row.failure
+    ]
+    for pool in database.rows(_POOLS):
+        name = f"{pool.host}#{pool.pool}"
+        there = {each.uuid: each.size_gb for each in disks[pool.host].volumes() if each.pool == pool.pool}
+        meant = {row.uuid: row.claimed_gb for row in rows if (row.host, row.pool) == (pool.host, pool.pool)}
+        sure = {row.uuid for row in rows if not row.status.startswith(volume_states.ERROR)}
+        if {uuid: size for uuid, size in there.items() if uuid in sure or uuid not in meant} != {
+            uuid: size for uuid, size in meant.items() if uuid in sure
+        }:
+            wrong.append(f"I15: {name} has {there}, the ledger {meant}")
+        counted = pool.capabilities["allocated_capacity_gb"]
+        if counted != sum(there.values()):
+            wrong.append(f"I15: the agent of {name} counts {counted} GiB, it has {sum(there.values())}")
+    return wrong
