@@ -87,7 +87,11 @@ class Disks:
     # What is there
 
     def volumes(self) -> list[Any]:
+        """With their snapshots."""
         return [row for row in self.world.ledger().volumes if not row["deleted"]]
+
+    def snapshots(self) -> list[Any]:
+        return [row for row in self.volumes() if row["snapshot_of"]]
 
     def with_status(self, status: str) -> list[Any]:
         return [row for row in self.volumes() if row["status"] == status]
@@ -101,7 +105,8 @@ class Disks:
     def files(self, pool: str) -> dict[str, int]:
         """GiB by uuid. What is no volume has its whole name."""
         found = (self.directory / pool).iterdir()
-        return {path.name.removeprefix("volume-"): path.stat().st_size // units.Gi for path in found}
+        sizes = {path.name: path.stat().st_size // units.Gi for path in found}
+        return {name.removeprefix("volume-").removeprefix("snapshot-"): size for name, size in sizes.items()}
 
     def agree(self) -> None:
         """:raises AssertionError: ledger, agent and files do not agree within some reports"""
@@ -125,6 +130,9 @@ class Disks:
         """Everything settles and agrees; then all volumes are deleted, and nothing is left."""
         self.settle()
         self.agree()
+        for row in self.snapshots():
+            self.order("delete_snapshot", name=row["uuid"])
+        self.world.until(lambda: not self.snapshots(), timeout_s=60)
         for row in self.volumes():
             self.order("delete_volume", name=row["uuid"])
         self.world.until(lambda: not self.volumes(), timeout_s=60)

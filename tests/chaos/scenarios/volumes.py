@@ -27,11 +27,15 @@ POINTS = {
     "create": _points(("accept", "take", "claim", "done"), "volume"),
     "extend": _points(("extend", "done"), "extend"),
     "migrate": _points(("migrate", "take", "claim", "done"), "migrate", "leave"),
+    "retype": _points(("retype", "take", "claim", "done"), "retype"),
+    "snapshot": [f"conductor.snapshot.{when}" for when in (BEFORE_COMMIT, AFTER_COMMIT)] + _points(("done",), "volume"),
     "delete": _points(("delete", "done")),
     "fail": _points(["fail"]),
     "refuse": _points(["refuse"]),
     "overdue": _points(["overdue"]),
 }
+#: Acts on volumes that are there.
+_ON_VOLUMES = ("extend", "delete", "migrate", "retype", "snapshot")
 #: What must go wrong, so that a volume gets there.
 _TROUBLE: dict[str, dict[str, Any]] = {
     "fail": {"agent.volume.before": {"action": "raise"}},
@@ -43,7 +47,7 @@ def kill_in_volume(world: World, chance: random.Random, act: str) -> None:
     """A process dies at each step of volumes on real files. Every volume ends; ledger, agent and files agree."""
     disks = Disks(world, POOLS)
     disks.start()
-    if act in ("extend", "delete", "migrate"):
+    if act in _ON_VOLUMES:
         disks.made(6)
     deaths = {point: {"action": "exit", "times": 1, "skip": chance.randrange(2)} for point in POINTS[act]}
     world.arm({**deaths, **_TROUBLE.get(act, {})})
@@ -73,6 +77,17 @@ def _migrate(disks: Disks) -> None:
             disks.order("migrate_volume", name=row["uuid"], host=f"{HOST}#{other}")
 
 
+def _retype(disks: Disks) -> None:
+    disks.order("create_volume_type", volume_type={"name": "any"})
+    for row in disks.with_status("available"):
+        disks.order("retype_volume", name=row["uuid"], volume_type="any")
+
+
+def _snapshot(disks: Disks) -> None:
+    for row in disks.with_status("available")[:2]:
+        disks.order("create_snapshot", volume=row["uuid"])
+
+
 def _delete(disks: Disks) -> None:
     for row in disks.volumes()[:2]:
         disks.order("delete_volume", name=row["uuid"])
@@ -92,6 +107,8 @@ _ASK: dict[str, Callable[[Disks], object]] = {
     "create": lambda disks: disks.create(2),
     "extend": _extend,
     "migrate": _migrate,
+    "retype": _retype,
+    "snapshot": _snapshot,
     "delete": _delete,
     "fail": lambda disks: disks.create(2),
     "refuse": lambda disks: disks.create(2, TOO_LARGE),
