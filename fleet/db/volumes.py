@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from fleet import errors, volume_states
 from fleet.db import models, uuid_prefix, volume_history
 from fleet.db.engine import Transaction
-from fleet.objects import Volume, VolumeImage, VolumeType
+from fleet.objects import Volume, VolumeImage, VolumeType, fields
 
 VOLUMES = models.volumes
 #: Columns of the claim on the volume's own pool, and of that on the pool that it holds: host, pool and GiB.
@@ -98,10 +98,12 @@ def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.
 
 
 def require_known(filters: Mapping[str, Any] | None) -> None:
-    """:raises errors.InvalidInput: a filter that is not in FILTERS"""
-    for name in filters or {}:
+    """:raises errors.InvalidInput: a filter that is not in FILTERS, or has a value of a wrong type"""
+    for name, value in (filters or {}).items():
         if name not in FILTERS:
             raise errors.InvalidInput(field=f"filters.{name}", reason=f"must be one of {', '.join(FILTERS)}")
+        wanted: Any = list[fields.Text] if name == "uuids" else fields.Text | None
+        fields.parse(wanted, value, f"filters.{name}")
 
 
 def list_all(connection: sa.Connection, kind: Kind = "Volume", **filters: Any) -> Sequence[sa.Row]:

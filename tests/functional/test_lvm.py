@@ -36,7 +36,7 @@ class RecordedBlocks(Blocks):
     def zero(self, device: pathlib.Path, offset: int, length: int) -> None:
         self.zeroed.append((device.name, offset // units.Gi, length // units.Gi))
 
-    def copy(self, source: pathlib.Path, to: pathlib.Path) -> None:
+    def copy(self, source: pathlib.Path, to: pathlib.Path, length: int) -> None:
         self.copied.append((source.name, to.name))
 
     def flush(self, device: pathlib.Path) -> None: ...

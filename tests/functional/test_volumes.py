@@ -458,8 +458,11 @@ def test_volumes_are_found_by_name_and_by_the_beginning_of_their_uuid(volumes: V
     with pytest.raises(errors.Conflict, match="is the name of 2 volumes"):
         volumes.operator.show_volume("data")
     assert 2 == len(volumes.operator.list_volumes({"name": "data", "host": A[0]}))
-    with pytest.raises(errors.InvalidInput, match="filters.colour"):
-        volumes.operator.list_volumes({"colour": "red"})
+    for wrong in ({"colour": "red"}, {"uuids": 5}, {"uuids": [{}]}, {"status": ["error"]}, {"host": {"a": 1}}):
+        (name,) = wrong
+        for method in (volumes.operator.list_volumes, volumes.operator.list_snapshots):
+            with pytest.raises(errors.InvalidInput, match=f"filters.{name}"):
+                method(wrong)
 
 
 def test_a_volume_that_no_other_pool_can_take_says_why_the_first_failed(volumes: Volumes) -> None:

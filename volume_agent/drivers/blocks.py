@@ -17,9 +17,10 @@ class Blocks:
         commands.run("blkdiscard", "--zeroout", "--offset", str(offset), "--length", str(length), str(device))
         self.flush(device)
 
-    def copy(self, source: pathlib.Path, to: pathlib.Path) -> None:
-        """Copy a device to one that has only zeros."""
-        commands.run("dd", f"if={source}", f"of={to}", "bs=4M", "conv=sparse,notrunc,fsync", "status=none")
+    def copy(self, source: pathlib.Path, to: pathlib.Path, length: int) -> None:
+        """Copy at most ``length`` bytes of a device to one that has only zeros."""
+        bounded = ("iflag=count_bytes", f"count={length}")
+        commands.run("dd", f"if={source}", f"of={to}", "bs=4M", *bounded, "conv=sparse,notrunc,fsync", "status=none")
 
     def flush(self, device: pathlib.Path) -> None:
         descriptor = os.open(device, os.O_RDONLY)

@@ -138,12 +138,25 @@ class DirectoryDriver(VolumeDriver):
         self._copy(volume, _require(pathlib.Path(volume.copy_from.removeprefix(_LOCATION)), volume.uuid), directory)
 
     def _copy(self, volume: Volume, source: pathlib.Path, directory: pathlib.Path) -> None:
-        """Copy the source, in its format. The file system shares the blocks of both if it can."""
+        """Copy the source, in its format. The file system shares the blocks of both if it can.
+
+        The source may have been extended since the copy was asked for: what it has more is cut off.
+        """
         thick = _is_thick(volume)
         shared = ("--reflink=never", "--sparse=never") if thick else ("--reflink=auto", "--sparse=always")
         with _written(_path(directory, volume, _is_image(source))) as part:
             commands.run("cp", *shared, "--", str(source), str(part))
+            self._cut(part, _is_image(source), volume.size_gb * units.Gi)
             self._grow(part, _is_image(source), volume.size_gb * units.Gi, thick)
+
+    @staticmethod
+    def _cut(path: pathlib.Path, is_image: bool, size: int) -> None:
+        if _virtual_size(path, is_image) <= size:
+            return
+        if is_image:
+            commands.run(_QEMU_IMG, "resize", "-q", "--shrink", "-f", QCOW2, str(path), str(size))
+        else:
+            os.truncate(path, size)
 
     def _write(self, path: pathlib.Path, size: int, thick: bool) -> None:
         if self._format == QCOW2:

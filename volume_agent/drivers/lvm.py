@@ -129,7 +129,7 @@ class LvmDriver(VolumeDriver):
         part = f"{_PART}{_name(volume)}"
         try:
             self._make(there, part, volume.size_gb * units.Gi)
-            self._blocks.copy(source, there.group.device(part))
+            self._blocks.copy(source, there.group.device(part), volume.size_gb * units.Gi)
             there.group.rename(part, _name(volume))
         except BaseException:
             _discard(there, part)
@@ -144,13 +144,15 @@ class LvmDriver(VolumeDriver):
             self._blocks.zero(pool.group.device(name), 0, size)
 
     def _copy(self, pool: _Pool, name: str, size: int, source: LogicalVolume) -> None:
+        """The source may have been extended since the copy was asked for: what it has more is left out."""
         if not pool.thin:
             self._make(pool, name, size)
-            self._blocks.copy(pool.group.device(source.name), pool.group.device(name))
+            self._blocks.copy(pool.group.device(source.name), pool.group.device(name), size)
             return
         pool.group.snapshot(name, source.name)
         if size > source.size:
             pool.group.extend(name, size)
+        pool.group.reduce(name, size)
 
     def _write_image(self, device: pathlib.Path, wanted: VolumeImage, size: int) -> None:
         if wanted.disk_format == image.RAW:

@@ -71,6 +71,16 @@ def test_a_copy_may_be_larger_than_its_source(driver: VolumeDriver) -> None:
     assert 2 == len(stored(driver))
 
 
+def test_a_copy_has_its_size_although_its_source_was_extended(driver: VolumeDriver) -> None:
+    """Between the request for the copy and its turn."""
+    source = volume("p1", 2)
+    driver.create(source)
+    driver.extend(source, 3)
+    copy = volume("p1", 2, source_uuid=source.uuid)
+    driver.create(copy)
+    assert {source.uuid: ("p1", 3), copy.uuid: ("p1", 2)} == stored(driver)
+
+
 def test_a_snapshot_keeps_the_data(driver: VolumeDriver) -> None:
     """It has the size of its volume at the time, whatever becomes of the volume; a volume may begin with it."""
     made = volume("p1", 1)
@@ -181,14 +191,22 @@ def test_a_volume_that_migrates_keeps_its_data(tmp_path: pathlib.Path) -> None:
     assert 1 == len(list((tmp_path / "far").iterdir()))
 
 
-def test_a_thick_copy_occupies_its_space(tmp_path: pathlib.Path) -> None:
-    """Although its source is sparse."""
+def test_a_thick_copy_occupies_its_space(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although its source is sparse. What it has more than the source is allocated."""
+    allocated: list[tuple[int, int]] = []
+
+    def allocate(file: int, offset: int, size: int) -> None:
+        allocated.append((offset, size))
+        os.truncate(file, offset + size)
+
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
     driver, source = directory(tmp_path), volume(size_gb=1)
     driver.create(source)
     os.truncate(tmp_path / "p1" / f"volume-{source.uuid}", 8 * units.Mi)
-    copy = volume(size_gb=0, source_uuid=source.uuid, thick=True)
+    copy = volume(size_gb=1, source_uuid=source.uuid, thick=True)
     driver.create(copy)
     assert 8 * units.Mi <= (tmp_path / "p1" / f"volume-{copy.uuid}").stat().st_blocks * 512
+    assert [(8 * units.Mi, units.Gi - 8 * units.Mi)] == allocated
 
 
 def test_a_thick_volume_occupies_its_space(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
