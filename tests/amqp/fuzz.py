@@ -17,8 +17,14 @@ from conductor_stub.moves.intake import MoveIntake
 from conductor_stub.moves.manager import MigrationManager
 from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.manager import OperatorManager
+from conductor_stub.volumes.intake import VolumeIntake
+from conductor_stub.volumes.manager import VolumeManager
+from conductor_stub.volumes.migrations import MigrationIntake
+from conductor_stub.volumes.snapshots import SnapshotIntake
 from scheduler.manager import SchedulerManager
+from scheduler.volumes.manager import VolumeSchedulerManager
 from tests.amqp.raw import EXCHANGE
+from volume_agent.manager import BackendManager
 
 HOST_EXCHANGE = "fleet_hosts"
 #: By topic and namespace. Methods that create or end what others need are given no argument that they would take.
@@ -33,7 +39,12 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "create_aggregate", "add_aggregate_host", "remove_aggregate_host", "set_aggregate_metadata",
                      "list_groups", "create_group", "resize_instance", "confirm_resize", "revert_resize",
                      "evacuate_instance", "list_migrations", "force_down", "show_flavor", "delete_flavor",
-                     "show_aggregate", "delete_aggregate", "show_group", "delete_group", "delete_service", "delete_host"],
+                     "show_aggregate", "delete_aggregate", "show_group", "delete_group", "delete_service", "delete_host",
+                     "create_volumes", "list_volumes", "show_volume", "delete_volume", "extend_volume", "migrate_volume",
+                     "retype_volume", "list_pools", "create_volume_type", "update_volume_type", "delete_volume_type",
+                     "list_volume_types", "create_snapshot", "list_snapshots", "show_snapshot", "delete_snapshot"],
+        "volume": ["place_volume", "report_pools", "get_host_volumes", "get_removable_volumes", "volume_done",
+                   "volume_failed"],
         "baseapi": ["ping"],
     },
     "scheduler": {
@@ -47,9 +58,19 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
     },
 }  # fmt: skip
 METHODS["conductor_ledger"] = METHODS["conductor"]
+METHODS["volume_conductor"] = METHODS["conductor"]
+METHODS["volume_scheduler"] = {
+    None: ["select_backend", "create_volume", "migrate_volume_to_host", "retype", "extend_volume", "manage_existing",
+           "validate_host_capacity", "get_pools", "explain", "capacity", "update_service_capabilities",
+           "notify_service_capabilities"],
+    "baseapi": ["ping"],
+}  # fmt: skip
+METHODS["volume"] = {None: ["advance_volume"], "baseapi": ["ping"]}
 #: What they would leave behind is not for other tests to find: they get no argument of their own on purpose.
-_LEAVE_BEHIND = {"create", "create_flavor", "create_aggregate", "create_group", "register_services", "report_hosts"}
+_LEAVE_BEHIND = {"create", "create_flavor", "create_aggregate", "create_group", "register_services", "report_hosts",
+                 "create_volumes", "create_volume_type", "create_snapshot", "report_pools"}  # fmt: skip
 _ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, CatalogManager, MoveIntake,
+              VolumeIntake, SnapshotIntake, MigrationIntake, VolumeManager, BackendManager, VolumeSchedulerManager,
               SchedulerManager, ComputeManager)  # fmt: skip
 #: The arguments that a method has.
 _PARAMETERS: dict[str, list[str]] = {
@@ -62,7 +83,9 @@ _NAMES = ["instance_uuid", "instance_uuids", "attempt", "host", "node", "incarna
           "client_token", "services", "hosts", "binary", "reports", "nodes", "alarms", "held", "steps", "failure",
           "alternates", "name", "filters", "flavor", "metadata", "policy", "request_spec", "filter_properties", "best",
           "group_by", "aggregates", "aggregate", "instance_info", "host_name", "instance", "deadline", "arg", "context",
-          "self", "migration_uuid", "status", "uuids", "rpc_version", "release", "idle", "forced", "unknown"]  # fmt: skip
+          "self", "volume_uuid", "volume_uuids", "volume", "volume_type", "size", "pools", "new_size", "backend",
+          "extra_specs", "capabilities",
+          "migration_uuid", "status", "uuids", "rpc_version", "release", "idle", "forced", "unknown"]  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,12 +96,13 @@ class Message:
     properties: dict[str, Any]
 
 
-def messages(seed: int, count: int, hosts: list[str], reply_to: str) -> Iterator[Message]:
+def messages(seed: int, count: int, hosts: list[str], backends: list[str], reply_to: str) -> Iterator[Message]:
     chance = random.Random(seed)
     kinds = [_bad_body, _bad_properties, _bad_envelope, _bad_frame, _bad_context, _bad_arguments, _bad_arguments]
     for number in range(count):
         topic = chance.choice(list(METHODS))
-        where = (HOST_EXCHANGE, f"compute.{chance.choice(hosts)}") if topic == "compute" else (EXCHANGE, topic)
+        servers = {"compute": hosts, "volume": backends}.get(topic)
+        where = (HOST_EXCHANGE, f"{topic}.{chance.choice(servers)}") if servers else (EXCHANGE, topic)
         body, properties = kinds[number % len(kinds)](chance, topic, reply_to)
         yield Message(*where, body, {"content_type": "application/json", "content_encoding": "utf-8", **properties})
 
@@ -152,7 +176,7 @@ def _call(chance: random.Random, topic: str, reply_to: str) -> dict[str, Any]:
     method = chance.choice(METHODS[topic][namespace])
     arguments = {chance.choice(_NAMES): _value(chance) for _number in range(chance.randint(0, 6))}
     arguments |= {name: _value(chance) for name in _PARAMETERS.get(method, []) if chance.random() < 0.7}
-    version = {"scheduler": "4.2", "compute": "1.1"}.get(topic, "1.1")
+    version = {"scheduler": "4.2", "volume": "1.0", "volume_scheduler": "1.0"}.get(topic, "1.1")
     message = {"method": method, "args": arguments, "namespace": namespace}
     message |= {"version": version, "_unique_id": uuid.UUID(int=chance.getrandbits(128)).hex}
     if chance.random() < 0.7:
