@@ -29,6 +29,8 @@ class Slots:
         self.most = max(most, 0.0)
         self._sizes = numpy.array(sizes, dtype=numpy.int64)
         self._unit = math.gcd(*sizes) or 1
+        #: Whether the reciprocal is exact, so that a multiplication, which is faster, divides.
+        self._exact = self._unit & (self._unit - 1) == 0
         steps = int(most // self._unit) + 1 if most > 0 else 1
         self._table = self._divided(numpy.arange(steps) * self._unit) if steps <= _MOST_STEPS else None
 
@@ -36,8 +38,11 @@ class Slots:
         """Return how many instances of each shape fit into each of these amounts: a row per amount, a column per shape."""
         if self._table is None:
             return self._divided(free)
-        places = (numpy.clip(free, 0, self.most) / self._unit).astype(numpy.intp)
-        found: numpy.ndarray = numpy.take(self._table, places, axis=0)
+        places = numpy.minimum(free, self.most)
+        if self._unit > 1:
+            places = places * (1.0 / self._unit) if self._exact else places / self._unit
+        # Less than nothing fits as little as nothing.
+        found: numpy.ndarray = self._table.take(places.astype(numpy.intp), axis=0, mode="clip")
         return found
 
     def _divided(self, free: numpy.ndarray) -> numpy.ndarray:

@@ -23,7 +23,6 @@ from scheduler.weights.base import ColumnWeigher
 _LARGEST = 2**20
 #: Hosts at a time: their tables stay in the processor's cache.
 _AT_A_TIME = 4096
-_NOTHING = (0.0, 0.0, 0.0)
 _NUMBERS = itertools.count()
 MIX_OPTION = "fragmentation_flavor_mix_file"
 
@@ -88,25 +87,25 @@ class FragmentationWeigher(ColumnWeigher):
         tables = self._tables(hosts)
         if tables is None:
             return numpy.zeros(len(hosts))
-        return self._worth(tables, hosts, _asked(request)) - self._worth(tables, hosts, _NOTHING)
+        asked = _asked(request)
 
-    @staticmethod
-    def _worth(tables: _Tables, hosts: Candidates, asked: tuple[float, ...]) -> numpy.ndarray:
-        """Return what hosts are worth once this much is taken of each."""
+        def worth(some: Candidates) -> numpy.ndarray:
+            return tables.worth(_free(some, tables))
 
-        def compute(some: Candidates) -> numpy.ndarray:
-            return tables.worth([each - size for each, size in zip(_free(some), asked, strict=True)])
+        def difference(some: Candidates) -> numpy.ndarray:
+            left = [each - size for each, size in zip(_free(some, tables), asked, strict=False)]
+            return tables.worth(left) - some.remembered((tables.number,), worth)
 
-        return hosts.remembered((tables.number, asked), compute)
+        return hosts.remembered((tables.number, asked), difference)
 
     def terms(self, hosts: Candidates, request: RequestSpec) -> Iterator[list[dict[str, Any]]]:
         """Yield, per host, the shapes of which fewer fit afterwards, the most important first."""
         tables = self._tables(hosts)
         if tables is None:
             return
-        free, asked = _free(hosts), _asked(request)
+        free, asked = _free(hosts, tables), _asked(request)
         before = tables.slots(free)
-        after = tables.slots([each - size for each, size in zip(free, asked, strict=True)])
+        after = tables.slots([each - size for each, size in zip(free, asked, strict=False)])
         order = numpy.argsort(-tables.weights, kind="stable").tolist()
         for fit, left in zip(before.tolist(), after.tolist(), strict=True):
             yield [
@@ -135,7 +134,7 @@ class FragmentationWeigher(ColumnWeigher):
         """Return True if a host has more than the tables cover."""
         return any(
             bool(len(limit)) and float(limit.max()) > table.most
-            for table, limit in zip(tables.resources, _limits(hosts), strict=False)
+            for table, limit in zip(tables.resources, _limits(hosts, len(tables.resources)), strict=False)
         )
 
 
@@ -172,19 +171,21 @@ def _mean(hosts: Candidates, name: str) -> float:
     return float(values.mean()) or 1.0 if len(values) else 1.0
 
 
-def _limits(hosts: Candidates) -> list[numpy.ndarray]:
-    return [hosts.column(name) for name in ("vcpu_limit", "ram_limit_mb")] + [
-        hosts.column("disk_limit_gb") * capacity.MB_PER_GB
-    ]
+def _limits(hosts: Candidates, number: int = 3) -> list[numpy.ndarray]:
+    """:param number: of resources"""
+    found = [hosts.column("vcpu_limit"), hosts.column("ram_limit_mb")]
+    return [*found, hosts.column("disk_limit_gb") * capacity.MB_PER_GB] if number > len(found) else found
 
 
-def _free(hosts: Candidates) -> list[numpy.ndarray]:
-    """Return what may still be sold of each resource."""
-    return [
+def _free(hosts: Candidates, tables: _Tables) -> list[numpy.ndarray]:
+    """Return what may still be sold of each resource that the tables have."""
+    found = [
         capacity.usable(hosts.column("vcpu_limit"), hosts.column("vcpus_used")),
         hosts.column("free_ram_mb") + hosts.column("ram_headroom_mb"),
-        hosts.column("free_disk_mb") + hosts.column("disk_headroom_mb"),
     ]
+    if len(tables.resources) > len(found):
+        found.append(hosts.column("free_disk_mb") + hosts.column("disk_headroom_mb"))
+    return found
 
 
 def _asked(request: RequestSpec) -> tuple[float, ...]:
