@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fleet import volume_states
 from fleet.cli import command, listing, volumes
@@ -16,6 +16,8 @@ COLUMNS = (
     *("created_at", "updated_at", "failure"),
 )
 _LIST = "list_snapshots"
+#: Characters of a volume's uuid in a table.
+_SHORT_UUID = 8
 
 
 class CreateSnapshot(command.ShowOne):
@@ -56,6 +58,12 @@ class ListSnapshots(listing.List):
             filters["snapshot_of"] = self.conductor.operator("show_volume", name=parsed_args.volume)["uuid"]
         found = self.conductor.operator(_LIST, filters=filters)
         return [{**each, "failure": volumes.why(each)} for each in found]
+
+    def shortened(self, record: Record) -> Record:
+        return {**record, "volume": record["volume"][:_SHORT_UUID]}
+
+    def columns(self, found: Iterable[Record]) -> Sequence[str]:
+        return volumes.telling(self.brief, found)
 
 
 class ShowSnapshot(command.ShowOne):

@@ -107,7 +107,7 @@ class CreateVolume(listing.Fitted, command.Lister):
         found = following.volumes(self.conductor, uuids, timeout_s, is_made)
         if parsed_args.wait:
             self._failed = any(each["status"] != volume_states.AVAILABLE for each in found)
-        return command.table(_telling(_MADE, found), [{**each, "failure": why(each)} for each in found])
+        return command.table(telling(_MADE, found), [{**each, "failure": why(each)} for each in found])
 
 
 class ListVolumes(listing.List):
@@ -154,7 +154,7 @@ class ListVolumes(listing.List):
         return {**record, "failure": record["reason"]}
 
     def columns(self, found: Iterable[Record]) -> Sequence[str]:
-        return _telling(self.brief, found)
+        return telling(self.brief, found)
 
 
 class ShowVolume(command.ShowOne):
@@ -280,7 +280,7 @@ def require_gone(found: Sequence[Record], timeout_s: float) -> None:
         raise connection.CommandFailed(f"not deleted within {timeout_s} s: {len(late)} of {len(found)}")
 
 
-def _telling(columns: Sequence[str], found: Iterable[Record]) -> Sequence[str]:
+def telling(columns: Sequence[str], found: Iterable[Record]) -> Sequence[str]:
     """Return the columns without that of failures, if there is none."""
     return [name for name in columns if name != "failure" or any(each.get("failure") for each in found)]
 

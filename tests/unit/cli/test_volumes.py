@@ -248,7 +248,7 @@ def test_snapshots_are_listed_and_shown(run) -> None:
     """All, or those of a volume."""
     conductor = snapshots()
     _status, out, _ = run(conductor, "volume", "snapshot", "list", "--volume", "data")
-    assert "snap" in out
+    assert ("snap" in out, VOLUME["uuid"] in out, "failure" in out) == (True, False, False)
     assert ("list_snapshots", {"filters": {"snapshot_of": FAILED["uuid"]}}) == conductor.calls[-1]
     _status, out, _ = run(conductor, "volume", "snapshot", "show", "snap")
     assert "snap" in out
