@@ -84,8 +84,9 @@ docs: $(STAMP) ## build the manual and the man pages in docs/_build; a warning i
 servers: $(STAMP) ## install the servers that tests start (root or sudo; otherwise lists what is skipped)
 	@.ci/install-servers $(BIN)/bindep
 
-sample: $(STAMP) ## generate etc/fleet/fleet.conf.sample from the options' own help
+sample: $(STAMP) ## generate etc/fleet/fleet.conf.sample and policy.yaml.sample from the help of options and rules
 	@$(BIN)/oslo-config-generator --config-file etc/fleet/oslo-config-generator.conf
+	@$(BIN)/oslopolicy-sample-generator --namespace fleet --output-file etc/fleet/policy.yaml.sample
 
 constraints: ## pin the newest releases that the lower bounds allow
 	@scratch=$$(mktemp -d) && trap "rm -rf $$scratch" EXIT && $(PYTHON) -m venv $$scratch && \

@@ -6,8 +6,9 @@ It has no database and keeps nothing: it asks the conductor by RPC. Any number o
 Read in this order:
 
 - ``conf`` (options), ``main`` (the daemon) and ``http_server`` (what serves the sockets)
-- ``application`` (the routes), ``microversions`` (discovery, and the version of each request), ``faults`` (errors as HTTP
-  answers), ``conductor`` (the calls), ``bodies`` (parsing of what clients send), ``paging``
+- ``application`` (the routes), ``microversions`` (discovery, and the version of each request), ``identity`` with ``users``
+  and ``policies`` (who may do what), ``faults`` (errors as HTTP answers), ``conductor`` (the calls), ``bodies`` (parsing
+  of what clients send), ``paging``
 - the resources: ``servers`` with ``server_request``, ``server_view`` and ``actions``; ``flavors``; ``images``; ``hosts``
   (hypervisors, services, zones); ``aggregates``; ``groups``; ``limits``
 - ours beside nova's: ``own`` (``/fleet/v1``), and ``page`` (``/ui/``, with its files in ``static/``)

@@ -10,7 +10,7 @@ from typing import Any
 import falcon
 
 from fleet import errors
-from fleet.api import bodies
+from fleet.api import bodies, identity
 from fleet.api.conductor import Conductor
 from fleet.api.faults import NotHere
 from fleet.api.servers import show
@@ -29,6 +29,10 @@ class _Destination:
     """Other keys, such as ``onSharedStorage``, are those of older clients."""
 
     host: fields.Name | None = None
+
+
+#: Actions with a rule of their own.
+_ADMINISTRATIVE = ("migrate", "evacuate")
 
 
 class Actions:
@@ -51,6 +55,8 @@ class Actions:
         show(self._conductor, request, server_id)
         if name not in self._known:
             raise NotHere(f"The action {name[:100]}")
+        if name in _ADMINISTRATIVE:
+            identity.require(request, f"compute:servers:action:{name}")
         work, response.status = self._known[name]
         work(request, server_id, wanted)
         if response.status == falcon.HTTP_200:

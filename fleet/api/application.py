@@ -11,10 +11,11 @@ from oslo_config import cfg
 from fleet.api import faults, microversions, own, page
 from fleet.api.actions import Actions
 from fleet.api.aggregates import Aggregates
-from fleet.api.conductor import Conductor, Identity
+from fleet.api.conductor import Conductor
 from fleet.api.flavors import ExtraSpecs, Flavors
 from fleet.api.groups import Groups
 from fleet.api.hosts import Hypervisors, Services, Zones
+from fleet.api.identity import Identity
 from fleet.api.images import Images
 from fleet.api.limits import Limits
 from fleet.api.servers import Servers
@@ -23,8 +24,8 @@ _ROOT = "/v2.1"
 
 
 def application(conductor: Conductor, conf: cfg.ConfigOpts) -> falcon.App:
-    """Return the application for any WSGI server."""
-    middleware: Any = [Identity(), microversions.Negotiation(), page.Browsers()]
+    """Return the application for any WSGI server. :raises errors.ConfigError: the files of users cannot be used"""
+    middleware: Any = [Identity(conf), microversions.Negotiation(), page.Browsers()]
     app = falcon.App(middleware=middleware)
     app.req_options.strip_url_path_trailing_slash = True
     app.req_options.auto_parse_qs_csv = False

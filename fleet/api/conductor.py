@@ -10,21 +10,9 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet import errors
-from fleet.context import RequestContext, new_context
+from fleet.context import RequestContext
 from fleet.objects import Flavor, ImageRecord
 from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI, SchedulerAPI
-
-#: Whom ``auth_strategy = none`` takes everybody for.
-ADMIN = "admin"
-
-
-class Identity:
-    """Middleware: sets ``request.context.caller``, and returns its request id in the answer."""
-
-    def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
-        request.context.caller = caller = new_context(ADMIN, ADMIN)
-        for name in ("X-OpenStack-Request-ID", "X-Compute-Request-ID"):
-            response.set_header(name, caller.request_id)
 
 
 class Conductor:

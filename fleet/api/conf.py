@@ -19,9 +19,20 @@ OPTS = [
         "auth_strategy",
         default="none",
         choices=[
-            ("none", "everybody is the administrator; for one machine, or behind a proxy on it that asks who it is")
+            ("none", "everybody is the administrator; for one machine, or behind a proxy on it that asks who it is"),
+            ("http_basic", "users with passwords, from basic_auth_file"),
         ],
         help="How clients prove who they are.",
+    ),
+    cfg.StrOpt(
+        "basic_auth_file",
+        help="Passwords of the users with auth_strategy = http_basic: lines NAME:HASH with bcrypt hashes, as 'htpasswd -B' "
+        "writes them. The file is read again when it changes. It must not be readable by every user of the machine.",
+    ),
+    cfg.StrOpt(
+        "projects_file",
+        help="Projects and roles of these users: a section [NAME] for each, with 'project' and 'roles' (reader, member, "
+        "admin). A user without a section is a member of the project of the same name.",
     ),
     cfg.IntOpt(
         "threads",

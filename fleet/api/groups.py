@@ -12,7 +12,8 @@ import pydantic
 
 from fleet import errors
 from fleet.api import bodies, paging
-from fleet.api.conductor import ADMIN, Conductor
+from fleet.api.conductor import Conductor
+from fleet.api.identity import ADMIN
 from fleet.objects import fields, instance_group
 
 _MOST = 1000

@@ -10,8 +10,8 @@ from typing import Any
 import falcon
 
 from fleet import states
-from fleet.api import microversions
-from fleet.api.conductor import ADMIN
+from fleet.api import identity, microversions
+from fleet.api.identity import ADMIN
 
 #: Versions from which an answer has a form.
 _LOCKED, _TAGS, _FLAVOR_INSIDE, _GROUPS, _PINNED_ZONE, _HINTS = (2, 9), (2, 26), (2, 47), (2, 71), (2, 96), (2, 100)
@@ -35,6 +35,15 @@ _OF_STATE = {
 def status(instance: Mapping[str, Any]) -> str:
     found = _OF_TASK.get(instance["task_state"]) or _OF_STATE.get(instance["vm_state"])
     return found or str(instance["vm_state"]).upper()
+
+
+#: What only those see who may see all projects.
+_OF_HOSTS = (
+    "OS-EXT-SRV-ATTR:host",
+    "OS-EXT-SRV-ATTR:hypervisor_hostname",
+    "OS-EXT-SRV-ATTR:instance_name",
+    "host_status",
+)
 
 
 def brief(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +87,10 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]
         shown["progress"] = 100 if instance["vm_state"] == states.ACTIVE else 0
     if host:
         shown["security_groups"] = [{"name": "default"}]
-    return {**shown, **_newer(version, instance)}
+    shown.update(_newer(version, instance))
+    return (
+        shown if identity.sees_all(request) else {name: each for name, each in shown.items() if name not in _OF_HOSTS}
+    )
 
 
 def _newer(version: microversions.Version, instance: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,16 +119,33 @@ def whole(request: falcon.Request, shown: Mapping[str, Any]) -> dict[str, Any]:
     if request.context.version >= _GROUPS:
         server["server_groups"] = [instance["group_uuid"]] if instance["group_uuid"] else []
     if instance["vm_state"] == states.ERROR and shown["faults"]:
-        server["fault"] = fault(shown["faults"][-1])
+        server["fault"] = fault(request, shown["faults"][-1])
     return server
 
 
-def fault(found: Mapping[str, Any]) -> dict[str, Any]:
+def fault(request: falcon.Request, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a fault; names and sizes of hosts are in it only for those who may see hosts."""
     details = found.get("details") or {}
     code = details.get("reason_code")
-    misses = [str(miss["text"]) for miss in details.get("nearest") or ()][:1]
-    message = " ".join([f"{code}: {found['message']}" if code else str(found["message"]), *misses])
+    if identity.sees_all(request):
+        misses = [str(miss["text"]) for miss in details.get("nearest") or ()][:1]
+        message = " ".join([f"{code}: {found['message']}" if code else str(found["message"]), *misses])
+    else:
+        message = " ".join([f"{code or found['error']}: No valid host was found.", *_without_hosts(details)])
     return {"code": found["code"], "created": _seconds(found["created_at"]), "message": message[:2000]}
+
+
+def _without_hosts(details: Mapping[str, Any]) -> list[str]:
+    """Return how many hosts each filter kept, and what the request lacks on the nearest host."""
+    counts = [f"{each['name']} kept {each['end']} of {each['start']}" for each in details.get("filters") or ()]
+    said = [f"Hosts: {', '.join(counts)}."] if counts else []
+    for each in details.get("nearest") or ():
+        lacks = [
+            f"{lack['lacks']:g} {lack['unit'] or ''} of {lack['resource']}" for lack in each.get("shortfalls") or ()
+        ]
+        if lacks:
+            return [*said, f"The nearest host lacks {', '.join(' '.join(lack.split()) for lack in lacks)}."]
+    return said
 
 
 def _flavor(request: falcon.Request, flavor: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import falcon
 from oslo_utils import uuidutils
 
 from fleet import errors, states
-from fleet.api import bodies, microversions, paging, server_request, server_view
+from fleet.api import bodies, identity, microversions, paging, policies, server_request, server_view
 from fleet.api.conductor import Conductor
 from fleet.api.faults import NotHere
 
@@ -34,6 +34,8 @@ class Servers:
 
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = server_request.parse(request, self._conductor)
+        if ":" in wanted.build["availability_zone"]:
+            identity.require(request, policies.FORCED_HOST)
         made = self._conductor.create(request, wanted.build, request.get_header(IDEMPOTENCY_KEY))
         response.status = falcon.HTTP_202
         if wanted.reservation:
@@ -81,7 +83,7 @@ class Servers:
         failed = {each["id"]: each for each in servers if each.get("status") == "ERROR"}
         faults = self._conductor.ask(request, "newest_faults", uuids=list(failed)) if failed else {}
         for uuid, newest in faults.items():
-            failed[uuid]["fault"] = server_view.fault(newest)
+            failed[uuid]["fault"] = server_view.fault(request, newest)
         answer: dict[str, Any] = {"servers": servers}
         if len(found) > limit:
             answer["servers_links"] = paging.next_link(request, path, found[limit - 1]["uuid"])
@@ -92,6 +94,8 @@ class Servers:
         if bodies.flag(request, "deleted"):
             raise errors.InvalidInput(field="deleted", reason="must be false: deleted servers are not listed")
         exact = {ours: value for name, ours in _EXACT.items() if (value := request.get_param(name))}
+        if own := _own_project(request):
+            exact["project_id"] = own
         matches = _conditions(request)
         found: list[Instance] = []
         marker = request.get_param("marker")
@@ -112,9 +116,22 @@ def show(conductor: Conductor, request: falcon.Request, server_id: str) -> Mappi
     """
     if uuidutils.is_uuid_like(server_id):
         found: Mapping[str, Any] = conductor.ask(request, "show_instance", name=server_id)
+        if not identity.owns(request, found["instance"]["project_id"]):
+            raise errors.NotFound(kind="Instance", name=server_id)
         if not found["instance"]["deleted"] and found["instance"]["vm_state"] != states.DELETED:
             return found
     raise errors.NotFound(kind="Instance", name=server_id)
+
+
+def _own_project(request: falcon.Request) -> str | None:
+    """Return the project whose servers are listed; None: of all. :raises faults.Fault: not allowed"""
+    if request.context.is_open:
+        return None
+    if bodies.flag(request, "all_tenants") or bodies.flag(request, "all_projects"):
+        identity.require(request, policies.ALL_PROJECTS)
+        return None
+    project: str = request.context.caller.project_id
+    return project
 
 
 def _conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who a request is from, and what its sender may do.
+
+``auth_strategy = none`` takes everybody for the administrator. With ``http_basic`` the sender is a user of a file.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import pathlib
+from typing import Any
+
+import falcon
+from oslo_config import cfg
+
+from fleet import errors
+from fleet.api import page
+from fleet.api.faults import Fault
+from fleet.api.policies import ALL_PROJECTS, Policies
+from fleet.api.users import User, Users
+from fleet.context import RequestContext, new_context
+
+#: Whom ``auth_strategy = none`` takes everybody for.
+ADMIN = "admin"
+NONE, HTTP_BASIC = "none", "http_basic"
+#: Documents that clients read before they say who they are.
+_PUBLIC = ("/", "/v2.1")
+
+
+class Identity:
+    """Middleware: sets ``request.context.caller``, and returns its request id in the answer."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        """:raises errors.ConfigError: the files of users cannot be used"""
+        self._users = _users(conf) if conf.api.auth_strategy == HTTP_BASIC else None
+        self._policies = Policies(conf)
+
+    def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
+        """:raises falcon.HTTPUnauthorized:"""
+        request.context.policies = self._policies
+        request.context.is_open = self._users is None
+        user = User(ADMIN, ADMIN, [ADMIN])
+        if self._users is not None and not _is_public(request):
+            user = _authenticated(self._users, request)
+        caller = new_context(user.project, user.name)
+        caller.roles = list(user.roles)
+        request.context.caller = caller
+        for name in ("X-OpenStack-Request-ID", "X-Compute-Request-ID"):
+            response.set_header(name, caller.request_id)
+
+    def process_resource(
+        self, request: falcon.Request, _response: falcon.Response, resource: Any, _params: dict[str, Any]
+    ) -> None:
+        """:raises Fault: the roles of the sender do not allow the request"""
+        if resource is not None and not _is_public(request):
+            require(request, self._policies.rule_of(request.method, request.uri_template or ""))
+
+
+def require(request: falcon.Request, rule: str) -> None:
+    """:raises Fault:"""
+    if not allows(request, rule):
+        raise Fault(403, f"Policy does not allow {rule} to be performed.")
+
+
+def allows(request: falcon.Request, rule: str) -> bool:
+    if request.context.is_open:
+        return True
+    caller: RequestContext = request.context.caller
+    policies: Policies = request.context.policies
+    return policies.allows(rule, caller.roles, caller.project_id)
+
+
+def sees_all(request: falcon.Request) -> bool:
+    """Return True if the sender may see servers of all projects, and hosts."""
+    return allows(request, ALL_PROJECTS)
+
+
+def owns(request: falcon.Request, project_id: str | None) -> bool:
+    return sees_all(request) or request.context.caller.project_id == project_id
+
+
+def _is_public(request: falcon.Request) -> bool:
+    is_page = request.path == page.ROOT or request.path.startswith(f"{page.ROOT}/")
+    return request.method in ("GET", "HEAD") and (request.path in _PUBLIC or is_page)
+
+
+def _authenticated(users: Users, request: falcon.Request) -> User:
+    kind, _, token = (request.get_header("Authorization") or "").partition(" ")
+    user = None
+    if kind.lower() == "basic":
+        try:
+            name, _, password = base64.b64decode(token.strip(), validate=True).partition(b":")
+            user = users.authenticate(name.decode(), password)
+        except (binascii.Error, UnicodeDecodeError, ValueError):
+            user = None
+    if user is None:
+        raise falcon.HTTPUnauthorized(
+            title="Unauthorized",
+            description="The name or the password is wrong, or there is none.",
+            challenges=['Basic realm="fleet", charset="UTF-8"'],
+        )
+    return user
+
+
+def _users(conf: cfg.ConfigOpts) -> Users:
+    """:raises errors.ConfigError:"""
+    if not conf.api.basic_auth_file:
+        raise errors.ConfigError(option="[api] basic_auth_file", reason="is needed with auth_strategy = http_basic")
+    projects = conf.api.projects_file
+    return Users(pathlib.Path(conf.api.basic_auth_file), pathlib.Path(projects) if projects else None)

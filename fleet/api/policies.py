@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each role may do, as rules of oslo.policy. ``[oslo_policy] policy_file`` may change them.
+
+A route that no rule names is the administrator's. A project sees its own servers only, whatever the rules say: ``scope``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from oslo_config import cfg
+from oslo_policy import opts as policy_opts
+from oslo_policy import policy
+
+_READER = "role:reader or role:member or role:admin"
+_MEMBER = "role:member or role:admin"
+_ADMIN = "role:admin"
+#: The rule of every route that no other rule names.
+OTHERS = "fleet:others"
+ALL_PROJECTS = "compute:servers:all_projects"
+FORCED_HOST = "compute:servers:create:forced_host"
+_ROOT = "/v2.1"
+
+
+def _rule(name: str, check: str, description: str, *operations: str) -> policy.DocumentedRuleDefault:
+    """:param operations: ``METHOD /path`` below the root of the compute API, or absolute with ``/fleet``"""
+    pairs = [each.split(" ", 1) for each in operations]
+    return policy.DocumentedRuleDefault(
+        name, check, description, [{"method": method, "path": _absolute(path)} for method, path in pairs]
+    )
+
+
+def _absolute(path: str) -> str:
+    return path if path.startswith(("/fleet/", "/v2")) else f"{_ROOT}{path}"
+
+
+_IMAGES = [f"GET {root}/images{one}" for root in ("/v2", _ROOT, f"{_ROOT}/v2") for one in ("", "/{image_id}")]
+RULES = [
+    _rule(
+        "compute:servers:get",
+        _READER,
+        "List and show servers of the own project.",
+        "GET /servers",
+        "GET /servers/detail",
+        "GET /servers/{server_id}",
+        "GET /servers/{server_id}/metadata",
+    ),
+    _rule(
+        ALL_PROJECTS, _ADMIN, "List and show servers of all projects, with their hosts.", "GET /servers?all_tenants=1"
+    ),
+    _rule("compute:servers:create", _MEMBER, "Create servers in the own project.", "POST /servers"),
+    _rule(FORCED_HOST, _ADMIN, "Name the host of a server; no filter then decides.", "POST /servers (with a host)"),
+    _rule("compute:servers:delete", _MEMBER, "Delete servers of the own project.", "DELETE /servers/{server_id}"),
+    _rule(
+        "compute:servers:action",
+        _MEMBER,
+        "Resize, and confirm or revert it; other actions have rules of their own.",
+        "POST /servers/{server_id}/action",
+    ),
+    _rule(
+        "compute:servers:action:migrate",
+        _ADMIN,
+        "Move a server to another host.",
+        "POST /servers/{server_id}/action (migrate)",
+    ),
+    _rule(
+        "compute:servers:action:evacuate",
+        _ADMIN,
+        "Build a server of a dead host elsewhere.",
+        "POST /servers/{server_id}/action (evacuate)",
+    ),
+    _rule(
+        "compute:flavors:get",
+        _READER,
+        "List and show flavors.",
+        "GET /flavors",
+        "GET /flavors/detail",
+        "GET /flavors/{flavor_id}",
+        "GET /flavors/{flavor_id}/os-extra_specs",
+        "GET /flavors/{flavor_id}/os-extra_specs/{key}",
+    ),
+    _rule("compute:images:get", _READER, "List and show images.", *_IMAGES),
+    _rule("compute:zones:get", _READER, "List availability zones, without their hosts.", "GET /os-availability-zone"),
+    _rule("compute:limits:get", _READER, "Show what the own project uses.", "GET /limits"),
+    _rule(
+        OTHERS,
+        _ADMIN,
+        "All else: hosts, services, aggregates, server groups, changes of flavors, and all under /fleet/v1.",
+        "GET /fleet/v1/...",
+    ),
+]
+
+
+class Policies:
+    """Decides by route and role."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        policy_opts.set_defaults(conf)
+        self._enforcer = policy.Enforcer(conf)  # without a file the defaults hold
+        self._enforcer.register_defaults(RULES)
+        self._by_route = {
+            (operation["method"], operation["path"]): rule.name for rule in RULES for operation in rule.operations
+        }
+
+    def rule_of(self, method: str, route: str) -> str:
+        return self._by_route.get(("GET" if method == "HEAD" else method, route), OTHERS)
+
+    def allows(self, rule: str, roles: Iterable[str], project: str | None) -> bool:
+        """:param rule: the name of one of RULES"""
+        return bool(self._enforcer.authorize(rule, {}, {"roles": list(roles), "project_id": project}))
+
+
+def list_rules() -> list[policy.DocumentedRuleDefault]:
+    """For oslopolicy-sample-generator."""
+    return RULES

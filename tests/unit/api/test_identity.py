@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Users with passwords, and what each role may do. The conductor is a fake."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pathlib
+from typing import Any
+
+import bcrypt
+import falcon
+import pytest
+from falcon import testing
+
+from fleet import errors
+from fleet.api import conf as api_conf
+from fleet.api.application import application
+from fleet.api.users import Users
+from tests import factories
+from tests.configuration import configuration
+from tests.unit.api.test_requests import SERVER, FakeConductor, said
+
+PASSWORDS = {name: f"{name}-secret" for name in ("root", "alice", "bob", "rita")}
+PROJECTS = "[root]\nroles = admin\nproject = ops\n[alice]\nproject = web\n[rita]\nproject = web\nroles = reader\n"
+NEAR = {
+    "text": "host7 lacks 768 MB of RAM: limit 4096, used 4096, asked 768",
+    "host": "host7",
+    "shortfalls": [{"resource": "RAM", "unit": "MB", "lacks": 768.0, "limit": 4096, "used": 4096, "asked": 768}],
+}
+FAULT = {
+    "code": 500,
+    "error": "NoValidHost",
+    "created_at": "2026-01-01T00:00:00.000Z",
+    "message": "No valid host was found. Nearest: host7 lacks 768 MB of RAM: limit 4096, used 4096, asked 768.",
+    "details": {"reason_code": "CAPACITY", "filters": [{"name": "RamFilter", "start": 9, "end": 0}], "nearest": [NEAR]},
+}
+
+
+def instance(number: int, project: str) -> dict[str, Any]:
+    times = dict.fromkeys(("created_at", "updated_at", "launched_at", "terminated_at"))
+    flavor = {"name": "f", "flavorid": "f1", "vcpus": 2, "memory_mb": 512, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
+    return {
+        "uuid": factories.uuid(number),
+        "name": f"s{number}",
+        "project_id": project,
+        "user_id": "u",
+        "host": "host7",
+        "node": "host7",
+        "vm_state": "error",
+        "task_state": None,
+        "power_state": 0,
+        "metadata": {},
+        "image": {"id": ""},
+        "flavor": {**flavor, "extra_specs": {}},
+        "availability_zone": "",
+        "scheduler_hints": {},
+        "deleted": False,
+        "reservation_id": "r",
+        "group_uuid": None,
+        **times,
+        "created_at": "2026-01-01T00:00:00.000Z",
+    }
+
+
+class Conductor(FakeConductor):
+    """Has one server of each of two projects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.instances = [instance(1, "web"), instance(2, "bob")]
+        self.terminated: list[str] = []
+
+    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
+        if method == "list_instances":
+            wanted = arguments["filters"].get("project_id")
+            return [each for each in self.instances if wanted in (None, each["project_id"])]
+        if method == "show_instance":
+            found = [each for each in self.instances if each["uuid"] == arguments["name"]]
+            return {"instance": found[0], "faults": [FAULT]}
+        if method == "newest_faults":
+            return dict.fromkeys(arguments["uuids"], FAULT)
+        return super().ask(request, method, **arguments)
+
+    def terminate(self, request: falcon.Request, uuid: str) -> None:
+        self.terminated.append(uuid)
+
+
+def htpasswd(path: pathlib.Path, **passwords: str) -> pathlib.Path:
+    hashed = {name: bcrypt.hashpw(word.encode(), bcrypt.gensalt(rounds=4)).decode() for name, word in passwords.items()}
+    path.write_text("# users\n" + "".join(f"{name}:{text}\n" for name, text in hashed.items()))
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture
+def conductor() -> Conductor:
+    return Conductor()
+
+
+@pytest.fixture
+def client(conductor: Conductor, tmp_path: pathlib.Path) -> testing.TestClient:
+    (tmp_path / "projects").write_text(PROJECTS)
+    conf = configuration(api_conf.register_opts)
+    conf.set_override("auth_strategy", "http_basic", "api")
+    conf.set_override("basic_auth_file", str(htpasswd(tmp_path / "htpasswd", **PASSWORDS)), "api")
+    conf.set_override("projects_file", str(tmp_path / "projects"), "api")
+    return testing.TestClient(application(conductor, conf))
+
+
+def as_user(name: str, password: str | None = None) -> dict[str, str]:
+    token = base64.b64encode(f"{name}:{PASSWORDS[name] if password is None else password}".encode()).decode()
+    return {"Authorization": f"Basic {token}", "OpenStack-API-Version": "compute 2.100"}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({}, id="nobody"),
+        pytest.param(as_user("alice", "wrong"), id="a wrong password"),
+        pytest.param(as_user("alice", ""), id="an empty password"),
+        pytest.param(as_user("alice", "x" * 500), id="a long password"),
+        pytest.param({"Authorization": f"Basic {base64.b64encode(b'mallory:x').decode()}"}, id="an unknown user"),
+        pytest.param({"Authorization": "Basic ???"}, id="no base64"),
+        pytest.param({"Authorization": f"Basic {base64.b64encode(bytes([255, 58])).decode()}"}, id="no text"),
+        pytest.param({"Authorization": "Bearer abc"}, id="another scheme"),
+        pytest.param({"X-Auth-Token": "notused"}, id="a token"),
+    ],
+)
+def test_who_is_not_a_user(client, conductor, headers) -> None:
+    """Gets 401, and is told how to say who they are. Nothing is asked."""
+    answer = client.simulate_get("/v2.1/servers", headers=headers)
+    assert (401, 401) == (answer.status_code, answer.json["unauthorized"]["code"])
+    assert answer.headers["WWW-Authenticate"].startswith("Basic ")
+    assert [] == conductor.asked
+
+
+def test_discovery_and_the_page_need_no_user(client) -> None:
+    """Clients read the versions first; the page has no data of its own."""
+    for path in ("/", "/v2.1", "/v2.1/", "/ui/", "/ui/app.js"):
+        assert 200 == client.simulate_get(path).status_code, path
+    assert 401 == client.simulate_post("/", body="{}").status_code
+
+
+#: Method, path, and who may: a reader, a member, an administrator.
+ROLES = [
+    ("GET", "/v2.1/servers", "rita alice root"),
+    ("GET", "/v2.1/servers/detail?all_tenants=1", "root"),
+    ("GET", "/v2.1/servers?all_projects=true", "root"),
+    ("POST", "/v2.1/servers", "alice root"),
+    ("DELETE", f"/v2.1/servers/{factories.uuid(1)}", "alice root"),
+    ("GET", "/v2.1/flavors/detail", "rita alice root"),
+    ("POST", "/v2.1/flavors", "root"),
+    ("GET", "/v2/images", "rita alice root"),
+    ("GET", "/v2.1/images", "rita alice root"),
+    ("GET", "/v2.1/os-availability-zone", "rita alice root"),
+    ("GET", "/v2.1/os-availability-zone/detail", "root"),
+    ("GET", "/v2.1/limits", "rita alice root"),
+    ("GET", "/v2.1/os-hypervisors", "root"),
+    ("GET", "/v2.1/os-hypervisors/statistics", "root"),
+    ("GET", "/v2.1/os-services", "root"),
+    ("GET", "/v2.1/os-aggregates", "root"),
+    ("POST", "/v2.1/os-aggregates", "root"),
+    ("GET", "/v2.1/os-server-groups", "root"),
+    ("GET", "/fleet/v1/hosts", "root"),
+    ("GET", "/fleet/v1/builds", "root"),
+    ("GET", "/fleet/v1/flavors", "root"),
+    ("POST", "/fleet/v1/explain", "root"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "allowed"), ROLES)
+def test_what_each_role_may_do(client, method, path, allowed) -> None:
+    """All others get 403; a route without a rule is the administrator's."""
+    body = json.dumps({"server": SERVER})
+    may = [
+        name
+        for name in ("rita", "alice", "root")
+        if client.simulate_request(method, path, headers=as_user(name), body=body).status_code != 403
+    ]
+    assert allowed.split() == may
+
+
+@pytest.mark.parametrize(
+    ("action", "allowed"),
+    [({"migrate": None}, ["root"]), ({"evacuate": {}}, ["root"]), ({"resize": {"flavorRef": "f1"}}, ["alice", "root"])],
+)
+def test_actions(client, action, allowed) -> None:
+    path = f"/v2.1/servers/{factories.uuid(1)}/action"
+    may = [
+        name
+        for name in ("rita", "alice", "root")
+        if client.simulate_post(path, headers=as_user(name), body=json.dumps(action)).status_code != 403
+    ]
+    assert allowed == may
+
+
+def test_a_project_sees_its_own_servers(client, conductor) -> None:
+    """Another project's server is not there for it, whatever it tries."""
+    listed = client.simulate_get("/v2.1/servers", headers=as_user("alice")).json["servers"]
+    assert ["s1"] == [each["name"] for each in listed]
+    other = f"/v2.1/servers/{factories.uuid(2)}"
+    assert 404 == client.simulate_get(other, headers=as_user("alice")).status_code
+    assert 404 == client.simulate_delete(other, headers=as_user("alice")).status_code
+    body = json.dumps({"resize": {"flavorRef": "f1"}})
+    assert 404 == client.simulate_post(f"{other}/action", headers=as_user("alice"), body=body).status_code
+    asked = client.simulate_get("/v2.1/servers?project_id=bob&tenant_id=bob", headers=as_user("alice"))
+    assert ["s1"] == [each["name"] for each in asked.json["servers"]]
+    assert [] == conductor.terminated
+
+
+def test_an_administrator_sees_all_if_it_asks(client) -> None:
+    """As with nova: without all_tenants the list is the own project's."""
+    for path, names in (("/v2.1/servers", []), ("/v2.1/servers?all_tenants=True", ["s1", "s2"])):
+        found = client.simulate_get(path, headers=as_user("root")).json["servers"]
+        assert names == [each["name"] for each in found]
+    assert 200 == client.simulate_get(f"/v2.1/servers/{factories.uuid(2)}", headers=as_user("root")).status_code
+
+
+def test_hosts_are_not_shown_to_projects(client) -> None:
+    """Neither in a server nor in its fault; what the request lacks is."""
+    path = f"/v2.1/servers/{factories.uuid(1)}"
+    for text in (
+        client.simulate_get(path, headers=as_user("alice")).text,
+        client.simulate_get("/v2.1/servers/detail", headers=as_user("alice")).text,
+    ):
+        assert "host7" not in text
+        assert "4096" not in text
+    fault = client.simulate_get(path, headers=as_user("alice")).json["server"]["fault"]["message"]
+    expected = "CAPACITY: No valid host was found. Hosts: RamFilter kept 0 of 9. The nearest host lacks 768 MB of RAM."
+    assert expected == fault
+    assert "host7" in client.simulate_get(path, headers=as_user("root")).json["server"]["fault"]["message"]
+
+
+@pytest.mark.parametrize("placed", [{"availability_zone": "nova:host7"}, {"host": "host7"}])
+def test_only_an_administrator_names_the_host(client, conductor, placed) -> None:
+    body = json.dumps({"server": {**SERVER, **placed}})
+    refused = client.simulate_post("/v2.1/servers", headers=as_user("alice"), body=body)
+    assert (403, True) == (refused.status_code, "forced_host" in said(refused))
+    assert [] == conductor.built
+    assert 202 == client.simulate_post("/v2.1/servers", headers=as_user("root"), body=body).status_code
+
+
+def test_limits_are_those_of_the_project(client) -> None:
+    found = client.simulate_get("/v2.1/limits", headers=as_user("alice")).json["limits"]["absolute"]
+    assert (1, 2, 512) == (found["totalInstancesUsed"], found["totalCoresUsed"], found["totalRAMUsed"])
+
+
+def test_a_user_without_a_section_is_a_member_of_its_own_project(client) -> None:
+    listed = client.simulate_get("/v2.1/servers", headers=as_user("bob")).json["servers"]
+    assert ["s2"] == [each["name"] for each in listed]
+    assert 403 == client.simulate_get("/v2.1/os-services", headers=as_user("bob")).status_code
+
+
+def test_files_are_read_again(tmp_path: pathlib.Path) -> None:
+    """A removed user is refused at once, although the password was right a moment ago. A broken file changes nothing."""
+    path = htpasswd(tmp_path / "htpasswd", alice="one", bob="two")
+    users = Users(path, None)
+    assert users.authenticate("alice", b"one") is not None
+    htpasswd(path, bob="two")
+    os.utime(path, ns=(1, 1))
+    assert users.authenticate("alice", b"one") is None
+    path.write_text("nonsense\n")
+    assert users.authenticate("bob", b"two") is not None
+
+
+def test_a_right_password_is_remembered_for_a_minute(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """bcrypt is slow on purpose; a client sends its password with every request."""
+    now = [0.0]
+    users = Users(htpasswd(tmp_path / "htpasswd", alice="one"), None, lambda: now[0])
+    compared = []
+    check = bcrypt.checkpw
+    monkeypatch.setattr(bcrypt, "checkpw", lambda *words: compared.append(words) or check(*words))
+    for _ in range(5):
+        assert users.authenticate("alice", b"one") is not None
+        assert users.authenticate("alice", b"two") is None
+    assert 6 == len(compared)
+    now[0] = 61.0
+    assert users.authenticate("alice", b"one") is not None
+    assert 7 == len(compared)
+
+
+BAD_FILES = [
+    ("alice:secret\n", "", "line 1: must be NAME:HASH with a bcrypt hash"),
+    ("alice\n", "", "line 1: must be NAME:HASH"),
+    ("# nobody\n", "", "has no users"),
+    (None, "", "cannot be read: No such file"),
+    ("good", "[alice]\nroles = king\n", "section alice: king is not one of reader, member, admin"),
+    ("good", "[alice]\nprojet = x\n", "section alice: projet is not project or roles"),
+    ("good", "roles = admin\n", "projects"),
+    ("good", "[a]\n[a]\n", "projects"),
+]
+
+
+@pytest.mark.parametrize(("passwords", "projects", "words"), BAD_FILES)
+def test_files_that_cannot_be_used(tmp_path: pathlib.Path, passwords: str | None, projects: str, words: str) -> None:
+    """The daemon does not start; the message names the option, the file and the line."""
+    path, other = tmp_path / "htpasswd", tmp_path / "projects"
+    if passwords == "good":
+        htpasswd(path, alice="one")
+    elif passwords is not None:
+        path.write_text(passwords)
+        path.chmod(0o600)
+    other.write_text(projects)
+    with pytest.raises(errors.ConfigError, match=words) as refused:
+        Users(path, other)
+    assert "[api] " in refused.value.message
+
+
+def test_passwords_that_everybody_may_read(tmp_path: pathlib.Path) -> None:
+    path = htpasswd(tmp_path / "htpasswd", alice="one")
+    path.chmod(0o644)
+    with pytest.raises(errors.ConfigError, match="chmod o-rw"):
+        Users(path, None)
