@@ -71,8 +71,8 @@ def _resolve(connection: Connection, name: str, host: str | None) -> Any:
     row = volumes.find(connection, name)
     if host is None:
         return row
-    backend, pool = location.extract_host(host), location.extract_host(host, "pool")
-    there = [each for each in pools.list_all(connection, backend) if pool in (None, each.pool)]
+    known = pools.list_all(connection, location.extract_host(host))
+    there = [each for each in known if host in (each.host, location.append_host(each.host, each.pool))]
     if not there:
         raise errors.NotFound(kind="Storage pool", name=host)
     if all((each.host, each.pool) == (row.host, row.pool) for each in there):

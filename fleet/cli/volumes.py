@@ -11,7 +11,6 @@ from fleet import volume_states
 from fleet.cli import build_arguments, command, listing, moments
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
-from fleet.objects import location
 
 COLUMNS = (
     *(
@@ -266,11 +265,12 @@ class DeleteVolumes(command.Command):
         require_gone(following.volumes(self.conductor, uuids, parsed_args.timeout, is_gone), parsed_args.timeout)
 
 
-def _place(named: str | None) -> dict[str, str | None]:
+def _place(named: str | None) -> dict[str, str]:
     """The filters for a backend or a pool."""
     if not named:
         return {}
-    return {"host": location.extract_host(named), "pool": location.extract_host(named, "pool")}
+    host, _, pool = named.partition("#")
+    return {"host": host, "pool": pool}
 
 
 def require_gone(found: Sequence[Record], timeout_s: float) -> None:

@@ -196,8 +196,9 @@ def test_a_volume_that_cannot_migrate_is_refused(volumes: Volumes) -> None:
     uuid = volumes.available(name="data")
     with pytest.raises(errors.InvalidInput, match="must be another pool: the volume is on m1@fast"):
         volumes.operator.migrate_volume(uuid, "m1@fast")
-    with pytest.raises(errors.NotFound, match="m9@gone"):
-        volumes.operator.migrate_volume(uuid, "m9@gone")
+    for unknown in ("m9@gone", "m1@fast#p9", "m2@slow#p2#p3", "m2"):
+        with pytest.raises(errors.NotFound, match=unknown):
+            volumes.operator.migrate_volume(uuid, unknown)
     volumes.done(volumes.operator.create_snapshot(uuid, "s")["uuid"])
     with pytest.raises(errors.Conflict, match="has 1 snapshot: s; delete them first"):
         volumes.operator.migrate_volume(uuid)
