@@ -119,7 +119,8 @@ class Intake:
         if until is None:
             return None
         shape = waiting.shape(accepted, together=False)
-        return self._database.read(queued_builds.behind, shape, until, row["created_at"])
+        times = self._limits.queue_recheck_interval_s, self._limits.queue_patience_s
+        return self._database.read(queued_builds.behind, shape, until, *times, row["created_at"])
 
     def _accept_queued(self, context: RequestContext, acceptance: _Acceptance) -> dict[str, Any]:
         first = self._writes.write(acceptance)

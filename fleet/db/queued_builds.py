@@ -87,9 +87,8 @@ def enter(
     uuids = [row.uuid for row in rows]
     found = tx.execute(_KNOWN, {"these": uuids}).all()
     known = {row.instance_uuid: row.woken_for for row in found}
-    patient_until = min((row.queued_at for row in found), default=now) + seconds(patience_s)
-    due_at = min(now + seconds(recheck_s), wait_until, patient_until if patient_until > now else wait_until)
-    values = {**vars(why), "due_at": due_at, "fresh": True}
+    since = min((row.queued_at for row in found), default=now)
+    values = {**vars(why), "due_at": _due_at(since, wait_until, recheck_s, patience_s, now), "fresh": True}
     if known:
         rest = _rest(tx, why.shape, now) if any(node is not None for node in known.values()) else {}
         tx.execute(QUEUED.update().where(_THESE).values(**values, **rest), {"these": sorted(known)})
@@ -104,8 +103,24 @@ def enter(
     return new
 
 
+def _due_at(
+    since: datetime.datetime,
+    wait_until: datetime.datetime,
+    recheck_s: float,
+    patience_s: float,
+    now: datetime.datetime,
+) -> datetime.datetime:
+    patient_until = since + seconds(patience_s)
+    return min(now + seconds(recheck_s), wait_until, patient_until if patient_until > now else wait_until)
+
+
 def behind(
-    connection: sa.Connection, shape: str, wait_until: datetime.datetime, now: datetime.datetime
+    connection: sa.Connection,
+    shape: str,
+    wait_until: datetime.datetime,
+    recheck_s: float,
+    patience_s: float,
+    now: datetime.datetime,
 ) -> dict[str, Any] | None:
     """Columns of a new build that waits behind one of its shape; None if no such build waits.
 
@@ -117,7 +132,8 @@ def behind(
     known = {field.name: getattr(row, field.name) for field in dataclasses.fields(Why)}
     # Passes have looked at all changes up to ``seen`` for the other one.
     known["refused_generation"] = row.refused_generation if row.fresh else row.seen or 0
-    return {**known, "queued_at": now, "wait_until": wait_until, "due_at": wait_until, "fresh": True}
+    due_at = _due_at(now, wait_until, recheck_s, patience_s, now)
+    return {**known, "queued_at": now, "wait_until": wait_until, "due_at": due_at, "fresh": True}
 
 
 def enter_behind(tx: Transaction, uuid: str, columns: Mapping[str, Any]) -> None:

@@ -463,3 +463,18 @@ def test_a_repeated_request_that_waits_behind_another_gets_its_first_answer(stag
     answers = [stage.intake.accept(context(), wanted, "a token") for _twice in range(2)]
     assert answers[0] == answers[1]
     assert 2 == len(stage.operator.list_queue()["builds"])
+
+
+def test_a_build_that_waits_behind_another_is_tried_again_like_any(stage: Stage) -> None:
+    """The one before it was deleted, and a wake-up was missed."""
+    stage.fill()
+    first = stage.queue()
+    stage.settle()
+    second = stage.queue()
+    stage.settle()
+    stage.termination.terminate(context(), [first])
+    stage.report("h1", reserved_memory_mb=1)
+    stage.database.write(lambda tx: tx.execute(models.room_queue.update().values(generation=10**9)))
+    assert [] == stage.look()
+    stage.clock.advance(stage.limits.queue_recheck_interval_s)
+    assert [second] == stage.look()
