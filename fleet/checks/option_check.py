@@ -24,7 +24,7 @@ _OF_PLUGINS = ("placement",)
 #: The section that declares the options of each storage backend, and an option that each backend has.
 _BACKENDS, _OF_BACKENDS = "backend_defaults", "volume_driver"
 #: Libraries whose options may be in the files, besides those of every ``fleet`` namespace.
-_LIBRARIES = ("oslo.db", "oslo.log", "oslo.messaging", "oslo.reports")
+_LIBRARIES = ("oslo.db", "oslo.log", "oslo.messaging", "oslo.policy", "oslo.reports")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ import importlib.metadata
 
 from oslo_config import cfg
 
-LIBRARIES = ("oslo.db", "oslo.log", "oslo.messaging")
+LIBRARIES = ("oslo.db", "oslo.log", "oslo.messaging", "oslo.policy")
 
 
 def by_group(libraries: tuple[str, ...] = ()) -> dict[str, dict[str, cfg.Opt]]:
