@@ -51,6 +51,8 @@ NEEDED_ARGUMENTS = {
     "migrate_instance": {"host": "1.11"},
     "evacuate_instance": {"host": "1.11"},
 }
+#: Keys of a request for volumes without which it would mean something else.
+_ORIGINS = ("snapshot", "image")
 #: Arguments that version 1.5 introduced; an older conductor does not get them.
 NEWER_ARGUMENTS = {"list_instances": ("limit",)}
 
@@ -65,6 +67,8 @@ class OperatorAPI(API):
         newer = {name: kwargs.pop(name) for name in NEWER_ARGUMENTS.get(method, ()) if name in kwargs}
         needed = [since for name, since in NEEDED_ARGUMENTS.get(method, {}).items() if name in kwargs]
         version = NEWER.get(method, "")
+        if method == "create_volumes" and any((kwargs.get("request") or {}).get(name) for name in _ORIGINS):
+            needed.append("1.11")
         if needed:
             kwargs, newer, version = {**kwargs, **newer}, {}, max(needed, key=versions.parse)
         message = Message(method, kwargs, version=version, newer=newer, newer_version="1.5")

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet import domains
+from fleet import domains, volume_states
 from fleet.context import RequestContext
 from fleet.rpc.clients.api import API, Message
 
 _SINCE = "1.9"
+#: Statuses that version 1.9 knows; others came with 1.11.
+_FIRST = (volume_states.CREATING, volume_states.EXTENDING, volume_states.DELETING)
 
 
 class VolumeTaskAPI(API):
@@ -43,10 +45,15 @@ class VolumeTaskAPI(API):
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str
     ) -> dict[str, Any]:
         said = {"volume_uuid": volume_uuid, "attempt": attempt, "host": host, "status": status}
-        return self._ask(context, Message("volume_done", said, version=_SINCE))
+        return self._ask(context, Message("volume_done", said, version=_since(status)))
 
     def volume_failed(
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str, failure: dict[str, Any]
     ) -> dict[str, Any]:
         said = {"volume_uuid": volume_uuid, "attempt": attempt, "host": host, "status": status, "failure": failure}
-        return self._ask(context, Message("volume_failed", said, version=_SINCE))
+        return self._ask(context, Message("volume_failed", said, version=_since(status)))
+
+
+def _since(status: str) -> str:
+    """The version that introduced reports about this status."""
+    return _SINCE if status in _FIRST else "1.11"

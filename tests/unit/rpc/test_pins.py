@@ -51,7 +51,7 @@ class Receiver:
         self.refused: list[str] = []
 
     def __call__(self, target: Any, _context: object, message: dict[str, Any], **_options: Any) -> Any:
-        if float(message["version"]) > float(self.serves):
+        if versions.parse(message["version"]) > versions.parse(self.serves):
             self.refused.append(message["version"])
             raise oslo_messaging.RemoteError("UnsupportedVersion", "Endpoint does not support it")
         self.taken.append(message)
@@ -220,3 +220,29 @@ def test_a_release_of_nova_is_no_version(tmp_path: pathlib.Path, name: str) -> N
     conf(["--config-file", str(path)])
     with pytest.raises(ValueError, match=f"{name} is a release name of nova.*auto, 4.0"):
         _pin = conf.upgrade_levels.scheduler
+
+
+@pytest.mark.parametrize(("origin", "needs"), [("source", None), ("snapshot", "1.11"), ("image", "1.11")])
+def test_a_volume_with_data_is_not_asked_of_an_older_conductor(
+    conf: cfg.ConfigOpts, origin: str, needs: str | None
+) -> None:
+    """It would ignore the key, and make an empty volume."""
+    conf.set_override("conductor", "1.10", group="upgrade_levels")
+    conductor = Receiver("1.10", {})
+    api = clients.OperatorAPI(sending(conf, conductor), conf)
+    request = {"size": 1, origin: "data"}
+    if needs is None:
+        api.call(new_context(), "create_volumes", request=request)
+    else:
+        with pytest.raises(errors.VersionPinned, match=f"create_volumes needs version {needs}"):
+            api.call(new_context(), "create_volumes", request=request)
+    assert (needs is None) == bool(conductor.taken)
+
+
+@pytest.mark.parametrize(("status", "version"), [("creating", "1.9"), ("migrating", "1.11"), ("available", "1.11")])
+def test_a_report_about_a_newer_status_has_a_newer_version(conf: cfg.ConfigOpts, status: str, version: str) -> None:
+    """A conductor that does not know the status refuses the message before it reads it."""
+    conductor = Receiver("1.11", {})
+    api = clients.VolumeTaskAPI(sending(conf, conductor), conf)
+    api.volume_done(new_context(), "u1", 1, "m1@disks", status)
+    assert [version] == [message["version"] for message in conductor.taken]
