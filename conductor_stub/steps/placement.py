@@ -137,12 +137,15 @@ class Placement(abc.ABC, Generic[RowT]):
 
     def place(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
         """Take the rows of one request that still wait at ``attempt``, and find hosts for them."""
-        taken = self._database.write(self._machine.take, uuids, attempt, self.step_context(context))
+        taken = self._take(context, uuids, attempt)
         if not taken:
             LOG.debug("None of %d %ss still waits at attempt %d", len(uuids), self.noun, attempt)
             return
         for batch in self._batches(taken, attempt):
             self._place(context, batch)
+
+    def _take(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> Sequence[RowT]:
+        return self._database.write(self._machine.take, uuids, attempt, self.step_context(context))
 
     def _place(self, context: RequestContext, batch: Batch) -> None:
         context = self._about(context, batch.rows[0], batch.attempt)

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from oslo_log import log as logging
 
 from conductor_stub.steps import casting
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
+from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.placement import Batch, Placement, knows_no_host
 from conductor_stub.volumes import claims, failures, request_spec
 from conductor_stub.volumes.machine import VolumeMachine
+from conductor_stub.volumes.together import Steps
 from fleet import errors, states, volume_states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -37,12 +39,14 @@ class VolumePlacement(Placement[Any]):
         tasks: VolumeTaskAPI,
         limits: StepLimits,
         clock: Clock = utcnow,
+        grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
     ) -> None:
         def select(context: RequestContext, spec: dict[str, Any], properties: dict[str, Any]) -> list[dict[str, Any]]:
             decide = scheduler.retype if spec["operation"] == request_spec.RETYPE else scheduler.select_backend
             return decide(context, spec, properties)
 
         super().__init__(database, VolumeMachine(), select, limits, clock)
+        self.steps = Steps(database, grouped)
         self._backends = backends
         self._tasks = tasks
 
@@ -81,6 +85,11 @@ class VolumePlacement(Placement[Any]):
 
     # What the shared placement needs
 
+    def _take(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> Sequence[Any]:
+        ctx = self.step_context(context)
+        taken = [self.steps.write(self._machine.take, uuid, [uuid], attempt, ctx) for uuid in uuids]
+        return [row for rows in taken for row in rows]
+
     def _cast(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
         for uuid in uuids:
             self._tasks.place_volume(context, uuid, attempt)
@@ -113,7 +122,8 @@ class VolumePlacement(Placement[Any]):
         for index, place in enumerate(places):
             ctx = self.step_context(context)
             try:
-                claimed = self._database.write(claims.claim, row.uuid, row.attempt, place, places[index + 1 :], ctx)
+                asked = (row.uuid, row.attempt, place, places[index + 1 :], ctx)
+                claimed = self.steps.write(claims.claim, row.uuid, *asked, pool=(place.host, place.nodename or ""))
             except errors.PoolSpaceUnavailable as full:
                 LOG.info("The claim is refused: %s", full.message)
                 refusal = full

@@ -64,7 +64,7 @@ class VolumeProgress:
     def done(self, context: RequestContext, attempt: Attempt, status: str) -> Volume:
         """The backend has done its part of ``status``. :raises errors.NotFound:"""
         ctx = self._placement.step_context(context)
-        row = self._database.write(claims.done, attempt, status, ctx)
+        row = self._placement.steps.write(claims.done, attempt.uuid, attempt, status, ctx)
         metrics.VOLUME_REPORTS.labels(status, "done").inc()
         LOG.info("The volume is %s on backend %s", row.status, attempt.host)
         if row.attempt != attempt.number and volumes.acting_host(row) not in (None, attempt.host):

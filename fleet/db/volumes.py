@@ -25,6 +25,8 @@ Claim = tuple[str, str, str]
 FILTERS = ("host", "name", "pool", "project_id", "snapshot_of", "status", "uuids", "volume_type")
 Kind = Literal["Volume", "Snapshot"]
 
+#: Columns of a volume on its way to a pool that no scheduler reads.
+_UNREAD = frozenset(("attempt", "deadline", "plan", "step", "step_deadline"))
 _LIVE = sa.not_(VOLUMES.c.deleted)
 _THESE = VOLUMES.c.uuid.in_(sa.bindparam("wanted", expanding=True))
 _FOUND = sa.select(VOLUMES).where(VOLUMES.c.uuid == sa.bindparam("one"))
@@ -162,14 +164,21 @@ def lock(tx: Transaction, uuid: str) -> sa.Row:
 
 
 def write(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> Any:
-    """Set ``values`` on a locked row, which schedulers read again; return the row as it is then.
+    """Set ``values`` on a locked row; return the row as it is then. Schedulers read it again if they need to.
 
     The history of the volume gets the event that this makes.
     """
     volume_history.changed(tx, row, values, now)
     tx.update(VOLUMES, row.uuid, {"updated_at": now, **values})
-    tx.touch(VOLUMES, row.uuid)
+    if _is_read(values):
+        tx.touch(VOLUMES, row.uuid)
     return changed(row, {"updated_at": now, **values})
+
+
+def _is_read(values: Mapping[str, Any]) -> bool:
+    """Whether schedulers must read what is written. Otherwise its transaction waits for no generation."""
+    unclaimed = values.get("step", volume_states.PLACING) in (volume_states.SCHEDULING, volume_states.PLACING)
+    return not (unclaimed and values.keys() <= _UNREAD)
 
 
 def changed(row: Any, values: Mapping[str, Any]) -> Any:

@@ -24,6 +24,7 @@ from tests.bench import (
     select,
     startup,
     transport,
+    volumes,
     waiting,
 )
 
@@ -38,6 +39,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "conflicts": conflicts.run,
     "packing": packing.run,
     "pools": pools.run,
+    "volumes": volumes.run,
     "waiting": waiting.run,
     "nova-feed": nova_feed.run,
     "nova": nova_scheduler.run,

@@ -7,9 +7,12 @@ import oslo_messaging
 import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
+from conductor_stub.volumes import claims, together
+from conductor_stub.volumes.machine import VolumeMachine
 from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import errors
 from fleet.db.engine import Database
+from fleet.objects import Place
 from tests.functional.conductor import context
 from tests.functional.trio_fakes import no_valid_host
 from tests.functional.volume_stand import LIMITS, A, B, Volumes
@@ -477,3 +480,19 @@ def test_a_volume_that_no_other_pool_can_take_says_why_the_first_failed(volumes:
     assert "NoValidHost" == failure["error"]
     assert failure["message"].endswith("Tried before: m1@fast#p1 in step creating: the disk is full")
     assert ["m1@fast#p1"] == [each["backend"] for each in failure["details"]["attempts"]]
+
+
+def test_steps_of_several_volumes_share_a_transaction(volumes: Volumes) -> None:
+    """A refused claim is answered alone, and nothing of it is written; the others are recorded."""
+    placing = [each["uuid"] for each in volumes.operator.create_volumes({"size": 10, "count": 3})["volumes"]]
+    ctx = volumes.volume_placement.step_context()
+    for uuid in placing:
+        volumes.database.write(VolumeMachine().take, [uuid], 1, ctx)
+    place, gone = Place(*A, {}), Place("m9@gone", "p9", {})
+    steps = [(uuid, (uuid, 1, where, [], ctx)) for uuid, where in zip(placing, (place, gone, place), strict=True)]
+    made = together.transaction([together.Step(claims.claim, uuid, (args[2].host,), args) for uuid, args in steps])
+    first, refused, last = volumes.database.write(made)
+    assert [placing[0], placing[2]] == [first.uuid, last.uuid]
+    assert isinstance(refused, errors.PoolSpaceUnavailable)
+    assert ("creating", "placing", 1, None) == volumes.row(placing[1])
+    assert [(20, 2), (0, 0)] == volumes.allocated()

@@ -242,7 +242,7 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
         MoveIntake(database, move_placement),
         MigrationManager(move_placement, MoveProgress(database, move_placement, LIMITS)),
     ]
-    of_volumes, sweep_volumes = storage.conductor(world, bus, database, LIMITS)
+    of_volumes, sweep_volumes = storage.conductor(world, bus, database, LIMITS, grouped)
     process.endpoints += of_volumes
     bus.serve(process, ["conductor", domains.VOLUME_CONDUCTOR])
     _every(world, process, SWEEP_S, "volumes", _if(database.is_any_volume_under_way, sweep_volumes))

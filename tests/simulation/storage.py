@@ -103,11 +103,11 @@ class Disks(VolumeDriver):
 
 
 def conductor(
-    world: World, bus: Bus, database: SimulatedDatabase, limits: Any
+    world: World, bus: Bus, database: SimulatedDatabase, limits: Any, grouped: Callable[..., Any]
 ) -> tuple[list[Any], Callable[[], object]]:
     """The endpoints of a conductor for volumes, and its sweep."""
     clients = (bus.client(each) for each in (VolumeSchedulerAPI, VolumeAPI, VolumeTaskAPI))
-    placement = VolumePlacement(database, *clients, limits, world.clock)  # type: ignore[arg-type]
+    placement = VolumePlacement(database, *clients, limits, world.clock, grouped)  # type: ignore[arg-type]
     endpoints = [
         VolumeIntake(database, placement),
         SnapshotIntake(database, placement),
