@@ -22,13 +22,11 @@ VENV = pathlib.Path(os.environ.get("FLEET_CLIENT_VENV", pathlib.Path(__file__).p
 Client = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def openstack(api: Api, trio: Trio) -> Client:
-    """Runs the client with the three variables of the documentation; returns its JSON, or its text."""
+def runner(known: dict[str, str]) -> Client:
+    """Return a function that runs the client with these variables; it returns the client's JSON, or its text."""
     if not (VENV / "bin/openstack").exists():
         pytest.skip(f"the openstack client is not installed in {VENV}: make client")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OS_", "PYTHON"))}
-    known = {"OS_AUTH_TYPE": "none", "OS_ENDPOINT": f"{api.url}/v2.1", "OS_IDENTITY_API_VERSION": "3"}
 
     def run(line: str, status: int = 0, form: str = "-f json") -> Any:
         words = [str(VENV / "bin/openstack"), *line.split(), *form.split()]
@@ -39,6 +37,13 @@ def openstack(api: Api, trio: Trio) -> Client:
         except ValueError:
             return done.stdout + done.stderr
 
+    return run
+
+
+@pytest.fixture(scope="module")
+def openstack(api: Api, trio: Trio) -> Client:
+    """Runs the client with the three variables of the documentation."""
+    run = runner({"OS_AUTH_TYPE": "none", "OS_ENDPOINT": f"{api.url}/v2.1", "OS_IDENTITY_API_VERSION": "3"})
     trio.cli("image", "create", "cirros", "--location", "/images/cirros.raw", "--min-disk", "1")
     run("flavor create --ram 512 --disk 1 --vcpus 1 tiny")
     return run
