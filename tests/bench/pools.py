@@ -7,11 +7,9 @@ Processor time, taken in turns. Both pipelines have six filters and one weigher.
 from __future__ import annotations
 
 import functools
-import math
 import random
 import statistics
 import time
-import types
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +25,7 @@ from scheduler.volumes import loading
 from scheduler.volumes.host_manager import HostManager
 from scheduler.volumes.request import VolumeRequest
 from tests import factories
-from tests.bench import figures
+from tests.bench import cinders_way, figures
 from tests.bench.decision import Bench
 from tests.clock import FakeClock
 from tests.configuration import of_scheduler
@@ -36,6 +34,11 @@ from tests.unit.scheduler.volumes.pools import Pool
 SIZES = (1_000, 10_000)
 ROUNDS = {1_000: 200, 10_000: 60}
 KINDS = 10
+#: Capabilities that a report has besides.
+_SPACE = (
+    *("allocated_capacity_gb", "provisioned_capacity_gb", "reserved_percentage", "max_over_subscription_ratio"),
+    "thin_provisioning_support",
+)
 FILTERS = [
     "RetryFilter",
     "AvailabilityZoneFilter",
@@ -130,14 +133,14 @@ def run() -> None:
         hosts.pipeline = load_pipeline(
             of_scheduler(scheduler_default_filters=FILTERS, scheduler_weight_classes=WEIGHERS)
         )
-        states = [_state(pool) for pool in pools.pools]
+        cinder = _cinder(pools.pools)
         times: dict[str, list[float]] = {"pools": [], "hosts": [], "cinder": []}
         for number in range(ROUNDS[count]):
             wanted, asked = pools.request(1 + number), _host_request(hosts, number)
             times["pools"].append(_spent(pools.decide, wanted))
             times["hosts"].append(_spent(_decided, hosts.pipeline, hosts.manager, asked, hosts.chance))
             if number % 10 == 0:
-                times["cinder"].append(_spent(cinders_way, states, wanted))
+                times["cinder"].append(_spent(cinder.decide, _properties(wanted, 1 + number)))
         cost = {name: statistics.median(each) for name, each in times.items()}
         figures.report(
             "pools",
@@ -162,53 +165,20 @@ def _spent(work: Callable[..., object], *about: object) -> float:
     return time.process_time() - began
 
 
-def _state(pool: Pool) -> types.SimpleNamespace:
-    """As cinder keeps it: nothing has to be parsed for a request."""
-    return types.SimpleNamespace(
-        backend_id=pool.name,
-        service={"availability_zone": pool.availability_zone, "disabled": False, "updated_at": factories.NOW},
-        total_capacity_gb=pool.total_capacity_gb,
-        free_capacity_gb=pool.free_capacity_gb,
-        provisioned_capacity_gb=pool.provisioned_capacity_gb,
-        reserved_percentage=pool.reserved_percentage,
-        max_over_subscription_ratio=float(pool.max_over_subscription_ratio or 20.0),
-        thin_provisioning_support=pool.thin_provisioning_support,
-        capabilities=pool.report,
-    )
+def _cinder(pools: list[Pool]) -> cinders_way.Scheduler:
+    backends: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
+    for pool in pools:
+        host = pool.name.partition("#")[0]
+        service = {"availability_zone": pool.availability_zone, "disabled": False, "updated_at": factories.NOW}
+        space = {name: getattr(pool, name) for name in _SPACE}
+        backends.setdefault(host, (service, []))[1].append({**pool.report, **space})
+    return cinders_way.Scheduler(backends, factories.NOW)
 
 
-def cinders_way(states: list[Any], asked: VolumeRequest) -> str:
-    """Each filter, one pool at a time; then the weigher, normalised; then a sort. Returns the best pool."""
-    left = [each for each in states if not each.service["disabled"]]
-    left = [each for each in left if abs((factories.NOW - each.service["updated_at"]).total_seconds()) <= 60]
-    left = [each for each in left if each.backend_id not in ()]
-    left = [each for each in left if each.service["availability_zone"] == asked.properties.availability_zone]
-    left = [each for each in left if _virtual_free(each) >= asked.properties.size]
-    left = [each for each in left if _meets(each, asked)]
-    raw = [_virtual_free(each) for each in left]
-    low, high = min(raw), max(raw)
-    weighed = [(1.0 * (weight - low) / (high - low or 1), each) for weight, each in zip(raw, left, strict=True)]
-    best: str = sorted(weighed, key=lambda pair: pair[0], reverse=True)[0][1].backend_id
-    return best
-
-
-def _virtual_free(state: Any) -> float:
-    if state.free_capacity_gb in ("infinite", "unknown") or state.total_capacity_gb in ("infinite", "unknown"):
-        return math.inf
-    available = state.total_capacity_gb - math.floor(state.total_capacity_gb * state.reserved_percentage / 100)
-    if state.thin_provisioning_support:
-        return round(available * state.max_over_subscription_ratio - state.provisioned_capacity_gb, 2)
-    return round(min(state.free_capacity_gb, available - state.provisioned_capacity_gb), 2)
-
-
-def _meets(state: Any, asked: VolumeRequest) -> bool:
-    for key, wanted in asked.extra_specs.items():
-        scope = key.split(":")
-        if len(scope) > 1 and scope[0] != "capabilities":
-            continue
-        value: Any = state.capabilities
-        for part in scope[1:] if len(scope) > 1 else scope:
-            value = value.get(part)
-        if value != wanted:
-            return False
-    return True
+def _properties(asked: VolumeRequest, number: int) -> dict[str, Any]:
+    """The request as cinder's filters get it."""
+    volume_type = {"extra_specs": {"volume_backend_name": f"kind{number % KINDS}"}}
+    wanted = {"size": asked.properties.size, "availability_zone": asked.properties.availability_zone}
+    spec = {"volume_properties": wanted, "resource_properties": wanted, "volume_type": volume_type}
+    retry = {"num_attempts": 1, "backends": [], "hosts": []}
+    return {"request_spec": spec, "size": asked.properties.size, "resource_type": volume_type, "retry": retry}
