@@ -44,7 +44,8 @@ class Disks:
         pools = ",".join(f"{pool}:{self.directory}/{pool}" for pool in self.pools)
         config = self.directory / "volume.conf"
         config.write_text(_CONFIG.format(directory=self.directory, pools=pools, driver=driver, more=more))
-        self.world.start("disks", "fleet-volume", "--config-file", str(config), command=command)
+        arguments = ("--config-file", str(config), *self.world.signing("disks"))
+        self.world.start("disks", "fleet-volume", *arguments, command=command)
         self.world.until(self.is_up, timeout_s=60)
 
     def is_up(self) -> bool:

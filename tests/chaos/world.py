@@ -121,7 +121,7 @@ class World:
         try:
             self.trio.manage("db", "sync")
             for name, (program, *arguments) in _DAEMONS.items():
-                self.trio.start(name, program, *self._signing(name), *arguments)
+                self.trio.start(name, program, *self.signing(name), *arguments)
             self.wait_until_up()
             yield self
         finally:
@@ -129,7 +129,7 @@ class World:
             self.to_broker.stop()
             self.to_database.stop()
 
-    def _signing(self, name: str) -> tuple[str, ...]:
+    def signing(self, name: str) -> tuple[str, ...]:
         """Arguments for a daemon with a key of its own; the file that all share has that of their callers."""
         if not self.signed:
             return ()
@@ -221,13 +221,13 @@ class World:
         program, *arguments = _DAEMONS[name]
         self.trio.stop(name)
         command = [sys.executable, "-m", "tests.chaos.skewed", str(seconds), program]
-        self.trio.start(name, "", *self._signing(name), *arguments, command=command)
+        self.trio.start(name, "", *self.signing(name), *arguments, command=command)
 
     def straight(self, name: str) -> None:
         """Start the daemon anew, as it was."""
         program, *arguments = _DAEMONS[name]
         self.trio.stop(name)
-        self.trio.start(name, program, *self._signing(name), *arguments)
+        self.trio.start(name, program, *self.signing(name), *arguments)
 
     def sql(self, statement: str, **values: Any) -> None:
         """Past the proxy."""
