@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
 from oslo_config import cfg
 
 from fleet.client import connection
+from fleet.db import feed_queries, volumes
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed, Changes
 from fleet.objects.whatif import Demand
@@ -30,10 +32,32 @@ def state(conf: cfg.ConfigOpts, command: str) -> Changes:
         (entry,) = metadata.entry_points(group=_OF_NOVA)
         found: Changes = entry.load()(conf)
         return found
+    with _database(conf, command) as database:
+        return ChangeFeed(database, with_images=True).read(0)
+
+
+def pools(conf: cfg.ConfigOpts, command: str) -> Changes:
+    """Return all storage pools, and the volumes on them.
+
+    :raises connection.CommandFailed: no database is configured, or it is nova's
+    """
+    if nova_broker.is_active(conf):
+        raise connection.CommandFailed("volumes are not there where the scheduler serves nova")
+    with _database(conf, command) as database:
+        return ChangeFeed(database, of=feed_queries.STORAGE).read(0)
+
+
+def volumes_of(conf: cfg.ConfigOpts, hosts: Iterable[str], command: str) -> Sequence[Any]:
+    """Return the rows of the volumes on these backends."""
+    with _database(conf, command) as database:
+        return [row for host in hosts for row in database.read(volumes.list_all, host=host)]
+
+
+def _database(conf: cfg.ConfigOpts, command: str) -> contextlib.AbstractContextManager[Database]:
+    """:raises connection.CommandFailed: no database is configured"""
     if not conf.database.connection:
         raise connection.CommandFailed(f"{command} reads the database: set {_DATABASE} in the configuration file")
-    with Database(conf).disposed() as database:
-        return ChangeFeed(database, with_images=True).read(0)
+    return Database(conf).disposed()
 
 
 def of_instance(conductor: connection.Connection, uuid_: str) -> Demand:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import itertools
 import pathlib
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from fleet.cli import build_arguments
 from fleet.client import argument_types, connection
 from fleet.objects.fields import MAX_INSTANCES
-from fleet.trial import traces
+from fleet.trial import traces, volume_traces
 
 #: Unknown flavours named in an error.
 _NAMED = 5
@@ -36,23 +37,55 @@ def add_trace_details(parser: build_arguments.Arguments) -> None:
                         help="Root disk of every instance; the trace has none. Default: %(default)s.")  # fmt: skip
 
 
+def add_volumes(parser: build_arguments.Arguments, text: str) -> None:
+    parser.add_argument("--volumes", action="store_true", help=text)
+
+
+def read_volume_trace(parsed_args: argparse.Namespace) -> list[volume_traces.VolumeTraceRequest]:
+    """:raises connection.CommandFailed: the file cannot be read, or an argument is one of instances"""
+    require_volumes(parsed_args)
+    with _failures():
+        _require_file(parsed_args.trace)
+        found = list(itertools.islice(volume_traces.read_requests(parsed_args.trace), parsed_args.requests))
+        if not found:
+            raise traces.BadTrace(parsed_args.trace, "it has no requests")
+        return found
+
+
+def require_volumes(parsed_args: argparse.Namespace) -> None:
+    """:raises connection.CommandFailed: an argument that describes instances is given"""
+    for name in ("lifetimes", "interval_map", "flavor_map", "disk", "plot"):
+        if getattr(parsed_args, name):
+            raise connection.CommandFailed(f"--{name.replace('_', '-')} is not for volumes")
+
+
 def read_trace(parsed_args: argparse.Namespace) -> tuple[list[traces.TraceRequest], dict[str, dict[str, int]]]:
     """Return the requests, and the flavors by their letter. :raises connection.CommandFailed: a file cannot be read"""
-    try:
+    with _failures():
         return _read(parsed_args)
+
+
+@contextlib.contextmanager
+def _failures() -> Iterator[None]:
+    try:
+        yield
     except OSError as unreadable:
         raise connection.CommandFailed(f"{unreadable.filename}: {unreadable.strerror}") from None
     except traces.BadTrace as bad:
         raise connection.CommandFailed(str(bad)) from None
 
 
+def _require_file(path: pathlib.Path) -> None:
+    found = path.stat()
+    if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
+        raise traces.BadTrace(path, "it is a device, not a file")
+    with path.open("rb"):
+        pass
+
+
 def _read(parsed_args: argparse.Namespace) -> tuple[list[traces.TraceRequest], dict[str, dict[str, int]]]:
     # Checked before the other files, which are looked for beside it.
-    found = parsed_args.trace.stat()
-    if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
-        raise traces.BadTrace(parsed_args.trace, "it is a device, not a file")
-    with parsed_args.trace.open("rb"):
-        pass
+    _require_file(parsed_args.trace)
     flavor_map = parsed_args.flavor_map or parsed_args.trace.parent / "flav_map.txt"
     flavors = traces.read_flavors(flavor_map, parsed_args.disk)
     bins: dict[int, float] = {}

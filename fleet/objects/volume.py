@@ -20,6 +20,11 @@ LARGEST_GB = 2**24
 Size = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=LARGEST_GB)]
 
 
+def size_of(size_gb: int, volume_type: str | None) -> str:
+    """The size and the type of a volume in words, by which refusals are counted."""
+    return f"{size_gb} GiB of type {volume_type}" if volume_type else f"{size_gb} GiB"
+
+
 @dataclasses.dataclass(frozen=True)
 class VolumeRequest:
     """``count`` volumes of ``size`` GiB.

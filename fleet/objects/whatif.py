@@ -7,10 +7,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: Resources whose allocation ratio can be changed.
+#: Resources whose allocation ratio can be changed: of hosts, and of pools (their over-subscription).
 RATIOS = ("cpu", "ram", "disk")
+VOLUME_RATIO = "volume"
 #: Entry points (conf, state, change, demands, tick) -> figures; ``fleet`` imports no service.
 ENTRY_POINTS = "fleet.objects.whatif"
+#: Names of the entry points for instances and for volumes.
+OF_INSTANCES, OF_VOLUMES = "scheduler", "volumes"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +21,8 @@ class Change:
     """A hypothetical change of the fleet.
 
     ``without_hosts`` are removed with their instances. ``ratios`` (of :data:`RATIOS`) apply to every host; filters
-    that read ratios of aggregates still do. ``more_hosts`` empty hosts are added, each a copy of ``like``.
+    that read ratios of aggregates still do. ``more_hosts`` empty hosts are added, each a copy of ``like``. For volumes,
+    hosts are storage backends with all their pools, and the only ratio is :data:`VOLUME_RATIO`.
     """
 
     without_hosts: Sequence[str] = ()
@@ -30,8 +34,9 @@ class Change:
 
 @dataclasses.dataclass(frozen=True)
 class Demand:
-    """One request, in the form of ``select_destinations``, and the lifetimes of its instances (None: no end).
+    """One request, in the form of ``select_destinations`` or ``select_backend``, and the lifetimes of its instances.
 
+    A lifetime of None has no end. A request for volumes asks for one.
     ``name`` is shown to users.
     """
 

@@ -4,12 +4,7 @@
 from __future__ import annotations
 
 import collections
-import heapq
-import itertools
-import threading
-import time
-from collections.abc import Callable, Iterator
-from concurrent import futures
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fleet import states
@@ -17,51 +12,33 @@ from fleet.client import connection, faults, following
 from fleet.client.connection import Record
 from fleet.objects.flavor_mix import Shape
 from fleet.trial import replay_report, traces
+from fleet.trial.pacing import Replay
 
 
-class Run:
-    """One replay. ``_lock`` guards the counters, which several senders update."""
+class Run(Replay[traces.TraceRequest]):
+    """One replay of instances."""
 
     def __init__(
         self, conductor: connection.Connection, flavors: dict[str, dict[str, int]], concurrency: int, timeout_s: float
     ) -> None:
+        super().__init__(concurrency)
         self._conductor = conductor
         self._flavors = flavors
-        self._concurrency = concurrency
         self._timeout_s = timeout_s
-        self._lock = threading.Lock()
-        self._placed: set[str] = set()
         self._outcomes: collections.Counter[str] = collections.Counter()
         self._refusals: collections.Counter[str] = collections.Counter()
-        self._deaths: list[tuple[float, str]] = []
-        self._requests: list[traces.TraceRequest] = []
         self._hosts_before: list[Record] = []
         self._results: list[replay_report.Result] = []
-        self._gone = 0
-        self._duration_s = 0.0
 
-    def replay(self, requests: list[traces.TraceRequest], on_done: Callable[[int], object]) -> None:
-        """Send all requests. Those of one time are sent in parallel, after the deletions due by then.
-
-        :param on_done: called with the number of requests that have ended
-        """
-        self._requests, self._hosts_before = requests, self._list_hosts()
-        started, count = time.monotonic(), 0
-        with futures.ThreadPoolExecutor(self._concurrency) as senders:
-            for at_s, together in _moments(requests):
-                self._delete_due(at_s)
-                sent = [senders.submit(self._send, number, request) for number, request in together]
-                for done in futures.as_completed(sent):
-                    done.result()
-                    count += 1
-                    on_done(count)
-        self._duration_s = time.monotonic() - started
+    def replay(self, requests: Sequence[traces.TraceRequest], on_done: Callable[[int], object]) -> None:
+        self._hosts_before = self._list_hosts()
+        super().replay(requests, on_done)
 
     def summary(self) -> dict[str, Any]:
-        placed, duration_s = self._outcomes[states.ACTIVE], self._duration_s
-        over_time = replay_report.figures(self._hosts_before, self._requests, self._results)
+        placed, duration_s = self._outcomes[states.ACTIVE], self.duration_s
+        over_time = replay_report.figures(self._hosts_before, self.requests, self._results)
         return {
-            "requests": len(self._requests),
+            "requests": len(self.requests),
             "instances": sum(self._outcomes.values()),
             "placed": placed,
             "refused": self._outcomes[states.ERROR],
@@ -77,12 +54,9 @@ class Run:
     @property
     def deleted(self) -> int:
         """Instances deleted by others during their build, at the end of their lives, and at the end of the replay."""
-        return self._outcomes[states.DELETED] + self._gone
+        return self._outcomes[states.DELETED] + self.gone
 
-    def delete_all(self) -> None:
-        self._delete(set(self._placed))
-
-    def _send(self, number: int, request: traces.TraceRequest) -> None:
+    def send(self, number: int, request: traces.TraceRequest) -> None:
         with self._conductor.plain_failures():
             accepted = self._conductor.create(self._build_request(request))["instances"]
             lifetimes = dict(zip((each["uuid"] for each in accepted), request.lifetimes_s, strict=True))
@@ -91,7 +65,7 @@ class Run:
                 self._record(number, request, instance, lifetimes[instance["uuid"]])
 
             late = following.follow(self._conductor, lifetimes, self._timeout_s, on_end)
-        with self._lock:
+        with self.lock:
             self._outcomes[states.BUILDING] += len(late)
 
     def _build_request(self, request: traces.TraceRequest) -> dict[str, Any]:
@@ -102,15 +76,13 @@ class Run:
         refusal = self._why(instance["uuid"]) if instance["vm_state"] == states.ERROR else None
         host = instance["host"] if instance["vm_state"] == states.ACTIVE else None
         result = replay_report.Result(number, request.at_s, self._shape(request), host, lifetime_s)
-        with self._lock:
+        with self.lock:
             self._results.append(result)
             self._outcomes[instance["vm_state"]] += 1
             if refusal:
                 self._refusals[refusal] += 1
             if instance["vm_state"] == states.ACTIVE:
-                self._placed.add(instance["uuid"])
-                if lifetime_s is not None:
-                    heapq.heappush(self._deaths, (request.at_s + lifetime_s, instance["uuid"]))
+                self.place(instance["uuid"], request, lifetime_s)
 
     def _shape(self, request: traces.TraceRequest) -> Shape:
         size = self._flavors[request.flavor]
@@ -120,20 +92,9 @@ class Run:
         shown = self._conductor.operator("show_instance", name=uuid)["faults"]
         return faults.reason(shown[0]) if shown else "unknown"
 
-    def _delete_due(self, now_s: float) -> None:
-        due = set()
-        while self._deaths and self._deaths[0][0] <= now_s:
-            due.add(heapq.heappop(self._deaths)[1])
-        self._delete(due)
-
-    def _delete(self, uuids: set[str]) -> None:
-        """Delete and wait, so that later requests find the room."""
-        if not uuids:
-            return
+    def delete(self, uuids: set[str]) -> int:
         with self._conductor.plain_failures():
-            late = following.delete(self._conductor, uuids, self._timeout_s)
-        self._gone += len(uuids) - len(late)
-        self._placed -= uuids
+            return len(uuids) - len(following.delete(self._conductor, uuids, self._timeout_s))
 
     def _list_hosts(self) -> list[Record]:
         with self._conductor.plain_failures():
@@ -147,18 +108,6 @@ class Run:
             "vcpus_used": _share(hosts, "vcpus_used", "vcpus"),
             "memory_mb_used": _share(hosts, "memory_mb_used", "memory_mb"),
         }
-
-
-def _moments(
-    requests: list[traces.TraceRequest],
-) -> Iterator[tuple[int, list[tuple[int, traces.TraceRequest]]]]:
-    """Group numbered requests by their time. That matters only if instances are deleted in between."""
-    numbered = list(enumerate(requests))
-    if all(end is None for request in requests for end in request.lifetimes_s):
-        yield 0, numbered
-        return
-    for at_s, together in itertools.groupby(numbered, key=lambda pair: pair[1].at_s):
-        yield at_s, list(together)
 
 
 def _share(hosts: list[Record], used: str, total: str) -> str:

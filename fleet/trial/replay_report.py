@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from fleet import capacity
 from fleet.client.connection import Record
 from fleet.objects.flavor_mix import Shape
 from fleet.trial.traces import TraceRequest
+from fleet.utilization import hours
 from fleet.utilization.history import REQUESTS, SECONDS, History
 from fleet.utilization.sample import Hosts
 
@@ -93,15 +93,8 @@ def _events(results: Sequence[Result], has_times: bool, end: float) -> Iterator[
 
 
 def _vcpu_hours(results: Sequence[Result], end_s: float) -> dict[str, float]:
-    """Of instances without an end, until the last request."""
-    found = collections.Counter[bool]()
-    for each in results:
-        life_s = min(math.inf if each.life_s is None else each.life_s, end_s - each.at_s)
-        found[each.host is not None] += each.shape.vcpus * life_s / 3600  # type: ignore[assignment]
-    return {
-        "vcpu_hours_asked": round(float(found.total()), 1),
-        "vcpu_hours_placed": round(float(found[True]), 1),
-    }
+    lives = [hours.Life(each.at_s, each.life_s, each.shape.vcpus, each.host is not None) for each in results]
+    return hours.figures("vcpu", lives, end_s)
 
 
 class _Fleet:

@@ -103,7 +103,7 @@ def read_requests(
 def note(path: pathlib.Path) -> str:
     """Return the source of the trace: its first lines, if they begin with #, or a file beside it."""
     said = []
-    for _, text in _lines(path):
+    for _, text in lines_of(path):
         if not text.startswith("#"):
             break
         said.append(text.lstrip("# "))
@@ -112,7 +112,7 @@ def note(path: pathlib.Path) -> str:
     for name in _NOTES:
         file = path.parent / name
         if file.is_file():
-            paragraphs = "\n".join(text for _, text in _lines(file)).split("\n\n")
+            paragraphs = "\n".join(text for _, text in lines_of(file)).split("\n\n")
             found = next((each for each in paragraphs if each.strip() and not each.startswith("#")), "")
             return " ".join(found.split())[:_LONGEST_NOTE]
     return ""
@@ -132,7 +132,7 @@ def _lifetime_s(token: str, bins: dict[int, float]) -> float | None:
 
 def _data(path: pathlib.Path) -> Iterator[tuple[int, list[str]]]:
     """Return number and tokens of each line, without comments."""
-    for number, text in _lines(path):
+    for number, text in lines_of(path):
         if text.startswith("#"):
             continue
         time, _, tokens = text.partition(" ")
@@ -142,7 +142,7 @@ def _data(path: pathlib.Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _pairs(path: pathlib.Path) -> Iterator[tuple[int, str, str]]:
-    for number, text in _lines(path):
+    for number, text in lines_of(path):
         if text and not text.startswith("#"):
             parts = text.split()
             if len(parts) != 2:
@@ -150,7 +150,7 @@ def _pairs(path: pathlib.Path) -> Iterator[tuple[int, str, str]]:
             yield number, parts[0], parts[1]
 
 
-def _lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
+def lines_of(path: pathlib.Path) -> Iterator[tuple[int, str]]:
     """Return lines numbered from 1. A file that is no text is refused early, because a device may be endless.
 
     :raises BadTrace:

@@ -2,5 +2,5 @@
 """How a fleet is used over the time of a trace: figures, and drawings of them.
 
 ``sample`` measures the hosts at one moment, ``history`` collects samples and makes the figures of ``fleet whatif`` and
-``fleet replay``, and ``plot`` draws them (it needs matplotlib, the extra ``plot``).
+``fleet replay``, and ``plot`` draws them (it needs matplotlib, the extra ``plot``). ``hours`` counts amounts times hours.
 """

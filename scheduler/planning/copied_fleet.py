@@ -12,36 +12,46 @@ import functools
 import math
 import random
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fleet.clock import utcnow
 from fleet.db.feed import Changes
-from fleet.objects import RequestSpec
-from scheduler.compute.consumption import consumption
 from scheduler.engine import decide, pipeline
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.consumption import Consumption
 from scheduler.engine.decision import Decision, StateAge
+from scheduler.engine.domain import Domain
 from scheduler.engine.request_cache import RequestCache
 from scheduler.host_manager import HostManager
 from scheduler.planning.hypothetical import FixedFeed, newest_heartbeat
+from scheduler.state import host_manager
 from scheduler.state.host_cache import HostCache
 
 Answer = TypeVar("Answer")
 
 
 class CopiedFleet:
-    def __init__(self, asked: pipeline.Pipeline, state: Changes, service_down_time_s: float) -> None:
-        """:param state: everything, as the feed tells it"""
+    def __init__(
+        self,
+        asked: pipeline.Pipeline,
+        state: Changes,
+        service_down_time_s: float,
+        cached: type[host_manager.HostManager] = HostManager,
+    ) -> None:
+        """:param state: everything, as the feed tells it
+
+        :param cached: the cache of the domain of ``asked``
+        """
         now = newest_heartbeat(state) or utcnow()
         feed = FixedFeed(state)
-        self._manager = HostManager(feed, feed, lambda: now, math.inf, service_down_time_s)
+        self._manager = cached(feed, feed, lambda: now, math.inf, service_down_time_s)
         self._manager.refresh()
-        self._pipeline = dataclasses.replace(asked, domain=dataclasses.replace(asked.domain, consumption=_built))
+        built = functools.partial(_built, asked.domain)
+        self._pipeline = dataclasses.replace(asked, domain=dataclasses.replace(asked.domain, consumption=built))
         self._cache = RequestCache()
         self._chance = random.Random(1)
 
-    def decide(self, request: RequestSpec) -> Decision:
+    def decide(self, request: Any) -> Decision:
         """Decide, and book the picks if the decision is complete."""
         prepared = pipeline.prepare(self._pipeline, request)
         made = functools.partial(
@@ -64,8 +74,8 @@ class CopiedFleet:
         return self._manager.hosts_up()[0]
 
 
-def _built(request: RequestSpec) -> Consumption:
-    """Return what an instance takes of its host once it is built. Here every build ends at once."""
-    taken = consumption(request)
+def _built(domain: Domain, request: Any) -> Consumption:
+    """Return what an instance or a volume takes of its place once it is built. Here every build ends at once."""
+    taken = domain.consumption(request)
     numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}
     return dataclasses.replace(taken, numbers=numbers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,25 +15,37 @@ from fleet.objects import numa
 from fleet.objects.whatif import Change
 
 
-def hypothetical(state: Changes, change: Change) -> Changes:
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """How places of a domain are changed.
+
+    :param emptied: returns the columns of an empty place like this row, on a host of this name
+    :param overcommitted: returns the columns that set ratios, which are given by resource
+    """
+
+    emptied: Callable[[Any, str], Mapping[str, Any]]
+    overcommitted: Callable[[Mapping[str, float]], Mapping[str, Any]]
+
+
+def hypothetical(state: Changes, change: Change, places: Places | None = None) -> Changes:
     """Everything that ``state`` tells, with the change.
 
     :param state: everything, as the feed tells it
+    :param places: None: compute nodes
     :raises errors.NotFound: a host that is to go, or to be copied, is not there
     """
-    known = {node.host: node for node in state.nodes}
+    places = places or NODES
+    known = {node.host for node in state.nodes}
     for host in [*change.without_hosts, *([change.like] if change.more_hosts else [])]:
         if host not in known:
             raise errors.NotFound(kind="Host", name=host)
     gone = set(change.without_hosts)
-    ratios = {f"{resource}_allocation_ratio": ratio for resource, ratio in change.ratios.items()}
+    ratios = places.overcommitted(change.ratios)
     nodes = [ChangedRow(node, **ratios) for node in state.nodes if node.host not in gone]
     services = [service for service in state.services if service.host not in gone]
     more = [f"{change.like}-whatif-{number}" for number in range(1, change.more_hosts + 1)]
-    nodes += [
-        ChangedRow(known[change.like], host=host, hypervisor_hostname=host, **_emptied(known[change.like]), **ratios)
-        for host in more
-    ]
+    like = [node for node in state.nodes if node.host == change.like]
+    nodes += [ChangedRow(node, host=host, **{**places.emptied(node, host), **ratios}) for host in more for node in like]
     services += [
         types.SimpleNamespace(
             host=host,
@@ -54,10 +67,11 @@ def hypothetical(state: Changes, change: Change) -> Changes:
     )
 
 
-def _emptied(row: Any) -> dict[str, Any]:
+def _emptied(row: Any, host: str) -> dict[str, Any]:
     """The columns of a host like this one that has just been bought."""
     topology = numa.HostTopology.from_wire(row.numa_topology)
     return {
+        "hypervisor_hostname": host,
         "vcpus_used": row.reserved_vcpus,
         "free_ram_mb": row.memory_mb - row.reserved_memory_mb,
         "local_gb_used": row.reserved_disk_gb,
@@ -69,6 +83,9 @@ def _emptied(row: Any) -> dict[str, Any]:
         "numa_topology": topology.emptied().to_wire() if topology else None,
         "pci_stats": row.pci_device_pools,
     }
+
+
+NODES = Places(_emptied, lambda ratios: {f"{resource}_allocation_ratio": ratio for resource, ratio in ratios.items()})
 
 
 class ChangedRow:

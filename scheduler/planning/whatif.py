@@ -9,8 +9,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import heapq
-import math
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,13 +24,11 @@ from fleet.utilization.history import REQUESTS, SECONDS, History
 from scheduler import conf as scheduler_conf
 from scheduler import loading
 from scheduler.engine import pipeline
-from scheduler.engine.decision import Decision
 from scheduler.planning import readings
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.hypothetical import hypothetical
+from scheduler.planning.outcomes import Outcomes
 
-#: Of those that found no host, so many are named.
-_NAMED = 10
 #: The flavor mix is learned anew this often, in seconds of the demands' time.
 _LEARN_EVERY_S = 900.0
 
@@ -51,7 +47,10 @@ def run(
     scheduler_conf.register_opts(conf)
     history = _history(demands)
     course = _Course(
-        _pipeline(conf, change.without_filters), hypothetical(state, change), conf.service_down_time, history
+        without_filters(loading.load_pipeline(conf), change.without_filters),
+        hypothetical(state, change),
+        conf.service_down_time,
+        history,
     )
     for demand in demands:
         course.take(demand)
@@ -59,8 +58,8 @@ def run(
     return course.figures()
 
 
-def _pipeline(conf: cfg.ConfigOpts, without: Sequence[str]) -> pipeline.Pipeline:
-    asked = loading.load_pipeline(conf)
+def without_filters(asked: pipeline.Pipeline, without: Sequence[str]) -> pipeline.Pipeline:
+    """:raises errors.InvalidInput: a filter that is to go is not among those of the pipeline"""
     names = [type(each).__name__ for each in asked.filters]
     for name in without:
         if name not in names:
@@ -89,14 +88,8 @@ class _Course:
         self._fleet = CopiedFleet(asked, state, service_down_time_s)
         self._deaths: list[tuple[float, str, float, Shape]] = []
         self._history = history
-        self._requests = self._requests_placed = 0
-        self._instances: collections.Counter[str] = collections.Counter()
-        self._reasons: collections.Counter[str] = collections.Counter()
-        self._unplaced: list[str] = []
-        self._took_s: list[float] = []
-        self._lives: list[tuple[float, float | None, int, bool]] = []
+        self._outcomes = Outcomes()
         self._mix = _Learning(state.mix)
-        self._refused_shapes: collections.Counter[Shape] = collections.Counter()
         self._began_s: float | None = None
         self._at_s = 0.0
         #: Empty hosts at ``at_s``, and the sum of empty hosts times seconds until then.
@@ -114,26 +107,14 @@ class _Course:
         request = RequestSpec.from_wire(demand.request_spec, demand.filter_properties)
         began = time.perf_counter()
         made = self._fleet.decide(request)
-        self._took_s.append(time.perf_counter() - began)
-        self._requests += 1
-        self._requests_placed += made.complete
+        took_s = time.perf_counter() - began
+        self._outcomes.add(demand, made, took_s, str(_shape(request)), request.vcpus)
         self._mix.asked(request)
-        self._instances["placed" if made.complete else "refused"] += request.num_instances
-        self._lives += [(demand.at_s, life, request.vcpus, made.complete) for life in demand.lifetimes_s]
         if made.complete:
             for pick, life_s in zip(made.picks, demand.lifetimes_s, strict=True):
                 if life_s is not None:
                     heapq.heappush(self._deaths, (demand.at_s + life_s, pick.instance_uuid, life_s, _shape(request)))
             self._empty_now = self._fleet.read(readings.empty_hosts)
-        else:
-            self._refused(demand, request, made)
-
-    def _refused(self, demand: Demand, request: RequestSpec, made: Decision) -> None:
-        assert made.refusal is not None
-        self._reasons[made.refusal.code.value] += request.num_instances
-        self._refused_shapes[_shape(request)] += request.num_instances
-        if len(self._unplaced) < _NAMED:
-            self._unplaced.append(f"{demand.name}: {made.reason}" if demand.name else made.reason)
 
     def _end_due(self, now_s: float) -> None:
         while self._deaths and self._deaths[0][0] <= now_s:
@@ -145,7 +126,7 @@ class _Course:
 
     def _go_on(self, at_s: float) -> None:
         """Count the empty hosts until then, and take the samples that are due."""
-        at = at_s if self._history.axis == SECONDS else self._requests
+        at = at_s if self._history.axis == SECONDS else self._outcomes.requests
         if self._history.due(at):
             self._history.add(at, self._fleet.read(readings.utilization), *self._counts())
         self._empty_s += self._empty_now * (at_s - self._at_s)
@@ -158,38 +139,19 @@ class _Course:
 
     def figures(self) -> dict[str, Any]:
         """Return numbers, and sentences for people. Hours are those of the trace."""
-        asked_h, placed_h = self._vcpu_hours()
         hosts, names = self._fleet.read(readings.utilization), self._fleet.read(readings.host_names)
         self._history.finish(names, hosts, *self._counts())
         return {
             **self._fleet.read(readings.use),
-            "requests": self._requests,
-            "requests_placed": self._requests_placed,
-            "instances": self._instances.total(),
-            "placed": self._instances["placed"],
-            "refused": self._instances["refused"],
-            "refused_by_reason": dict(self._reasons),
-            "refused_by_size": {str(shape): count for shape, count in self._refused_shapes.most_common()},
+            **self._outcomes.figures(),
+            "instances": sum(self._counts()),
             "hosts_empty_on_average": self._empty_on_average(),
-            "vcpu_hours_asked": round(asked_h, 1),
-            "vcpu_hours_placed": round(placed_h, 1),
-            "unplaced": self._unplaced,
+            **self._outcomes.hours("vcpu"),
             **self._history.figures(),
-            "decision_ms": round(statistics.median(self._took_s) * 1000, 3) if self._took_s else None,
         }
 
     def _counts(self) -> tuple[int, int]:
-        return self._instances["placed"], self._instances["refused"]
-
-    def _vcpu_hours(self) -> tuple[float, float]:
-        """Asked for and placed; of instances without an end, until the last request."""
-        end_s = max((at_s for at_s, _life, _vcpus, _placed in self._lives), default=0.0)
-        asked = placed = 0.0
-        for at_s, life_s, vcpus, was_placed in self._lives:
-            hours = vcpus * min(math.inf if life_s is None else life_s, end_s - at_s) / 3600
-            asked += hours
-            placed += hours if was_placed else 0.0
-        return asked, placed
+        return self._outcomes.placed, self._outcomes.refused
 
 
 class _Learning:

@@ -10,5 +10,6 @@ cinder's form. ``equation`` is the language in which pools judge for themselves,
 ``filters`` and ``weights`` are the plugins.
 
 Then what serves requests: ``host_manager`` (the cache), ``driver`` with ``filter_scheduler``, ``chance`` and ``simple`` (the
-latter two over ``unweighed``), ``manager`` (the RPC surface), ``service`` (the wiring), ``loading`` and ``conf``.
+latter two over ``unweighed``), ``manager`` (the RPC surface), ``service`` (the wiring), ``loading`` and ``conf``. ``whatif``
+decides on a copy of the pools.
 """

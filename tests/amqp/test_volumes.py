@@ -286,6 +286,39 @@ def test_a_volume_begins_with_an_image(trio: Trio, disks: pathlib.Path) -> None:
 
 
 @pytest.mark.timeout(300)
+def test_what_would_become_of_volumes(trio: Trio, disks: pathlib.Path) -> None:
+    """whatif decides on a copy: nothing is made, and the pools are as they were. replay makes and deletes volumes."""
+
+    def printed(*argv: str) -> Any:
+        done = trio.cli(*argv, "-f", "json")
+        assert 0 == done.returncode, done.stderr
+        return json.loads(done.stdout)
+
+    uuids = create(trio, "few", size=5, count=3)
+    wait_for(trio, uuids, "available")
+    before = by_pool(disks)
+    sized = ("whatif", "--volume", "10", "--volume-type", "few", "--count", "6")
+    rows = {row["figure"]: (row["now"], row["what if"]) for row in printed(*sized, "--ratio", "volume=2")}
+    assert ((3, 6), (3, 0)) == (rows["placed"], rows["refused"])
+    assert {"CAPACITY": 3} == rows["refused_by_reason"][0]
+    assert " lacks " in rows["unplaced"][0][0]
+    removed = {row["figure"]: row["what if"] for row in printed("whatif", "--volumes", "--without-host", "disks@few")}
+    assert (3, 0, 3) == (removed["volumes"], removed["placed"], removed["pools"])
+    trace = disks / "trace.txt"
+    trace.write_text("# Made up.\n0 2 few 60\n0 30 few\n300 3 few\n")
+    more = printed("whatif", "--volumes", "--trace", str(trace), "--more-hosts", "1", "--like", "disks@few")
+    rows = {row["figure"]: (row["now"], row["what if"]) for row in more}
+    assert ((2, 2), (5, 7)) == (rows["placed"], rows["pools"])
+    assert before == by_pool(disks)
+    played = printed("-q", "replay", "--volumes", str(trace), "--delete")
+    assert (2, 1, 2, {"30 GiB of type few": 1}) == (
+        *(played[name] for name in ("placed", "refused", "deleted")),
+        played["refused_by_size"],
+    )
+    delete(trio, uuids)
+    delete(trio, [each["uuid"] for each in trio.operator("list_volumes", filters={"name": "replay"})])
+
+
 def test_200_creates_for_50_slots_give_50(trio: Trio, disks: pathlib.Path) -> None:
     """No gibibyte is promised twice, and none is left over. The others say why."""
     made = create(trio, "few", count=WANTED)
