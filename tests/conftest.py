@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that several suites share, each started once a session and only when a test asks for it.
+"""Servers that several suites share, each started once a process of pytest and only when a test asks for it.
 
 Where a server is not installed its tests are skipped, and the closing lines say so; with ``CI=true`` or
 ``FLEET_REQUIRE_SERVERS=1`` they fail instead, so that a green run means that everything ran.
@@ -12,7 +12,7 @@ import os
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -21,31 +21,32 @@ from tests.leftovers import logging_stays_as_it_was, nothing_is_left_behind  # n
 from volume_agent.drivers import commands
 
 _MISSING: set[str] = set()
+_NOT_TESTED = "fleet_not_tested"
 Server = TypeVar("Server")
 
 
 @pytest.fixture(scope="session")
 def rabbitmq_url() -> Iterator[str]:
     """Transport URL of a private RabbitMQ node."""
-    yield from _server(private_servers.rabbitmq)
+    yield from started(private_servers.rabbitmq)
 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[private_servers.RabbitMQ]:
     """A private RabbitMQ node whose users and virtual hosts a test may change."""
-    yield from _server(private_servers.rabbitmq_node)
+    yield from started(private_servers.rabbitmq_node)
 
 
 @pytest.fixture(scope="session")
 def postgresql_url() -> Iterator[str]:
     """URL of a database, empty at first, on a private PostgreSQL server."""
-    yield from _server(private_servers.postgresql)
+    yield from started(private_servers.postgresql)
 
 
 @pytest.fixture(scope="session")
 def mariadb_url() -> Iterator[str]:
     """URL of a database, empty at first, on a private MariaDB server."""
-    yield from _server(private_servers.mariadb)
+    yield from started(private_servers.mariadb)
 
 
 @pytest.fixture(scope="session")
@@ -87,6 +88,17 @@ def loop_devices() -> None:
     pytest.skip(reason)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[_NOT_TESTED] = sorted(_MISSING)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a process of pytest-xdist could not test."""
+    _MISSING.update(getattr(node, "workeroutput", {}).get(_NOT_TESTED, ()))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if _MISSING:
         terminalreporter.section("NOT TESTED, for want of a server")
@@ -94,7 +106,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(reason)
 
 
-def _server(start: Callable[[], contextlib.AbstractContextManager[Server]]) -> Iterator[Server]:
+def started(start: Callable[[], contextlib.AbstractContextManager[Server]]) -> Iterator[Server]:
+    """Run a server, or skip the test where it is not installed."""
     try:
         with start() as server:
             yield server

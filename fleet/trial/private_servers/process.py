@@ -15,6 +15,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import psutil
+
 _START_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 20
 
@@ -147,11 +149,20 @@ class PrivateServer:
             self.kill()
 
     def kill(self) -> None:
-        """Kill the program and all its processes (kill -9)."""
+        """Kill the program and all its processes (kill -9). They have ended when this returns.
+
+        A process of a PostgreSQL server that is still there keeps the next start from the data.
+        """
         if self._process is not None:
+            family = _family(self._process.pid) if self._process.poll() is None else []
+            for each in family:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.kill()
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+            while not all(map(_has_ended, family)):
+                time.sleep(0.01)
             self._process = None
 
     @contextlib.contextmanager
@@ -162,6 +173,23 @@ class PrivateServer:
             yield
         finally:
             self.stop()
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """Return a process and its descendants. They stop, so that they start no more."""
+    try:
+        program = psutil.Process(pid)
+        program.suspend()
+        return [program, *program.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 @contextlib.contextmanager
