@@ -7,7 +7,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
-PYTEST := $(BIN)/python -m pytest -q
+# make test: how many files of tests at a time; each process has servers of its own
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 # make up: local | rabbit, sqlite | postgresql | mariadb
 BROKER ?= local
 DB ?= sqlite
@@ -32,7 +34,7 @@ up: $(STAMP) ## run a trial fleet until Ctrl-C (BROKER=rabbit DB=postgresql|mari
 	@$(BIN)/python -m fleet.trial.trio up --broker $(BROKER) --database $(DB) $(if $(HOSTS),--hosts $(HOSTS))
 
 test: $(STAMP) lint servers client ## lint and all suites
-	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/unit tests/simulation tests/functional tests/amqp
+	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/amqp tests/functional tests/simulation tests/unit
 
 lint: $(STAMP) ## ruff, the import contracts, mypy
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check .
@@ -60,7 +62,7 @@ nova: $(STAMP) servers ## tests with a real nova 34, which is installed into .ve
 	@[ -x $(NOVA_VENV)/bin/nova-conductor ] || { echo "Setting up $(NOVA_VENV) ..." && $(PYTHON) -m venv $(NOVA_VENV) && \
 	$(NOVA_VENV)/bin/pip install -q --disable-pip-version-check nova==34.0.0 openstack-placement==16.0.0 \
 	python-openstackclient==10.5.0 psycopg2-binary; }
-	@FLEET_NOVA_VENV=$(abspath $(NOVA_VENV)) $(PYTEST) tests/nova
+	@FLEET_NOVA_VENV=$(abspath $(NOVA_VENV)) $(PYTEST) --numprocesses 0 tests/nova
 
 simulation: $(STAMP) ## play 10,000 seeds of the services in one thread; a seed that fails prints its history (SEEDS=N FIRST=N)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)

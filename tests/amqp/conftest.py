@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 
@@ -26,8 +27,12 @@ def ledger_url(postgresql_url: str) -> str:
 
 @pytest.fixture(scope="session")
 def health_port() -> int:
-    """The first of four free ports in a row: two conductor workers, the scheduler, the first agent."""
-    for first in range(21000, 30000, 4):
+    """The first of four free ports in a row: two conductor workers, the scheduler, the first agent.
+
+    Each process of pytest-xdist has a range of its own.
+    """
+    lowest = 21000 + 1000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    for first in range(lowest, lowest + 600, 4):
         try:
             for port in range(first, first + 4):
                 socket.create_server(("127.0.0.1", port)).close()
