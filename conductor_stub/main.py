@@ -33,6 +33,7 @@ from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.limits import StepLimits
+from conductor_stub.volumes.creation import VolumeCreation
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.manager import VolumeManager
 from conductor_stub.volumes.migrations import MigrationIntake
@@ -139,7 +140,7 @@ def build_servers(
         CatalogManager(database, Announcements(database, scheduler), clock),
         MoveIntake(database, move_placement, aliases, skew.require_in_step),
         moves,
-        VolumeIntake(database, volume_placement),
+        VolumeIntake(database, volume_placement, VolumeCreation(database, volume_placement)),
         SnapshotIntake(database, volume_placement),
         MigrationIntake(database, volume_placement),
         volumes,

@@ -3,34 +3,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
-from typing import Any, Self
+from typing import Any
 
-from fleet import errors
-from fleet.context import RequestContext
+from conductor_stub.steps import client_token
 from fleet.db import builds
 from fleet.db.engine import Connection, Transaction
-from fleet.objects import BuildRequest
 
 
-@dataclasses.dataclass(frozen=True)
-class ClientToken:
-    """The client's name for a request within its project, and a hash of the request."""
-
-    project_id: str
-    token: str
-    fingerprint: str
-
-    @classmethod
-    def of(cls, context: RequestContext, request: BuildRequest, token: str) -> Self:
-        text = json.dumps(request.to_wire(), sort_keys=True)
-        return cls(context.project_id or "", token, hashlib.sha256(text.encode()).hexdigest())
-
-    def columns(self) -> dict[str, Any]:
-        """Columns of the request's row. A unique index lets only one of two conductors write the token."""
-        return {"project_id": self.project_id, "client_token": self.token, "fingerprint": self.fingerprint}
+class ClientToken(client_token.ClientToken):
+    """The token of a build request."""
 
     def first_answer(self, connection: Transaction | Connection) -> dict[str, Any] | None:
         """The answer of ``create`` to the first request with this token; None if there was none.
@@ -40,9 +21,7 @@ class ClientToken:
         found = builds.request_of_token(connection, self.project_id, self.token)
         if found is None:
             return None
-        if found.fingerprint != self.fingerprint:
-            reason = f"was used before, for a different request ({found.reservation_id})"
-            raise errors.Conflict(kind="Field", name="client_token", reason=reason)
+        self.require_same(found.fingerprint, found.reservation_id)
         rows = builds.of_request(connection, found.reservation_id)
         return {
             "reservation_id": found.reservation_id,

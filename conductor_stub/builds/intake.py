@@ -45,7 +45,7 @@ class _Acceptance:
 
     def key(self) -> Hashable:
         """Equal for requests of which only one may be written."""
-        return (self.token.project_id, self.token.token) if self.token else self.request["reservation_id"]
+        return self.token.key if self.token else self.request["reservation_id"]
 
 
 class Intake:
@@ -89,7 +89,7 @@ class Intake:
         :raises errors.InvalidInput: naming the field; errors.NotFound: no such flavor or group; errors.Conflict: the
             token was used for another request
         """
-        token = ClientToken.of(context, request, client_token) if client_token else None
+        token = ClientToken.of(context, request.to_wire(), client_token) if client_token else None
         # Before anything else: the flavor or group may have been deleted since the first request.
         first = self._database.read(token.first_answer) if token else None
         return first or self._accept(context, request, token)

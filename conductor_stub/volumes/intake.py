@@ -3,25 +3,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
-from oslo_utils import units, uuidutils
 
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes import claims, views
+from conductor_stub.volumes.creation import VolumeCreation
 from conductor_stub.volumes.placement import VolumePlacement
-from fleet import errors, failpoints, volume_states
-from fleet.clock import seconds
+from fleet import errors
 from fleet.context import RequestContext
-from fleet.db import images, pools, services, volume_history, volume_types, volumes
+from fleet.db import pools, services, volume_history, volume_types, volumes
 from fleet.db.engine import Connection, Database, Transaction
 from fleet.objects import (
-    ImageRecord,
-    VolumeImage,
     VolumeRequest,
     VolumeType,
     fields,
@@ -31,11 +27,8 @@ from fleet.objects import (
 )
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
-from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
-
-FIRST_ATTEMPT = 1
 
 
 class VolumeIntake:
@@ -43,30 +36,26 @@ class VolumeIntake:
 
     target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 
-    def __init__(self, database: Database, placement: VolumePlacement) -> None:
+    def __init__(self, database: Database, placement: VolumePlacement, creation: VolumeCreation) -> None:
         self._database = database
         self._placement = placement
+        self._creation = creation
 
     @endpoint
-    def create_volumes(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
+    def create_volumes(
+        self, context: RequestContext, request: dict[str, Any], client_token: fields.Token | None = None
+    ) -> dict[str, Any]:
         """Return ``volumes``, each with ``uuid`` and ``name``, and ``warnings``.
 
+        :param client_token: a repeated request with the same token gets the volumes of the first one
         :raises errors.InvalidInput:
         :raises errors.NotFound: the volume type, or the source
-        :raises errors.Conflict: the source is not available
+        :raises errors.Conflict: the source is not available, or the token was used for another request
         """
         require_size(request, "request")
         warnings = request_keys.unknown(request, VolumeRequest, "request")
-        asked = VolumeRequest.from_wire(request)
-        wanted = self._database.read(_resolve, asked)
-        rows = _rows(context, asked, wanted, self._placement.step_context(context))
-        self._database.write(accept, rows)
-        metrics.VOLUMES_ACCEPTED.inc(len(rows))
-        for row in rows:
-            about = context.about(volume=row["uuid"], attempt=FIRST_ATTEMPT)
-            LOG.info("Accepted volume %s of %d GiB", row["name"], wanted.size_gb)
-            self._placement.hand_out(about, [row["uuid"]], FIRST_ATTEMPT)
-        return {"volumes": [{"uuid": row["uuid"], "name": row["name"]} for row in rows], "warnings": warnings}
+        volumes = self._creation.accept(context, VolumeRequest.from_wire(request), client_token)
+        return {"volumes": volumes, "warnings": warnings}
 
     @endpoint
     def list_volumes(self, context: RequestContext, filters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -163,73 +152,6 @@ def _with_service(row: Any, service: Any, ctx: StepContext) -> dict[str, Any]:
     return views.of_pool(row, up, service is None or service.disabled)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Wanted:
-    """What a request comes to.
-
-    :param source: ``uuid`` and ``host`` (its location) of what is copied; ``is_snapshot``
-    :param image: what a backend needs of the image
-    """
-
-    size_gb: int
-    volume_type: VolumeType | None
-    source: dict[str, Any] | None
-    image: dict[str, Any] | None = None
-
-
-def _resolve(connection: Connection, asked: VolumeRequest) -> _Wanted:
-    """:raises errors.NotFound: errors.Conflict: errors.InvalidInput:"""
-    named = volume_types.find(connection, asked.volume_type) if asked.volume_type else None
-    _require_one_origin(asked)
-    source = _source_of(connection, asked)
-    if source is None:
-        image = images.find(connection, asked.image) if asked.image else None
-        return _Wanted(_size_of(asked, image), named, None, _to_be_read(image) if image else None)
-    claims.require_available(source)
-    size_gb = asked.size or source.size_gb
-    if size_gb < source.size_gb:
-        raise errors.InvalidInput(
-            field="request.size", reason=f"must be at least that of the source, {source.size_gb} GiB, got {size_gb}"
-        )
-    where = {
-        "uuid": source.uuid,
-        "host": location.append_host(source.host, source.pool),
-        "is_snapshot": source.snapshot_of is not None,
-    }
-    return _Wanted(size_gb, named or volumes.type_of(source), where)
-
-
-def _require_one_origin(asked: VolumeRequest) -> None:
-    """:raises errors.InvalidInput:"""
-    first, *others = [name for name in ("source", "snapshot", "image") if getattr(asked, name)] or [""]
-    if others:
-        raise errors.InvalidInput(field=f"request.{others[0]}", reason=f"cannot be given together with {first}")
-
-
-def _size_of(asked: VolumeRequest, image: ImageRecord | None) -> int:
-    """:raises errors.InvalidInput: there is none, or the image needs more"""
-    least = max(image.min_disk, -(-image.size // units.Gi)) if image else 0
-    if asked.size is None and not least:
-        reason = "is required, unless a source, a snapshot or an image of a known size is named"
-        raise errors.InvalidInput(field="request.size", reason=reason)
-    size_gb = asked.size or least
-    if size_gb < least:
-        reason = f"must be at least what the image needs, {least} GiB, got {size_gb}"
-        raise errors.InvalidInput(field="request.size", reason=reason)
-    return size_gb
-
-
-def _to_be_read(image: ImageRecord) -> dict[str, Any]:
-    return {each.name: getattr(image, each.name) for each in dataclasses.fields(VolumeImage)}
-
-
-def _source_of(connection: Connection, asked: VolumeRequest) -> Any | None:
-    """The row of the volume or snapshot that is copied. :raises errors.NotFound: errors.Conflict:"""
-    if asked.snapshot:
-        return volumes.find(connection, asked.snapshot, "Snapshot")
-    return volumes.find(connection, asked.source) if asked.source else None
-
-
 def _listed(connection: Connection, filters: Mapping[str, Any]) -> Sequence[Any]:
     """Live volumes. :raises errors.NotFound: nothing has the type, the backend or the pool that the filters name"""
     found = volumes.list_all(connection, **filters)
@@ -250,45 +172,3 @@ def _shown(connection: Connection, name: str) -> dict[str, Any]:
     row = volumes.find(connection, name)
     faults = [views.of_event(each) for each in volume_history.faults(connection, row.uuid)]
     return {**views.of_volume(row), "snapshots": volumes.snapshots_of(connection, row.uuid), "faults": faults}
-
-
-def _rows(context: RequestContext, asked: VolumeRequest, wanted: _Wanted, ctx: StepContext) -> list[dict[str, Any]]:
-    deadline = ctx.now + seconds(ctx.limits.volume_timeout_s)
-    spec = {
-        "volume_type": wanted.volume_type and wanted.volume_type.to_wire(),
-        "source": wanted.source,
-        "image": wanted.image,
-        "scheduler_hints": asked.scheduler_hints,
-        "metadata": asked.metadata,
-    }
-    shared = {
-        "project_id": context.project_id,
-        "user_id": context.user_id,
-        "size_gb": wanted.size_gb,
-        "status": volume_states.CREATING,
-        "step": volume_states.SCHEDULING,
-        "attempt": FIRST_ATTEMPT,
-        "availability_zone": asked.availability_zone,
-        "volume_type": wanted.volume_type and wanted.volume_type.name,
-        "spec": spec,
-        "plan": {},
-        "deadline": deadline,
-        # The cast that follows may be lost: the sweeper then hands the volume out again.
-        "step_deadline": ctx.due(ctx.limits.placing_timeout_s, deadline),
-        "request_id": context.request_id,
-        "created_at": ctx.now,
-    }
-    uuids = [uuidutils.generate_uuid() for _ in range(asked.count)]
-    return [{**shared, "uuid": uuid, "name": _name(asked, uuid, index)} for index, uuid in enumerate(uuids)]
-
-
-def _name(asked: VolumeRequest, uuid: str, index: int) -> str:
-    if not asked.name:
-        return f"volume-{uuid[:8]}"
-    return asked.name if asked.count == 1 else f"{asked.name[:250]}-{index + 1}"
-
-
-@failpoints.commits("conductor.volume_accept")
-def accept(tx: Transaction, rows: Sequence[dict[str, Any]]) -> None:
-    """Write the volumes of a request. From now on each ends within ``volume_timeout``."""
-    volumes.create(tx, rows)

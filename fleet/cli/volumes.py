@@ -73,6 +73,13 @@ class CreateVolume(listing.Fitted, command.Lister):
             help="Metadata of the volumes; repeat for several.",
         ),
         command.argument("--project", metavar="ID", help="The project that the volumes belong to. Default: none."),
+        command.argument(
+            "--client-token",
+            metavar="TOKEN",
+            help="A key of at most 64 characters that makes this command safe to repeat: with a token that was used before, "
+            "no volume is made, and those of the first run are shown. Default: a new token for each run, for its own "
+            "repetitions.",
+        ),
         command.argument("--user", metavar="ID", help="The user that the volumes belong to. Default: none."),
         command.argument(
             "--wait", action="store_true", help="Wait until each is made; exit status 1 unless all are available."
@@ -98,7 +105,7 @@ class CreateVolume(listing.Fitted, command.Lister):
             "metadata": dict(parsed_args.metadata),
         }
         self.conductor.act_for(parsed_args.project, parsed_args.user)
-        accepted = self.conductor.operator("create_volumes", request=request)
+        accepted = self.conductor.create_volumes(request, parsed_args.client_token)
         for warning in accepted["warnings"]:
             print(f"Warning: {warning}", file=sys.stderr)
         uuids = [each["uuid"] for each in accepted["volumes"]]

@@ -81,16 +81,29 @@ class Connection:
         :param client_token: the user's own; by default a new one, if all conductors know tokens
         """
         tasks, asked = self._served_by("conductor").tasks, self._context()
+        return self._once(lambda token: tasks.create(asked, request, token), client_token)
+
+    def create_volumes(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
+        """Request volumes; as :meth:`create`."""
+
+        def send(token: str | None) -> dict[str, Any]:
+            named = {"client_token": token} if token else {}
+            return self.operator("create_volumes", request=request, **named)
+
+        return self._once(send, client_token)
+
+    def _once(self, send: Callable[[str | None], dict[str, Any]], client_token: str | None) -> dict[str, Any]:
+        """Send a request, and after a timeout once more with the same token, so that it is carried out once."""
         token = client_token or uuidutils.generate_uuid()
         try:
             try:
-                return tasks.create(asked, request, token)
+                return send(token)
             except oslo_messaging.MessagingTimeout:
-                return tasks.create(asked, request, token)
+                return send(token)
         except errors.VersionPinned:
             if client_token:
                 raise
-            return tasks.create(asked, request)
+            return send(None)
         except oslo_messaging.MessagingTimeout:
             raise CommandFailed(
                 f"the conductor did not answer within {self._conf.rpc_response_timeout} s, asked twice; the request may "

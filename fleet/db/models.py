@@ -469,6 +469,18 @@ volume_events = sa.Table(
     sa.Column("created_at", Timestamp, nullable=False),
 )
 
+#: Volumes of requests that have a client token; ``number`` is their order. ``fingerprint``: as of build_requests.
+volume_requests = sa.Table(
+    "volume_requests",
+    METADATA,
+    sa.Column("volume_uuid", sa.ForeignKey("volumes.uuid"), primary_key=True),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("project_id", NAME, nullable=False, server_default=""),
+    sa.Column("client_token", sa.String(64), nullable=False),
+    sa.Column("fingerprint", sa.String(64), nullable=False),
+    sa.Index(None, "project_id", "client_token", "number", unique=True),
+)
+
 volume_types = sa.Table(
     "volume_types",
     METADATA,

@@ -61,10 +61,9 @@ _UNDER_WAY = (
 
 
 def create(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert volumes, unless an earlier commit of the same work has inserted them."""
-    if lock_all(tx, [rows[0]["uuid"]]):
-        return
-    tx.insert_all(VOLUMES, rows)
+    """Insert volumes at the end of the transaction."""
+    for row in rows:
+        tx.defer_insert(VOLUMES, row)
     volume_history.created(tx, rows)
 
 

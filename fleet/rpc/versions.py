@@ -12,7 +12,7 @@ from collections.abc import Mapping
 #: version.
 CURRENT: dict[str, str] = {
     "scheduler": "4.5",
-    "conductor": "1.11",
+    "conductor": "1.12",
     "compute": "1.1",
     "volume": "1.0",
     "volume_scheduler": "1.0",

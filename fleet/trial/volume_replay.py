@@ -29,7 +29,7 @@ class VolumeRun(Replay[VolumeTraceRequest]):
     def send(self, number: int, request: VolumeTraceRequest) -> None:
         wanted = {"name": "replay", "size": request.size_gb, "volume_type": request.volume_type}
         with self._conductor.plain_failures():
-            (accepted,) = self._conductor.operator("create_volumes", request=wanted)["volumes"]
+            (accepted,) = self._conductor.create_volumes(wanted)["volumes"]
             (volume,) = following.volumes(self._conductor, [accepted["uuid"]], self._timeout_s, _is_made)
         placed = volume["status"] == volume_states.AVAILABLE
         with self.lock:

@@ -27,6 +27,7 @@ from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.limits import StepLimits
+from conductor_stub.volumes.creation import VolumeCreation
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.migrations import MigrationIntake
 from conductor_stub.volumes.placement import VolumePlacement
@@ -107,6 +108,7 @@ class Conductor:
             self.limits,
             self.clock,
         )
+        self.volume_creation = VolumeCreation(database, self.volume_placement)
         self.volume_progress = VolumeProgress(database, self.volume_placement)
         self.volume_sweeper = VolumeSweeper(database, self.volume_placement, self.limits, self.clock)
         self.operator = Operator(
@@ -119,7 +121,7 @@ class Conductor:
             ),
             self.move_intake,
             CatalogManager(database, Announcements(database, self.scheduler), self.clock),  # type: ignore[arg-type]
-            VolumeIntake(database, self.volume_placement),
+            VolumeIntake(database, self.volume_placement, self.volume_creation),
             SnapshotIntake(database, self.volume_placement),
             MigrationIntake(database, self.volume_placement),
         )

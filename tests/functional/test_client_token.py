@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from conductor_stub.builds.client_token import ClientToken
+from conductor_stub.volumes.creation import ClientToken as VolumeToken
 from fleet import errors
 from fleet.context import new_context
 from fleet.db import retention
-from fleet.objects import BuildRequest
+from fleet.objects import BuildRequest, VolumeRequest
 from tests.functional.conductor import Conductor
 
 SIZES = {"vcpus": 1, "memory_mb": 1024}
@@ -92,3 +93,51 @@ def test_a_token_is_forgotten_with_its_request(conductor: Conductor) -> None:
     conductor.termination.terminate(new_context(), first)
     conductor.database.write(retention.remove, first)
     assert set(first).isdisjoint(uuids(create(conductor)))
+
+
+# Volumes
+
+
+def create_volumes(
+    conductor: Conductor, token: str | None = "mine", project: str | None = "p1", **request: Any
+) -> list[str]:
+    asked = VolumeRequest.from_wire({"size": 1, "count": 2, "name": "v", **request})
+    return [each["uuid"] for each in conductor.volume_creation.accept(new_context(project_id=project), asked, token)]
+
+
+def test_a_repeated_request_for_volumes(conductor: Conductor) -> None:
+    """It gets the volumes of the first one, in their order, also deleted ones; nothing more is handed out."""
+    first = create_volumes(conductor, count=12)
+    assert first == create_volumes(conductor, count=12)
+    assert (12, 12) == (len(conductor.operator.list_volumes()), len(conductor.volumes.cast))
+    conductor.operator.delete_volume(first[0])
+    assert first == create_volumes(conductor, count=12)
+    assert 11 == len(conductor.operator.list_volumes())
+
+
+def test_another_request_for_volumes_under_the_same_token(conductor: Conductor) -> None:
+    """It is refused, and names a volume of the request that has the token."""
+    first = create_volumes(conductor)
+    with pytest.raises(errors.Conflict, match=f"client_token.*volume {first[0]}"):
+        create_volumes(conductor, size=2)
+    assert 2 == len(conductor.operator.list_volumes())
+
+
+def test_other_requests_for_volumes_are_other_requests(conductor: Conductor) -> None:
+    """Tokens belong to a project, and those of builds are not those of volumes. Without a token each request is new."""
+    asked: list[dict[str, Any]] = [{}, {"token": "other"}, {"project": "p2"}, {"token": None}, {"token": None}]
+    create(conductor)
+    assert 10 == len({uuid for each in asked for uuid in create_volumes(conductor, **each)})
+
+
+def test_of_two_conductors_at_once_one_accepts_the_volumes(
+    conductor: Conductor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second has looked before the first has written: the database lets it in only to find what is there."""
+    first, looks = create_volumes(conductor), iter([None, None])
+    look = VolumeToken.first_answer
+    monkeypatch.setattr(
+        VolumeToken, "first_answer", lambda token, tx: next(looks, 0) if _left(looks) else look(token, tx)
+    )
+    assert first == create_volumes(conductor)
+    assert 2 == len(conductor.operator.list_volumes())

@@ -9,6 +9,7 @@ from typing import Any
 import oslo_messaging
 import sqlalchemy as sa
 
+from conductor_stub.volumes.creation import VolumeCreation
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.manager import VolumeManager
 from conductor_stub.volumes.migrations import MigrationIntake
@@ -109,7 +110,7 @@ def conductor(
     clients = (bus.client(each) for each in (VolumeSchedulerAPI, VolumeAPI, VolumeTaskAPI))
     placement = VolumePlacement(database, *clients, limits, world.clock, grouped)  # type: ignore[arg-type]
     endpoints = [
-        VolumeIntake(database, placement),
+        VolumeIntake(database, placement, VolumeCreation(database, placement, grouped)),
         SnapshotIntake(database, placement),
         MigrationIntake(database, placement),
         VolumeManager(placement, VolumeProgress(database, placement)),

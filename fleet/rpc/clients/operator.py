@@ -50,6 +50,7 @@ NEEDED_ARGUMENTS = {
     "list_instances": {"marker": "1.10", "newest_first": "1.11"},
     "migrate_instance": {"host": "1.11"},
     "evacuate_instance": {"host": "1.11"},
+    "create_volumes": {"client_token": "1.12"},
 }
 #: Keys of a request for volumes without which it would mean something else.
 _ORIGINS = ("snapshot", "image")

@@ -45,6 +45,10 @@ class Conductor:
         instances = [{"uuid": each["uuid"], "name": each["name"]} for each in made]
         return {"reservation_id": "r-1", "instances": instances, "warnings": self.warnings}
 
+    def create_volumes(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
+        self.tokens.append(client_token)
+        return self.operator("create_volumes", request=request)
+
     def act_for(self, project_id: str | None, user_id: str | None) -> None:
         self.acts_for = project_id, user_id
 

@@ -268,3 +268,11 @@ def test_a_volume_is_created_with_data(run, what: str) -> None:
     assert 0 == run(conductor, "volume", "create", f"--{what}", "data", "copy")[0]
     request = conductor.calls[0][1]["request"]
     assert ("data", False) == (request[what], "size" in request)
+
+
+def test_a_request_has_the_token_of_its_user(run) -> None:
+    """Without one, the connection makes a new one for each run."""
+    conductor = Conductor()
+    assert 0 == run(conductor, "volume", "create", "--size", "1", "--client-token", "mine", "data")[0]
+    assert 0 == run(conductor, "volume", "create", "--size", "1", "data")[0]
+    assert ["mine", None] == conductor.tokens

@@ -239,6 +239,15 @@ def test_a_volume_with_data_is_not_asked_of_an_older_conductor(
     assert (needs is None) == bool(conductor.taken)
 
 
+def test_a_token_is_not_sent_to_a_conductor_that_would_ignore_it(conf: cfg.ConfigOpts) -> None:
+    """It would make the volumes of a repeated request twice."""
+    conductor = Receiver("1.12", {})
+    api = clients.OperatorAPI(sending(conf, conductor), conf)
+    api.call(new_context(), "create_volumes", request={"size": 1}, client_token="mine")
+    api.call(new_context(), "create_volumes", request={"size": 1})
+    assert ["1.12", "1.9"] == [message["version"] for message in conductor.taken]
+
+
 @pytest.mark.parametrize(("status", "version"), [("creating", "1.9"), ("migrating", "1.11"), ("available", "1.11")])
 def test_a_report_about_a_newer_status_has_a_newer_version(conf: cfg.ConfigOpts, status: str, version: str) -> None:
     """A conductor that does not know the status refuses the message before it reads it."""

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accepts requests for volumes and writes their rows. From then on the sweeper ends each volume that is lost."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import Any
+
+from oslo_log import log as logging
+from oslo_utils import units, uuidutils
+
+from conductor_stub.steps import client_token
+from conductor_stub.steps.group_commit import GroupCommit
+from conductor_stub.steps.limits import StepContext
+from conductor_stub.volumes import claims
+from conductor_stub.volumes.placement import VolumePlacement
+from fleet import errors, failpoints, volume_states
+from fleet.clock import seconds
+from fleet.context import RequestContext
+from fleet.db import images, volume_requests, volume_types, volumes
+from fleet.db.engine import Connection, Database, Transaction
+from fleet.objects import ImageRecord, VolumeImage, VolumeRequest, VolumeType, location
+from fleet.telemetry import metrics
+
+LOG = logging.getLogger(__name__)
+
+FIRST_ATTEMPT = 1
+#: ``uuid`` and ``name`` of each volume of a request.
+Answer = list[dict[str, str]]
+
+
+class ClientToken(client_token.ClientToken):
+    """The token of a request for volumes."""
+
+    def first_answer(self, connection: Transaction | Connection) -> Answer | None:
+        """The volumes of the first request with this token; None if there was none.
+
+        :raises errors.Conflict: that request was a different one
+        """
+        found = volume_requests.of_token(connection, self.project_id, self.token)
+        if not found:
+            return None
+        self.require_same(found[0].fingerprint, f"volume {found[0].uuid}")
+        return [{"uuid": row.uuid, "name": row.name} for row in found]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Acceptance:
+    """The rows of a request that is accepted."""
+
+    rows: Sequence[dict[str, Any]]
+    token: ClientToken | None
+
+    @property
+    def uuid(self) -> str:
+        """Of the first volume: it stands for the request."""
+        return self.rows[0]["uuid"]
+
+    def key(self) -> Hashable:
+        """Equal for requests of which only one may be written."""
+        return self.token.key if self.token else self.uuid
+
+
+class VolumeCreation:
+    """``create_volumes``: validate, write the rows with their deadline, hand them out."""
+
+    def __init__(
+        self,
+        database: Database,
+        placement: VolumePlacement,
+        grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
+    ) -> None:
+        """:param grouped: makes a group commit; the simulation has its own, because it has no threads"""
+        self._database = database
+        self._placement = placement
+        self._writes: GroupCommit[_Acceptance, Answer | None] = grouped(self._write_all, key=_Acceptance.key)
+
+    def _write_all(self, acceptances: Sequence[_Acceptance]) -> Sequence[Answer | None | errors.FleetError]:
+        return self._database.write(_insert_all, acceptances)
+
+    def accept(self, context: RequestContext, asked: VolumeRequest, client_token: str | None = None) -> Answer:
+        """Return ``uuid`` and ``name`` of each volume, after all are written.
+
+        :raises errors.InvalidInput: errors.NotFound: errors.Conflict:
+        """
+        token = ClientToken.of(context, asked.to_wire(), client_token) if client_token else None
+        # Before anything else: the type or the source may have been deleted since the first request.
+        first = self._database.read(token.first_answer) if token else None
+        return first or self._accept(context, asked, token)
+
+    def _accept(self, context: RequestContext, asked: VolumeRequest, token: ClientToken | None) -> Answer:
+        rows = _rows(context, asked, self._wanted(asked), self._placement.step_context(context))
+        first = self._writes.write(_Acceptance(rows, token))
+        if first is not None:
+            return first
+        metrics.VOLUMES_ACCEPTED.inc(len(rows))
+        for row in rows:
+            about = context.about(volume=row["uuid"], attempt=FIRST_ATTEMPT)
+            LOG.info("Accepted volume %s of %d GiB", row["name"], row["size_gb"])
+            self._placement.hand_out(about, [row["uuid"]], FIRST_ATTEMPT)
+        return [{"uuid": row["uuid"], "name": row["name"]} for row in rows]
+
+    def _wanted(self, asked: VolumeRequest) -> _Wanted:
+        if asked.volume_type or asked.source or asked.snapshot or asked.image:
+            return self._database.read(_resolve, asked)
+        return _Wanted(_size_of(asked, None), None, None)
+
+
+@failpoints.commits("conductor.volume_accept")
+def _insert_all(tx: Transaction, acceptances: Sequence[_Acceptance]) -> list[Answer | None | errors.FleetError]:
+    """Write the rows of each. Where an earlier request had the same token, return its answer instead of None.
+
+    From now on each volume ends within ``volume_timeout``.
+    """
+    known = {row.uuid for row in volumes.lock_all(tx, [each.uuid for each in acceptances])}
+    return [_insert(tx, each, known) for each in acceptances]
+
+
+def _insert(tx: Transaction, accepted: _Acceptance, known: Collection[str]) -> Answer | None | errors.FleetError:
+    token = accepted.token
+    try:
+        first = token.first_answer(tx) if token else None
+    except errors.Conflict as other:
+        return other
+    if accepted.uuid in known:
+        # An earlier commit of the same work has inserted them.
+        return None
+    if first is not None:
+        return first
+    volumes.create(tx, accepted.rows)
+    if token is not None:
+        volume_requests.create(tx, [row["uuid"] for row in accepted.rows], token.columns())
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    """What a request comes to.
+
+    :param source: ``uuid`` and ``host`` (its location) of what is copied; ``is_snapshot``
+    :param image: what a backend needs of the image
+    """
+
+    size_gb: int
+    volume_type: VolumeType | None
+    source: dict[str, Any] | None
+    image: dict[str, Any] | None = None
+
+
+def _resolve(connection: Connection, asked: VolumeRequest) -> _Wanted:
+    """:raises errors.NotFound: errors.Conflict: errors.InvalidInput:"""
+    named = volume_types.find(connection, asked.volume_type) if asked.volume_type else None
+    _require_one_origin(asked)
+    source = _source_of(connection, asked)
+    if source is None:
+        image = images.find(connection, asked.image) if asked.image else None
+        return _Wanted(_size_of(asked, image), named, None, _to_be_read(image) if image else None)
+    claims.require_available(source)
+    size_gb = asked.size or source.size_gb
+    if size_gb < source.size_gb:
+        raise errors.InvalidInput(
+            field="request.size", reason=f"must be at least that of the source, {source.size_gb} GiB, got {size_gb}"
+        )
+    where = {
+        "uuid": source.uuid,
+        "host": location.append_host(source.host, source.pool),
+        "is_snapshot": source.snapshot_of is not None,
+    }
+    return _Wanted(size_gb, named or volumes.type_of(source), where)
+
+
+def _require_one_origin(asked: VolumeRequest) -> None:
+    """:raises errors.InvalidInput:"""
+    first, *others = [name for name in ("source", "snapshot", "image") if getattr(asked, name)] or [""]
+    if others:
+        raise errors.InvalidInput(field=f"request.{others[0]}", reason=f"cannot be given together with {first}")
+
+
+def _size_of(asked: VolumeRequest, image: ImageRecord | None) -> int:
+    """:raises errors.InvalidInput: there is none, or the image needs more"""
+    least = max(image.min_disk, -(-image.size // units.Gi)) if image else 0
+    if asked.size is None and not least:
+        reason = "is required, unless a source, a snapshot or an image of a known size is named"
+        raise errors.InvalidInput(field="request.size", reason=reason)
+    size_gb = asked.size or least
+    if size_gb < least:
+        reason = f"must be at least what the image needs, {least} GiB, got {size_gb}"
+        raise errors.InvalidInput(field="request.size", reason=reason)
+    return size_gb
+
+
+def _to_be_read(image: ImageRecord) -> dict[str, Any]:
+    return {each.name: getattr(image, each.name) for each in dataclasses.fields(VolumeImage)}
+
+
+def _source_of(connection: Connection, asked: VolumeRequest) -> Any | None:
+    """The row of the volume or snapshot that is copied. :raises errors.NotFound: errors.Conflict:"""
+    if asked.snapshot:
+        return volumes.find(connection, asked.snapshot, "Snapshot")
+    return volumes.find(connection, asked.source) if asked.source else None
+
+
+def _rows(context: RequestContext, asked: VolumeRequest, wanted: _Wanted, ctx: StepContext) -> list[dict[str, Any]]:
+    deadline = ctx.now + seconds(ctx.limits.volume_timeout_s)
+    spec = {
+        "volume_type": wanted.volume_type and wanted.volume_type.to_wire(),
+        "source": wanted.source,
+        "image": wanted.image,
+        "scheduler_hints": asked.scheduler_hints,
+        "metadata": asked.metadata,
+    }
+    shared = {
+        "project_id": context.project_id,
+        "user_id": context.user_id,
+        "size_gb": wanted.size_gb,
+        "status": volume_states.CREATING,
+        "step": volume_states.SCHEDULING,
+        "attempt": FIRST_ATTEMPT,
+        "availability_zone": asked.availability_zone,
+        "volume_type": wanted.volume_type and wanted.volume_type.name,
+        "spec": spec,
+        "plan": {},
+        "deadline": deadline,
+        # The cast that follows may be lost: the sweeper then hands the volume out again.
+        "step_deadline": ctx.due(ctx.limits.placing_timeout_s, deadline),
+        "request_id": context.request_id,
+        "created_at": ctx.now,
+    }
+    uuids = [uuidutils.generate_uuid() for _ in range(asked.count)]
+    return [{**shared, "uuid": uuid, "name": _name(asked, uuid, index)} for index, uuid in enumerate(uuids)]
+
+
+def _name(asked: VolumeRequest, uuid: str, index: int) -> str:
+    if not asked.name:
+        return f"volume-{uuid[:8]}"
+    return asked.name if asked.count == 1 else f"{asked.name[:250]}-{index + 1}"
