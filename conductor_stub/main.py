@@ -16,7 +16,6 @@ from oslo_config import cfg
 from conductor_stub import conf as conductor_conf
 from conductor_stub.agents.api import AgentAPI
 from conductor_stub.builds.intake import Intake
-from conductor_stub.builds.local_placement import LocalPlacement
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.room_queue import RoomQueue
 from conductor_stub.builds.sweeper import BuildSweeper
@@ -33,6 +32,7 @@ from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.limits import StepLimits
+from conductor_stub.steps.local_placement import LocalPlacement
 from conductor_stub.volumes.creation import VolumeCreation
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.manager import VolumeManager
@@ -124,6 +124,8 @@ def build_servers(
         limits,
         clock.fresh,
     )
+    # A conductor that places no volumes hands them out.
+    own = local if VOLUME in conf.conductor_domains else None
     agents = ConductorManager(agent_api, pins)
     moves = MigrationManager(move_placement, MoveProgress(database, move_placement, limits))
     volumes = VolumeManager(volume_placement, VolumeProgress(database, volume_placement))
@@ -140,7 +142,7 @@ def build_servers(
         CatalogManager(database, Announcements(database, scheduler), clock),
         MoveIntake(database, move_placement, aliases, skew.require_in_step),
         moves,
-        VolumeIntake(database, volume_placement, VolumeCreation(database, volume_placement)),
+        VolumeIntake(database, volume_placement, VolumeCreation(database, volume_placement, local=own)),
         SnapshotIntake(database, volume_placement),
         MigrationIntake(database, volume_placement),
         volumes,

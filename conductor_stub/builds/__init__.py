@@ -6,6 +6,5 @@ Read ``intake`` (a request is accepted and its rows are written), ``machine`` (t
 ``failures`` (an attempt fails: the next alternate, the scheduler again, or ERROR), ``retry_policy`` (the scheduler has no
 host: ask again or give up), ``waiting`` and ``room_queue`` (builds wait for room, and are woken), ``sweeper`` (steps that
 are overdue), ``termination`` (an instance is deleted).
-``local_placement`` are the threads that place what this conductor has accepted; ``client_token`` makes a repeated
-request safe.
+``client_token`` makes a repeated request safe.
 """

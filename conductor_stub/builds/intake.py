@@ -14,11 +14,11 @@ from oslo_utils import uuidutils
 
 from conductor_stub.builds import waiting
 from conductor_stub.builds.client_token import ClientToken
-from conductor_stub.builds.local_placement import LocalPlacement
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.steps.flavor_check import check_image, requested_hardware
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext, StepLimits
+from conductor_stub.steps.local_placement import LocalPlacement
 from fleet import errors, failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext

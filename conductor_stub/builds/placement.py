@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import oslo_messaging
@@ -51,16 +51,6 @@ class BuildPlacement(Placement[Any]):
         self._compute = compute
         self._tasks = tasks
         self._notifier = notifier
-
-    def place_here(
-        self, context: RequestContext, rows: Sequence[Any], attempt: int, run: Callable[[Callable[[], None]], None]
-    ) -> None:
-        """Place builds of one request in this process. Their rows are written as ``placing``.
-
-        :param rows: from :func:`fleet.db.builds.accepted`
-        :param run: has a thread do the work
-        """
-        self._pass_on(lambda: run(lambda: self._place(context, Batch(rows, attempt))))
 
     def scheduling_request(self, rows: Sequence[Any]) -> dict[str, Any]:
         """What the scheduler would receive for these instances of one request, at the first attempt."""

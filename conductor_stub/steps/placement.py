@@ -135,6 +135,16 @@ class Placement(abc.ABC, Generic[RowT]):
         work()
         failpoints.hit("conductor.hand_out.after")
 
+    def place_here(
+        self, context: RequestContext, rows: Sequence[Any], attempt: int, run: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """Place rows of one request that this process has accepted as taken.
+
+        :param rows: as they were written
+        :param run: has a thread do the work
+        """
+        self._pass_on(lambda: run(lambda: self._place(context, Batch(rows, attempt))))
+
     def place(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
         """Take the rows of one request that still wait at ``attempt``, and find hosts for them."""
         taken = self._take(context, uuids, attempt)
@@ -154,6 +164,11 @@ class Placement(abc.ABC, Generic[RowT]):
             self._handle(context, batch, answer)
             return
         selections, properties = answer
+        self._send_all(context, batch, selections, properties)
+
+    def _send_all(
+        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: dict[str, Any]
+    ) -> None:
         for row, selection in zip(batch.rows, selections, strict=True):
             self._send(context, batch, row, selection, properties)
 

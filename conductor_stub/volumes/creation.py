@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accepts requests for volumes and writes their rows. From then on the sweeper ends each volume that is lost."""
+"""Accepts requests for volumes, and writes their rows. From then on the sweeper ends each volume that is lost."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from oslo_utils import units, uuidutils
 from conductor_stub.steps import client_token
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext
+from conductor_stub.steps.local_placement import LocalPlacement
 from conductor_stub.volumes import claims
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
@@ -63,17 +64,22 @@ class _Acceptance:
 
 
 class VolumeCreation:
-    """``create_volumes``: validate, write the rows with their deadline, hand them out."""
+    """``create_volumes``: validate, write the rows with their deadline, place them here or hand them out.
+
+    :param local: threads of this process that place volumes; None: hand out all
+    """
 
     def __init__(
         self,
         database: Database,
         placement: VolumePlacement,
         grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
+        local: LocalPlacement | None = None,
     ) -> None:
         """:param grouped: makes a group commit; the simulation has its own, because it has no threads"""
         self._database = database
         self._placement = placement
+        self._local = local or LocalPlacement(0)
         self._writes: GroupCommit[_Acceptance, Answer | None] = grouped(self._write_all, key=_Acceptance.key)
 
     def _write_all(self, acceptances: Sequence[_Acceptance]) -> Sequence[Answer | None | errors.FleetError]:
@@ -91,15 +97,25 @@ class VolumeCreation:
 
     def _accept(self, context: RequestContext, asked: VolumeRequest, token: ClientToken | None) -> Answer:
         rows = _rows(context, asked, self._wanted(asked), self._placement.step_context(context))
-        first = self._writes.write(_Acceptance(rows, token))
-        if first is not None:
-            return first
-        metrics.VOLUMES_ACCEPTED.inc(len(rows))
+        with self._local.room() as start:
+            if start is not None:
+                rows = [{**row, "step": volume_states.PLACING} for row in rows]
+            first = self._writes.write(_Acceptance(rows, token))
+            if first is not None:
+                return first
+            metrics.VOLUMES_ACCEPTED.inc(len(rows))
+            LOG.info("Accepted %d volumes of %d GiB, first %s", len(rows), rows[0]["size_gb"], rows[0]["uuid"])
+            if start is not None:
+                accepted = [volumes.accepted(row) for row in rows]
+                self._placement.place_here(context, accepted, FIRST_ATTEMPT, start)
+            else:
+                self._hand_out(context, rows)
+        return [{"uuid": row["uuid"], "name": row["name"]} for row in rows]
+
+    def _hand_out(self, context: RequestContext, rows: Sequence[dict[str, Any]]) -> None:
         for row in rows:
             about = context.about(volume=row["uuid"], attempt=FIRST_ATTEMPT)
-            LOG.info("Accepted volume %s of %d GiB", row["name"], row["size_gb"])
             self._placement.hand_out(about, [row["uuid"]], FIRST_ATTEMPT)
-        return [{"uuid": row["uuid"], "name": row["name"]} for row in rows]
 
     def _wanted(self, asked: VolumeRequest) -> _Wanted:
         if asked.volume_type or asked.source or asked.snapshot or asked.image:

@@ -12,11 +12,11 @@ from oslo_log import log as logging
 from conductor_stub.steps import casting
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
 from conductor_stub.steps.group_commit import GroupCommit
-from conductor_stub.steps.limits import StepLimits
-from conductor_stub.steps.placement import Batch, Placement, knows_no_host
+from conductor_stub.steps.limits import StepContext, StepLimits
+from conductor_stub.steps.placement import NO_ANSWER, Batch, Placement, knows_no_host
 from conductor_stub.volumes import claims, failures, request_spec
 from conductor_stub.volumes.machine import VolumeMachine
-from conductor_stub.volumes.together import Steps
+from conductor_stub.volumes.together import Step, Steps
 from fleet import errors, states, volume_states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -46,6 +46,7 @@ class VolumePlacement(Placement[Any]):
             return decide(context, spec, properties)
 
         super().__init__(database, VolumeMachine(), select, limits, clock)
+        self._scheduler = scheduler
         self.steps = Steps(database, grouped)
         self._backends = backends
         self._tasks = tasks
@@ -101,14 +102,51 @@ class VolumePlacement(Placement[Any]):
         return context.about(volume=row.uuid, attempt=attempt)
 
     def _request(self, batch: Batch) -> tuple[dict[str, Any], dict[str, Any]]:
-        (row,) = batch.rows
-        return request_spec.build_request_spec(row), request_spec.build_filter_properties(row)
+        row, *others = batch.rows
+        several = {"volume_ids": batch.uuids} if others else {}
+        return {**request_spec.build_request_spec(row), **several}, request_spec.build_filter_properties(row)
+
+    def _place(self, context: RequestContext, batch: Batch) -> None:
+        """Place new volumes of one request together, if the schedulers know how to; otherwise each for itself."""
+        if len(batch.rows) == 1 or self._scheduler.takes_several():
+            super()._place(context, batch)
+        else:
+            self._place_each(context, batch)
+
+    def _place_each(self, context: RequestContext, batch: Batch) -> None:
+        for row in batch.rows:
+            super()._place(context, Batch([row], batch.attempt, batch.avoided))
+
+    def _handle(self, context: RequestContext, batch: Batch, error: Exception) -> None:
+        if len(batch.rows) > 1 and not isinstance(error, NO_ANSWER):
+            # They have no room together. Some may have.
+            self._place_each(context, batch)
+        else:
+            super()._handle(context, batch, error)
+
+    def _send_all(
+        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: dict[str, Any]
+    ) -> None:
+        """Claim the space of several new volumes together."""
+        if len(batch.rows) == 1:
+            super()._send_all(context, batch, selections, properties)
+            return
+        ctx = self.step_context(context)
+        asked = [(row, _places(selection)) for row, selection in zip(batch.rows, selections, strict=True)]
+        answers = self.steps.write_each([_claim_step(row, places, ctx) for row, places in asked])
+        for (row, places), answer in zip(asked, answers, strict=True):
+            about = self._about(context, row, batch.attempt)
+            if isinstance(answer, errors.PoolSpaceUnavailable):
+                self._claim(about, row, places[1:], answer)
+            elif isinstance(answer, Exception):
+                LOG.error("The claim failed; the sweeper will try again: %s", answer)
+            elif answer is not None:
+                self.notify(about, answer)
 
     def _send(
         self, context: RequestContext, batch: Batch, row: Any, selection: Selection, properties: dict[str, Any]
     ) -> None:
-        first = Place(selection.host, selection.nodename, selection.limits)
-        places = [each for each in (first, *selection.alternates) if _may_be(row, each)]
+        places = [each for each in _places(selection) if _may_be(row, each)]
         if places:
             self._claim(context, row, places)
         else:
@@ -116,14 +154,22 @@ class VolumePlacement(Placement[Any]):
             reason = f"The scheduler has only pool {here}, where the volume is; enable IgnoreAttemptedHostsFilter."
             self._give_up(context, batch, errors.NoValidHost(reason=reason))
 
-    def _claim(self, context: RequestContext, row: Any, places: Sequence[Place]) -> None:
-        """Claim space on the first of ``places`` that has it. Without one, the volume waits for another decision."""
-        refusal: errors.PoolSpaceUnavailable | None = None
-        for index, place in enumerate(places):
-            ctx = self.step_context(context)
+    def _claim(
+        self,
+        context: RequestContext,
+        row: Any,
+        places: Sequence[Place],
+        refusal: errors.PoolSpaceUnavailable | None = None,
+    ) -> None:
+        """Claim space on the first of ``places`` that has it. Without one, the volume waits for another decision.
+
+        :param refusal: of a place before them
+        """
+        if refusal is not None:
+            LOG.info("The claim is refused: %s", refusal.message)
+        for index in range(len(places)):
             try:
-                asked = (row.uuid, row.attempt, place, places[index + 1 :], ctx)
-                claimed = self.steps.write(claims.claim, row.uuid, *asked, pool=(place.host, place.nodename or ""))
+                claimed = self.steps.record(_claim_step(row, places[index:], self.step_context(context)))
             except errors.PoolSpaceUnavailable as full:
                 LOG.info("The claim is refused: %s", full.message)
                 refusal = full
@@ -145,6 +191,16 @@ class VolumePlacement(Placement[Any]):
         ctx = self.step_context(context)
         for row in self._database.write(self._machine.refuse, batch.uuids, batch.attempt, refusal, ctx):
             LOG.warning("The volume is %s now: %s", row.status, row.failure["message"])
+
+
+def _places(selection: Selection) -> list[Place]:
+    return [Place(selection.host, selection.nodename, selection.limits), *selection.alternates]
+
+
+def _claim_step(row: Any, places: Sequence[Place], ctx: StepContext) -> Step:
+    """The claim on the first of ``places``; the others are its alternates."""
+    place, *others = places
+    return Step(claims.claim, row.uuid, (place.host, place.nodename or ""), (row.uuid, row.attempt, place, others, ctx))
 
 
 def _may_be(row: Any, place: Place) -> bool:

@@ -13,9 +13,11 @@ from typing import Any
 
 from conductor_stub.steps.group_commit import GroupCommit
 from fleet import errors, failpoints
-from fleet.db import volumes
+from fleet.db import pools, volumes
 from fleet.db.engine import Database, Transaction
 
+#: Steps that one caller records in one transaction.
+MOST = 64
 #: Answers about one volume: nothing is written for it then.
 _REFUSALS = (errors.PoolSpaceUnavailable, errors.NotFound)
 
@@ -26,7 +28,7 @@ class Step:
 
     work: Callable[..., Any]
     uuid: str
-    pool: tuple[str, ...]
+    pool: tuple[str, str] | None
     args: tuple[Any, ...]
 
 
@@ -38,13 +40,25 @@ class Steps:
         self._database = database
         self._writes: GroupCommit[Step, Any] = grouped(self._write_all, key=lambda step: step.uuid)
 
-    def write(self, work: Callable[..., Any], uuid: str, *args: Any, pool: tuple[str, ...] = ()) -> Any:
+    def write(self, work: Callable[..., Any], uuid: str, *args: Any, pool: tuple[str, str] | None = None) -> Any:
         """Run ``work(tx, *args)`` and return its answer.
 
         :param work: locks nothing but the volume and one pool
         :raises Exception: what the work raises
         """
-        return self._writes.write(Step(work, uuid, pool, args))
+        return self.record(Step(work, uuid, pool, args))
+
+    def record(self, step: Step) -> Any:
+        """As :meth:`write`."""
+        return self._writes.write(step)
+
+    def write_each(self, steps: Sequence[Step]) -> Sequence[Any]:
+        """Return what each step's work returns or raises, in their order."""
+        return [
+            answer
+            for start in range(0, len(steps), MOST)
+            for answer in self._writes.write_each(steps[start : start + MOST])
+        ]
 
     def _write_all(self, steps: Sequence[Step]) -> Sequence[Any]:
         return self._database.write(transaction(steps))
@@ -55,8 +69,9 @@ def transaction(steps: Sequence[Step]) -> Callable[[Transaction], list[Any]]:
     def record(tx: Transaction) -> list[Any]:
         if len(steps) > 1:
             volumes.lock_all(tx, [each.uuid for each in steps])
+            pools.lock_all(tx, [each.pool for each in steps if each.pool])
         answers: list[Any] = [None] * len(steps)
-        for index in sorted(range(len(steps)), key=lambda index: steps[index].pool):
+        for index in sorted(range(len(steps)), key=lambda index: steps[index].pool or ()):
             try:
                 answers[index] = steps[index].work(tx, *steps[index].args)
             except _REFUSALS as refusal:

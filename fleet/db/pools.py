@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -25,6 +26,14 @@ VOLUMES = models.volumes
 
 _FOUND = sa.select(POOLS).where(POOLS.c.host == sa.bindparam("on_host"), POOLS.c.pool == sa.bindparam("in_pool"))
 _LOCKED = _FOUND.with_for_update()
+_ALL_LOCKED = (
+    sa.select(POOLS)
+    .where(
+        POOLS.c.host.in_(sa.bindparam("hosts", expanding=True)), POOLS.c.pool.in_(sa.bindparam("pools", expanding=True))
+    )
+    .order_by(POOLS.c.host, POOLS.c.pool)
+    .with_for_update()
+)
 _OTHERS = sa.select(POOLS.c.id, POOLS.c.pool).where(
     POOLS.c.host == sa.bindparam("on_host"),
     sa.not_(POOLS.c.deleted),
@@ -165,7 +174,7 @@ def space_of(row: Any) -> pool_capacity.Space:
     )
 
 
-def _change(tx: Transaction, row: sa.Row, growth_gb: int, volumes: int, now: datetime.datetime) -> None:
+def _change(tx: Transaction, row: Any, growth_gb: int, volumes: int, now: datetime.datetime) -> None:
     free = row.free_capacity_gb
     changed = {
         "allocated_capacity_gb": row.allocated_capacity_gb + growth_gb,
@@ -175,10 +184,34 @@ def _change(tx: Transaction, row: sa.Row, growth_gb: int, volumes: int, now: dat
         "updated_at": now,
     }
     tx.defer_update(POOLS, row.id, changed)
+    tx.locked[POOLS][row.host, row.pool] = types.SimpleNamespace(**{**_known(row), **changed})
 
 
-def _lock(tx: Transaction, host: str, pool: str) -> sa.Row | None:
-    return tx.execute(_LOCKED, {"on_host": host, "in_pool": pool}).one_or_none()
+def _known(row: Any) -> dict[str, Any]:
+    return dict(row._mapping) if isinstance(row, sa.Row) else vars(row)
+
+
+def lock_all(tx: Transaction, places: Iterable[tuple[str, str]]) -> None:
+    """Lock the pools that exist with one statement, in the order that all transactions have.
+
+    Pools of the same names on the other backends are locked, too.
+    """
+    unread = sorted(set(places) - tx.locked[POOLS].keys())
+    if len(unread) > 1:
+        hosts, names = ({place[part] for place in unread} for part in (0, 1))
+        rows = tx.execute(_ALL_LOCKED, {"hosts": sorted(hosts), "pools": sorted(names)})
+        tx.locked[POOLS].update({(row.host, row.pool): row for row in rows})
+
+
+def _lock(tx: Transaction, host: str, pool: str) -> Any | None:
+    """The locked row as it is now."""
+    known = tx.locked[POOLS]
+    if (host, pool) not in known:
+        row = tx.execute(_LOCKED, {"on_host": host, "in_pool": pool}).one_or_none()
+        if row is None:
+            return None
+        known[host, pool] = row
+    return known[host, pool]
 
 
 def list_all(connection: sa.Connection, host: str | None = None) -> Sequence[sa.Row]:

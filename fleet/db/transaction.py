@@ -143,6 +143,8 @@ class Transaction:
         #: By table and key.
         self._updates: dict[tuple[sa.Table, Any], dict[str, Any]] = {}
         self._inserts: list[tuple[sa.Table, dict[str, Any]]] = []
+        #: By table and key, the rows that this transaction has locked, as they are now: none is read twice.
+        self.locked: dict[sa.Table, dict[Any, Any]] = collections.defaultdict(dict)
 
     @property
     def ignores_case(self) -> bool:

@@ -25,8 +25,9 @@ Claim = tuple[str, str, str]
 FILTERS = ("host", "name", "pool", "project_id", "snapshot_of", "status", "uuids", "volume_type")
 Kind = Literal["Volume", "Snapshot"]
 
+_DEFAULTS: Mapping[str, Any] = {column.name: getattr(column.default, "arg", None) for column in VOLUMES.columns}
 #: Columns of a volume on its way to a pool that no scheduler reads.
-_UNREAD = frozenset(("attempt", "deadline", "plan", "step", "step_deadline"))
+_UNREAD = frozenset(("attempt", "deadline", "plan", "step", "step_deadline", "updated_at"))
 _LIVE = sa.not_(VOLUMES.c.deleted)
 _THESE = VOLUMES.c.uuid.in_(sa.bindparam("wanted", expanding=True))
 _FOUND = sa.select(VOLUMES).where(VOLUMES.c.uuid == sa.bindparam("one"))
@@ -65,6 +66,11 @@ def create(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         tx.defer_insert(VOLUMES, row)
     volume_history.created(tx, rows)
+
+
+def accepted(row: Mapping[str, Any]) -> Any:
+    """A volume as :func:`create` writes it, in the form of a row that was read."""
+    return types.SimpleNamespace(**{**_DEFAULTS, **row})
 
 
 def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
@@ -149,12 +155,16 @@ def under_way(connection: sa.Connection) -> dict[str, sa.Row]:
     return {row.step: row for row in connection.execute(_UNDER_WAY)}
 
 
-def lock_all(tx: Transaction, uuids: Collection[str]) -> Sequence[sa.Row]:
+def lock_all(tx: Transaction, uuids: Collection[str]) -> Sequence[Any]:
     """The rows that exist, locked in one order for all transactions until this one ends."""
-    return tx.execute(_LOCKED, {"wanted": sorted(uuids)}).all()
+    wanted, known = sorted(set(uuids)), tx.locked[VOLUMES]
+    unread = [uuid for uuid in wanted if uuid not in known]
+    if unread:
+        known.update({row.uuid: row for row in tx.execute(_LOCKED, {"wanted": unread})})
+    return [known[uuid] for uuid in wanted if uuid in known]
 
 
-def lock(tx: Transaction, uuid: str) -> sa.Row:
+def lock(tx: Transaction, uuid: str) -> Any:
     """:raises errors.NotFound:"""
     rows = lock_all(tx, [uuid])
     if not rows:
@@ -168,10 +178,13 @@ def write(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> A
     The history of the volume gets the event that this makes.
     """
     volume_history.changed(tx, row, values, now)
-    tx.update(VOLUMES, row.uuid, {"updated_at": now, **values})
+    values = {"updated_at": now, **values}
     if _is_read(values):
-        tx.touch(VOLUMES, row.uuid)
-    return changed(row, {"updated_at": now, **values})
+        tx.defer_update(VOLUMES, row.uuid, values)
+    else:
+        tx.update(VOLUMES, row.uuid, values)
+    written = tx.locked[VOLUMES][row.uuid] = changed(row, values)
+    return written
 
 
 def _is_read(values: Mapping[str, Any]) -> bool:

@@ -15,7 +15,7 @@ CURRENT: dict[str, str] = {
     "conductor": "1.12",
     "compute": "1.1",
     "volume": "1.0",
-    "volume_scheduler": "1.0",
+    "volume_scheduler": "1.1",
 }
 #: The oldest version that can still be sent. A service that does not report its version is assumed to speak this one.
 OLDEST: Mapping[str, str] = types.MappingProxyType(

@@ -34,6 +34,13 @@ class Scheduler:
         """Return a pool for a volume, and book it. :raises errors.NoValidHost:"""
         raise NotImplementedError
 
+    def select_backends(self, context: RequestContext, request: VolumeRequest) -> list[Selection]:
+        """Return a pool for each volume of a request, and book them. By default they are placed one after the other.
+
+        :raises errors.NoValidHost: there is none for all of them
+        """
+        return [self.select_backend(context, request.of(uuid)) for uuid in request.instance_uuids]
+
     def look(self, context: RequestContext, request: VolumeRequest, best: int = 0) -> Decision:
         """Return the decision that :meth:`select_backend` would make, with the scores of the ``best`` pools.
 
@@ -46,9 +53,8 @@ class Scheduler:
         raise errors.NotSupported(what="capacity", driver=type(self).__name__)
 
 
-def selected(made: Decision) -> Selection:
-    """Return the one pick of a decision. :raises errors.NoValidHost: there is none"""
+def selected(made: Decision) -> list[Selection]:
+    """Return the picks of a decision. :raises errors.NoValidHost: there are not enough"""
     if not made.complete:
         raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
-    (selection,) = made.selections()
-    return selection
+    return made.selections()

@@ -33,6 +33,16 @@ class FilterScheduler(Scheduler):
         return self.host_manager.expecting()
 
     def select_backend(self, context: RequestContext, request: VolumeRequest) -> Selection:
+        (selection,) = self._selected(context, request)
+        return selection
+
+    def select_backends(self, context: RequestContext, request: VolumeRequest) -> list[Selection]:
+        if type(self).select_backend is not FilterScheduler.select_backend:
+            # A subclass that decides on one volume decides on each of them.
+            return super().select_backends(context, request)
+        return self._selected(context, request)
+
+    def _selected(self, context: RequestContext, request: VolumeRequest) -> list[Selection]:
         return selected(self._decider.select(context, request, self.host_manager.refresh))
 
     def look(self, context: RequestContext, request: VolumeRequest, best: int = 0) -> Decision:

@@ -62,7 +62,9 @@ class VolumeSchedulerManager:
 
     @endpoint
     def select_backend(self, context: RequestContext, request_spec: Any, filter_properties: Any = None) -> Answer:
-        """Return a pool for a volume, and book it. :raises errors.InvalidInput: naming the field
+        """Return a pool for a volume, or for each of ``volume_ids``, and book them.
+
+        :raises errors.InvalidInput: naming the field
         :raises errors.NoValidHost: with the filters' counts
         """
         with self._driver.expecting():
@@ -238,7 +240,7 @@ class VolumeSchedulerManager:
         return dataclasses.replace(
             request,
             # Under this uuid the pick is booked.
-            volume_id=request.volume_id or uuidutils.generate_uuid(),
+            volume_id=next(iter(request.instance_uuids), None) or uuidutils.generate_uuid(),
             local_host=self._local_host(request),
             all_projects=bool(context.is_admin),
         )
@@ -256,9 +258,12 @@ class VolumeSchedulerManager:
     def _select(self, request: VolumeRequest, context: RequestContext) -> Answer:
         def select() -> list[Selection]:
             self._require_caller(request)
+            if request.num_instances > 1:
+                return self._driver.select_backends(context, request)
             return [self._driver.select_backend(context, request)]
 
-        words = Words(f"volume {request.volume_id} of {request.properties.size} GiB", "pool")
+        several = f"{request.num_instances} volumes, first" if request.volume_ids else "volume"
+        words = Words(f"{several} {request.volume_id} of {request.properties.size} GiB", "pool")
         return [selection.to_wire() for selection in logged(words, select)]
 
     def _require_caller(self, request: VolumeRequest) -> None:

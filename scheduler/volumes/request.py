@@ -6,10 +6,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
+
+import pydantic
 
 from fleet import pool_capacity
 from fleet.objects import fields
+from fleet.objects.volume import MOST
 
 #: Entry points of the scheduler, as ``request_spec['operation']``.
 EXTEND = "extend_volume"
@@ -55,6 +58,7 @@ class Retry:
 class _Spec:
     volume_properties: Properties
     volume_id: fields.Uuid | None = None
+    volume_ids: Annotated[list[fields.Uuid], pydantic.Field(max_length=MOST)] | None = None
     volume_type: VolumeType | None = None
     resource_backend: fields.Text | None = None
     availability_zones: list[fields.Text] | None = None
@@ -73,7 +77,7 @@ class _FilterProperties:
 
 @dataclasses.dataclass(frozen=True)
 class VolumeRequest:
-    """One scheduling request for one volume.
+    """One scheduling request for one volume, or for several new ones that are alike (``volume_ids``).
 
     ``request_spec`` and ``filter_properties`` are the dicts as sent; plugins written for cinder receive them.
 
@@ -87,6 +91,7 @@ class VolumeRequest:
 
     properties: Properties
     volume_id: str = ""
+    volume_ids: tuple[str, ...] = ()
     volume_type: VolumeType = dataclasses.field(default_factory=VolumeType)
     new_size_gb: int | None = None
     exists_on: str | None = None
@@ -103,7 +108,6 @@ class VolumeRequest:
     filter_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     # What the engine reads of every request.
-    num_instances: ClassVar[int] = 1
     force_hosts: ClassVar[Sequence[str]] = ()
     force_nodes: ClassVar[Sequence[str]] = ()
     requested_hosts: ClassVar[Sequence[str]] = ()
@@ -118,6 +122,7 @@ class VolumeRequest:
         return cls(
             properties=spec.volume_properties,
             volume_id=spec.volume_id or "",
+            volume_ids=tuple(dict.fromkeys(spec.volume_ids or ())),
             volume_type=spec.volume_type or VolumeType(),
             new_size_gb=props.new_size or None,
             exists_on=props.vol_exists_on,
@@ -134,8 +139,16 @@ class VolumeRequest:
 
     @property
     def instance_uuids(self) -> tuple[str, ...]:
-        """What is placed: the volume."""
-        return (self.volume_id,) if self.volume_id else ()
+        """What is placed: the volumes."""
+        return self.volume_ids or ((self.volume_id,) if self.volume_id else ())
+
+    @property
+    def num_instances(self) -> int:
+        return max(1, len(self.volume_ids))
+
+    def of(self, volume_id: str) -> Self:
+        """Return the request for one of its volumes alone."""
+        return dataclasses.replace(self, volume_id=volume_id, volume_ids=())
 
     @property
     def extra_specs(self) -> Mapping[str, str | None]:

@@ -46,7 +46,8 @@ class Unweighed(Scheduler):
         def decide(hosts: Candidates, /, *, state: StateAge) -> Decision:
             return self._decision(hosts, state, request, context)
 
-        return selected(self.host_manager.decide(decide, request.instance_uuids))
+        (selection,) = selected(self.host_manager.decide(decide, request.instance_uuids))
+        return selection
 
     def look(self, context: RequestContext, request: VolumeRequest, best: int = 0) -> Decision:
         self.host_manager.refresh()

@@ -12,7 +12,6 @@ import oslo_messaging
 
 from conductor_stub.agents.api import AgentAPI
 from conductor_stub.builds.intake import Intake
-from conductor_stub.builds.local_placement import LocalPlacement
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.room_queue import RoomQueue
 from conductor_stub.builds.sweeper import BuildSweeper
@@ -27,6 +26,7 @@ from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.limits import StepLimits
+from conductor_stub.steps.local_placement import LocalPlacement
 from conductor_stub.volumes.creation import VolumeCreation
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.migrations import MigrationIntake
@@ -108,7 +108,7 @@ class Conductor:
             self.limits,
             self.clock,
         )
-        self.volume_creation = VolumeCreation(database, self.volume_placement)
+        self.volume_creation = VolumeCreation(database, self.volume_placement, local=local)
         self.volume_progress = VolumeProgress(database, self.volume_placement)
         self.volume_sweeper = VolumeSweeper(database, self.volume_placement, self.limits, self.clock)
         self.operator = Operator(

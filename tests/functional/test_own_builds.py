@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.builds.local_placement import LocalPlacement
+from conductor_stub.steps.local_placement import LocalPlacement
 from fleet.db.engine import Database
 from fleet.objects import BuildRequest
 from tests.amqp.daemons import eventually

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -10,13 +11,16 @@ from oslo_messaging.rpc import dispatcher
 
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
+from fleet.context import RequestContext
 from fleet.db import feed_queries, pools
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
-from fleet.objects import VolumeType
+from fleet.objects import Selection, VolumeType
 from scheduler.volumes import service
 from scheduler.volumes.driver import Scheduler
+from scheduler.volumes.filter_scheduler import FilterScheduler
 from scheduler.volumes.manager import VolumeSchedulerManager
+from scheduler.volumes.request import VolumeRequest
 from tests.configuration import of_scheduler
 from tests.functional.conductor import Conductor, context
 
@@ -96,6 +100,41 @@ def test_volumes_spread_over_the_space_that_is_left(volumes: Volumes) -> None:
     volumes.driver.host_manager.refresh()
     counts = volumes.driver.host_manager.counts()
     assert {"pools": 2, "volumes": 4, "volume_bookings": 0} == counts
+
+
+def several(volumes: Volumes, count: int, size: int = 20) -> list[str]:
+    """The pools for ``count`` volumes of one request."""
+    ids = [f"00000000-0000-0000-0000-0000000001{number:02}" for number in range(count)]
+    answer = volumes.calls.select_backend(context(), {**volumes.spec(size), "volume_id": ids[0], "volume_ids": ids}, {})
+    return [f"{each['host']}#{each['nodename']}" for each in answer]
+
+
+@pytest.mark.parametrize("driver", ["filter_scheduler", "simple_scheduler"])
+def test_several_volumes_of_one_request(database: Database, driver: str) -> None:
+    """Each counts for those after it, and is booked."""
+    volumes = Volumes(database, scheduler_driver=driver)
+    assert ["m1@fast#p1"] * 4 + ["m2@slow#p2"] * 4 == sorted(several(volumes, 8))
+    assert 8 == volumes.driver.host_manager.counts()["volume_bookings"]
+
+
+def test_several_volumes_that_do_not_fit_together(volumes: Volumes) -> None:
+    """Nothing is booked for any of them."""
+    with pytest.raises(errors.NoValidHost, match="lacks"):
+        several(volumes, 12)
+    assert 0 == volumes.driver.host_manager.counts()["volume_bookings"]
+
+
+def test_a_driver_of_ones_own_for_one_volume_decides_on_several(database: Database) -> None:
+    """It is asked for each of them."""
+    volumes = Volumes(database, scheduler_driver=f"{__name__}.Always")
+    assert ["m2@slow#p2"] * 3 == several(volumes, 3)
+
+
+class Always(FilterScheduler):
+    """Wants one backend for all volumes."""
+
+    def select_backend(self, context: RequestContext, request: VolumeRequest) -> Selection:
+        return super().select_backend(context, dataclasses.replace(request, backend=B[0]))
 
 
 def test_a_volume_that_fits_nowhere(volumes: Volumes) -> None:

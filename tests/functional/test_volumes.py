@@ -490,7 +490,9 @@ def test_steps_of_several_volumes_share_a_transaction(volumes: Volumes) -> None:
         volumes.database.write(VolumeMachine().take, [uuid], 1, ctx)
     place, gone = Place(*A, {}), Place("m9@gone", "p9", {})
     steps = [(uuid, (uuid, 1, where, [], ctx)) for uuid, where in zip(placing, (place, gone, place), strict=True)]
-    made = together.transaction([together.Step(claims.claim, uuid, (args[2].host,), args) for uuid, args in steps])
+    made = together.transaction(
+        [together.Step(claims.claim, uuid, (args[2].host, args[2].nodename), args) for uuid, args in steps]
+    )
     first, refused, last = volumes.database.write(made)
     assert [placing[0], placing[2]] == [first.uuid, last.uuid]
     assert isinstance(refused, errors.PoolSpaceUnavailable)

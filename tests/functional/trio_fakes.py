@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import oslo_messaging
@@ -114,6 +114,10 @@ class FakeVolumeScheduler:
         self.answers: collections.deque[Any] = collections.deque()
         self.requests: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self.retypes = 0
+        self.several = True
+
+    def takes_several(self) -> bool:
+        return self.several
 
     def select_backend(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
@@ -122,14 +126,18 @@ class FakeVolumeScheduler:
         answer = self.answers.popleft()
         if isinstance(answer, Exception):
             raise answer
-        first, *others = ({"host": host, "nodename": pool, "limits": {}} for host, pool in answer)
-        return [{**first, "alternates": others}]
+        return [_selection(answer) for _each in request_spec.get("volume_ids") or [""]]
 
     def retype(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
     ) -> list[dict[str, Any]]:
         self.retypes += 1
         return self.select_backend(context, request_spec, filter_properties)
+
+
+def _selection(places: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    first, *others = ({"host": host, "nodename": pool, "limits": {}} for host, pool in places)
+    return {**first, "alternates": others}
 
 
 class FakeBackends:

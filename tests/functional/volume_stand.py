@@ -7,6 +7,7 @@ from typing import Any
 
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
+from conductor_stub.steps.local_placement import LocalPlacement
 from fleet.db import pools
 from fleet.db import volumes as rows
 from fleet.db.engine import Database
@@ -19,8 +20,8 @@ LIMITS = StepLimits(max_attempts=2, claim_refusals=2)
 class Volumes(Conductor):
     """A conductor with two backends of 100 GiB, one pool each."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database, LIMITS)
+    def __init__(self, database: Database, local: LocalPlacement | None = None) -> None:
+        super().__init__(database, LIMITS, local=local)
         for host, pool in (A, B):
             self.add_backend(host, pool, location_info=f"directory:/srv/{pool}")
 

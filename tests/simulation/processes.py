@@ -28,7 +28,6 @@ from compute_agent.work.move import Mover as AgentMover
 from compute_agent.work.termination import Termination as AgentTermination
 from conductor_stub.agents.api import AgentAPI
 from conductor_stub.builds.intake import Intake
-from conductor_stub.builds.local_placement import LocalPlacement
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.room_queue import RoomQueue
 from conductor_stub.builds.sweeper import BuildSweeper
@@ -46,6 +45,7 @@ from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepLimits
+from conductor_stub.steps.local_placement import LocalPlacement
 from fleet import domains, errors, states
 from fleet.agent.patience import Patience
 from fleet.agent.work_queues import WorkQueues
@@ -242,7 +242,7 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
         MoveIntake(database, move_placement),
         MigrationManager(move_placement, MoveProgress(database, move_placement, LIMITS)),
     ]
-    of_volumes, sweep_volumes = storage.conductor(world, bus, database, LIMITS, grouped)
+    of_volumes, sweep_volumes = storage.conductor(world, bus, database, LIMITS, grouped, local)
     process.endpoints += of_volumes
     bus.serve(process, ["conductor", domains.VOLUME_CONDUCTOR])
     _every(world, process, SWEEP_S, "volumes", _if(database.is_any_volume_under_way, sweep_volumes))

@@ -9,6 +9,7 @@ from typing import Any
 import oslo_messaging
 import sqlalchemy as sa
 
+from conductor_stub.steps.local_placement import LocalPlacement
 from conductor_stub.volumes.creation import VolumeCreation
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.manager import VolumeManager
@@ -104,13 +105,18 @@ class Disks(VolumeDriver):
 
 
 def conductor(
-    world: World, bus: Bus, database: SimulatedDatabase, limits: Any, grouped: Callable[..., Any]
+    world: World,
+    bus: Bus,
+    database: SimulatedDatabase,
+    limits: Any,
+    grouped: Callable[..., Any],
+    local: LocalPlacement,
 ) -> tuple[list[Any], Callable[[], object]]:
     """The endpoints of a conductor for volumes, and its sweep."""
     clients = (bus.client(each) for each in (VolumeSchedulerAPI, VolumeAPI, VolumeTaskAPI))
     placement = VolumePlacement(database, *clients, limits, world.clock, grouped)  # type: ignore[arg-type]
     endpoints = [
-        VolumeIntake(database, placement, VolumeCreation(database, placement, grouped)),
+        VolumeIntake(database, placement, VolumeCreation(database, placement, grouped, local)),
         SnapshotIntake(database, placement),
         MigrationIntake(database, placement),
         VolumeManager(placement, VolumeProgress(database, placement)),

@@ -12,15 +12,22 @@ from fleet.rpc.clients.decision import DecisionAPI
 class VolumeSchedulerAPI(DecisionAPI):
     topic = "volume_scheduler"
 
+    def takes_several(self) -> bool:
+        """Return True if the request spec of :meth:`select_backend` may have ``volume_ids``."""
+        return self._can_send("1.1")
+
     def select_backend(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
     ) -> list[dict[str, Any]]:
         """Return one element as ``select_destinations`` does: ``host`` is ``machine@backend``, ``nodename`` the pool.
 
+        With ``volume_ids`` in the spec, return one for each of them, or none.
+
         :raises errors.NoValidHost:
         :raises oslo_messaging.MessagingTimeout: the outcome is unknown
         """
-        return self._decide(context, "select_backend", request_spec, filter_properties)
+        version = "1.1" if "volume_ids" in request_spec else ""
+        return self._decide(context, "select_backend", request_spec, filter_properties, version)
 
     def retype(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]

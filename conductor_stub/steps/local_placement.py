@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that place the builds which this process has accepted: no cast to a conductor, no second read of the rows.
+"""Threads that place the builds and volumes of this process: no cast to a conductor, no second read of the rows.
 
 ::
 
@@ -37,7 +37,7 @@ class LocalPlacement:
         self._at_a_time = at_a_time
         self._room = threading.Semaphore(at_a_time)
         self._stopping = threading.Event()
-        self._threads = threads or futures.ThreadPoolExecutor(max(at_a_time, 1), "own-builds")
+        self._threads = threads or futures.ThreadPoolExecutor(max(at_a_time, 1), "own-placement")
 
     @contextlib.contextmanager
     def room(self) -> Iterator[Callable[[Work], None] | None]:
@@ -66,7 +66,7 @@ class LocalPlacement:
         try:
             work()
         except Exception:
-            LOG.exception("Placing builds failed; the sweeper will try again")
+            LOG.exception("Placing failed; the sweeper will try again")
         finally:
             self._room.release()
 
