@@ -25,7 +25,7 @@ _ROOT = "/v2.1"
 
 def application(conductor: Conductor, conf: cfg.ConfigOpts) -> falcon.App:
     """Return the application for any WSGI server. :raises errors.ConfigError: the files of users cannot be used"""
-    middleware: Any = [Identity(conf), microversions.Negotiation(), page.Browsers()]
+    middleware: Any = [Identity(conf), microversions.Negotiation(), page.Browsers(conf)]
     app = falcon.App(middleware=middleware)
     app.req_options.strip_url_path_trailing_slash = True
     app.req_options.auto_parse_qs_csv = False

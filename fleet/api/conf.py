@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from oslo_config import cfg
 
 GROUP = "api"
+#: Values of ``auth_strategy``.
+NONE, HTTP_BASIC = "none", "http_basic"
 OPTS = [
     cfg.HostAddressOpt(
         "bind_host",
@@ -17,12 +19,19 @@ OPTS = [
     cfg.PortOpt("port", default=8774, help="Port on which fleet-api listens. 8774 is the port of nova's API."),
     cfg.StrOpt(
         "auth_strategy",
-        default="none",
+        default=NONE,
         choices=[
-            ("none", "everybody is the administrator; for one machine, or behind a proxy on it that asks who it is"),
-            ("http_basic", "users with passwords, from basic_auth_file"),
+            (NONE, "everybody is the administrator; for one machine, or behind a proxy on it that asks who it is"),
+            (HTTP_BASIC, "users with passwords, from basic_auth_file"),
         ],
         help="How clients prove who they are.",
+    ),
+    cfg.ListOpt(
+        "host_names",
+        default=[],
+        help="Names under which clients reach fleet-api, such as that of a proxy. With auth_strategy = none a request for a "
+        "name that is not among these is refused, except for addresses, localhost and the machine's own name: a page of "
+        "another site could otherwise give its own name this machine's address, and read and change everything.",
     ),
     cfg.StrOpt(
         "basic_auth_file",

@@ -16,6 +16,7 @@ from oslo_config import cfg
 
 from fleet import errors
 from fleet.api import page
+from fleet.api.conf import HTTP_BASIC
 from fleet.api.faults import Fault
 from fleet.api.policies import ALL_PROJECTS, Policies
 from fleet.api.users import User, Users
@@ -23,7 +24,6 @@ from fleet.context import RequestContext, new_context
 
 #: Whom ``auth_strategy = none`` takes everybody for.
 ADMIN = "admin"
-NONE, HTTP_BASIC = "none", "http_basic"
 #: Documents that clients read before they say who they are.
 _PUBLIC = ("/", "/v2.1")
 

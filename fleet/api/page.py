@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import pathlib
+import socket
 
 import falcon
+from oslo_config import cfg
 
+from fleet.api.conf import NONE
 from fleet.api.faults import Fault
 
 ROOT = "/ui"
@@ -29,8 +33,19 @@ def add_routes(app: falcon.App) -> None:
 class Browsers:
     """Middleware: refuses what pages of other sites make a browser send, and tells browsers what our page may do."""
 
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        own_name = socket.gethostname()
+        #: None if passwords protect: a browser does not send ours to another name.
+        self._names: set[str] | None = None
+        if conf.api.auth_strategy == NONE:
+            names = ["localhost", own_name, socket.getfqdn(own_name), *conf.api.host_names]
+            self._names = {name.lower() for name in names}
+
     def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
         """:raises Fault: another site's page has sent the request, with the rights of whoever looks at it"""
+        if self._names is not None and not (request.host.lower() in self._names or _is_address(request.host)):
+            reason = "If it is a name of this service, add it to host_names in [api]."
+            raise Fault(403, f"This request is for the name {request.host!r}, which may be another site's. {reason}")
         if request.method in _READING:
             return
         origin = request.get_header("Origin")
@@ -45,6 +60,14 @@ class Browsers:
             response.set_header("X-Content-Type-Options", "nosniff")
             response.set_header("Referrer-Policy", "no-referrer")
             response.set_header("Cache-Control", "no-cache")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _host_of(origin: str) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import falcon
@@ -62,7 +63,9 @@ def conductor() -> FakeConductor:
 
 @pytest.fixture
 def client(conductor: FakeConductor) -> testing.TestClient:
-    return testing.TestClient(application(conductor, configuration(api_conf.register_opts)))
+    conf = configuration(api_conf.register_opts)
+    conf.set_override("host_names", ["falconframework.org"], group="api")
+    return testing.TestClient(application(conductor, conf))
 
 
 def post(client: testing.TestClient, body: Any, path: str = "/v2.1/servers", **headers: str) -> testing.Result:
@@ -314,6 +317,25 @@ def test_a_page_of_another_site_cannot_boot(client, conductor, headers, code):
     assert code == answer.status_code
     assert (code == 202) == bool(conductor.built)
     assert 200 == client.simulate_get("/v2.1/flavors", headers=headers).status_code
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("127.0.0.1:8774", 200),
+        ("[::1]:8774", 200),
+        ("localhost:8774", 200),
+        (socket.gethostname(), 200),
+        ("FalconFramework.org", 200),
+        ("evil.example:8774", 403),
+        ("127.0.0.1.evil.example", 403),
+    ],
+)
+def test_a_name_that_another_site_has_given_this_machine(client, host, code):
+    """Its pages may read the answers of their own name, so they get none."""
+    answer = client.simulate_get("/v2.1/flavors", headers={"Host": host})
+    assert code == answer.status_code
+    assert (code == 403) == ("host_names" in answer.text)
 
 
 def test_the_page(client):
