@@ -18,6 +18,7 @@ from conductor_stub.agents.guests import Observation
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.termination import Termination
+from conductor_stub.steps import requester
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.context import RequestContext
@@ -252,15 +253,10 @@ def _parse_step(
     """A step with the context of the request that it belongs to; or the error, if the step is invalid."""
     try:
         step = build_steps.from_wire(data, field)
-        names = ("request_id", "project_id", "user_id")
-        whose = {
-            name: fields.parse(fields.Text | None, data.get(name), f"{field}.{name}")  # type: ignore[arg-type]
-            for name in names
-        }
+        about = {"instance_uuid": step.instance_uuid, "attempt": step.attempt, "host": step.host}
+        return requester.on_behalf(context, data, field, **about), step
     except errors.InvalidInput as wrong:
         return wrong
-    about = context.about(instance_uuid=step.instance_uuid, attempt=step.attempt, host=step.host)
-    return about.on_behalf(**whose), step
 
 
 @dataclasses.dataclass(frozen=True)

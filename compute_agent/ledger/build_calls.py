@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from compute_agent.ledger.batching import Batcher
 from compute_agent.ledger.instance_info import InstanceInfo
+from fleet.agent.batching import Batcher
 from fleet.agent.patience import Answer, P, Patience
 from fleet.context import RequestContext
 from fleet.objects import Claim, FailedAttempt, Finish, Instance

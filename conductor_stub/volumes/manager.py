@@ -3,18 +3,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import dataclasses
+from typing import Annotated, Any, Literal
 
 import oslo_messaging
+import pydantic
 
+from conductor_stub.steps import requester
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.volumes.placement import VolumePlacement
-from conductor_stub.volumes.progress import VolumeProgress
+from conductor_stub.volumes.progress import Done, Find, VolumeProgress
+from fleet import errors
 from fleet.context import RequestContext
-from fleet.objects import fields
-from fleet.rpc import versions
+from fleet.objects import Volume, fields
+from fleet.rpc import batch_answers, versions
 from fleet.rpc.endpoint import endpoint
 
+#: Steps in one message. An agent sends far fewer.
+MOST_STEPS = 256
+_Method: Any = Literal["get_host_volumes", "volume_done"]
 #: Statuses in which a backend must act.
 Status = Literal["creating", "extending", "migrating", "retyping", "deleting", "available"]
 
@@ -75,3 +82,58 @@ class VolumeManager:
         failure: Failure,
     ) -> dict[str, Any]:
         return self._progress.fail(context, Attempt(volume_uuid, attempt, host), status, failure).to_wire()
+
+    @endpoint
+    def volume_steps(
+        self, context: RequestContext, steps: Annotated[list[dict[str, Any]], pydantic.Field(max_length=MOST_STEPS)]
+    ) -> list[dict[str, Any]]:
+        """Do what each step asks for; return an answer for each, in their order. A refused step holds back no other."""
+        parsed = [_parse_step(context, each, f"steps.{number}") for number, each in enumerate(steps)]
+        # Log lines about all steps name no single volume.
+        context.about()
+        found = iter(self._progress.of_hosts([each for each in parsed if isinstance(each, Find)]))
+        done = iter(self._progress.done_all([each for each in parsed if isinstance(each, Done)]))
+        return [
+            batch_answers.result([volume.to_wire() for volume in next(found)])
+            if isinstance(each, Find)
+            else _told(next(done) if isinstance(each, Done) else each)
+            for each in parsed
+        ]
+
+
+def _told(answer: Volume | errors.FleetError) -> dict[str, Any]:
+    if isinstance(answer, errors.FleetError):
+        return batch_answers.refusal(answer)
+    return batch_answers.result(answer.to_wire())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Find:
+    """``get_host_volumes`` of some volumes."""
+
+    host: fields.Name
+    volume_uuids: Annotated[list[fields.Uuid], pydantic.Field(max_length=MOST_STEPS)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Done:
+    """``volume_done``."""
+
+    volume_uuid: fields.Uuid
+    attempt: fields.Natural
+    host: fields.Name
+    status: Status
+
+
+def _parse_step(context: RequestContext, data: dict[str, Any], field: str) -> Find | Done | errors.InvalidInput:
+    """The step; or the error, if it is invalid."""
+    try:
+        if fields.parse(_Method, data.get("method"), f"{field}.method") == "get_host_volumes":
+            find = fields.parse(_Find, data, field)
+            return Find(find.host, find.volume_uuids)
+        done = fields.parse(_Done, data, field)
+        about = {"volume": done.volume_uuid, "attempt": done.attempt, "host": done.host}
+        asked_by = requester.on_behalf(context, data, field, **about)
+        return Done(asked_by, Attempt(done.volume_uuid, done.attempt, done.host), done.status)
+    except errors.InvalidInput as wrong:
+        return wrong

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from oslo_log import log as logging
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.volumes import claims
 from conductor_stub.volumes.placement import VolumePlacement
+from conductor_stub.volumes.together import Step
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.db import pools, volumes
@@ -19,6 +21,23 @@ from fleet.objects import PoolReport, Volume
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Find:
+    """A backend asks for some of its volumes."""
+
+    host: str
+    uuids: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """A backend has done its part of ``status``."""
+
+    context: RequestContext
+    attempt: Attempt
+    status: str
 
 
 class VolumeProgress:
@@ -57,19 +76,64 @@ class VolumeProgress:
         """The volumes that claim space of the backend."""
         return [volumes.to_volume(row) for row in self._database.read(volumes.on_host, host, uuids)]
 
+    def of_hosts(self, asked: Sequence[Find]) -> list[list[Volume]]:
+        """For each backend, those of its volumes that it asks for; all with one query."""
+        if not asked:
+            return []
+        rows = self._database.read(volumes.live, {uuid for each in asked for uuid in each.uuids})
+        known = {row.uuid: row for row in rows}
+        return [
+            [
+                volumes.to_volume(known[uuid])
+                for uuid in each.uuids
+                if uuid in known and each.host in (known[uuid].host, known[uuid].held_host)
+            ]
+            for each in asked
+        ]
+
     def removable(self, host: str, uuids: Collection[str]) -> list[str]:
         """Those of the volumes that the backend may remove: the ledger has deleted them, or has them elsewhere."""
         return self._database.read(volumes.not_on_host, host, uuids)
 
     def done(self, context: RequestContext, attempt: Attempt, status: str) -> Volume:
         """The backend has done its part of ``status``. :raises errors.NotFound:"""
-        ctx = self._placement.step_context(context)
-        row = self._placement.steps.write(claims.done, attempt.uuid, attempt, status, ctx)
-        metrics.VOLUME_REPORTS.labels(status, "done").inc()
-        LOG.info("The volume is %s on backend %s", row.status, attempt.host)
-        if row.attempt != attempt.number and volumes.acting_host(row) not in (None, attempt.host):
+        (answer,) = self.done_all([Done(context, attempt, status)])
+        if isinstance(answer, errors.FleetError):
+            raise answer
+        return answer
+
+    def done_all(self, reports: Sequence[Done]) -> list[Volume | errors.FleetError]:
+        """The answer to each report, or why it is refused; all in one transaction if none is refused.
+
+        :raises errors.DatabaseError: the outcome of each is unknown
+        """
+        steps = [
+            Step(
+                claims.done,
+                each.attempt.uuid,
+                None,
+                (each.attempt, each.status, self._placement.step_context(each.context)),
+            )
+            for each in reports
+        ]
+        answers: list[Volume | errors.FleetError] = []
+        for each, answer in zip(reports, self._placement.steps.write_each(steps), strict=True):
+            if not isinstance(answer, Exception):
+                answers.append(self._taken(each, answer))
+            elif isinstance(answer, errors.FleetError) and not isinstance(answer, errors.DatabaseUnavailable):
+                answers.append(answer)
+            else:
+                raise answer
+        return answers
+
+    def _taken(self, done: Done, row: Any) -> Volume:
+        host, attempt = done.attempt.host, done.attempt.number
+        about = done.context.about(volume=row.uuid, attempt=attempt, host=host)
+        metrics.VOLUME_REPORTS.labels(done.status, "done").inc()
+        LOG.info("The volume is %s on backend %s", row.status, host)
+        if row.attempt != attempt and volumes.acting_host(row) not in (None, host):
             # Another backend must act now.
-            self._placement.notify(context, row)
+            self._placement.notify(about, row)
         return volumes.to_volume(row)
 
     def fail(self, context: RequestContext, attempt: Attempt, status: str, failure: Failure) -> Volume:

@@ -30,6 +30,7 @@ _DEFAULTS: Mapping[str, Any] = {column.name: getattr(column.default, "arg", None
 _UNREAD = frozenset(("attempt", "deadline", "plan", "step", "step_deadline", "updated_at"))
 _LIVE = sa.not_(VOLUMES.c.deleted)
 _THESE = VOLUMES.c.uuid.in_(sa.bindparam("wanted", expanding=True))
+_THESE_LIVE = sa.select(VOLUMES).where(_THESE, _LIVE)
 _FOUND = sa.select(VOLUMES).where(VOLUMES.c.uuid == sa.bindparam("one"))
 _LOCKED = sa.select(VOLUMES).where(_THESE).order_by(VOLUMES.c.uuid).with_for_update()
 _NAMED = sa.select(VOLUMES).where(VOLUMES.c.name == sa.bindparam("named"), _LIVE)
@@ -136,6 +137,11 @@ def on_host(
     if uuids is None:
         return connection.execute(_ON_HOST, {"on_host": host}).all()
     return connection.execute(_ON_HOST.where(_THESE), {"on_host": host, "wanted": list(uuids)}).all()
+
+
+def live(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
+    """The rows of these volumes and snapshots, without deleted ones."""
+    return connection.execute(_THESE_LIVE, {"wanted": list(uuids)}).all()
 
 
 def not_on_host(connection: sa.Connection, host: str, uuids: Collection[str]) -> list[str]:

@@ -44,7 +44,7 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "retype_volume", "list_pools", "create_volume_type", "update_volume_type", "delete_volume_type",
                      "list_volume_types", "create_snapshot", "list_snapshots", "show_snapshot", "delete_snapshot"],
         "volume": ["place_volume", "report_pools", "get_host_volumes", "get_removable_volumes", "volume_done",
-                   "volume_failed"],
+                   "volume_failed", "volume_steps"],
         "baseapi": ["ping"],
     },
     "scheduler": {

@@ -14,7 +14,6 @@ from oslo_config import cfg
 from oslo_db import exception as db_exception
 
 from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
-from compute_agent.ledger.batching import Batcher
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import Notifications
@@ -47,6 +46,7 @@ from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
 from fleet import domains, errors, states
+from fleet.agent.batching import Batcher
 from fleet.agent.patience import Patience
 from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext, new_context
@@ -324,7 +324,7 @@ def start_storage(world: World, bus: Bus, disks: storage.Disks, name: str, life:
         _every(world, process, seconds[what], what, work)
 
     executor = functools.partial(Executor, world)
-    return storage.start_agent(world, bus, disks, name, life, Pauses(world), executor, every)
+    return storage.start_agent(world, bus, disks, name, life, Pauses(world), executor, every, lambda: Signal(world))
 
 
 def _no_threads(context: RequestContext, limit_s: float | None, work: Callable[[], Any]) -> Any:

@@ -19,6 +19,7 @@ from conductor_stub.volumes.progress import VolumeProgress
 from conductor_stub.volumes.snapshots import SnapshotIntake
 from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import errors, volume_states
+from fleet.agent.batching import Batcher
 from fleet.agent.patience import Patience
 from fleet.agent.presence import Presence
 from fleet.agent.work_queues import WorkQueues
@@ -37,7 +38,7 @@ from tests.simulation.world import Process, World
 from volume_agent.backends.backend import Backend, Policy
 from volume_agent.drivers.base import Stored, VolumeDriver
 from volume_agent.ledger.reporter import BINARY, TOPIC, Reporter
-from volume_agent.ledger.volume_calls import VolumeCalls
+from volume_agent.ledger.volume_calls import SEVERAL, VolumeCalls
 from volume_agent.manager import BackendManager
 from volume_agent.work import recovery
 from volume_agent.work.volume import VolumeWorker
@@ -137,12 +138,21 @@ def _none(_name: str) -> Any:
 
 
 def start_agent(
-    world: World, bus: Bus, disks: Disks, name: str, life: int, pauses: Any, executor: Any, every: Callable[..., None]
+    world: World,
+    bus: Bus,
+    disks: Disks,
+    name: str,
+    life: int,
+    pauses: Any,
+    executor: Any,
+    every: Callable[..., None],
+    signal: Any,
 ) -> Process:
-    """The agent of one backend. ``pauses``, ``executor`` and ``every``: see ``processes``."""
+    """The agent of one backend. ``pauses``, ``executor``, ``every`` and ``signal``: see ``processes``."""
     process = Process(name)
     patience = Patience(pauses, world.seconds)
-    calls = VolumeCalls(bus.client(VolumeTaskAPI), patience)
+    tasks = bus.client(VolumeTaskAPI)
+    calls = VolumeCalls(tasks, patience, batcher=Batcher(tasks, world.seconds, signal, SEVERAL))
     backend = Backend(disks.host, disks, Policy(disks.host, "nova", max_over_subscription_ratio="1"))
     queues = WorkQueues(executor(process), slots=0)
     manager = BackendManager(VolumeWorker(backend, calls), queues)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from fleet.agent.batching import Batcher
 from fleet.agent.patience import Answer, P, Patience
 from fleet.context import RequestContext
 from fleet.objects import Volume
@@ -13,13 +14,21 @@ from fleet.rpc.clients import VolumeTaskAPI
 
 #: Seconds for which a report is repeated. After that the conductor's sweeper repeats the order.
 LIMIT_S = 60
+#: The client's method for several calls in one message.
+SEVERAL = "volume_steps"
 
 
 class VolumeCalls:
-    """All raise ``patience.Unanswered``."""
+    """All raise ``patience.Unanswered``.
 
-    def __init__(self, conductor: VolumeTaskAPI, patience: Patience, limit_s: float = LIMIT_S) -> None:
+    One object for all backends of a process, so that what its volumes ask and report goes in batches.
+    """
+
+    def __init__(
+        self, conductor: VolumeTaskAPI, patience: Patience, limit_s: float = LIMIT_S, batcher: Batcher | None = None
+    ) -> None:
         self._conductor = conductor
+        self._batcher = batcher or Batcher(conductor, several=SEVERAL)
         self._patience = patience
         self._limit_s = limit_s
 
@@ -31,7 +40,7 @@ class VolumeCalls:
 
     def find(self, context: RequestContext, host: str, uuid: str) -> Volume | None:
         """Return the volume, if the ledger has it on this backend."""
-        answer = self._ask(self._conductor.get_host_volumes, context, host, [uuid])
+        answer = self._step(context, "get_host_volumes", host=host, volume_uuids=[uuid])
         return Volume.from_wire(answer[0]) if answer else None
 
     def removable(self, context: RequestContext, host: str, uuids: Collection[str]) -> list[str]:
@@ -40,13 +49,18 @@ class VolumeCalls:
 
     def done(self, context: RequestContext, volume: Volume, host: str) -> Volume:
         """The backend has done its part of the volume's status. Return the volume as it is then."""
-        place = (volume.uuid, volume.attempt, host, volume.status)
-        return Volume.from_wire(self._ask(self._conductor.volume_done, context, *place))
+        place = {"volume_uuid": volume.uuid, "attempt": volume.attempt, "host": host, "status": volume.status}
+        return Volume.from_wire(self._step(context, "volume_done", **place))
 
     def failed(self, context: RequestContext, volume: Volume, host: str, failure: dict[str, Any]) -> Volume:
         """The backend cannot do its part of the volume's status. Return the volume as it is then."""
         place = (volume.uuid, volume.attempt, host, volume.status, failure)
         return Volume.from_wire(self._ask(self._conductor.volume_failed, context, *place))
+
+    def _step(self, context: RequestContext, method: str, **arguments: Any) -> Any:
+        """A call that may go with others in one message."""
+        step = self._batcher.step(context, method, **arguments)
+        return self._patience.until_answered(method, step.ask, self._limit_s)
 
     def _ask(self, call: Callable[P, Answer], *args: P.args, **kwargs: P.kwargs) -> Answer:
         return self._patience.call(self._limit_s, call, *args, **kwargs)

@@ -53,6 +53,21 @@ class VolumeTaskAPI(API):
         said = {"volume_uuid": volume_uuid, "attempt": attempt, "host": host, "status": status, "failure": failure}
         return self._ask(context, Message("volume_failed", said, version=_since(status)))
 
+    def takes_steps(self) -> bool:
+        """Return True if :meth:`volume_steps` may be used.
+
+        Not while a conductor may be too old, and not with signed messages: a key may be good for one backend only.
+        """
+        return self._signer is None and self._can_send("1.12")
+
+    def volume_steps(self, context: RequestContext, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Call several of :meth:`get_host_volumes` and :meth:`volume_done` in one message
+        (:mod:`fleet.rpc.batch_answers`).
+
+        :param steps: ``method``, its arguments, and the request it belongs to (``RequestContext.whose``)
+        """
+        return self._ask(context, Message("volume_steps", {"steps": steps}, version="1.12"))
+
 
 def _since(status: str) -> str:
     """The version that introduced reports about this status."""

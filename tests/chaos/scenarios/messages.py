@@ -120,6 +120,7 @@ _NONSENSE: list[tuple[str, dict]] = [
     ("claim_instance", {"instance_uuid": None}),
     ("build_steps", {"steps": [{}, {"method": "claim_instance", "instance_uuid": None}, {"method": ["finish_build"]}]}),
     ("build_steps", {"steps": ["claim_instance"]}),
+    ("volume_steps", {"steps": [{}, {"method": "volume_done", "volume_uuid": 7}, {"method": ["get_host_volumes"]}]}),
     ("report_hosts", {"reports": [{"host": "a1", "node": "a1", "memory_mb": -1}], "nodes": {}}),
 ]
 

@@ -239,6 +239,14 @@ def test_a_volume_with_data_is_not_asked_of_an_older_conductor(
     assert (needs is None) == bool(conductor.taken)
 
 
+def test_steps_of_volumes_are_not_sent_to_an_older_conductor(conf: cfg.ConfigOpts) -> None:
+    """Agents send each call alone then."""
+    conf.set_override("conductor", "1.11", group="upgrade_levels")
+    assert not clients.VolumeTaskAPI(sending(conf, Receiver("1.11")), conf).takes_steps()
+    conf.clear_override("conductor", group="upgrade_levels")
+    assert clients.VolumeTaskAPI(sending(conf, Receiver("1.12")), conf).takes_steps()
+
+
 def test_a_token_is_not_sent_to_a_conductor_that_would_ignore_it(conf: cfg.ConfigOpts) -> None:
     """It would make the volumes of a repeated request twice."""
     conductor = Receiver("1.12", {})

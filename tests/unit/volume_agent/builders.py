@@ -83,6 +83,9 @@ class FakeConductor:
             self.volumes[volume_uuid] = found = _following(found)
         return found.to_wire()
 
+    def takes_steps(self) -> bool:
+        return False
+
     def volume_failed(
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str, failure: dict[str, Any]
     ) -> dict[str, Any]:

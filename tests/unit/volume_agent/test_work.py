@@ -238,7 +238,7 @@ def test_a_conductor_that_does_not_answer_is_left_to_the_sweeper(monkeypatch: py
     stand = Stand(made)
     with monkeypatch.context() as lost:
 
-        def silent(*_arguments: Any) -> None:
+        def silent(*_context: Any, **_arguments: Any) -> None:
             raise oslo_messaging.MessagingTimeout("lost")
 
         lost.setattr(stand.conductor, "volume_done", silent)

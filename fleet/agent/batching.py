@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches the claims and finishes of all hosts of a process into few calls to the conductor.
+"""Batches the calls of all hosts or backends of a process into few messages to the conductor.
 
-Steps that come during a call wait, and one of their threads sends them all in the next call. A single build is thus
+Steps that come during a call wait, and one of their threads sends them all in the next call. A single one is thus
 sent at once, and a thousand hosts send about as many messages as the conductor can answer.
 
 ::
@@ -24,7 +24,6 @@ from fleet import errors
 from fleet.agent.patience import UNKNOWN_OUTCOME
 from fleet.context import RequestContext
 from fleet.rpc import batch_answers
-from fleet.rpc.clients import ConductorAPI
 
 LOG = logging.getLogger(__name__)
 
@@ -80,16 +79,28 @@ class _Call:
     began: float
 
 
+class Conductor(Protocol):
+    """A client with the methods of the steps, and one that takes several steps: see ``several`` of :class:`Batcher`."""
+
+    def takes_steps(self) -> bool:
+        """Return True if several steps may be sent in one message."""
+
+
 class Batcher:
-    """Thread-safe. The lock guards the waiting steps and the calls on their way; nothing is sent under it."""
+    """Thread-safe. The lock guards the waiting steps and the calls on their way; nothing is sent under it.
+
+    :param several: name of the client's method for several steps. It answers as :mod:`fleet.rpc.batch_answers` says
+    """
 
     def __init__(
         self,
-        conductor: ConductorAPI,
+        conductor: Conductor,
         clock: Callable[[], float] = time.monotonic,
         signal: Callable[[], Signal] = threading.Event,
+        several: str = "build_steps",
     ) -> None:
         self._conductor = conductor
+        self._several = several
         self._clock = clock
         self._signal = signal
         self._lock = threading.Lock()
@@ -97,7 +108,7 @@ class Batcher:
         self._under_way: list[_Call] = []
 
     def step(self, context: RequestContext, method: str, **arguments: Any) -> Step:
-        """:param method: ``claim_instance`` or ``finish_build``, with its ``arguments``"""
+        """:param method: of the client, with its ``arguments``"""
         return Step(self, context, method, arguments, self._signal())
 
     def ask(self, step: Step) -> Any:
@@ -166,14 +177,15 @@ class Batcher:
         refused.
         """
         try:
-            told = self._conductor.build_steps(steps[0].context, [step.to_wire() for step in steps])
+            send = getattr(self._conductor, self._several)
+            told = send(steps[0].context, [step.to_wire() for step in steps])
             for step, answer in zip(steps, told, strict=True):
                 step.answer = answer
         except UNKNOWN_OUTCOME as silence:
             for step in steps:
                 step.failure = silence
         except errors.FleetError as refusal:
-            LOG.info("Calling %d steps of builds one by one: %s", len(steps), refusal.message)
+            LOG.info("%s: calling %d steps one by one: %s", self._several, len(steps), refusal.message)
         except Exception:
-            # A bug in one build's step must not end the others.
-            LOG.exception("Calling %d steps of builds one by one", len(steps))
+            # A bug in one step must not end the others.
+            LOG.exception("%s: calling %d steps one by one", self._several, len(steps))

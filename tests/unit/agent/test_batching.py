@@ -11,9 +11,9 @@ from typing import Any
 import oslo_messaging
 import pytest
 
-from compute_agent.ledger import batching
-from compute_agent.ledger.batching import Batcher, Step
 from fleet import errors
+from fleet.agent import batching
+from fleet.agent.batching import Batcher, Step
 from fleet.context import RequestContext, new_context
 from fleet.rpc import batch_answers
 
