@@ -25,7 +25,7 @@ from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, Operator
 from fleet.rpc.rabbit.conf import LEAN
 from tests import leftovers
 
-READY_S = 60
+READY_S = 180
 STOP_S = 40
 #: Where the user's own filters lie.
 PLUGINS = pathlib.Path(__file__).parent / "plugins"
@@ -262,7 +262,7 @@ class Trio:
     def state(self, uuid: str) -> str:
         return self.show(uuid)["instance"]["vm_state"]
 
-    def wait_for(self, uuids: Sequence[str], *states: str, timeout_s: float = 120) -> dict[str, str]:
+    def wait_for(self, uuids: Sequence[str], *states: str, timeout_s: float = 240) -> dict[str, str]:
         """Until each is in one of ``states``; returns them by uuid."""
 
         def ended() -> dict[str, str] | None:
@@ -285,7 +285,7 @@ class Trio:
 
 
 def eventually(
-    ask: Callable[[], Any], timeout_s: float = 60, retry_on: type[Exception] | tuple[type[Exception], ...] = ()
+    ask: Callable[[], Any], timeout_s: float = 180, retry_on: type[Exception] | tuple[type[Exception], ...] = ()
 ) -> Any:
     """The first true answer. :raises AssertionError: none came in time"""
     deadline = time.monotonic() + timeout_s

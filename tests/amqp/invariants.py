@@ -33,7 +33,7 @@ def capacity(trio: Trio) -> dict:
     return trio.scheduler.capacity(new_context(), spec, {})
 
 
-def come_to_rest(trio: Trio, timeout_s: float = 60) -> None:
+def come_to_rest(trio: Trio, timeout_s: float = 180) -> None:
     """Wait until nothing is wrong: the last message about a build may still be under way.
 
     :raises AssertionError: with all that is wrong

@@ -42,7 +42,7 @@ class Api:
             found = self("GET", f"/v2.1/servers/{server}")["server"]
             return found["status"] != "BUILD" and found
 
-        return eventually(look, timeout_s=60)
+        return eventually(look)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_a_migration_to_a_chosen_host(api: Api, flavor: str) -> None:
         found = api("GET", f"/v2.1/servers/{server}")["server"]
         return found["status"] == "VERIFY_RESIZE" and found
 
-    assert target == eventually(moved, timeout_s=60)["OS-EXT-SRV-ATTR:host"]
+    assert target == eventually(moved)["OS-EXT-SRV-ATTR:host"]
 
 
 def test_a_resize(api: Api, flavor: str) -> None:
@@ -121,9 +121,7 @@ def test_a_resize(api: Api, flavor: str) -> None:
     for action, code in (({"resize": {"flavorRef": "f2"}}, 202), ({"confirmResize": None}, 204)):
         api("POST", f"/v2.1/servers/{server}/action", action, code=code)
         wanted = "VERIFY_RESIZE" if code == 202 else "ACTIVE"
-        eventually(
-            lambda wanted=wanted: api("GET", f"/v2.1/servers/{server}")["server"]["status"] == wanted, timeout_s=60
-        )  # type: ignore[misc]
+        eventually(lambda wanted=wanted: api("GET", f"/v2.1/servers/{server}")["server"]["status"] == wanted)  # type: ignore[misc]
     assert 2048 == api("GET", f"/v2.1/servers/{server}")["server"]["flavor"]["ram"]
 
 
@@ -135,7 +133,7 @@ def test_pages(api: Api, flavor: str) -> None:
         {"server": {"name": "n", "flavorRef": flavor, "max_count": 5, "min_count": 5}},
         code=202,
     )
-    eventually(lambda: len(api("GET", "/v2.1/servers?status=ACTIVE")["servers"]) == 5, timeout_s=60)
+    eventually(lambda: len(api("GET", "/v2.1/servers?status=ACTIVE")["servers"]) == 5)
     found, url = [], "/v2.1/servers?limit=2"
     while url:
         page = api("GET", url)
@@ -164,4 +162,4 @@ def test_without_a_conductor(trio: Trio, api: Api, flavor: str) -> None:
     assert "conductor" in json.loads(answer.text)["serviceUnavailable"]["message"]
     assert time.monotonic() - began < 30
     trio.restart("conductor")
-    eventually(lambda: requests.get(f"{api.url}/v2.1/servers", timeout=60).ok, timeout_s=60)
+    eventually(lambda: requests.get(f"{api.url}/v2.1/servers", timeout=60).ok)

@@ -75,7 +75,7 @@ def test_daemons_wait_for_their_database_and_broker(
         far["database"].heal()
         far["broker"].heal()
         for name, program in DAEMONS.items():
-            eventually(lambda name=name: health(ports[name])["ready"], timeout_s=90, retry_on=OSError)  # type: ignore[misc]
+            eventually(lambda name=name: health(ports[name])["ready"], retry_on=OSError)  # type: ignore[misc]
             assert f"{program} is ready" in trio.log(name)
             assert "Traceback" not in trio.log(name)
     finally:

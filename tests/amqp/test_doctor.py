@@ -33,7 +33,7 @@ def forget_stopped_services(trio: Trio) -> None:
                 trio.operator("delete_service", host=each["host"], binary=each["binary"])
         return not stopped()
 
-    eventually(all_deleted, timeout_s=120)
+    eventually(all_deleted)
 
 
 def test_a_trio_in_good_condition(trio: Trio) -> None:

@@ -13,7 +13,6 @@ from tests.amqp.invariants import come_to_rest
 BUILDS = 50
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("victim", ["conductor", "scheduler", "agent-a"])
 def test_kill(trio: Trio, victim: str) -> None:
     """The victim dies while builds are at every step, and comes back. Each ends ACTIVE, or in ERROR with a fault.
@@ -28,7 +27,7 @@ def test_kill(trio: Trio, victim: str) -> None:
     trio.restart(victim)
     trio.unruly()
 
-    ended = trio.wait_for(uuids, "active", "error", timeout_s=150)
+    ended = trio.wait_for(uuids, "active", "error")
 
     counts = collections.Counter(ended.values())
     print(f"{victim}: {done} were done just before the kill; all ended {dict(counts)}")

@@ -45,7 +45,6 @@ def stand(
         yield trio, foreign
 
 
-@pytest.mark.timeout(240)
 def test_a_foreign_scheduler_is_not_believed(stand: tuple[Trio, pathlib.Path]) -> None:
     """It receives a share of the requests and refuses them. The callers retry, and all builds end ACTIVE."""
     trio, foreign = stand
@@ -59,7 +58,6 @@ def test_a_foreign_scheduler_is_not_believed(stand: tuple[Trio, pathlib.Path]) -
     come_to_rest(trio)
 
 
-@pytest.mark.timeout(240)
 def test_a_foreign_conductor_has_no_say_over_guests(stand: tuple[Trio, pathlib.Path]) -> None:
     """Its empty database has no instances. The agent keeps its guests, while it runs and after a restart."""
     trio, foreign = stand

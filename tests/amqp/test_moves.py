@@ -30,7 +30,6 @@ def settled(trio: Trio) -> None:
     come_to_rest(trio)
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("decision", "memory_mb"),
     [pytest.param("confirm", 1024, id="confirmed"), pytest.param("revert", 512, id="reverted")],
@@ -52,7 +51,6 @@ def test_resize(trio: Trio, decision: str, memory_mb: int) -> None:
     settled(trio)
 
 
-@pytest.mark.timeout(240)
 def test_evacuate(trio: Trio) -> None:
     """The agent of a host is killed: its instance is built elsewhere, and destroyed there when the agent is back."""
     uuid, source = boot(trio, scheduler_hints={"requested_host": "a1"})
@@ -74,7 +72,6 @@ def test_evacuate(trio: Trio) -> None:
     settled(trio)
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("group", ["", "affinity"], ids=["each", "affinity"])
 def test_evacuate_a_host(trio: Trio, group: str) -> None:
     """All that was on the killed host lives on others, a group together; the agent that comes back destroys the rest."""
@@ -98,7 +95,6 @@ def test_evacuate_a_host(trio: Trio, group: str) -> None:
     assert {"completed"} == {each["status"] for each in records if each["instance_uuid"] in uuids}
 
 
-@pytest.mark.timeout(240)
 def test_rebalance(trio: Trio) -> None:
     """Six hosts with an instance each: all instances fit on one. The plan changes nothing; the moves free five hosts."""
     fleet(trio, "server", "delete", "--all", "--yes")

@@ -77,7 +77,7 @@ def test_resize_and_migrate(openstack: Client) -> None:
     openstack("server resize --flavor double --wait grows", form="")
     assert "VERIFY_RESIZE" == openstack("server show grows")["status"]
     openstack("server resize confirm grows", form="")
-    eventually(lambda: openstack("server show grows")["status"] == "ACTIVE", timeout_s=60)
+    eventually(lambda: openstack("server show grows")["status"] == "ACTIVE")
 
 
 #: Read commands of which a newcomer tries each, and a word that the answer has.

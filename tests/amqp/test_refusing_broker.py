@@ -122,7 +122,7 @@ def require_calm(trio: Trio, before: dict[str, int]) -> None:
 
 def until_ready(ports: dict[str, int]) -> None:
     for port in ports.values():
-        eventually(lambda port=port: health(port)["ready"], timeout_s=120, retry_on=OSError)  # type: ignore[misc]
+        eventually(lambda port=port: health(port)["ready"], retry_on=OSError)  # type: ignore[misc]
 
 
 def health(port: int) -> dict[str, Any]:

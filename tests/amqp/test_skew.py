@@ -88,7 +88,7 @@ def test_what_is_sent_follows_an_upgrade(stand: Trio) -> None:
             # An agent that stops in good order disables its hosts, and one of the release before cannot undo that.
             stand.kill(agent)
         agent = start(stand, "compute", age)
-        eventually(lambda line=line, times=times: stand.log("conductor-0").count(line) > times, timeout_s=30)
+        eventually(lambda line=line, times=times: stand.log("conductor-0").count(line) > times)
         stand.wait_for_hosts(2)
         uuids = stand.boot(name=f"with-{version}", count=2)
         assert {"active"} == set(stand.wait_for(uuids, "active", "error").values())

@@ -62,7 +62,6 @@ def queued(trio: Trio) -> list[str]:
     return [each["uuid"] for each in trio.operator("list_queue")["builds"]]
 
 
-@pytest.mark.timeout(240)
 def test_waiting(full: Trio) -> None:
     """Four instances fill the fleet. Of five builds that wait, each freed slot wakes one, and one decision is made. Then all
     daemons are killed, and a host joins."""

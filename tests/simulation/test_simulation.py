@@ -44,7 +44,6 @@ def simulated() -> Iterator[SimulatedDatabase]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("first", SEEDS[::BATCH])
 def test_seeds_hold(simulated: SimulatedDatabase, first: int) -> None:
     """Whatever goes wrong, every build and volume ends, nothing is sold twice, and all sides agree when it is over."""

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import psutil
 
-_START_TIMEOUT_S = 60
+#: A server that ends is noticed at once. One that only takes long, on a busy machine, is waited for.
+_START_TIMEOUT_S = 300
 _STOP_TIMEOUT_S = 20
 
 
