@@ -12,13 +12,13 @@ import os
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 
+from fleet.agent import commands
 from fleet.trial import private_servers
 from tests.leftovers import logging_stays_as_it_was, nothing_is_left_behind  # noqa: F401  (fixtures of every test)
-from volume_agent.drivers import commands
 
 _MISSING: set[str] = set()
 _NOT_TESTED = "fleet_not_tested"
@@ -76,16 +76,12 @@ def device_mapper() -> bool:
 @pytest.fixture(scope="session")
 def loop_devices() -> None:
     """Skip where a test cannot make a volume group on a loop device."""
-    missing = [program for program in ("losetup", "vgcreate") if commands.find(program) is None]
-    reason = f"{missing[0]} is not installed (Debian package lvm2)" if missing else ""
+    absent = [program for program in ("losetup", "vgcreate") if commands.find(program) is None]
+    reason = f"{absent[0]} is not installed (Debian package lvm2)" if absent else ""
     if os.geteuid() != 0 or not os.path.exists("/dev/loop-control"):
         reason = "a volume group for the tests needs root and loop devices: the driver lvm is not tested"
-    if not reason:
-        return
-    if os.environ.get("CI") == "true" or os.environ.get("FLEET_REQUIRE_SERVERS") == "1":
-        pytest.fail(reason)
-    _MISSING.add(reason)
-    pytest.skip(reason)
+    if reason:
+        missing(reason)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -106,13 +102,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(reason)
 
 
+def missing(reason: str) -> NoReturn:
+    """Skip the test for want of something, or fail where nothing may be missing."""
+    if os.environ.get("CI") == "true" or os.environ.get("FLEET_REQUIRE_SERVERS") == "1":
+        pytest.fail(reason)
+    _MISSING.add(reason)
+    pytest.skip(reason)
+
+
 def started(start: Callable[[], contextlib.AbstractContextManager[Server]]) -> Iterator[Server]:
     """Run a server, or skip the test where it is not installed."""
     try:
         with start() as server:
             yield server
-    except private_servers.ServerMissing as missing:
-        if os.environ.get("CI") == "true" or os.environ.get("FLEET_REQUIRE_SERVERS") == "1":
-            pytest.fail(str(missing))
-        _MISSING.add(str(missing))
-        pytest.skip(str(missing))
+    except private_servers.ServerMissing as lacking:
+        missing(str(lacking))

@@ -16,9 +16,9 @@ import pytest
 from oslo_utils import units
 
 from fleet import errors
+from fleet.agent import commands
 from fleet.objects import VolumeImage
 from tests.unit.volume_agent.builders import options, stored, volume
-from volume_agent.drivers import commands
 from volume_agent.drivers.blocks import Blocks
 from volume_agent.drivers.lvm import LvmDriver
 from volume_agent.drivers.volume_group import VolumeGroup

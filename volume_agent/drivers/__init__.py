@@ -2,8 +2,7 @@
 """What makes volumes. ``base`` is the interface; ``directory`` keeps them as files, ``lvm`` as logical volumes, ``fake`` as
 records in memory.
 
-``image`` reads the images that volumes begin with, ``commands`` runs programs. ``volume_group`` and ``blocks`` are what
-``lvm`` needs of lvm2, and of block devices.
+``volume_group`` and ``blocks`` are what ``lvm`` needs of lvm2, and of block devices.
 """
 
 from __future__ import annotations

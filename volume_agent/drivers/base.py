@@ -60,7 +60,7 @@ class VolumeDriver(abc.ABC):
 
         Its data are those of ``volume.source_uuid``, a volume or snapshot on the same pool, or of ``volume.image``, or
         zeros. It is a snapshot if it has ``volume.snapshot_of``, which is the source then; its data do not change any more.
-        ``drivers.image`` reads images.
+        ``fleet.agent.image`` reads images.
 
         Make all of it or nothing, also if the machine crashes.
         """

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import pathlib
 
-from volume_agent.drivers import commands
+from fleet.agent import commands
 
 
 class Blocks:

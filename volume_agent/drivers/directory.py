@@ -20,10 +20,10 @@ from oslo_log import log as logging
 from oslo_utils import units
 
 from fleet import errors
+from fleet.agent import commands, image
+from fleet.agent.image import QCOW2, RAW
 from fleet.objects import Volume, VolumeImage
-from volume_agent.drivers import commands, image
 from volume_agent.drivers.base import Stored, VolumeDriver
-from volume_agent.drivers.image import QCOW2, RAW
 
 LOG = logging.getLogger(__name__)
 

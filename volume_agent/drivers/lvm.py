@@ -18,8 +18,8 @@ from oslo_log import log as logging
 from oslo_utils import units
 
 from fleet import errors
+from fleet.agent import commands, image
 from fleet.objects import Volume, VolumeImage
-from volume_agent.drivers import commands, image
 from volume_agent.drivers.base import Stored, VolumeDriver
 from volume_agent.drivers.blocks import Blocks
 from volume_agent.drivers.volume_group import LogicalVolume, VolumeGroup

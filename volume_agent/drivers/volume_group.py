@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volume_agent.drivers import commands
+from fleet.agent import commands
 
 _FIELDS = "lv_name,lv_size,pool_lv,data_percent,lv_tags"
 _REPORT = ("--reportformat", "json", "--units", "b", "--nosuffix", "-o")

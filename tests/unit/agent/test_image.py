@@ -18,9 +18,9 @@ import pytest
 from oslo_utils import units
 
 from fleet import errors
+from fleet.agent import image
 from fleet.objects import VolumeImage
 from tests.unit.volume_agent.builders import options, stored, volume
-from volume_agent.drivers import image
 from volume_agent.drivers.directory import DirectoryDriver
 
 DATA = b"boot" + bytes(300_000) + b"loader"

@@ -18,8 +18,10 @@ import requests
 from oslo_utils import units
 
 from fleet import errors
-from fleet.objects import VolumeImage
+from fleet.objects import ImageRecord, VolumeImage
 
+#: What names the bytes and their checksum.
+Source = VolumeImage | ImageRecord
 RAW, QCOW2 = "raw", "qcow2"
 _FILE = "file"
 #: Bytes that are read at once. A part of this size that is all zeros becomes a hole.
@@ -39,8 +41,8 @@ _MAGIC = b"QFI\xfb"
 _FEATURES, _FEATURES_AT, _DATA_ELSEWHERE = struct.Struct(">Q"), 72, 1 << 2
 
 
-def write(image: VolumeImage, path: pathlib.Path, size: int, clock: Callable[[], float] = time.monotonic) -> None:
-    """Write the bytes of ``image`` to ``path``, for a volume of ``size`` bytes.
+def write(image: Source, path: pathlib.Path, size: int, clock: Callable[[], float] = time.monotonic) -> None:
+    """Write the bytes of ``image`` to ``path``, for a disk of ``size`` bytes.
 
     :raises errors.ImageUnacceptable: they are not what the record says, or too many, or need another file
     :raises OSError: they cannot be read now
@@ -73,7 +75,7 @@ def _put(file: BinaryIO, block: bytes) -> None:
         file.write(block)
 
 
-def _require_alone(image: VolumeImage, path: pathlib.Path, size: int) -> None:
+def _require_alone(image: Source, path: pathlib.Path, size: int) -> None:
     """An image could name any file of this machine as the one that its data are in."""
     with open(path, "rb") as file:
         header = file.read(_FEATURES_AT + _FEATURES.size)
@@ -85,10 +87,10 @@ def _require_alone(image: VolumeImage, path: pathlib.Path, size: int) -> None:
     if backing or features & _DATA_ELSEWHERE:
         raise errors.ImageUnacceptable(image_id=image.name, reason="needs another file, which is not allowed")
     if virtual_size > size:
-        raise errors.ImageUnacceptable(image_id=image.name, reason=f"needs {virtual_size} bytes, the volume has {size}")
+        raise errors.ImageUnacceptable(image_id=image.name, reason=f"needs {virtual_size} bytes, the disk has {size}")
 
 
-def _blocks(image: VolumeImage, clock: Callable[[], float]) -> Iterator[bytes]:
+def _blocks(image: Source, clock: Callable[[], float]) -> Iterator[bytes]:
     """:raises OSError:"""
     scheme, _, rest = image.location.partition("://")
     if image.location.startswith("/") or scheme == _FILE:
@@ -117,7 +119,7 @@ def _of_file(path: str) -> Iterator[bytes]:
             yield block
 
 
-def _of_url(image: VolumeImage, clock: Callable[[], float]) -> Iterator[bytes]:
+def _of_url(image: Source, clock: Callable[[], float]) -> Iterator[bytes]:
     end = clock() + _LONGEST_S
     with contextlib.closing(
         requests.get(image.location, headers=_AS_IT_IS, stream=True, timeout=_PATIENCE_S)
