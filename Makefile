@@ -18,11 +18,13 @@ HOSTS ?=
 NOVA_VENV ?= .venv-nova
 # make client: where the openstack client of the tests is installed
 CLIENT_VENV ?= .venv-client
+# make guests: it is built here, so it is not among the constraints of what make test installs
+LIBVIRT_PYTHON ?= 12.8.0
 # make simulation: how many seeds, and from which on
 SEEDS ?= 10000
 FIRST ?= 0
 
-.PHONY: help demo up test lint format unit functional amqp client nova simulation chaos docs install bench servers sample constraints clean
+.PHONY: help demo up test lint format unit functional amqp client guests nova simulation chaos docs install bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -57,6 +59,12 @@ amqp: $(STAMP) servers client ## tests of the daemons on a private RabbitMQ and 
 client: ## install the openstack client for the tests into .venv-client
 	@[ -x $(CLIENT_VENV)/bin/openstack ] || { echo "Setting up $(CLIENT_VENV) ..." && $(PYTHON) -m venv $(CLIENT_VENV) && \
 	$(CLIENT_VENV)/bin/pip install -q --disable-pip-version-check python-openstackclient==10.5.0; }
+
+guests: $(STAMP) ## tests with real guests under a private libvirtd, which are emulated (as root; some minutes)
+	@.ci/install-servers $(BIN)/bindep test guests
+	@$(BIN)/python -c 'import libvirt' 2>/dev/null || \
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt libvirt-python==$(LIBVIRT_PYTHON)
+	@$(PYTEST) tests/guests
 
 nova: $(STAMP) servers ## tests with a real nova 34, which is installed into .venv-nova; some minutes
 	@[ -x $(NOVA_VENV)/bin/nova-conductor ] || { echo "Setting up $(NOVA_VENV) ..." && $(PYTHON) -m venv $(NOVA_VENV) && \

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
 import threading
 import time
@@ -136,6 +137,8 @@ class Agent:
         for periodic in self._periodics:
             periodic.wait()
         self._executor.shutdown(wait=False, cancel_futures=True)
+        for name, entry in self._served.items():
+            entry.host.driver.cleanup_host(name)
         self._released()
 
     def superseded(self, host: str, reason: str) -> None:
@@ -155,6 +158,10 @@ class Agent:
         self._reporter.send(reports)
         for periodic in self._periodics:
             periodic.start()
+        if self._guests is not None:
+            for entry in self._served.values():
+                changed = functools.partial(comparison.notice, entry.host, entry.queues, self._guests)
+                entry.host.driver.register_event_listener(changed)
         self._sync()
         LOG.info("Serving %d hosts", len(self._served))
         self.ready.set()

@@ -22,7 +22,8 @@ AGENT_OPTS = [
         default="local",
         help="Driver that runs the guests. local: a supervised process for each instance, with this machine's inventory. "
         "fake: simulated hosts with the inventory of group [fake], whose guests are records only; for trials and "
-        "tests. Otherwise an entry point in fleet.compute.drivers, or the dotted path of a subclass of "
+        "tests. libvirt: virtual machines, with the options of group [libvirt]; needs the extra libvirt of the package. "
+        "Otherwise an entry point in fleet.compute.drivers, or the dotted path of a subclass of "
         "compute_agent.drivers.base.ComputeDriver. 'fleet host list' shows the driver of each host.",
     ),
     cfg.IntOpt(
@@ -258,6 +259,41 @@ LOCAL_OPTS = [
     ),
 ]
 
+LIBVIRT_OPTS = [
+    cfg.StrOpt(
+        "connection_uri",
+        default="",
+        help="Address of libvirt. Empty: qemu:///system. It must be on this machine, because the agent makes the disks of "
+        "guests as files.",
+    ),
+    cfg.StrOpt(
+        "virt_type",
+        default="kvm",
+        choices=[
+            ("kvm", "Guests run on the processors of this machine, which must allow it (/dev/kvm)."),
+            ("qemu", "Guests run in an emulation, which is many times slower and works everywhere."),
+        ],
+        help="How guests run. An agent whose machine cannot do it does not start.",
+    ),
+    cfg.StrOpt(
+        "cpu_mode",
+        default="none",
+        choices=[
+            ("none", "The processor that the hypervisor gives by default. It is the same on all hosts."),
+            ("host-model", "Nearly the features of the host's processor, by libvirt's models."),
+            ("host-passthrough", "The host's processor as it is. Only with virt_type = kvm."),
+        ],
+        help="Processor that guests see.",
+    ),
+    cfg.IntOpt(
+        "remove_unused_original_minimum_age_seconds",
+        default=86400,
+        min=0,
+        help="Seconds after its last use until the data of an image that no guest on this host has are removed from the "
+        "cache below instances_path. Audits do that.",
+    ),
+]
+
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_cli_opts(CLI_OPTS)
@@ -272,6 +308,7 @@ def _groups() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
     """Create the groups anew for each caller: a group keeps the values set on it."""
     return [
         (cfg.OptGroup("fake", title="Options of the driver fake: simulated hosts"), FAKE_OPTS),
+        (cfg.OptGroup("libvirt", title="Options of the driver libvirt: virtual machines"), LIBVIRT_OPTS),
         (cfg.OptGroup("local", title="Options of the driver local: processes on this machine"), LOCAL_OPTS),
     ]
 

@@ -61,7 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         required.broker(conf)
         hosts = names(conf)
         with identity.held(conf.instances_path, hosts) as identities:
-            load_drivers(conf, hosts)
+            for host, driver in load_drivers(conf, hosts).items():
+                # The worker is forked later and has its own.
+                driver.cleanup_host(host)
             Monitors.from_conf(conf)
             require_free(conf, identities, hosts)
     except (errors.ConfigError, errors.HostTaken, errors.NotTrusted) as wrong:
@@ -184,6 +186,7 @@ def build_agents(
         agent.superseded(name, reason)
 
     def serve(name: str, driver: ComputeDriver) -> ServedHost:
+        driver.use_images(build_calls.find_image)
         host = Host(name, driver, policy, incarnation, superseded)
         queues = WorkQueues(executor, conf.max_concurrent_builds)
         builder = BuildRunner(host, build_calls, notifications)

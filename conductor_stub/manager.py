@@ -126,6 +126,10 @@ class ConductorManager:
         return self._api.observed(context, Observation(instance_uuid, host, power_state, expected, failed))
 
     @endpoint
+    def get_image(self, context: RequestContext, image_id: fields.Name) -> dict[str, Any]:
+        return self._api.image(image_id).to_wire()
+
+    @endpoint
     def claim_instance(
         self,
         context: RequestContext,

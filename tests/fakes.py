@@ -152,6 +152,12 @@ class FakeConductor:
 
         return self._serve("report_guest", work)
 
+    def get_image(self, context: RequestContext, image_id: str) -> dict[str, Any]:
+        def work() -> dict[str, Any]:
+            raise errors.NotFound(kind="Image", name=image_id)
+
+        return self._serve("get_image", work)
+
     def claim_instance(
         self,
         context: RequestContext,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drivers, which run guests: ``base`` is the interface, ``fake`` simulates, ``local`` runs processes on this
-machine.
+machine, ``libvirt`` virtual machines.
 
 ``guest_record`` is what both store of a guest; ``machine`` and ``fake_hardware`` provide inventories; ``time_limit``
 bounds a driver's calls. ``compute_agent.guest`` is the supervisor, which outlives the agent.
@@ -12,10 +12,11 @@ from oslo_config import cfg
 
 from compute_agent.drivers.base import ComputeDriver
 from compute_agent.drivers.fake import FakeDriver
+from compute_agent.drivers.libvirt import LibvirtDriver
 from compute_agent.drivers.local import LocalDriver
 from fleet.agent import loading
 
-BUILT_IN: dict[str, type[ComputeDriver]] = {"fake": FakeDriver, "local": LocalDriver}
+BUILT_IN: dict[str, type[ComputeDriver]] = {"fake": FakeDriver, "libvirt": LibvirtDriver, "local": LocalDriver}
 NAMESPACE = "fleet.compute.drivers"
 
 

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from oslo_config import cfg
 
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Flavor, Image, Instance
+from fleet.objects import Flavor, Image, ImageRecord, Instance
+
+#: Returns the record of an image by its id: where its bytes are. :raises errors.NotFound:
+FindImage = Callable[[RequestContext, str], ImageRecord]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +54,19 @@ class ComputeDriver:
         """
         raise NotImplementedError
 
+    def use_images(self, find: FindImage) -> None:
+        """Called once after :meth:`init_host`. A driver that needs no image's bytes leaves it out."""
+
+    def register_event_listener(self, changed: Callable[[str], object]) -> None:
+        """Called once, before work begins: the driver may call ``changed`` with the uuid of a guest whose power state has
+        changed. It returns at once.
+
+        If the method is left out, audits find such changes.
+        """
+
+    def cleanup_host(self, host: str) -> None:
+        """Called once, after everything else, and possibly right after :meth:`init_host`. Guests run on."""
+
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
         """Return the names of the nodes; ``refresh``: ask the hypervisor again."""
         raise NotImplementedError
@@ -61,6 +78,8 @@ class ComputeDriver:
         Optional: ``hypervisor_type``, ``hypervisor_version`` (base-1000 integer), ``cpu_info`` (JSON),
         ``disk_available_least`` (GB or None), ``stats``, ``supported_instances`` ([[architecture, hypervisor,
         mode]]).
+
+        :raises errors.ReportRefused: the hypervisor does not answer; the host takes no builds until it does
         """
         raise NotImplementedError
 

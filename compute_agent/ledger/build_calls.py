@@ -13,7 +13,7 @@ from compute_agent.ledger.instance_info import InstanceInfo
 from fleet.agent.batching import Batcher
 from fleet.agent.patience import Answer, P, Patience
 from fleet.context import RequestContext
-from fleet.objects import Claim, FailedAttempt, Finish, Instance
+from fleet.objects import Claim, FailedAttempt, Finish, ImageRecord, Instance
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
 
 
@@ -92,6 +92,10 @@ class BuildCalls:
         """Return the instance, if the ledger has it on ``host``. :raises Unanswered:"""
         answer = self._ask(self._conductor.get_host_instances, context, host, [uuid])
         return Instance.from_wire(answer[0]) if answer else None
+
+    def find_image(self, context: RequestContext, image_id: str) -> ImageRecord:
+        """:raises errors.NotFound: Unanswered:"""
+        return ImageRecord.from_wire(self._ask(self._conductor.get_image, context, image_id))
 
     def get_host_instances(self, context: RequestContext, host: str) -> list[Instance]:
         """Repeat without a limit: an agent must know its instances before it begins."""

@@ -63,12 +63,12 @@ class Auditor:
         self._warned = frozenset(orphans)
 
     def _audit_node(self, tracker: ResourceTracker, orphaned_mb: int) -> HostReport | None:
-        resources = self._host.driver.get_available_resource(tracker.node)
-        if not resources:
-            LOG.info("The driver reports no resources for %s:%s: it is not tracked", tracker.host, tracker.node)
-            tracker.set_report(None)
-            return None
         try:
+            resources = self._host.driver.get_available_resource(tracker.node)
+            if not resources:
+                LOG.info("The driver reports no resources for %s:%s: it is not tracked", tracker.host, tracker.node)
+                tracker.set_report(None)
+                return None
             report = inventory.to_report(
                 tracker.host, tracker.node, resources, self._host.policy, orphaned_mb, tracker.failed_builds
             )

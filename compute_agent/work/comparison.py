@@ -56,6 +56,13 @@ def compare(
     return looked_at
 
 
+def notice(host: Host, queues: WorkQueues, guests: PowerSync, uuid: str) -> bool:
+    """The driver has announced that the power state of a guest has changed. Return True if it is looked at."""
+    if uuid not in host.tracked() or queues.busy(uuid):
+        return False
+    return queues.submit(uuid, functools.partial(guests.noticed, new_context(), host, uuid))
+
+
 def _instances(host: Host) -> set[str]:
     return {*host.tracked(), *recovery.own_guests(host.driver.get_per_instance_usage())}
 

@@ -59,7 +59,16 @@ class PowerSync:
         except (Unanswered, errors.FleetError) as unsettled:
             LOG.info("The next audit checks the guest of instance %s again: %s", instance.uuid, unsettled)
 
-    def _settle(self, context: RequestContext, host: Host, instance: Instance) -> None:
+    def noticed(self, context: RequestContext, host: Host, uuid: str) -> None:
+        """Report the power state of a guest that the driver has announced. Actions are left to the audits."""
+        try:
+            instance = self._calls.find_instance(context, host.name, uuid)
+            if instance is not None:
+                self._settle(context, host, instance, acts=False)
+        except (Unanswered, errors.FleetError) as unsettled:
+            LOG.info("The next audit checks the guest of instance %s: %s", uuid, unsettled)
+
+    def _settle(self, context: RequestContext, host: Host, instance: Instance, acts: bool = True) -> None:
         if instance.task_state is not None or instance.vm_state not in states.WATCHED:
             return
         state = observe(host, [instance.uuid]).get(instance.uuid)
@@ -68,7 +77,8 @@ class PowerSync:
         if state != instance.power_state:
             self._report(context, host, instance, state)
         elif state in states.DOWN and instance.vm_state == states.ACTIVE:
-            self._act(context, host, instance, state)
+            if acts:
+                self._act(context, host, instance, state)
         else:
             self._warned.pop(instance.uuid, None)
 

@@ -17,11 +17,11 @@ from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import heartbeats, hosts, identity, instances, services
+from fleet.db import heartbeats, hosts, identity, images, instances, services
 from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat, HeartbeatAnswer
 from fleet.ledger_identity import LedgerIdentity
-from fleet.objects import BuildStep, Finish, HostReport, Instance
+from fleet.objects import BuildStep, Finish, HostReport, ImageRecord, Instance
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -165,6 +165,10 @@ class AgentAPI:
             ending = "the instance is in ERROR" if seen.failed else "nothing else is known to be wrong with it"
             LOG.warning("The guest does not run: %s; %s", states.DOWN[seen.power_state], ending)
         return shown
+
+    def image(self, image_id: str) -> ImageRecord:
+        """Where a host finds the bytes of an image. :raises errors.NotFound: there is no record with this uuid"""
+        return self._database.read(images.by_uuid, image_id)
 
     def take(self, context: RequestContext, step: BuildStep) -> Instance:
         """Record a step of a build. A repeated step is answered as the first one was.

@@ -47,6 +47,14 @@ def find(connection: Transaction | sa.Connection, name: str) -> ImageRecord:
     return _to_record(connection.execute(sa.select(IMAGES).where(IMAGES.c.uuid == uuid)).one())
 
 
+def by_uuid(connection: sa.Connection, uuid: str) -> ImageRecord:
+    """:raises errors.NotFound:"""
+    row = connection.execute(sa.select(IMAGES).where(IMAGES.c.uuid == uuid)).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Image", name=uuid)
+    return _to_record(row)
+
+
 def list_all(connection: sa.Connection) -> Sequence[ImageRecord]:
     """By name."""
     return [_to_record(row) for row in connection.execute(sa.select(IMAGES).order_by(IMAGES.c.name))]

@@ -88,6 +88,15 @@ BUILD_STEPS: Mapping[str, str] = {
     "agent.destroy.after": "it is gone, the ledger does not know it",
 }
 
+#: Of a spawn by the driver libvirt, between agent.spawn.before and agent.spawn.after.
+LIBVIRT_STEPS: Mapping[str, str] = {
+    "libvirt.directory.after": "the guest has its directory and its record",
+    "libvirt.image.after": "the guest has the data of its image",
+    "libvirt.disks.after": "the guest has all its files, libvirt does not know it",
+    "libvirt.define.after": "libvirt knows the domain, it is off",
+    "libvirt.start.after": "the domain runs",
+}
+
 MOVE_STEPS: Mapping[str, str] = {
     "agent.move_claim.before": "an order to take an instance in has its turn, nothing is held",
     "agent.move_claim.after": "the destination holds the claim, the ledger does not know it",
@@ -115,7 +124,7 @@ TRANSACTIONS = {
     **VOLUME_TRANSACTIONS,
     **GUEST_TRANSACTIONS,
 }
-STEPS = {**BUILD_STEPS, **MOVE_STEPS, **VOLUME_STEPS}
+STEPS = {**BUILD_STEPS, **LIBVIRT_STEPS, **MOVE_STEPS, **VOLUME_STEPS}
 
 
 def _names(transactions: Mapping[str, str], steps: Mapping[str, str]) -> dict[str, str]:
@@ -131,4 +140,4 @@ MOVE_NAMES: Mapping[str, str] = _names(MOVE_TRANSACTIONS, MOVE_STEPS)
 VOLUME_NAMES: Mapping[str, str] = _names(VOLUME_TRANSACTIONS, VOLUME_STEPS)
 GUEST_NAMES: Mapping[str, str] = _names(GUEST_TRANSACTIONS, {})
 QUEUE_NAMES: Mapping[str, str] = _names(QUEUE_TRANSACTIONS, {})
-NAMES: Mapping[str, str] = {**BUILD_NAMES, **QUEUE_NAMES, **MOVE_NAMES, **VOLUME_NAMES, **GUEST_NAMES}
+NAMES: Mapping[str, str] = {**BUILD_NAMES, **QUEUE_NAMES, **MOVE_NAMES, **VOLUME_NAMES, **GUEST_NAMES, **LIBVIRT_STEPS}

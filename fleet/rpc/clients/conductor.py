@@ -125,6 +125,10 @@ class ConductorAPI(API):
         seen = {"instance_uuid": instance_uuid, "host": host, "power_state": power_state, "expected": expected}
         return self._ask(context, Message("report_guest", {**seen, "failed": failed}, version="1.8"))
 
+    def get_image(self, context: RequestContext, image_id: str) -> dict[str, Any]:
+        """:raises errors.NotFound: errors.VersionPinned: the conductor is too old"""
+        return self._ask(context, Message("get_image", {"image_id": image_id}, version="1.12"))
+
     def claim_instance(
         self,
         context: RequestContext,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+from fleet.trial.private_servers.libvirt_server import Libvirt, libvirt
 from fleet.trial.private_servers.mariadb_server import mariadb
 from fleet.trial.private_servers.postgresql_server import PostgreSQL, postgresql, postgresql_server
 from fleet.trial.private_servers.process import Certificate, ServerFailed, ServerMissing
@@ -20,10 +21,12 @@ __all__ = [
     "BROKERS",
     "Certificate",
     "DATABASES",
+    "Libvirt",
     "PostgreSQL",
     "RabbitMQ",
     "ServerFailed",
     "ServerMissing",
+    "libvirt",
     "mariadb",
     "postgresql",
     "postgresql_server",

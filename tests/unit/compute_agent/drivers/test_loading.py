@@ -32,7 +32,7 @@ def test_driver_class(name: str, expected: type) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        pytest.param("libvirt", "it is none of fake, local", id="unknown name"),
+        pytest.param("xen", "it is none of fake, libvirt, local", id="unknown name"),
         pytest.param("no.such.Driver", "No module named 'no'", id="unknown module"),
         pytest.param("compute_agent.main.names", "it is not a subclass", id="not a driver"),
     ],

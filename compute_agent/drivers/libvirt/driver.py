@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This machine as a host of virtual machines: one libvirt domain, and one directory, for each instance.
+
+libvirt has the state of a domain, and the directory the record of the guest: an agent that starts again finds both. A domain
+without a directory and without our mark belongs to something else: it is reported, and never touched.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+from oslo_utils import units
+
+from compute_agent.drivers.base import ComputeDriver, FindImage, GuestInfo, SpawnFailed
+from compute_agent.drivers.libvirt import domain_xml, extra, power
+from compute_agent.drivers.libvirt.capabilities import Capabilities
+from compute_agent.drivers.libvirt.connection import Connection, Unreachable, library
+from compute_agent.drivers.libvirt.domain_xml import Machine
+from compute_agent.drivers.libvirt.guest_disks import CONSOLE, GuestDisks
+from compute_agent.drivers.libvirt.image_cache import ImageCache
+from fleet import errors, failpoints, states
+from fleet.context import RequestContext
+from fleet.objects import Image, ImageRecord, Instance
+
+LOG = logging.getLogger(__name__)
+
+DEFAULT_URI = "qemu:///system"
+KVM = "kvm"
+_KIB = 1024
+
+
+class LibvirtDriver(ComputeDriver):
+    """Stores nothing of a guest in memory, but the last list of domains that are not ours."""
+
+    one_host_only = True
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(conf)
+        self._options = conf.libvirt
+        self._host = ""
+        self._connection = Connection(self._options.connection_uri or DEFAULT_URI)
+        root = pathlib.Path(conf.instances_path) / "libvirt"
+        self._cache = ImageCache(root / "bases")
+        self._disks = GuestDisks(root / "guests", self._cache)
+        self._find_image: FindImage | None = None
+        self._foreign: dict[str, dict[str, Any]] = {}
+        #: Type of the domains; a test has another.
+        self.kind: str = self._options.virt_type
+
+    def init_host(self, host: str) -> None:
+        self._host = host
+        extra.require()
+        if shutil.which("qemu-img") is None:
+            raise errors.ConfigError(option="compute_driver", reason="is libvirt, and qemu-img is not installed")
+        try:
+            self._cache.start()
+            self._disks.start()
+        except OSError as denied:
+            raise errors.ConfigError(option="instances_path", reason=f"cannot be written: {denied}") from None
+        try:
+            capabilities = self._capabilities()
+        except Unreachable as away:
+            raise errors.ConfigError(option="[libvirt] connection_uri", reason=str(away)) from None
+        if not capabilities.can_run(self.kind):
+            kinds = ", ".join(sorted({kind for _architecture, kind in capabilities.guests})) or "no guests"
+            reason = f"is {self.kind}, and this machine runs {kinds}"
+            raise errors.ConfigError(option="[libvirt] virt_type", reason=reason)
+
+    def cleanup_host(self, host: str) -> None:
+        self._connection.close()
+
+    def use_images(self, find: FindImage) -> None:
+        self._find_image = find
+
+    def register_event_listener(self, changed: Callable[[str], object]) -> None:
+        self._connection.listen(changed)
+
+    def get_available_nodes(self, refresh: bool = False) -> list[str]:
+        return [self._host]
+
+    def get_available_resource(self, node: str) -> dict[str, Any] | None:
+        try:
+            resources = self._connection.call(self._read_resources)
+            capabilities = self._capabilities()
+        except Unreachable as away:
+            reason = f"cannot be read: {away}"
+            raise errors.ReportRefused(host=self._host, node=node, field="it", reason=reason) from None
+        self._cache.clean(self._options.remove_unused_original_minimum_age_seconds)
+        disk = shutil.disk_usage(self._disks.directory)
+        promised_gb = sum(record.disk_gb for record in self._disks.records().values())
+        return {
+            **resources,
+            "local_gb": disk.total // units.Gi,
+            "disk_available_least": disk.free // units.Gi - promised_gb,
+            "hypervisor_hostname": node,
+            "cpu_info": json.dumps(capabilities.cpu_info),
+            "numa_topology": {"cells": list(capabilities.cells)} if capabilities.cells else None,
+            "supported_instances": capabilities.supported_instances,
+        }
+
+    @staticmethod
+    def _read_resources(connection: Any) -> dict[str, Any]:
+        _model, memory_mb, cpus, *_shape = connection.getInfo()
+        return {
+            "vcpus": cpus,
+            "memory_mb": memory_mb,
+            "hypervisor_type": connection.getType(),
+            "hypervisor_version": connection.getVersion(),
+        }
+
+    def _capabilities(self) -> Capabilities:
+        return Capabilities.parse(self._connection.call(lambda connection: connection.getCapabilities()))
+
+    def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+        image = self._image_of(context, instance, image_meta)
+        self._disks.begin(instance)
+        try:
+            self._disks.fill(instance, image)
+            self._start(instance)
+        except BaseException as failure:
+            self._undo(context, instance)
+            if isinstance(failure, OSError | library().libvirtError):
+                raise SpawnFailed(f"The guest cannot be made: {failure}") from failure
+            raise
+
+    def _undo(self, context: RequestContext, instance: Instance) -> None:
+        """A spawn that took too long was given up meanwhile: the guest may be that of a later attempt."""
+        record = self._disks.record(instance.uuid)
+        if record is None or record.attempt == instance.attempt:
+            self.destroy(context, instance.uuid)
+
+    def _image_of(self, context: RequestContext, instance: Instance, image: Image) -> ImageRecord:
+        """:raises errors.BuildAbort: no host could find the bytes"""
+        if not image.id or self._find_image is None:
+            reason = "a virtual machine boots from an image: name one that 'fleet image list' shows"
+            raise errors.BuildAbort(instance_uuid=instance.uuid, reason=reason)
+        try:
+            return self._find_image(context, image.id)
+        except errors.NotFound as unknown:
+            raise errors.BuildAbort(instance_uuid=instance.uuid, reason=unknown.message) from None
+
+    def _start(self, instance: Instance) -> None:
+        capabilities = self._capabilities()
+        cell_cpus = {cell["id"]: cell["cpuset"] for cell in capabilities.cells}
+        machine = Machine(self.kind, self._options.cpu_mode, cell_cpus)
+        console = self._disks.of(instance.uuid) / CONSOLE
+        text = domain_xml.build(machine, instance, self._host, self._disks.disks(instance), console)
+        domain = self._connection.call(lambda connection: connection.defineXML(text))
+        failpoints.hit("libvirt.define.after")
+        self._connection.call(lambda _connection: domain.create())
+        failpoints.hit("libvirt.start.after")
+
+    def destroy(self, context: RequestContext, instance_uuid: str) -> None:
+        """First the domain, then the files: what is left of a destroy that was interrupted is found by the files."""
+        is_known = self._disks.record(instance_uuid) is not None
+        domain = self._find(instance_uuid)
+        if domain is not None and (is_known or self._mark(domain) is not None):
+            self._connection.call(lambda _connection: _remove(domain))
+        if not self._disks.remove(instance_uuid) and domain is None:
+            LOG.warning("Nothing to destroy: instance %s is not on this machine", instance_uuid)
+
+    def _find(self, uuid: str) -> Any | None:
+        """:raises Unreachable:"""
+        module = library()
+        try:
+            return self._connection.call(lambda connection: connection.lookupByUUIDString(uuid))
+        except module.libvirtError as failure:
+            if failure.get_error_code() == module.VIR_ERR_NO_DOMAIN:
+                return None
+            raise
+
+    def _mark(self, domain: Any) -> Any | None:
+        return domain_xml.mark_of(self._connection.call(lambda _connection: domain.XMLDesc()))
+
+    def power_on(self, context: RequestContext, instance: Instance) -> None:
+        if self._disks.record(instance.uuid) is None:
+            raise errors.NotFound(kind="Guest", name=instance.uuid)
+        domain = self._find(instance.uuid)
+        if domain is None:
+            # Its definition is lost, and its disks are there.
+            self._start(instance)
+        elif power.state_of(domain) not in (states.RUNNING, states.PAUSED):
+            self._connection.call(lambda _connection: domain.create())
+
+    def get_info(self, instance_uuid: str) -> GuestInfo:
+        domain = self._find(instance_uuid)
+        record = self._disks.record(instance_uuid)
+        if domain is None and record is None:
+            raise errors.NotFound(kind="Guest", name=instance_uuid)
+        if domain is None:
+            return GuestInfo(state=states.SHUTDOWN)
+        return self._connection.call(lambda _connection: _info(domain))
+
+    def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+        """While libvirt is away, domains that are not ours are as they were last seen."""
+        ours = {uuid: record.usage() for uuid, record in self._disks.records().items()}
+        try:
+            self._foreign = self._connection.call(lambda connection: self._others(connection, ours.keys()))
+        except Unreachable as away:
+            LOG.debug("The domains that are not ours cannot be listed: %s", away)
+        return {**self._foreign, **ours}
+
+    def _others(self, connection: Any, ours: Any) -> dict[str, dict[str, Any]]:
+        """Return the usage of domains without a directory. One that has our mark was made by an agent of this host."""
+        found: dict[str, dict[str, Any]] = {}
+        for domain in connection.listAllDomains():
+            uuid = domain.UUIDString()
+            if uuid in ours:
+                continue
+            try:
+                mark, memory_mb = domain_xml.mark_of(domain.XMLDesc()), domain.maxMemory() // _KIB
+            except library().libvirtError:
+                # It has ended meanwhile.
+                continue
+            usage = {"uuid": uuid, "memory_mb": memory_mb, "node": self._host}
+            found[uuid] = {**usage, "attempt": int(mark["attempt"])} if mark else usage
+        return found
+
+
+def _info(domain: Any) -> GuestInfo:
+    _state, max_kb, kb, cpus, cpu_time_ns = domain.info()
+    return GuestInfo(state=power.state_of(domain), max_mem_kb=max_kb, mem_kb=kb, num_cpu=cpus, cpu_time_ns=cpu_time_ns)
+
+
+def _remove(domain: Any) -> None:
+    """Switch a domain off at once, and let libvirt forget it."""
+    module = library()
+    everything = module.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | module.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+    for step in (domain.destroy, lambda: domain.undefineFlags(everything)):
+        try:
+            step()
+        except module.libvirtError as failure:
+            # It was off, or is gone.
+            if failure.get_error_code() not in (module.VIR_ERR_OPERATION_INVALID, module.VIR_ERR_NO_DOMAIN):
+                raise

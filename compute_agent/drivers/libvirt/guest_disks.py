@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of guests: a directory for each.
+
+It has ``guest.json`` (the record), ``base`` (a link to the data of the image), ``disk`` (the overlay that the guest boots
+from), ``ephemeral`` and ``swap`` where the flavor has them, ``seed.iso``, and ``console.log``. The record is written first:
+an agent that dies in between finds the rest by it. To remove a guest, its directory is renamed first.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+
+from oslo_log import log as logging
+from oslo_utils import units
+
+from compute_agent.drivers import guest_record
+from compute_agent.drivers.base import SpawnFailed
+from compute_agent.drivers.guest_record import GuestRecord
+from compute_agent.drivers.libvirt import seed
+from compute_agent.drivers.libvirt.domain_xml import Disk
+from compute_agent.drivers.libvirt.image_cache import ImageCache
+from fleet import failpoints
+from fleet.agent import commands
+from fleet.agent.image import QCOW2, RAW
+from fleet.objects import Flavor, ImageRecord, Instance
+
+LOG = logging.getLogger(__name__)
+
+CONSOLE = "console.log"
+_RECORD, _BASE, _ROOT, _EPHEMERAL, _SWAP, _SEED = "guest.json", "base", "disk", "ephemeral", "swap", "seed.iso"
+_DESTROYED = "destroyed-"
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+#: The hypervisor's user goes through the directories, and cannot list them.
+_MODE = 0o711
+#: libvirt gives the files to the hypervisor's user.
+_PRIVATE = 0o600
+
+
+class GuestDisks:
+    def __init__(self, directory: pathlib.Path, cache: ImageCache) -> None:
+        self.directory = directory
+        self._cache = cache
+
+    def start(self) -> None:
+        """:raises OSError: the directory cannot be written"""
+        self.directory.mkdir(mode=_MODE, parents=True, exist_ok=True)
+        for doomed in self.directory.glob(f"{_DESTROYED}*"):
+            shutil.rmtree(doomed)
+        for path in self.directory.iterdir():
+            if _is_guest(path) and self.record(path.name) is None:
+                LOG.info("Removing %s, which a crash has left without a record", path)
+                shutil.rmtree(path)
+
+    def of(self, uuid: str) -> pathlib.Path:
+        return self.directory / uuid
+
+    def records(self) -> dict[str, GuestRecord]:
+        """Return the records of all guests, also of those that are being made or have lost their domain."""
+        found = {path.name: guest_record.read(path / _RECORD) for path in self.directory.iterdir() if _is_guest(path)}
+        return {uuid: record for uuid, record in found.items() if record is not None}
+
+    def record(self, uuid: str) -> GuestRecord | None:
+        return guest_record.read(self.of(uuid) / _RECORD)
+
+    def keep(self, record: GuestRecord) -> None:
+        guest_record.write(self.of(record.uuid) / _RECORD, record)
+
+    def begin(self, instance: Instance) -> None:
+        """:raises SpawnFailed: the guest has a directory already, or cannot have one"""
+        directory = self.of(instance.uuid)
+        try:
+            directory.mkdir(mode=_MODE)
+        except FileExistsError:
+            raise SpawnFailed(f"Instance {instance.uuid} exists on this machine already") from None
+        try:
+            self.keep(GuestRecord.of(instance))
+        except OSError as failure:
+            shutil.rmtree(directory)
+            raise SpawnFailed(f"The guest cannot be made: {failure}") from None
+        failpoints.hit("libvirt.directory.after")
+
+    def fill(self, instance: Instance, image: ImageRecord) -> None:
+        """Make the other files of a guest. The caller removes them if that fails.
+
+        :raises errors.ImageUnacceptable:
+        :raises OSError:
+        """
+        directory, flavor = self.of(instance.uuid), instance.flavor
+        self._cache.link(image, directory / _BASE, self._root_size(flavor))
+        failpoints.hit("libvirt.image.after")
+        options = ("-b", _BASE, "-F", image.disk_format, str(directory / _ROOT))
+        sizes = [str(flavor.root_gb * units.Gi)] if flavor.root_gb else []
+        _qemu_img("create", *options, *sizes)
+        for name, size in _blank(flavor).items():
+            _qemu_img("create", str(directory / name), str(size))
+        seed.write(directory / _SEED, instance)
+        (directory / CONSOLE).touch()
+        for name in (_ROOT, *_blank(flavor), _SEED, CONSOLE):
+            (directory / name).chmod(_PRIVATE)
+        failpoints.hit("libvirt.disks.after")
+
+    def disks(self, instance: Instance) -> list[Disk]:
+        directory = self.of(instance.uuid)
+        names = [_ROOT, *_blank(instance.flavor)]
+        disks = [Disk(directory / name, QCOW2, f"vd{letter}") for letter, name in zip("abc", names, strict=False)]
+        # The last of all names, so that disks that come later do not change the order.
+        return [*disks, Disk(directory / _SEED, RAW, "vdz", readonly=True)]
+
+    def remove(self, uuid: str) -> bool:
+        """Remove all files of a guest. Return False if there are none. May be repeated after a crash."""
+        doomed = self.directory / f"{_DESTROYED}{uuid}"
+        try:
+            self.of(uuid).rename(doomed)
+        except FileNotFoundError:
+            return False
+        shutil.rmtree(doomed)
+        return True
+
+    def _root_size(self, flavor: Flavor) -> int:
+        """Bytes that a root disk may have. Without a size in the flavor it is as large as its image."""
+        return flavor.root_gb * units.Gi or shutil.disk_usage(self.directory).free
+
+
+def _blank(flavor: Flavor) -> dict[str, int]:
+    """Return the disks besides the root disk, with their sizes in bytes."""
+    sizes = {_EPHEMERAL: flavor.ephemeral_gb * units.Gi, _SWAP: flavor.swap * units.Mi}
+    return {name: size for name, size in sizes.items() if size}
+
+
+def _qemu_img(command: str, *arguments: str) -> None:
+    commands.run("qemu-img", command, "-q", "-f", QCOW2, *arguments)
+
+
+def _is_guest(path: pathlib.Path) -> bool:
+    return _UUID.fullmatch(path.name) is not None and os.path.isdir(path)

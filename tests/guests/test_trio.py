@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trio with real guests: what a user gets, and what is left after kill -9 of the agent at each step of a spawn."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import signal
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fleet.failpoints import names
+from fleet.trial.private_servers import Libvirt
+from tests.amqp.daemons import Trio, eventually, running
+from tests.guests.machine import BOOT_S, lines
+
+HOST = "metal"
+POINTS = ["agent.spawn.before", *names.LIBVIRT_STEPS, "agent.spawn.after"]
+BOOTED = re.compile(r"^GUEST up\r?$", re.MULTILINE)
+
+
+class Metal:
+    """A trio whose only host runs real guests."""
+
+    def __init__(self, trio: Trio, libvirtd: Libvirt, image: pathlib.Path) -> None:
+        self.trio = trio
+        self.libvirtd = libvirtd
+        checksum = f"sha256:{hashlib.sha256(image.read_bytes()).hexdigest()}"
+        record = {"name": "tiny", "location": str(image), "checksum": checksum}
+        self.image: str = trio.operator("create_image", image=record)["uuid"]
+
+    def boot(self, image: str = "", **request: Any) -> str:
+        flavor = {"vcpus": 1, "memory_mb": 128, "root_gb": 1}
+        (uuid,) = self.trio.boot(flavor=flavor, image={"id": image or self.image}, **request)
+        return uuid
+
+    def console(self, uuid: str) -> dict[str, str]:
+        """What a guest that has booted has printed."""
+        path = self.directory / "guests" / uuid / "console.log"
+        eventually(lambda: BOOTED.search(path.read_text(errors="replace")), timeout_s=BOOT_S)
+        return dict(lines(path))
+
+    @property
+    def points(self) -> pathlib.Path:
+        return self.trio.directory / "points.json"
+
+    @property
+    def directory(self) -> pathlib.Path:
+        return self.trio.instances_path / "libvirt"
+
+    def power(self, uuid: str) -> int:
+        return self.trio.show(uuid)["instance"]["power_state"]
+
+    def used_mb(self) -> int:
+        (host,) = self.trio.operator("list_hosts")
+        return int(host["memory_mb_used"])
+
+    def left(self) -> tuple[list[str], list[int]]:
+        """Files of guests, and QEMU processes."""
+        return [path.name for path in (self.directory / "guests").iterdir()], self.libvirtd.domains()
+
+    def arm(self, point: str) -> None:
+        """Let the agent die at its next pass of ``point``."""
+        for path in self.points.parent.glob(f"{self.points.name}*"):
+            path.unlink()
+        self.points.write_text(json.dumps({point: {"action": "exit", "times": 1}}))
+
+    def has_died_at(self, point: str) -> bool:
+        return len(list(self.points.parent.glob(f"{self.points.name}.{point}.*"))) == 1
+
+    def delete(self, uuid: str) -> None:
+        self.trio.terminate([uuid])
+        self.trio.wait_for([uuid], "deleted")
+
+
+@pytest.fixture(scope="module")
+def metal(
+    rabbitmq_url: str,
+    postgresql_url: str,
+    libvirtd: Libvirt,
+    image: pathlib.Path,
+) -> Iterator[Metal]:
+    # pytest's own directories keep the hypervisor's user out.
+    with tempfile.TemporaryDirectory(prefix="fleet-metal-") as name:
+        yield from _metal(pathlib.Path(name), rabbitmq_url, postgresql_url, libvirtd, image)
+
+
+def _metal(
+    directory: pathlib.Path, rabbitmq_url: str, postgresql_url: str, libvirtd: Libvirt, image: pathlib.Path
+) -> Iterator[Metal]:
+    directory.chmod(0o711)
+    options = f"compute_driver = libvirt\nhost = {HOST}\n"
+    libvirt = f"[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n"
+    libvirt += f"[failpoints]\nenabled = true\nfile = {directory}/points.json\n"
+    with running(Trio(directory, rabbitmq_url, postgresql_url, default=options, more=libvirt)) as trio:
+        trio.manage("db", "sync")
+        trio.start("conductor", "fleet-conductor")
+        trio.start("scheduler", "fleet-scheduler")
+        trio.start("agent", "fleet-compute")
+        trio.wait_for_hosts(1)
+        trio.wait_for_service("fleet-scheduler")
+        yield Metal(trio, libvirtd, image)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(metal: Metal) -> Iterator[None]:
+    """In the end there is no domain, no file and no claim."""
+    reserved = metal.used_mb()
+    yield
+    left = [each["uuid"] for each in metal.trio.operator("list_instances")]
+    if left:
+        metal.trio.terminate(left)
+    eventually(lambda: metal.left() == ([], []) and not metal.trio.operator("list_instances"))
+    eventually(lambda: metal.used_mb() == reserved)
+
+
+def test_a_build_boots(metal: Metal) -> None:
+    """ACTIVE means that the domain runs; the guest prints the name of its instance."""
+    uuid = metal.boot(name="first guest")
+    metal.trio.wait_for([uuid], "active", "error")
+    assert ("active", 1) == (metal.trio.state(uuid), metal.power(uuid))
+    assert "first-guest" == metal.console(uuid)["name"]
+
+
+def test_the_row_shows_within_seconds_what_has_become_of_a_guest(metal: Metal) -> None:
+    """Its QEMU is killed: the event comes long before the next audit would find it."""
+    uuid = metal.boot()
+    metal.trio.wait_for([uuid], "active")
+    (pid,) = metal.libvirtd.domains()
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: metal.power(uuid) == 6)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_an_agent_that_is_killed_in_a_spawn_leaves_all_or_nothing(metal: Metal, point: str) -> None:
+    """kill -9 at each step. The next agent removes what is left; the build ends, and there is no other host to try."""
+    metal.arm(point)
+    uuid = metal.boot()
+    metal.trio.wait_for([uuid], "active", "error")
+    assert metal.has_died_at(point)
+    guests = 1 if metal.trio.state(uuid) == "active" else 0
+    eventually(lambda: tuple(map(len, metal.left())) == (guests, guests))
+
+
+def test_an_image_that_is_not_what_its_record_says(metal: Metal, tmp_path: pathlib.Path) -> None:
+    """The build ends in ERROR on the first host, with the reason; nothing of it is left."""
+    wrong = tmp_path / "wrong.raw"
+    wrong.write_bytes(b"something else")
+    record = {"name": "wrong", "location": str(wrong), "checksum": f"sha256:{'0' * 64}"}
+    uuid = metal.boot(metal.trio.operator("create_image", image=record)["uuid"])
+    metal.trio.wait_for([uuid], "error")
+    (fault,) = metal.trio.show(uuid)["faults"]
+    assert "Image wrong is unacceptable: has the checksum" in fault["message"]
+    assert ([], []) == metal.left()

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the driver libvirt that need no libvirt. ``tests/guests`` has the rest."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import pathlib
+import shutil
+import threading
+from typing import Any
+from xml.etree import ElementTree
+
+import pycdlib
+import pytest
+
+from compute_agent.drivers import libvirt
+from compute_agent.drivers.libvirt import domain_xml, extra, seed
+from compute_agent.drivers.libvirt.capabilities import Capabilities
+from compute_agent.drivers.libvirt.domain_xml import Disk, Machine
+from compute_agent.drivers.libvirt.guest_disks import GuestDisks
+from compute_agent.drivers.libvirt.image_cache import ImageCache
+from fleet import errors
+from fleet.agent import commands, image
+from fleet.objects import ImageRecord, Instance
+from tests.unit.compute_agent import builders
+
+needs_qemu_img = pytest.mark.skipif(shutil.which("qemu-img") is None, reason="qemu-img is not installed")
+UUID = "5b2d9d2e-6d3f-4a55-9d0e-2f1a4b3c2d1e"
+MIB = 2**20
+DISKS = [
+    Disk(pathlib.Path("/guests/disk"), "qcow2", "vda"),
+    Disk(pathlib.Path("/guests/seed"), "raw", "vdz", readonly=True),
+]
+CAPABILITIES = """
+<capabilities>
+  <host>
+    <cpu><arch>x86_64</arch><model>Skylake</model><vendor>Intel</vendor>
+      <topology sockets='1' dies='1' cores='2' threads='2'/><feature name='vmx'/><feature name='aes'/></cpu>
+    <topology><cells num='2'>
+      <cell id='0'><memory unit='KiB'>4194304</memory>
+        <pages unit='KiB' size='4'>1000000</pages><pages unit='KiB' size='2048'>64</pages>
+        <pages unit='KiB' size='1048576'>0</pages>
+        <cpus num='2'><cpu id='0' socket_id='0' siblings='0,2'/><cpu id='2' socket_id='0' siblings='0,2'/></cpus></cell>
+      <cell id='1'><memory unit='KiB'>4194304</memory>
+        <cpus num='2'><cpu id='1' socket_id='1' siblings='1'/><cpu id='3' socket_id='1' siblings='3'/></cpus></cell>
+    </cells></topology>
+  </host>
+  <guest><os_type>hvm</os_type><arch name='x86_64'><domain type='qemu'/><domain type='kvm'/></arch></guest>
+  <guest><os_type>xen</os_type><arch name='x86_64'><domain type='xen'/></arch></guest>
+</capabilities>
+"""
+
+
+def domain(instance: Instance | None = None, **machine: Any) -> ElementTree.Element:
+    made = Machine(**{"kind": "kvm", "cpu_mode": "none", "cell_cpus": {0: [0, 2], 1: [1, 3]}, **machine})
+    text = domain_xml.build(made, instance or builders.an_instance(), "h1", DISKS, pathlib.Path("/guests/console.log"))
+    return ElementTree.fromstring(text)
+
+
+def test_the_inventory_comes_from_the_capabilities() -> None:
+    """Cells with pages and siblings; only fully virtualized guests; pages that the machine has."""
+    found = Capabilities.parse(CAPABILITIES)
+    pages = [{"size_kb": 4, "total": 1000000}, {"size_kb": 2048, "total": 64}]
+    first = {"id": 0, "cpuset": [0, 2], "memory": 4096, "socket": 0, "siblings": [[0, 2]], "mempages": pages}
+    second = {"id": 1, "cpuset": [1, 3], "memory": 4096, "socket": 1, "siblings": [], "mempages": []}
+    assert (first, second) == found.cells
+    assert [["x86_64", "qemu", "hvm"], ["x86_64", "kvm", "hvm"]] == found.supported_instances
+    assert (True, False) == (found.can_run("kvm"), found.can_run("xen"))
+    assert ("Intel", ["aes", "vmx"]) == (found.cpu_info["vendor"], found.cpu_info["features"])
+
+
+def test_a_domain_has_what_the_flavor_says() -> None:
+    """Memory, vcpus, disks in their order, and a console with a log."""
+    made = domain(builders.an_instance(flavor=builders.a_flavor(vcpus=3, memory_mb=700)))
+    assert ("700", "MiB") == (made.findtext("memory"), made.find("memory").get("unit"))  # type: ignore[union-attr]
+    assert "3" == made.findtext("vcpu")
+    disks = [(disk.find("source").get("file"), disk.find("readonly") is not None) for disk in made.iter("disk")]  # type: ignore[union-attr]
+    assert [("/guests/disk", False), ("/guests/seed", True)] == disks
+    assert "/guests/console.log" == made.find("devices/serial/log").get("file")  # type: ignore[union-attr]
+    assert made.find("cputune") is None
+    assert "host-passthrough" == domain(cpu_mode="host-passthrough").find("cpu").get("mode")  # type: ignore[union-attr]
+
+
+NAMES = ["web", "<script>&amp;", "a\x00b\nc]]>", "'\"><disk/>", "名前", "\ud7ff\x1b[31m", "x" * 1000]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_a_name_stays_a_name(name: str) -> None:
+    """Whatever users write, the XML is valid, has no more elements, and libvirt's own names have no part of it."""
+    made = domain(builders.an_instance(uuid=UUID, name=name))
+    assert [each.tag for each in made] == [each.tag for each in domain()]
+    assert f"fleet-{UUID}" == made.findtext("name")
+    assert domain_xml.printable(name) == made.findtext("title")
+
+
+def test_a_domain_tells_which_build_made_it() -> None:
+    """Domains of something else have no such mark."""
+    text = ElementTree.tostring(domain(builders.an_instance(attempt=2, node="n1")), encoding="unicode")
+    assert {"host": "h1", "attempt": "2", "node": "n1"} == domain_xml.mark_of(text)
+    assert domain_xml.mark_of("<domain><name>theirs</name></domain>") is None
+
+
+def test_a_domain_holds_the_cells_that_are_claimed() -> None:
+    """Pinned vcpus on their CPUs, others on those of their cell; memory on the cells; huge pages where they are claimed."""
+    pinned = {
+        "id": 1,
+        "cpuset": [0, 1],
+        "memory": 512,
+        "pagesize": 2048,
+        "pcpuset": [0, 1],
+        "cpu_pinning": {"0": 3, "1": 1},
+    }
+    shared = {"id": 0, "cpuset": [2], "memory": 256, "pagesize": 4}
+    flavor = builders.a_flavor(vcpus=3, memory_mb=768)
+    made = domain(builders.an_instance(flavor=flavor, claimed_numa_topology={"cells": [pinned, shared]}))
+    assert [("0", "3"), ("1", "1"), ("2", "0,2")] == [
+        (each.get("vcpu"), each.get("cpuset")) for each in made.iter("vcpupin")
+    ]
+    assert "0,1,2,3" == made.find("cputune/emulatorpin").get("cpuset")  # type: ignore[union-attr]
+    assert [("0", "1"), ("1", "0")] == [(each.get("cellid"), each.get("nodeset")) for each in made.iter("memnode")]
+    assert [("2048", "0")] == [(each.get("size"), each.get("nodeset")) for each in made.iter("page")]
+    assert [("0,1", "524288"), ("2", "262144")] == [
+        (each.get("cpus"), each.get("memory")) for each in made.findall("cpu/numa/cell")
+    ]
+
+
+def test_the_seed_is_what_cloud_init_reads(tmp_path: pathlib.Path) -> None:
+    """A disk with the label cidata, and the files meta-data and user-data."""
+    instance = builders.an_instance(name='Web "1"', metadata={"role": "db"})
+    seed.write(tmp_path / "seed", instance)
+    disk = pycdlib.PyCdlib()
+    disk.open(str(tmp_path / "seed"))
+    metadata = io.BytesIO()
+    disk.get_file_from_iso_fp(metadata, rr_path="/meta-data")
+    assert b"cidata" == disk.pvd.volume_identifier.strip()
+    assert '"local-hostname": "web-1"' in metadata.getvalue().decode()
+    assert instance.uuid in metadata.getvalue().decode()
+    names = {
+        child.rock_ridge.name()
+        for child in disk.list_children(iso_path="/")
+        if child.rock_ridge.name() not in (b"", b".", b"..")
+    }
+    assert {b"meta-data", b"user-data"} == names
+    disk.close()
+
+
+HOST_NAMES = [("Web 1", "web-1"), ("--a_b--", "a-b"), ("名前", "guest"), ("", "guest"), ("a" * 70, "a" * 63)]
+
+
+@pytest.mark.parametrize(("name", "expected"), HOST_NAMES)
+def test_host_name(name: str, expected: str) -> None:
+    """Of a name, what a host name may have."""
+    assert expected == seed.host_name(name)
+
+
+class Images:
+    """A cache, and guests that use it."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self.now = 1000.0
+        self.cache = ImageCache(root / "bases", lambda: self.now)
+        self.disks = GuestDisks(root / "guests", self.cache)
+        self.cache.start()
+        self.disks.start()
+        self.source = root / "source"
+        commands.run("qemu-img", "create", "-q", "-f", "raw", str(self.source), "1M")
+
+    def record(self, **values: Any) -> ImageRecord:
+        return ImageRecord(**{"name": "linux", "uuid": UUID, "location": str(self.source), **values})
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.disks.directory.parent.glob("bases/*"))
+
+
+@pytest.fixture
+def images(tmp_path: pathlib.Path) -> Images:
+    return Images(tmp_path)
+
+
+@needs_qemu_img
+def test_parallel_builds_fetch_an_image_once(
+    images: Images, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others wait for the first, and link to what it has fetched."""
+    fetched: list[str] = []
+    write = image.write
+    monkeypatch.setattr(image, "write", lambda record, *rest: (fetched.append(record.uuid), write(record, *rest)))
+    threads = [
+        threading.Thread(target=images.cache.link, args=(images.record(), tmp_path / f"g{n}", MIB)) for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [UUID] == fetched
+    assert 5 == (tmp_path / "g0").stat().st_nlink
+
+
+def _with_backing_file(images: Images) -> ImageRecord:
+    path = images.source.with_suffix(".qcow2")
+    commands.run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", "/etc/passwd", "-u", str(path), "1M")
+    return images.record(location=str(path), disk_format="qcow2")
+
+
+def _with_data_file(images: Images) -> ImageRecord:
+    path, data = images.source.with_suffix(".qcow2"), images.source.with_suffix(".data")
+    commands.run("qemu-img", "create", "-q", "-f", "qcow2", "-o", f"data_file={data}", str(path), "1M")
+    return images.record(location=str(path), disk_format="qcow2")
+
+
+def _of_another_format(images: Images) -> ImageRecord:
+    path = images.source.with_suffix(".vmdk")
+    commands.run("qemu-img", "create", "-q", "-f", "vmdk", str(path), "1M")
+    return images.record(location=str(path))
+
+
+def _qcow2_that_is_called_raw(images: Images) -> ImageRecord:
+    return ImageRecord("linux", _with_backing_file(images).location, UUID)
+
+
+REFUSED = [
+    ("a backing file", _with_backing_file, "needs another file"),
+    ("a data file", _with_data_file, "needs another file"),
+    ("another format", _of_another_format, "is in the format vmdk, not raw"),
+    ("a header that the record does not name", _qcow2_that_is_called_raw, "is in the format qcow2, not raw"),
+    ("a wrong checksum", lambda images: images.record(checksum=f"sha256:{'0' * 64}"), "has the checksum"),
+    ("a uuid that is a path", lambda images: images.record(uuid="../../etc/passwd"), "has no uuid"),
+]
+
+
+@needs_qemu_img
+@pytest.mark.parametrize(("what", "make", "reason"), REFUSED, ids=[case[0] for case in REFUSED])
+def test_an_image_that_is_refused_leaves_nothing(
+    images: Images, tmp_path: pathlib.Path, what: str, make: Any, reason: str
+) -> None:
+    """No base, no part of one, and no link."""
+    with pytest.raises(errors.ImageUnacceptable) as refused:
+        images.cache.link(make(images), tmp_path / "link", MIB)
+    assert reason in refused.value.reason
+    assert ([], False) == (images.files(), (tmp_path / "link").exists())
+
+
+@needs_qemu_img
+def test_a_cached_image_is_too_large_for_a_smaller_disk(images: Images, tmp_path: pathlib.Path) -> None:
+    images.cache.link(images.record(), tmp_path / "one", MIB)
+    with pytest.raises(errors.ImageUnacceptable) as refused:
+        images.cache.link(images.record(), tmp_path / "two", MIB // 2)
+    assert f"needs {MIB} bytes, the disk has {MIB // 2}" == refused.value.reason
+
+
+@needs_qemu_img
+def test_a_base_stays_while_a_guest_has_it_and_for_its_age(images: Images, tmp_path: pathlib.Path) -> None:
+    """The age counts from the last use."""
+    images.cache.link(images.record(), tmp_path / "guest", MIB)
+    images.now += 100
+    images.cache.clean(100)
+    assert [UUID] == images.files()
+    (tmp_path / "guest").unlink()
+    images.cache.clean(101)
+    assert [UUID] == images.files()
+    images.cache.clean(100)
+    assert [] == images.files()
+
+
+@needs_qemu_img
+def test_the_files_of_a_guest(images: Images) -> None:
+    """The overlay has the size of the flavor, and finds its base beside itself, wherever the directory is."""
+    instance = builders.an_instance(flavor=builders.a_flavor(root_gb=2, ephemeral_gb=1, swap=8))
+    images.disks.begin(instance)
+    images.disks.fill(instance, images.record())
+    directory = images.disks.of(instance.uuid)
+    found = commands.run("qemu-img", "info", "--output=json", str(directory / "disk"))
+    assert '"backing-filename": "base"' in found
+    assert f'"virtual-size": {2 * 2**30}' in found
+    assert ["disk", "ephemeral", "swap", "seed.iso"] == [each.path.name for each in images.disks.disks(instance)]
+    assert {instance.uuid} == images.disks.records().keys()
+    assert [True, False] == [images.disks.remove(instance.uuid) for _twice in range(2)]
+    assert [] == list(images.disks.directory.iterdir())
+
+
+@needs_qemu_img
+def test_what_a_crash_leaves_is_removed_at_the_start(images: Images) -> None:
+    """Half-fetched bases, half-removed guests, and directories without a record."""
+    instance = builders.an_instance()
+    images.disks.begin(instance)
+    for name in ("bases/.part-x", f"guests/destroyed-{UUID}/disk", f"guests/{UUID}/disk"):
+        path = images.disks.directory.parent / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    images.cache.start()
+    images.disks.start()
+    assert ([], [instance.uuid]) == (images.files(), os.listdir(images.disks.directory))
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    """The agent does not start, and says what to install."""
+
+    def fails(name: str) -> None:
+        raise ImportError(name)
+
+    extra.module.cache_clear()
+    monkeypatch.setattr(importlib, "import_module", fails)
+    driver = libvirt.LibvirtDriver(builders.a_conf(compute_driver="libvirt", instances_path=str(tmp_path)))
+    with pytest.raises(errors.ConfigError) as missing:
+        driver.init_host("h1")
+    assert "libvirt-python is not installed: pip install 'fleet[libvirt]'" in missing.value.reason
