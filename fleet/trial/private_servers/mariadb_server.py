@@ -26,6 +26,7 @@ def mariadb(certificate: Certificate | None = None) -> Iterator[str]:
                 install,
                 "--no-defaults",
                 f"--datadir={data}",
+                f"--tmpdir={here.directory}",
                 "--auth-root-authentication-method=normal",
                 "--skip-test-db",
             ]
@@ -35,6 +36,7 @@ def mariadb(certificate: Certificate | None = None) -> Iterator[str]:
             program,
             "--no-defaults",
             f"--datadir={data}",
+            f"--tmpdir={here.directory}",
             f"--socket={unix_socket}",
             "--skip-networking",
             "--character-set-server=utf8mb4",
