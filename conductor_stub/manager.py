@@ -270,6 +270,7 @@ class _Registration:
     topic: fields.Name
     incarnation: fields.Token | None = None
     identity: fields.Uuid | None = None
+    life: fields.Natural | None = None
     pid: fields.Natural | None = None
     hostname: fields.Text | None = None
     rpc_version: fields.Token | None = None

@@ -16,6 +16,7 @@ from compute_agent.monitors import Monitors
 from compute_agent.node.audit import Auditor
 from compute_agent.node.host import Host
 from fleet import context as fleet_context
+from fleet.agent.identity import Identity
 from fleet.agent.patience import UNKNOWN_OUTCOME, Patience
 from fleet.agent.presence import Presence
 from fleet.clock.skew import ClockSkew
@@ -39,7 +40,7 @@ class Reporter:
         patience: Patience,
         hosts: Sequence[Host],
         incarnation: str,
-        identities: Mapping[str, str] = types.MappingProxyType({}),
+        identities: Mapping[str, Identity] = types.MappingProxyType({}),
         monitors: Monitors | None = None,
         notifications: Notifications | None = None,
         last_told: LastReports | None = None,

@@ -2,7 +2,8 @@
 """The identity of a host's agent: a uuid stored with the host's state, and a lock while a process serves the host.
 
 The uuid distinguishes a restarted agent from an agent on another machine with the same host name. The lock separates
-two processes on one machine; it ends with its process in any case.
+two processes on one machine; it ends with its process in any case. Processes that hold the same identity one after the
+other are its lives, and are counted: a late message of a former life is recognised.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import resource
 import socket
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 from urllib import parse
 
 from fleet import errors
@@ -29,13 +30,20 @@ DIRECTORY = "hosts"
 FILES_A_HOST, FILES_BESIDES = 4, 512
 
 
-class Identities(Mapping[str, str]):
+class Identity(NamedTuple):
+    """``life`` counts the processes that have held the identity, from 1."""
+
+    uuid: str
+    life: int
+
+
+class Identities(Mapping[str, Identity]):
     """The identities of the hosts of one process, held until ``release``."""
 
-    def __init__(self, held: dict[str, tuple[str, IO[str]]]) -> None:
+    def __init__(self, held: dict[str, tuple[Identity, IO[str]]]) -> None:
         self._held = held
 
-    def __getitem__(self, host: str) -> str:
+    def __getitem__(self, host: str) -> Identity:
         return self._held[host][0]
 
     def __iter__(self) -> Iterator[str]:
@@ -104,8 +112,8 @@ def _open(directory: str, host: str, option: str) -> IO[str]:
         raise errors.ConfigError(option=option, reason=f"cannot be written: {denied}") from None
 
 
-def _take(file: IO[str], host: str) -> str:
-    """Lock the file and write this process to it. Return its uuid, or a new one."""
+def _take(file: IO[str], host: str) -> Identity:
+    """Lock the file and write this process to it as the next life of the identity, which is new if there is none."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -113,9 +121,10 @@ def _take(file: IO[str], host: str) -> str:
         holder = {key: found.get(key, "?") for key in ("pid", "identity", "started_at")}
         raise errors.HostTaken(host=host, hostname=socket.gethostname(), **holder) from None
     known = _read(file)
-    identity = known.get("identity") or str(uuid.uuid4())
+    identity = Identity(known.get("identity") or str(uuid.uuid4()), known.get("life", 0) + 1)
     started_at = f"{utcnow().replace(tzinfo=datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
-    _write(file, {**known, "identity": identity, "pid": os.getpid(), "started_at": started_at})
+    mine = {"identity": identity.uuid, "life": identity.life, "pid": os.getpid(), "started_at": started_at}
+    _write(file, {**known, **mine})
     return identity
 
 
@@ -133,9 +142,10 @@ def _read(file: IO[str]) -> dict[str, Any]:
     try:
         found = json.load(file)
         uuid.UUID(found["identity"])
+        found["life"] = int(found.get("life", 0))
     except (ValueError, TypeError, KeyError):
         return {}
-    return {key: found[key] for key in ("identity", "pid", "started_at", "ledger") if key in found}
+    return {key: found[key] for key in ("identity", "life", "pid", "started_at", "ledger") if key in found}
 
 
 def _allow_files(hosts: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from fleet import context as fleet_context
+from fleet.agent.identity import Identity
 from fleet.agent.patience import UNKNOWN_OUTCOME, Patience
 from fleet.clock import seconds, utcnow
 from fleet.clock.skew import ClockSkew
@@ -33,7 +34,7 @@ class Presence:
         binary: str,
         topic: str,
         incarnation: str,
-        identities: Mapping[str, str] = types.MappingProxyType({}),
+        identities: Mapping[str, Identity] = types.MappingProxyType({}),
         registered: Callable[[str], object] = lambda ledger: None,
         skew: ClockSkew | None = None,
     ) -> None:
@@ -118,11 +119,15 @@ class Presence:
 
 
 def registrations(
-    binary: str, topic: str, hosts: Iterable[str], identities: Mapping[str, str], incarnation: str
+    binary: str, topic: str, hosts: Iterable[str], identities: Mapping[str, Identity], incarnation: str
 ) -> list[dict[str, Any]]:
     """Return the registrations of ``hosts`` for this process."""
     process = {"incarnation": incarnation, "pid": os.getpid(), "hostname": socket.gethostname()}
     process.update(versions.spoken(topic))
     return [
-        {"host": host, "binary": binary, "topic": topic, "identity": identities.get(host), **process} for host in hosts
+        {"host": host, "binary": binary, "topic": topic, **_identity(identities.get(host)), **process} for host in hosts
     ]
+
+
+def _identity(known: Identity | None) -> dict[str, Any]:
+    return {"identity": None} if known is None else {"identity": known.uuid, "life": known.life}

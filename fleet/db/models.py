@@ -80,6 +80,8 @@ services = sa.Table(
     sa.Column("incarnation", sa.String(64)),
     #: Of the state directory: processes with the same identity replace each other, others must not share a host.
     sa.Column("identity", UUID),
+    #: Counts the processes that have held the identity; NULL if the process does not count them.
+    sa.Column("life", sa.Integer),
     sa.Column("pid", sa.Integer),
     sa.Column("hostname", NAME),
     sa.Column("started_at", Timestamp),

@@ -60,11 +60,12 @@ def register(
 ) -> sa.Row:
     """Create or take over the record of ``host`` and ``binary``. The process that registered last owns it.
 
-    :param service: host, binary, topic, incarnation, identity, pid, hostname, rpc_version, release
+    :param service: host, binary, topic, incarnation, identity, life, pid, hostname, rpc_version, release
     :param enabled: whether a new record takes builds at once (``enable_new_services``)
-    :raises errors.HostTaken: a process of another identity owns it and sent a heartbeat within ``down_time_s`` seconds
+    :raises errors.HostTaken: a process of another identity, or of a later life of the same one, owns it and sent a
+        heartbeat within ``down_time_s`` seconds
     """
-    sent = ("topic", "incarnation", "identity", "pid", "hostname", "rpc_version", "release")
+    sent = ("topic", "incarnation", "identity", "life", "pid", "hostname", "rpc_version", "release")
     life = {key: service.get(key) for key in sent}
     life.update(started_at=now, last_seen_up=now, updated_at=now, deleted=False, deleted_at=None)
     found = get(tx, service["host"], service["binary"], lock=True)
@@ -88,8 +89,12 @@ def require_free(
 
 
 def _require_free(found: sa.Row | None, service: Mapping[str, Any], now: datetime.datetime, down_time_s: float) -> None:
-    if found is None or found.identity is None or found.identity == service.get("identity"):
+    if found is None or found.identity is None:
         return
+    life = service.get("life")
+    if found.identity == service.get("identity") and (life is None or life >= (found.life or 0)):
+        return
+    # Otherwise it is another machine's, or a late message of a former life: a live agent must not lose its host to either.
     if is_up(found, now, down_time_s):
         who = {key: getattr(found, key) for key in ("host", "pid", "hostname", "identity")}
         raise errors.HostTaken(**who, started_at=f"{found.started_at:%Y-%m-%d %H:%M:%S} UTC")

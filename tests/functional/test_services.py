@@ -15,6 +15,7 @@ from fleet.db.heartbeats import Heartbeat
 from tests.functional.conductor import INCARNATION, Conductor
 
 HOSTS = ("h1", "h2")
+MINE = str(uuid_module.UUID(int=1))
 
 
 TAKEOVERS = [
@@ -44,6 +45,32 @@ def test_who_may_take_a_host_over(conductor: Conductor, who: str, identity: str,
     assert f"Host h9 is served by another agent: pid 7 on m1, identity {machines['one']}, since" in str(refused.value)
     assert [] == conductor.agents.report_state(Heartbeat("fleet-compute", ["h9"], "a")).superseded
     assert "h8" not in {service["host"] for service in conductor.operator.list_services()}
+
+
+@pytest.mark.parametrize("binary", ["fleet-compute", "fleet-volume"])
+def test_a_late_registration_of_a_former_life(conductor: Conductor, binary: str) -> None:
+    """It does not end the agent that lives. A conductor may have taken the message before the former life ended."""
+    mine = {"host": "h9", "binary": binary, "topic": binary.removeprefix("fleet-"), "identity": MINE, "pid": 7}
+
+    def register(incarnation: str, **life: int) -> None:
+        conductor.agents.register_services([{**mine, "incarnation": incarnation, **life}])
+
+    def superseded(incarnation: str) -> bool:
+        return bool(conductor.agents.report_state(Heartbeat(binary, ["h9"], incarnation)).superseded)
+
+    register("second", life=2)
+    for life in ({"life": 1}, {"life": 0}):
+        with pytest.raises(errors.HostTaken, match="Host h9 is served by another agent: pid 7"):
+            register("first", **life)
+    assert not superseded("second")
+    register("second", life=2)
+    register("third", life=3)
+    assert (True, False) == (superseded("second"), superseded("third"))
+    conductor.clock.advance(61)
+    register("restored from a backup", life=1)
+    assert superseded("third")
+    register("of an older release, which counts no lives")
+    assert superseded("restored from a backup")
 
 
 def test_a_registration_is_answered_with_what_the_ledger_has_of_the_host(conductor: Conductor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import uuid
 from collections.abc import Callable, Mapping
 from concurrent import futures
 from typing import Any
@@ -47,6 +48,7 @@ from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
 from fleet import domains, errors, states
 from fleet.agent.batching import Batcher
+from fleet.agent.identity import Identity
 from fleet.agent.patience import Patience
 from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext, new_context
@@ -291,7 +293,8 @@ def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], n
         mover = AgentMover(host, moves, Notifications(None), world.seconds, _no_threads)
         ending = AgentTermination(host, ledger, moves, queues[name])
         process.of_queue[f"compute.{name}"] = [ComputeManager(host, builder, mover, ending, queues[name])]
-    reporter = Reporter(conductor, patience, list(hosts.values()), incarnation)
+    identities = {name: Identity(str(uuid.uuid5(uuid.NAMESPACE_DNS, name)), life) for name in hosts}
+    reporter = Reporter(conductor, patience, list(hosts.values()), incarnation, identities)
 
     action = world.chance.choice([power_sync.NOTHING, power_sync.RESTART, power_sync.ERROR])
     watch = power_sync.PowerSync(ledger, Notifications(None), action)

@@ -134,20 +134,12 @@ class Scenario:
                 self._die(world.chance.choice(sorted(self._processes)))
             if world.happens("guest dies", 0.002):
                 self._hypervisors[world.chance.choice(HOSTS)].die()
-            if world.calm and not all(self._processes[name].alive for name in self._disks):
-                self._start_superseded()
             if steps % 100 == 0:
                 wrong = invariants.at_any_moment(self._database, self._hypervisors)
                 wrong += storage.at_any_moment(self._database)
                 if wrong:
                     return steps, wrong
         return steps, []
-
-    def _start_superseded(self) -> None:
-        """A late registration of a former life ends an agent, which an operator then starts again."""
-        for name in self._disks:
-            if not self._processes[name].alive:
-                self._start(name)
 
     def _served(self) -> dict[str, Host]:
         alive = [agent for agent in AGENTS if self._processes[agent].alive and self._serves(agent)]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from conductor_stub.volumes.snapshots import SnapshotIntake
 from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import errors, volume_states
 from fleet.agent.batching import Batcher
+from fleet.agent.identity import Identity
 from fleet.agent.patience import Patience
 from fleet.agent.presence import Presence
 from fleet.agent.work_queues import WorkQueues
@@ -162,7 +164,8 @@ def start_agent(
         world.log("%s was superseded: %s", name, reason)
         world.kill(process)
 
-    presence = Presence(bus.client(ConductorAPI), patience, BINARY, TOPIC, f"{name}-{life}")
+    identities = {disks.host: Identity(str(uuid.uuid5(uuid.NAMESPACE_DNS, disks.host)), life)}
+    presence = Presence(bus.client(ConductorAPI), patience, BINARY, TOPIC, f"{name}-{life}", identities)
     reporter = Reporter(bus.client(VolumeTaskAPI), presence, [backend], superseded)
 
     def begin() -> None:

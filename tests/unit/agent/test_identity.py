@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import uuid
@@ -14,13 +15,13 @@ from fleet.agent import identity
 
 
 def test_an_identity_survives_its_process(tmp_path: pathlib.Path) -> None:
-    """The next agent of the host is known as the same one; another host, whatever its name, has another."""
+    """The next agent of the host is known as its next life; another host, whatever its name, has another identity."""
     first = identity.hold(str(tmp_path), ["h1", "../h2"])
     first.release()
     second = identity.hold(str(tmp_path), ["../h2", "h1"])
     second.release()
-    assert dict(first) == dict(second)
-    assert 2 == len(set(first.values()))
+    assert {host: (known.uuid, 2) for host, known in first.items()} == dict(second)
+    assert (2, {1}) == (len({known.uuid for known in first.values()}), {known.life for known in first.values()})
     assert [tmp_path / identity.DIRECTORY] == list(tmp_path.iterdir())
 
 
@@ -32,7 +33,7 @@ def test_the_ledger_is_remembered_with_the_host(tmp_path: pathlib.Path) -> None:
         first.remember_ledger("one")
     first.release()
     second = identity.hold(str(tmp_path), ["h1"])
-    assert ("one", first["h1"]) == (second.ledger(), second["h1"])
+    assert ("one", first["h1"].uuid) == (second.ledger(), second["h1"].uuid)
     second.release()
     other = identity.hold(str(tmp_path), ["h2"])
     other.remember_ledger("two")
@@ -49,9 +50,20 @@ def test_one_process_at_a_time(tmp_path: pathlib.Path) -> None:
     with pytest.raises(errors.HostTaken) as taken:
         identity.hold(str(tmp_path), ["h0", "h1"])
     assert f"Host h1 is served by another agent: pid {os.getpid()} on " in taken.value.message
-    assert first["h1"] in taken.value.message
+    assert first["h1"].uuid in taken.value.message
     identity.hold(str(tmp_path), ["h0"]).release()
     first.release()
+
+
+def test_the_lives_of_a_file_of_an_older_release_are_counted_from_one(tmp_path: pathlib.Path) -> None:
+    """It has no number."""
+    file = tmp_path / identity.DIRECTORY / "h1.json"
+    file.parent.mkdir()
+    known = str(uuid.uuid4())
+    file.write_text(json.dumps({"identity": known, "pid": 7}))
+    held = identity.hold(str(tmp_path), ["h1"])
+    held.release()
+    assert identity.Identity(known, 1) == held["h1"]
 
 
 TORN = [("empty", ""), ("cut off", '{"identity": "12'), ("of another shape", "[]"), ("no uuid", '{"identity": "me"}')]
@@ -65,7 +77,7 @@ def test_a_torn_file_is_written_anew(tmp_path: pathlib.Path, how: str, content: 
     file.write_text(content)
     held = identity.hold(str(tmp_path), ["h1"])
     held.release()
-    assert 4 == uuid.UUID(held["h1"]).version
+    assert (4, 1) == (uuid.UUID(held["h1"].uuid).version, held["h1"].life)
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: pathlib.Path) -> None:
