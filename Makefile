@@ -10,8 +10,9 @@ STAMP := $(VENV)/.stamp
 # make test: how many files of tests at a time; each process has servers of its own
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
-# make up: local | rabbit, sqlite | postgresql | mariadb
+# make up: local | rabbit, fake | libvirt, sqlite | postgresql | mariadb
 BROKER ?= local
+DRIVER ?= fake
 DB ?= sqlite
 HOSTS ?=
 # make nova: where nova, placement and the client are installed
@@ -24,7 +25,7 @@ LIBVIRT_PYTHON ?= 12.8.0
 SEEDS ?= 10000
 FIRST ?= 0
 
-.PHONY: help demo up test lint format unit functional amqp client guests nova simulation chaos docs install bench servers sample constraints clean
+.PHONY: help demo up test lint format unit functional amqp client hypervisor guests nova simulation chaos docs install bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -32,8 +33,9 @@ help: ## this list
 demo: $(STAMP) ## boot some instances on simulated hosts; no broker, no server
 	@$(BIN)/python -m fleet.trial.trio demo
 
-up: $(STAMP) ## run a trial fleet until Ctrl-C (BROKER=rabbit DB=postgresql|mariadb: with private servers)
-	@$(BIN)/python -m fleet.trial.trio up --broker $(BROKER) --database $(DB) $(if $(HOSTS),--hosts $(HOSTS))
+up: $(STAMP) $(if $(filter libvirt,$(DRIVER)),hypervisor) ## run a trial fleet until Ctrl-C (BROKER=rabbit DB=postgresql|mariadb: with private servers; DRIVER=libvirt: real guests)
+	@$(BIN)/python -m fleet.trial.trio up --broker $(BROKER) --database $(DB) $(if $(HOSTS),--hosts $(HOSTS)) \
+	$(if $(filter libvirt,$(DRIVER)),--driver libvirt --directory .fleet-libvirt)
 
 test: $(STAMP) lint servers client ## lint and all suites
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/amqp tests/functional tests/simulation tests/unit
@@ -60,10 +62,12 @@ client: ## install the openstack client for the tests into .venv-client
 	@[ -x $(CLIENT_VENV)/bin/openstack ] || { echo "Setting up $(CLIENT_VENV) ..." && $(PYTHON) -m venv $(CLIENT_VENV) && \
 	$(CLIENT_VENV)/bin/pip install -q --disable-pip-version-check python-openstackclient==10.5.0; }
 
-guests: $(STAMP) ## tests with real guests under a private libvirtd, which are emulated (as root; some minutes)
-	@.ci/install-servers $(BIN)/bindep test guests
+hypervisor: $(STAMP) ## install libvirt, QEMU, and what makes a tiny image for them
+	@.ci/install-servers $(BIN)/bindep guests
 	@$(BIN)/python -c 'import libvirt' 2>/dev/null || \
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt libvirt-python==$(LIBVIRT_PYTHON)
+
+guests: $(STAMP) servers hypervisor ## tests with real guests under a private libvirtd, which are emulated (as root; some minutes)
 	@$(PYTEST) tests/guests
 
 nova: $(STAMP) servers ## tests with a real nova 34, which is installed into .venv-nova; some minutes
@@ -112,4 +116,4 @@ $(STAMP): setup.cfg pyproject.toml constraints.txt
 	@touch $@
 
 clean: ## remove everything that make has created
-	@rm -rf $(VENV) $(CLIENT_VENV) .fleet build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(CLIENT_VENV) .fleet .fleet-libvirt build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

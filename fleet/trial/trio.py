@@ -35,6 +35,8 @@ from fleet.trial import demo, private_servers, trio_config
 
 _READY_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 45
+#: Drivers of ``make up``.
+FAKE, LIBVIRT = "fake", "libvirt"
 
 
 class TrioFailed(Exception):
@@ -134,10 +136,11 @@ def run_demo() -> int:
                 return 0 if demo.run(conductor) else 1
 
 
-def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: str) -> int:
+def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: str, driver: str = FAKE) -> int:
     """Keep a trio running until Ctrl-C.
 
     :param hosts: None: as many as configured
+    :param driver: LIBVIRT: this machine is the only host, and a private libvirtd runs its guests
     """
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -145,9 +148,11 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
     with contextlib.ExitStack() as held:
         held.enter_context(trio_config.occupied(directory))
         print(f"Starting (broker: {broker}, database: {database}) ...", flush=True)
+        # The directory may be in a home that only its owner may enter.
+        hypervisor = held.enter_context(private_servers.libvirt(qemu_user="root")) if driver == LIBVIRT else None
         transport_url = held.enter_context(private_servers.BROKERS[broker]()) if broker != "local" else ""
         database_url = held.enter_context(private_servers.DATABASES[database]()) if database != "sqlite" else ""
-        config = trio_config.write(directory, hosts, transport_url, database_url)
+        config = trio_config.write(directory, hosts, transport_url, database_url, hypervisor.uri if hypervisor else "")
         conf = load(config, setup_logging=broker == "local")
         _sync(conf)
         running: list[subprocess.Popen] = []
@@ -160,7 +165,11 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
             there = wait_until_ready(conductor, _expected(conf), running)
         programs = pathlib.Path(sys.executable).parent
         page = f"http://{conf.api.bind_host}:{conf.api.port}/"
-        print(_WELCOME.format(hosts=there, page=page, config=config, log=conf.log_file, programs=programs), flush=True)
+        boot = _BOOT_IMAGE if hypervisor else _BOOT
+        welcome = _WELCOME.format(
+            hosts=there, page=page, config=config, log=conf.log_file, programs=programs, boot=boot
+        )
+        print(welcome, flush=True)
         while not stop.wait(1):
             for process in running:
                 if process.poll() is not None:
@@ -183,10 +192,14 @@ In another terminal:
 
     export PATH={programs}:$PATH FLEET_CONFIG_FILE={config}
     fleet host list
-    fleet boot web --flavor vcpus=1,memory_mb=2048,root_gb=10 --count 3 --wait
+    {boot}
     fleet server list
 
 Ctrl-C stops it."""
+_BOOT = "fleet boot web --flavor vcpus=1,memory_mb=2048,root_gb=10 --count 3 --wait"
+_BOOT_IMAGE = """\
+fleet image create NAME --location PATH|URL
+    fleet boot web --image NAME --flavor vcpus=1,memory_mb=512,root_gb=4 --wait"""
 
 
 def _expected(conf: cfg.ConfigOpts) -> int:
@@ -222,11 +235,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     up.add_argument("--hosts", type=argument_types.positive, help=f"Default: as before, or {trio_config.HOSTS}.")
     up.add_argument("--broker", choices=["local", *private_servers.BROKERS], default="local")
     up.add_argument("--database", choices=["sqlite", *private_servers.DATABASES], default="sqlite")
+    up.add_argument("--driver", choices=[FAKE, LIBVIRT], default=FAKE)
     given = parser.parse_args(argv)
     try:
         if given.mode == "demo":
             return run_demo()
-        return run_up(given.directory, given.hosts, given.broker, given.database)
+        return run_up(given.directory, given.hosts, given.broker, given.database, given.driver)
     except errors.FleetError as refusal:
         print(refusal.message, file=sys.stderr)
     except (

@@ -50,10 +50,17 @@ class Occupied(Exception):
     """A fleet already runs in the directory. The message has its process."""
 
 
-def write(directory: pathlib.Path, hosts: int | None, transport_url: str = "", database_url: str = "") -> pathlib.Path:
+def write(
+    directory: pathlib.Path,
+    hosts: int | None,
+    transport_url: str = "",
+    database_url: str = "",
+    libvirt_uri: str = "",
+) -> pathlib.Path:
     """Write the configuration of the whole trio in ``directory``; by default embedded.
 
     :param hosts: None: as many as before, or HOSTS
+    :param libvirt_uri: of the hypervisor of the only host; empty: hosts are simulated
     """
     directory = directory.resolve()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -78,6 +85,9 @@ def write(directory: pathlib.Path, hosts: int | None, transport_url: str = "", d
     options["api", "port"] = str(_api_port(text))
     if hosts:
         options["DEFAULT", "hosts"] = f"host[1-{hosts}]"
+    if libvirt_uri:
+        options["DEFAULT", "compute_driver"], options["DEFAULT", "hosts"] = "libvirt", "host1"
+        options["libvirt", "connection_uri"], options["libvirt", "virt_type"] = libvirt_uri, "qemu"
     path.write_text(with_options(text, options))
     return path
 

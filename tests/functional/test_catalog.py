@@ -102,9 +102,12 @@ def test_an_image(conductor: Conductor) -> None:
     assert ["cirros", "ubuntu"] == [each["name"] for each in conductor.operator.list_images()]
     for name in ("cirros", made["uuid"], made["uuid"][:13]):
         assert made == conductor.operator.show_image(name)
+    assert made == conductor.agents.image(made["uuid"]).to_wire()
     assert (1, 2**33, {"hw_architecture": "x86_64"}) == tuple(made[key] for key in ("min_disk", "size", "properties"))
     with pytest.raises(errors.Conflict, match="Image cirros exists already"):
         an_image(conductor)
+    with pytest.raises(errors.NotFound, match="Image cirros"):
+        conductor.agents.image("cirros")
     conductor.operator.delete_image("cirros")
     with pytest.raises(errors.NotFound, match="Image cirros"):
         conductor.operator.show_image("cirros")

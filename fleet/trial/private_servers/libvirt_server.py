@@ -87,9 +87,10 @@ class Libvirt(PrivateServer):
 
 
 @contextlib.contextmanager
-def libvirt() -> Iterator[Libvirt]:
-    """Run a private libvirtd that can be killed and restarted.
+def libvirt(qemu_user: str = "") -> Iterator[Libvirt]:
+    """Run a private libvirtd that can be killed and restarted. Its domains end with it.
 
+    :param qemu_user: that QEMU runs as; the package's by default
     :raises ServerMissing: it is not installed, or this user may not run it
     """
     program = find("libvirtd", [], package="libvirt-daemon-system")
@@ -104,7 +105,7 @@ def libvirt() -> Iterator[Libvirt]:
             os.mkdir(here.path(name))
             os.chmod(here.path(name), 0o755)
         here.write("etc/libvirtd.conf", _LIBVIRTD.format(sockets=here.path("sockets")))
-        here.write("etc/qemu.conf", _QEMU)
+        here.write("etc/qemu.conf", _QEMU + (f'user = "{qemu_user}"\n' if qemu_user else ""))
         server = Libvirt(here, program)
         try:
             with server.running():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import threading
 
 import oslo_messaging
 import pytest
@@ -12,8 +13,9 @@ import pytest
 from compute_agent.drivers.base import GuestInfo
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.ledger.notifications import Notifications
-from compute_agent.work import recovery
+from compute_agent.work import comparison, recovery
 from fleet import errors, states
+from fleet.agent.work_queues import WorkQueues
 from fleet.objects import Instance
 from tests.unit.compute_agent import builders
 
@@ -184,3 +186,44 @@ def test_a_conductor_that_does_not_take_it_is_told_by_the_next_audit(silence: Ex
     stand.conductor._script.clear()
     stand.compare()
     assert (states.ACTIVE, states.CRASHED) == row(stand, instance)
+
+
+@pytest.mark.parametrize("action", ["nothing", "restart", "error"])
+def test_an_announced_change_is_reported_and_left_to_the_audits(action: str) -> None:
+    """However often it is announced: only audits act, because what runs the guests may be about to start it again."""
+    stand, driver, instance, _notifier = a_stand(action)
+    driver.crash(instance.uuid)
+    for _twice in range(2):
+        stand.guests.noticed(builders.a_context(), stand.host, instance.uuid)
+    assert (states.ACTIVE, states.CRASHED) == row(stand, instance)
+
+
+def test_an_announced_change_of_an_instance_with_work_is_left_to_that_work() -> None:
+    """And so is one of a guest that this host does not hold."""
+    stand, _driver, instance, _notifier = a_stand()
+    executor = builders.ThreadExecutor()
+    queues = WorkQueues(executor, slots=0)
+    begun, may_end = threading.Event(), threading.Event()
+    queues.submit(instance.uuid, lambda: begun.set() or may_end.wait())  # type: ignore[func-returns-value]
+    begun.wait()
+    assert not comparison.notice(stand.host, queues, stand.guests, instance.uuid)
+    assert not comparison.notice(stand.host, queues, stand.guests, "00000000-0000-0000-0000-000000000000")
+    may_end.set()
+    executor.join()
+    assert comparison.notice(stand.host, queues, stand.guests, instance.uuid)
+    executor.join()
+
+
+def test_a_host_whose_hypervisor_is_away_takes_no_builds_until_it_answers() -> None:
+    """Its node stays, with an alarm that says why."""
+    stand, driver, _instance, _notifier = a_stand()
+
+    def refuse(node: str) -> None:
+        raise errors.ReportRefused(host=builders.HOST, node=node, field="it", reason="cannot be read")
+
+    read, driver.get_available_resource = driver.get_available_resource, refuse  # type: ignore[method-assign,assignment]
+    stand.reporter.audit()
+    assert "cannot be read" in stand.host.alarm()
+    driver.get_available_resource = read  # type: ignore[method-assign]
+    stand.reporter.audit()
+    assert "" == stand.host.alarm()
