@@ -110,5 +110,7 @@ def test_the_port_of_the_api_is_free(tmp_path: pathlib.Path) -> None:
 def test_real_guests(tmp_path: pathlib.Path) -> None:
     """This machine is the only host, and the hypervisor's address is set anew at each start."""
     for address in ("qemu:///first", "qemu:///second"):
-        conf = trio.load(trio_config.write(tmp_path, None, libvirt_uri=address), setup_logging=False)
-        assert ("libvirt", ["host1"], address) == (conf.compute_driver, conf.hosts, conf.libvirt.connection_uri)
+        lines = trio_config.write(tmp_path, None, libvirt_uri=address).read_text().splitlines()
+        wanted = {"compute_driver = libvirt", "hosts = host1", "[libvirt]", f"connection_uri = {address}"}
+        assert wanted <= set(lines)
+        assert 1 == sum(line.startswith("connection_uri") for line in lines)
