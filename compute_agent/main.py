@@ -30,6 +30,7 @@ from compute_agent.node.host import Host
 from compute_agent.node.inventory import HostPolicy
 from compute_agent.work.build import BuildRunner
 from compute_agent.work.move import Mover
+from compute_agent.work.power import PowerSwitch
 from compute_agent.work.power_sync import PowerSync
 from compute_agent.work.termination import Termination
 from fleet import conf as fleet_conf
@@ -191,7 +192,8 @@ def build_agents(
         queues = WorkQueues(executor, conf.max_concurrent_builds)
         builder = BuildRunner(host, build_calls, notifications)
         termination = Termination(host, build_calls, move_calls, queues)
-        manager = ComputeManager(host, builder, Mover(host, move_calls, notifications), termination, queues)
+        mover, switch = Mover(host, move_calls, notifications), PowerSwitch(host, build_calls, notifications)
+        manager = ComputeManager(host, builder, mover, termination, switch, queues)
         served = server.get_server(host_transport, TOPIC, name, [manager], exchange, queues=message_queues, ledger=mine)
         return ServedHost(host, served, queues)
 

@@ -13,6 +13,7 @@ from compute_agent.node.host import Host
 from compute_agent.work import orders
 from compute_agent.work.build import BuildOrder, BuildRunner
 from compute_agent.work.move import Mover
+from compute_agent.work.power import PowerSwitch
 from compute_agent.work.termination import Termination
 from fleet import errors, failpoints
 from fleet.agent.work_queues import WorkQueues
@@ -32,12 +33,19 @@ class ComputeManager:
     target = oslo_messaging.Target(version=versions.CURRENT["compute"])
 
     def __init__(
-        self, host: Host, builder: BuildRunner, mover: Mover, termination: Termination, queues: WorkQueues
+        self,
+        host: Host,
+        builder: BuildRunner,
+        mover: Mover,
+        termination: Termination,
+        switch: PowerSwitch,
+        queues: WorkQueues,
     ) -> None:
         self._host = host
         self._builder = builder
         self._mover = mover
         self._termination = termination
+        self._switch = switch
         self._queues = queues
 
     def build_and_run_instance(self, context: RequestContext, **build: Any) -> None:
@@ -69,6 +77,15 @@ class ComputeManager:
             orders.invalid(orders.ADVANCE, invalid.message)
             return
         self._queues.submit(uuid, functools.partial(self._mover.run, context, uuid), takes_slot=True)
+
+    def advance_power(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
+        """Read the row of the instance, and stop, start or reboot its guest if that is its task."""
+        try:
+            uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
+        except errors.InvalidInput as invalid:
+            orders.invalid(orders.POWER, invalid.message)
+            return
+        self._queues.submit(uuid, functools.partial(self._switch.run, context, uuid))
 
     @endpoint
     def describe_host(self, context: RequestContext) -> dict[str, Any]:

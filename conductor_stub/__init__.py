@@ -6,8 +6,8 @@ is one status of a build, move or volume (``fleet.states`` and its neighbours). 
 has passed.
 
 Read ``main`` (the wiring) and ``manager`` (the RPC surface), then the rooms: ``steps`` (what they have in
-common), ``builds``, ``moves``, ``volumes`` (the same file names in each), ``agents`` (what agents read and write),
-``operators`` (what the ``fleet`` command reads and changes). ``conf`` declares the options, ``checks`` tries a
+common), ``builds``, ``moves``, ``power``, ``volumes`` (the same file names in each), ``agents`` (what agents read and
+write), ``operators`` (what the ``fleet`` command reads and changes). ``conf`` declares the options, ``checks`` tries a
 configuration.
 """
 

@@ -124,6 +124,14 @@ CONDUCTOR_OPTS = [
         "not migrated stays where it is. Raise it if backends copy large images or volumes.",
     ),
     cfg.IntOpt(
+        "power_timeout",
+        default=300,
+        min=1,
+        help="Seconds within which a host must stop, start or reboot a guest, counted from the acceptance of the request. "
+        "After that the instance is as before, and the next audit shows the guest's power state. Set it above "
+        "driver_timeout of the agents.",
+    ),
+    cfg.IntOpt(
         "retry_interval",
         default=3,
         min=1,

@@ -31,6 +31,8 @@ from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
+from conductor_stub.power.intake import PowerIntake
+from conductor_stub.power.sweeper import PowerSweeper
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
 from conductor_stub.volumes.creation import VolumeCreation
@@ -126,6 +128,7 @@ def build_servers(
     )
     # A conductor that places no volumes hands them out.
     own = local if VOLUME in conf.conductor_domains else None
+    power = PowerIntake(database, compute, limits, clock.fresh)
     agents = ConductorManager(agent_api, pins)
     moves = MigrationManager(move_placement, MoveProgress(database, move_placement, limits))
     volumes = VolumeManager(volume_placement, VolumeProgress(database, volume_placement))
@@ -141,6 +144,7 @@ def build_servers(
         ),
         CatalogManager(database, Announcements(database, scheduler), clock),
         MoveIntake(database, move_placement, aliases, skew.require_in_step),
+        power,
         moves,
         VolumeIntake(database, volume_placement, VolumeCreation(database, volume_placement, local=own)),
         SnapshotIntake(database, volume_placement),
@@ -149,6 +153,7 @@ def build_servers(
     ]
     for_agents = [agents, AgentTaskManager(placement), moves, volumes]
     move_sweeper = MoveSweeper(database, move_placement, limits, clock.fresh)
+    power_sweeper = PowerSweeper(database, power, limits, clock.fresh)
     volume_sweeper = VolumeSweeper(database, volume_placement, limits, clock.fresh)
     room_queue = RoomQueue(database, placement, limits, clock)
     sweeper = BuildSweeper(database, placement, termination, limits, clock.fresh)
@@ -180,6 +185,7 @@ def build_servers(
         _sweep(conf, "deadlines", skew, sweeper.end_overdue),
         _sweep(conf, "sweeper", skew, sweeper.retry_lost),
         _sweep(conf, "moves", skew, move_sweeper.sweep),
+        _sweep(conf, "power", skew, power_sweeper.sweep),
         service.Periodic("room queue", functools.partial(_in_step, skew, room_queue.look), QUEUE_INTERVAL_S),
         _flavor_mix(conf, database, clock.fresh, skew),
     ]

@@ -18,6 +18,7 @@ from conductor_stub.agents.guests import Observation
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.termination import Termination
+from conductor_stub.power.machine import PowerReport
 from conductor_stub.steps import requester
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
@@ -128,6 +129,19 @@ class ConductorManager:
     @endpoint
     def get_image(self, context: RequestContext, image_id: fields.Name) -> dict[str, Any]:
         return self._api.image(image_id).to_wire()
+
+    @endpoint
+    def power_done(
+        self,
+        context: RequestContext,
+        instance_uuid: fields.Uuid,
+        host: fields.Name,
+        task_state: fields.Name,
+        power_state: PowerState,
+        failure: fields.LongText = "",
+    ) -> bool:
+        report = PowerReport(instance_uuid, host, task_state, power_state, failure)
+        return self._api.power_done(context, report)
 
     @endpoint
     def claim_instance(

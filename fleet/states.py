@@ -15,13 +15,17 @@
                active/-                      any of these ──▶ error/-   (a fault says why)
                                              any of these ──▶ */deleting ──▶ deleted/-
 
+    active/- ── stop ──▶ active/powering-off ──▶ stopped/- ── start ──▶ stopped/powering-on ──▶ active/-
+    active/- ── reboot ──▶ active/rebooting, or active/rebooting_hard ──▶ active/-
+
     building/placing ── no host has room, and the request waits ──▶ building/queued ── woken ──▶ building/scheduling
 
 An order that its host has not tried (not begun, never arrived, claim refused) goes from ``placing`` to the next alternate
 or back to ``scheduling``, at the same attempt.
 
 Every move names the state and the attempt it expects; a late or repeated message finds the row moved on and does
-nothing. ``step_deadline`` is when the sweeper may act on the present step, ``deadline`` when the whole build must end.
+nothing. ``step_deadline`` is when the sweeper may act on the present step, ``deadline`` when the whole build, or the power
+task, must end. A power task that does not end returns to the state before it.
 An active instance may be moved to another host or flavor: ``fleet.move_states``.
 """
 
@@ -34,6 +38,8 @@ BUILDING: Final = "building"
 ACTIVE: Final = "active"
 #: Moved to another flavor, and not confirmed yet.
 RESIZED: Final = "resized"
+#: Switched off by its owner.
+STOPPED: Final = "stopped"
 ERROR: Final = "error"
 DELETED: Final = "deleted"
 
@@ -53,6 +59,12 @@ RESIZE_REVERTING: Final = "resize_reverting"
 REBUILDING: Final = "rebuilding"
 REBUILD_SPAWNING: Final = "rebuild_spawning"
 
+# Tasks of an instance whose guest is switched off, on, or off and on.
+POWERING_OFF: Final = "powering-off"
+POWERING_ON: Final = "powering-on"
+REBOOTING: Final = "rebooting"
+REBOOTING_HARD: Final = "rebooting_hard"
+
 #: Step of an order that an agent hands back because it stops.
 QUEUE_STEP: Final = "queue"
 #: Step of an order to a host whose agent has no queue.
@@ -66,6 +78,11 @@ SPAWN_STEP: Final = "spawn"
 BUILD_STEPS: Final = (SCHEDULING, PLACING, SPAWNING)
 #: Tasks of a move that a destination has claimed, while the instance is still on the source.
 CLAIMED_MOVES: Final = (RESIZE_MIGRATING, RESIZE_FINISH, RESIZE_REVERTING, REBUILD_SPAWNING)
+
+#: Tasks of ``conductor_stub.power``, with the event that their end writes.
+POWER_TASKS: Final = types.MappingProxyType(
+    {POWERING_OFF: "stop", POWERING_ON: "start", REBOOTING: "reboot", REBOOTING_HARD: "reboot"}
+)
 
 #: nova's power state codes.
 NOSTATE: Final = 0
@@ -83,4 +100,4 @@ DOWN: Final = types.MappingProxyType(
     {NOSTATE: "the host has no such guest", SHUTDOWN: "it is off", CRASHED: "its process has ended"}
 )
 #: Instances with a guest whose power state the row shows, while nothing is done with them.
-WATCHED: Final = (ACTIVE, RESIZED, ERROR)
+WATCHED: Final = (ACTIVE, STOPPED, RESIZED, ERROR)

@@ -46,6 +46,8 @@ class FakeConductor:
         self.rescheduled: dict[str, dict[str, Any]] = {}
         self.aborted: dict[str, dict[str, Any]] = {}
         self.violated_policy: str = ""
+        #: What ``power_done`` was told, by instance uuid.
+        self.failures: dict[str, str] = {}
         #: What a heartbeat is told that the database's clock shows.
         self.now: str | None = None
         #: What ``reschedule`` answers: whether an attempt was spent.
@@ -157,6 +159,20 @@ class FakeConductor:
             raise errors.NotFound(kind="Image", name=image_id)
 
         return self._serve("get_image", work)
+
+    def power_done(
+        self, context: RequestContext, instance_uuid: str, host: str, task_state: str, power_state: int, failure: str
+    ) -> bool:
+        def work() -> bool:
+            row = self.rows[instance_uuid]
+            if (row.host, row.task_state) != (host, task_state):
+                return False
+            then = states.STOPPED if task_state == states.POWERING_OFF else states.ACTIVE
+            self.failures[instance_uuid] = failure
+            self.put(row, task_state=None, power_state=power_state, vm_state=row.vm_state if failure else then)
+            return True
+
+        return self._serve("power_done", work)
 
     def claim_instance(
         self,

@@ -124,13 +124,30 @@ class ComputeDriver:
         If the method is left out, nothing was switched off and nothing is done.
         """
 
-    def power_on(self, context: RequestContext, instance: Instance) -> None:
-        """Start an existing guest that does not run; a running one is a success. Used by ``lost_guest_action =
-        restart``.
+    # Power. Guests of a driver without ``power_off`` and ``power_on`` cannot be stopped, started and rebooted. Each
+    # method may be repeated, and ends within ``driver_timeout``. All raise errors.NotFound: there is no such guest.
 
-        :raises errors.NotFound: there is no such guest
+    def power_off(self, context: RequestContext, instance: Instance) -> None:
+        """Switch the guest off, and keep what is needed to start it again; one that is off already is a success.
+
+        First ask the guest to end, and force it if it does not. Afterwards ``get_info`` returns ``states.SHUTDOWN``, also
+        after a restart of the agent or of the machine, and ``get_per_instance_usage`` has no ``switched_off``.
+        """
+        raise errors.NotSupported(what="Stopping a guest", driver=type(self).__name__)
+
+    def power_on(self, context: RequestContext, instance: Instance) -> None:
+        """Start an existing guest that does not run; a running one is a success. ``lost_guest_action = restart`` uses
+        it, too.
         """
         raise errors.NotSupported(what="Starting a guest again", driver=type(self).__name__)
+
+    def reboot(self, context: RequestContext, instance: Instance, hard: bool = False) -> None:
+        """End the guest and start it again. A guest that does not run is only started.
+
+        :param hard: end the guest by force, without asking it first
+        """
+        self.power_off(context, instance)
+        self.power_on(context, instance)
 
     def list_instance_uuids(self) -> list[str]:
         """Return all guests on all nodes, running or not."""

@@ -100,11 +100,17 @@ class FakeDriver(ComputeDriver):
     def migrate_disk_and_power_off(
         self, context: RequestContext, instance: Instance, dest: str, flavor: Flavor
     ) -> None:
+        self._switch_off(instance, stopped=False)
+
+    def power_off(self, context: RequestContext, instance: Instance) -> None:
+        self._switch_off(instance, stopped=True)
+
+    def _switch_off(self, instance: Instance, stopped: bool) -> None:
         with self._lock:
             record = self._guests.get(instance.uuid)
             if record is None:
                 raise errors.NotFound(kind="Guest", name=instance.uuid)
-            self._keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
+            self._keep(dataclasses.replace(record, power_state=states.SHUTDOWN, stopped=stopped))
 
     def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
         if self._options.spawn_delay:

@@ -14,7 +14,10 @@ from fleet.objects import Instance
 
 @dataclasses.dataclass(frozen=True)
 class GuestRecord:
-    """``attempt`` is the build that spawned the guest; the sizes are the flavor's, in MB and GB."""
+    """``attempt`` is the build that spawned the guest; the sizes are the flavor's, in MB and GB.
+
+    A guest with the power state SHUTDOWN was ``stopped`` by its owner, or else switched off for a move.
+    """
 
     uuid: str
     node: str
@@ -24,6 +27,7 @@ class GuestRecord:
     disk_gb: int
     name: str = ""
     power_state: int = states.NOSTATE
+    stopped: bool = False
 
     @classmethod
     def of(cls, instance: Instance) -> Self:
@@ -43,7 +47,8 @@ class GuestRecord:
     def usage(self) -> dict[str, Any]:
         """Return this guest's part of ``get_per_instance_usage``."""
         usage = {"uuid": self.uuid, "memory_mb": self.memory_mb, "node": self.node, "attempt": self.attempt}
-        return {**usage, "switched_off": True} if self.power_state == states.SHUTDOWN else usage
+        moving = self.power_state == states.SHUTDOWN and not self.stopped
+        return {**usage, "switched_off": True} if moving else usage
 
 
 def read(path: pathlib.Path) -> GuestRecord | None:

@@ -140,10 +140,7 @@ class LocalDriver(ComputeDriver):
         self, context: RequestContext, instance: Instance, dest: str, flavor: Flavor
     ) -> None:
         """The guest's directory stays as it is; nothing is copied to another machine."""
-        order = state_file.read(self._directory(instance.uuid) / supervisor.ORDER_FILE)
-        if order is None:
-            raise errors.NotFound(kind="Guest", name=instance.uuid)
-        self._switch_off(instance.uuid, order)
+        self._switch_off(instance.uuid, self._known(instance.uuid))
 
     def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
         before = state_file.read(self._directory(instance.uuid) / supervisor.ORDER_FILE)
@@ -157,24 +154,38 @@ class LocalDriver(ComputeDriver):
             raise
 
     def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
-        if state_file.read(self._directory(instance.uuid) / supervisor.ORDER_FILE) is None:
-            raise errors.NotFound(kind="Guest", name=instance.uuid)
+        self._known(instance.uuid)
         self._start_again(instance)
+
+    def power_off(self, context: RequestContext, instance: Instance) -> None:
+        self._switch_off(instance.uuid, self._known(instance.uuid), stopped=True)
 
     def power_on(self, context: RequestContext, instance: Instance) -> None:
-        if state_file.read(self._directory(instance.uuid) / supervisor.ORDER_FILE) is None:
-            raise errors.NotFound(kind="Guest", name=instance.uuid)
+        self._known(instance.uuid)
         self._start_again(instance)
 
-    def _switch_off(self, instance_uuid: str, order: dict[str, Any]) -> None:
+    def reboot(self, context: RequestContext, instance: Instance, hard: bool = False) -> None:
+        self._known(instance.uuid)
+        self._halt(instance.uuid, hard)
+        self._start_again(instance)
+
+    def _known(self, instance_uuid: str) -> dict[str, Any]:
+        """Return the order of a guest. :raises errors.NotFound: there is none"""
+        order = state_file.read(self._directory(instance_uuid) / supervisor.ORDER_FILE)
+        if order is None:
+            raise errors.NotFound(kind="Guest", name=instance_uuid)
+        return order
+
+    def _switch_off(self, instance_uuid: str, order: dict[str, Any], stopped: bool = False) -> None:
         """Record the intention first: a half-done switch-off is found, and repeated or undone."""
         directory = self._directory(instance_uuid)
-        state_file.write(directory / supervisor.ORDER_FILE, {**order, "power_state": states.SHUTDOWN})
+        off = {"power_state": states.SHUTDOWN, "stopped": stopped}
+        state_file.write(directory / supervisor.ORDER_FILE, {**order, **off})
         self._halt(instance_uuid)
 
-    def _halt(self, instance_uuid: str) -> None:
+    def _halt(self, instance_uuid: str, hard: bool = False) -> None:
         directory = self._directory(instance_uuid)
-        self._stop(directory)
+        self._stop(directory, hard)
         (directory / supervisor.STATE_FILE).unlink(missing_ok=True)
         self._reap_supervisor(instance_uuid)
 
@@ -182,7 +193,8 @@ class LocalDriver(ComputeDriver):
         """Start in the existing directory, with the order for ``instance``."""
         order = self._order(instance)
         directory = self._directory(instance.uuid)
-        same = state_file.read(directory / supervisor.ORDER_FILE) == order
+        # An order of an earlier release does not say whether the guest is stopped.
+        same = {"stopped": False, **self._known(instance.uuid)} == order
         if same and self.get_info(instance.uuid).state == states.RUNNING:
             return
         self._halt(instance.uuid)
@@ -272,12 +284,15 @@ class LocalDriver(ComputeDriver):
         self._stop(doomed)
         shutil.rmtree(doomed)
 
-    def _stop(self, directory: pathlib.Path) -> None:
-        """End the processes of a guest."""
-        state = state_file.read(directory / supervisor.STATE_FILE) or {}
-        head, child = Identity.from_dict(state.get("supervisor")), Identity.from_dict(state.get("child"))
-        if head is not None and head.send(signal.SIGTERM) and not head.wait(2 * self._options.destroy_timeout + 1):
-            head.send(signal.SIGKILL)
+    def _stop(self, directory: pathlib.Path, hard: bool = False) -> None:
+        """End the processes of a guest. :param hard: kill them; else the guest has ``destroy_timeout`` to end"""
+        head = Identity.from_dict((state_file.read(directory / supervisor.STATE_FILE) or {}).get("supervisor"))
+        if head is not None and not hard and head.send(signal.SIGTERM):
+            hard = not head.wait(2 * self._options.destroy_timeout + 1)
+        if head is not None and hard and head.send(signal.SIGKILL):
+            head.wait(self._options.destroy_timeout)
+        # Read now: until its end the supervisor may have started another child.
+        child = Identity.from_dict((state_file.read(directory / supervisor.STATE_FILE) or {}).get("child"))
         if child is not None:
             child.kill_group()
             child.wait(self._options.destroy_timeout)

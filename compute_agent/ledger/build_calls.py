@@ -88,6 +88,14 @@ class BuildCalls:
             self._conductor.report_guest, context, instance.uuid, host, power_state, instance.power_state, failed
         )
 
+    def power_done(
+        self, context: RequestContext, instance: Instance, host: str, power_state: int, failure: str = ""
+    ) -> bool:
+        """Report that the instance's power task has ended; return True if the row still had it. :raises Unanswered:"""
+        return self._ask(
+            self._conductor.power_done, context, instance.uuid, host, instance.task_state or "", power_state, failure
+        )
+
     def find_instance(self, context: RequestContext, host: str, uuid: str) -> Instance | None:
         """Return the instance, if the ledger has it on ``host``. :raises Unanswered:"""
         answer = self._ask(self._conductor.get_host_instances, context, host, [uuid])

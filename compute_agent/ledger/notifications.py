@@ -36,6 +36,15 @@ _STEPS: Mapping[tuple[str, str], Mapping[str, str]] = {
 }
 
 
+#: Event names of power tasks.
+_POWER: Mapping[str, Mapping[str, str]] = {
+    states.POWERING_OFF: _all_of("power_off"),
+    states.POWERING_ON: _all_of("power_on"),
+    states.REBOOTING: _all_of("reboot"),
+    states.REBOOTING_HARD: _all_of("reboot"),
+}
+
+
 class Notifications:
     """Sends for all hosts of the process. No build fails because a notification could not be sent."""
 
@@ -74,6 +83,13 @@ class Notifications:
             size = {"new_instance_type": new.name, "new_instance_type_id": new.id}
             what = f"compute.instance.{event}"
             self._emit(context, host, what, lambda: {**payload(instance, host, fault), **size})
+
+    def power(
+        self, context: RequestContext, suffix: str, host: str, instance: Instance, fault: Exception | None = None
+    ) -> None:
+        """``host`` begins, has done or cannot do the power task of ``instance``."""
+        event = f"compute.instance.{_POWER[instance.task_state or ''][suffix]}"
+        self._emit(context, host, event, lambda: payload(instance, host, fault))
 
     def power_state(self, context: RequestContext, host: str, instance: Instance, found: int) -> None:
         """``compute.instance.update``: the guest's power state differs from the row. ``power_state`` and

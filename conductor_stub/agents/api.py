@@ -12,6 +12,8 @@ from oslo_log import log as logging
 from conductor_stub.agents import guests
 from conductor_stub.builds import claims, termination
 from conductor_stub.builds.claims import Recorded, StepReport
+from conductor_stub.power import machine as power
+from conductor_stub.power.machine import PowerReport
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, states
@@ -169,6 +171,19 @@ class AgentAPI:
     def image(self, image_id: str) -> ImageRecord:
         """Where a host finds the bytes of an image. :raises errors.NotFound: there is no record with this uuid"""
         return self._database.read(images.by_uuid, image_id)
+
+    def power_done(self, context: RequestContext, report: PowerReport) -> bool:
+        """A host has carried out a power task, or cannot; return whether the row still had the task."""
+        context = context.about(instance_uuid=report.instance_uuid, host=report.host)
+        try:
+            ended = self._database.write(power.done, report, self._step_context(context))
+        except errors.NotFound:
+            return False
+        if ended and report.failure:
+            LOG.warning("Task %s failed: %s", report.task_state, report.failure)
+        elif ended:
+            LOG.info("Task %s is done; the guest is %s", report.task_state, states.POWER_NAMES[report.power_state])
+        return ended
 
     def take(self, context: RequestContext, step: BuildStep) -> Instance:
         """Record a step of a build. A repeated step is answered as the first one was.

@@ -32,6 +32,7 @@ LOG = logging.getLogger(__name__)
 
 FIRST_ATTEMPT = 1
 _ADVICE = {
+    states.STOPPED: "start it first",
     states.RESIZED: "confirm or revert its resize first",
     states.ERROR: "it has no host; delete it and create another",
 }

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``POST /servers/ID/action``: moves. Other actions of nova are answered with 501."""
+"""``POST /servers/ID/action``: moves and power. Other actions of nova are answered with 501."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import falcon
 
@@ -31,6 +31,13 @@ class _Destination:
     host: fields.Name | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class _Reboot:
+    __pydantic_config__ = bodies.STRICT
+
+    type: Literal["HARD", "Hard", "hard", "SOFT", "Soft", "soft"]
+
+
 #: Actions with a rule of their own.
 _ADMINISTRATIVE = ("migrate", "evacuate")
 
@@ -44,6 +51,9 @@ class Actions:
             "confirmResize": (self._plain("confirm_resize"), falcon.HTTP_204),
             "revertResize": (self._plain("revert_resize"), falcon.HTTP_202),
             "migrate": (self._to_host("migrate", "migrate_instance"), falcon.HTTP_202),
+            "os-stop": (self._plain("stop_instance"), falcon.HTTP_202),
+            "os-start": (self._plain("start_instance"), falcon.HTTP_202),
+            "reboot": (self._reboot, falcon.HTTP_202),
             "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
         }
 
@@ -80,6 +90,11 @@ class Actions:
                 self._conductor.ask(request, method, name=server_id, **({"host": host} if host else {}))
 
         return work
+
+    def _reboot(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+        kind = fields.parse(_Reboot, wanted, "reboot").type
+        hard = {"hard": True} if kind.upper() == "HARD" else {}
+        self._conductor.ask(request, "reboot_instance", name=server_id, **hard)
 
     def _resize(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
         flavor_id = str(fields.parse(_Resize, wanted, "resize").flavorRef)

@@ -54,7 +54,7 @@ RULES = [
     _rule(
         "compute:servers:action",
         _MEMBER,
-        "Resize, and confirm or revert it; other actions have rules of their own.",
+        "Stop, start, reboot and resize, and confirm or revert a resize; other actions have rules of their own.",
         "POST /servers/{server_id}/action",
     ),
     _rule(

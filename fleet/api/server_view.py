@@ -21,11 +21,14 @@ _OF_TASK = {
     states.RESIZE_REVERTING: "REVERT_RESIZE",
     states.REBUILDING: "REBUILD",
     states.REBUILD_SPAWNING: "REBUILD",
+    states.REBOOTING: "REBOOT",
+    states.REBOOTING_HARD: "HARD_REBOOT",
     **dict.fromkeys((states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_FINISH), "RESIZE"),
 }
 _OF_STATE = {
     states.BUILDING: "BUILD",
     states.ACTIVE: "ACTIVE",
+    states.STOPPED: "SHUTOFF",
     states.RESIZED: "VERIFY_RESIZE",
     states.ERROR: "ERROR",
     states.DELETED: "DELETED",

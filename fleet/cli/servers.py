@@ -29,7 +29,9 @@ _DETAILS = (
 )
 
 
-STATUSES = tuple(state.upper() for state in (states.ACTIVE, states.BUILDING, states.ERROR, states.RESIZED))
+STATUSES = tuple(
+    state.upper() for state in (states.ACTIVE, states.BUILDING, states.ERROR, states.RESIZED, states.STOPPED)
+)
 
 
 class ListServers(listing.List):

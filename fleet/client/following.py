@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits until builds, moves, volumes and deletions end."""
+"""Waits until builds, moves, power tasks, volumes and deletions end."""
 
 from __future__ import annotations
 
@@ -115,6 +115,25 @@ def moves(
         late = [each for each in found if each["status"] in move_states.UNDER_WAY]
         if not late or clock() >= deadline:
             return [each for each in found if each not in late], late
+        sleep(min(pause, max(deadline - clock(), 0)))
+        pause = min(pause * 1.5, _LONGEST_S)
+
+
+def power(
+    conductor: connection.Connection,
+    uuids: Iterable[str],
+    timeout_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[str]:
+    """Wait until these instances have no power task any more; return those that have one after ``timeout_s``."""
+    pending = list(uuids)
+    deadline, pause = clock() + timeout_s, _SHORTEST_S
+    while True:
+        found = look(conductor, pending)
+        pending = [uuid for uuid in pending if found[uuid].get("task_state") in states.POWER_TASKS]
+        if not pending or clock() >= deadline:
+            return pending
         sleep(min(pause, max(deadline - clock(), 0)))
         pause = min(pause * 1.5, _LONGEST_S)
 

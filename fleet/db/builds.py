@@ -74,6 +74,7 @@ _OVERDUE_OR_SPAWNING = (
         sa.or_(INSTANCES.c.step_deadline <= _NOW, INSTANCES.c.task_state == states.SPAWNING),
         sa.or_(INSTANCES.c.task_state == states.DELETING, INSTANCES.c.deadline.is_(None), INSTANCES.c.deadline > _NOW),
         INSTANCES.c.step_deadline.is_not(None),
+        INSTANCES.c.task_state.not_in(states.POWER_TASKS),
     )
     .order_by(None)
     .order_by(INSTANCES.c.step_deadline, INSTANCES.c.created_at, INSTANCES.c.launch_index)

@@ -35,6 +35,16 @@ _PLACED = sa.select(
 ).where(INSTANCES.c.host.in_(_HOSTS), _LIVE)
 _MOVING = sa.select(MIGRATIONS.c.held_host, MIGRATIONS.c.instance_uuid).where(MIGRATIONS.c.held_host.in_(_HOSTS))
 FILTERS = ("host", "name", "project_id", "reservation_id", "uuids", "vm_state")
+_SWITCHING = (
+    JOINED.where(
+        INSTANCES.c.vm_state.in_((states.ACTIVE, states.STOPPED)),
+        INSTANCES.c.task_state.in_(states.POWER_TASKS),
+        INSTANCES.c.step_deadline <= sa.bindparam("now", type_=models.Timestamp),
+        _LIVE,
+    )
+    .order_by(INSTANCES.c.step_deadline)
+    .limit(sa.bindparam("at_most"))
+)
 #: Columns of an instance that no host holds.
 NOTHING_CLAIMED = {"host": None, "node": None, **claimed.NOTHING}
 
@@ -124,6 +134,11 @@ def on_host(connection: sa.Connection, host: str, uuids: Sequence[str] | None = 
 def of_uuids(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
     """Live instances among these, oldest first."""
     return connection.execute(_LIVE_OF_THESE, {"wanted": list(uuids)}).all() if uuids else []
+
+
+def switching(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
+    """Instances with a power task whose step is overdue, the most urgent first."""
+    return connection.execute(_SWITCHING, {"now": now, "at_most": limit}).all()
 
 
 def compare(

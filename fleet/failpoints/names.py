@@ -64,6 +64,13 @@ GUEST_TRANSACTIONS: Mapping[str, str] = {
     "conductor.guest": "an agent has found a guest in another power state than the row's: the row shows it",
 }
 
+#: Of an instance whose guest is stopped, started or rebooted.
+POWER_TRANSACTIONS: Mapping[str, str] = {
+    "conductor.power_accept": "a stop, start or reboot is asked for: the row has the task",
+    "conductor.power_done": "the host has carried the task out, or cannot: the row shows it",
+    "conductor.power_overdue": "the task's deadline has passed: the instance is as before",
+}
+
 #: Between transactions.
 BUILD_STEPS: Mapping[str, str] = {
     "conductor.hand_out.before": "accepted builds are about to be given to a thread of their conductor, or cast to a worker",
@@ -117,14 +124,20 @@ VOLUME_STEPS: Mapping[str, str] = {
     "agent.extend.after": "it is extended, the ledger does not know it",
 }
 
+POWER_STEPS: Mapping[str, str] = {
+    "agent.power.before": "the driver is about to stop, start or reboot a guest",
+    "agent.power.after": "it has done it, the ledger does not know it",
+}
+
 TRANSACTIONS = {
     **BUILD_TRANSACTIONS,
     **QUEUE_TRANSACTIONS,
     **MOVE_TRANSACTIONS,
     **VOLUME_TRANSACTIONS,
     **GUEST_TRANSACTIONS,
+    **POWER_TRANSACTIONS,
 }
-STEPS = {**BUILD_STEPS, **LIBVIRT_STEPS, **MOVE_STEPS, **VOLUME_STEPS}
+STEPS = {**BUILD_STEPS, **LIBVIRT_STEPS, **MOVE_STEPS, **VOLUME_STEPS, **POWER_STEPS}
 
 
 def _names(transactions: Mapping[str, str], steps: Mapping[str, str]) -> dict[str, str]:
@@ -139,5 +152,14 @@ BUILD_NAMES: Mapping[str, str] = _names(BUILD_TRANSACTIONS, BUILD_STEPS)
 MOVE_NAMES: Mapping[str, str] = _names(MOVE_TRANSACTIONS, MOVE_STEPS)
 VOLUME_NAMES: Mapping[str, str] = _names(VOLUME_TRANSACTIONS, VOLUME_STEPS)
 GUEST_NAMES: Mapping[str, str] = _names(GUEST_TRANSACTIONS, {})
+POWER_NAMES: Mapping[str, str] = _names(POWER_TRANSACTIONS, POWER_STEPS)
 QUEUE_NAMES: Mapping[str, str] = _names(QUEUE_TRANSACTIONS, {})
-NAMES: Mapping[str, str] = {**BUILD_NAMES, **QUEUE_NAMES, **MOVE_NAMES, **VOLUME_NAMES, **GUEST_NAMES, **LIBVIRT_STEPS}
+NAMES: Mapping[str, str] = {
+    **BUILD_NAMES,
+    **QUEUE_NAMES,
+    **MOVE_NAMES,
+    **VOLUME_NAMES,
+    **GUEST_NAMES,
+    **POWER_NAMES,
+    **LIBVIRT_STEPS,
+}

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 CURRENT: dict[str, str] = {
     "scheduler": "4.5",
     "conductor": "1.12",
-    "compute": "1.1",
+    "compute": "1.2",
     "volume": "1.0",
     "volume_scheduler": "1.1",
 }

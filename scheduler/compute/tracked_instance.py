@@ -66,7 +66,8 @@ def is_over(row: Any) -> bool:
 def has_moved(row: Any) -> bool:
     """Return True if a move has claimed its destination, or is over."""
     claimed = row.task_state in states.CLAIMED_MOVES
-    return claimed or (row.vm_state == states.ACTIVE and row.task_state is None)
+    settled = row.task_state is None or row.task_state in states.POWER_TASKS
+    return claimed or (row.vm_state in (states.ACTIVE, states.STOPPED) and settled)
 
 
 def image_pairs(properties: Mapping[str, Any] | None) -> frozenset[tuple[str, str]]:

@@ -31,14 +31,15 @@ HOST_EXCHANGE = "fleet_hosts"
 METHODS: dict[str, dict[str | None, list[str]]] = {
     "conductor": {
         None: ["register_services", "require_free", "leave", "report_state", "report_hosts", "get_host_instances",
-               "compare_instances", "claim_instance", "finish_build", "build_steps", "instance_destroyed"],
+               "compare_instances", "power_done", "claim_instance", "finish_build", "build_steps", "instance_destroyed"],
         "compute_task": ["create", "build_instances", "reschedule", "abort_build", "terminate_instances"],
         "migration": ["place_migration", "get_host_migrations", "claim_migration", "migration_done", "migration_failed"],
         "operator": ["list_instances", "show_instance", "trace", "examine", "request_of", "request_for", "list_hosts",
                      "show_host", "list_services", "update_service", "list_flavors", "create_flavor", "list_aggregates",
                      "create_aggregate", "add_aggregate_host", "remove_aggregate_host", "set_aggregate_metadata",
                      "list_groups", "create_group", "resize_instance", "confirm_resize", "revert_resize",
-                     "evacuate_instance", "list_migrations", "force_down", "show_flavor", "delete_flavor",
+                     "evacuate_instance", "stop_instance", "start_instance", "reboot_instance",
+                     "list_migrations", "force_down", "show_flavor", "delete_flavor",
                      "show_aggregate", "delete_aggregate", "show_group", "delete_group", "delete_service", "delete_host",
                      "create_volumes", "list_volumes", "show_volume", "delete_volume", "extend_volume", "migrate_volume",
                      "retype_volume", "list_pools", "create_volume_type", "update_volume_type", "delete_volume_type",
@@ -53,7 +54,7 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
         "baseapi": ["ping"],
     },
     "compute": {
-        None: ["build_and_run_instance", "terminate_instance", "advance_migration", "describe_host"],
+        None: ["build_and_run_instance", "terminate_instance", "advance_migration", "advance_power", "describe_host"],
         "baseapi": ["ping"],
     },
 }  # fmt: skip

@@ -80,6 +80,22 @@ def test_resize_and_migrate(openstack: Client) -> None:
     eventually(lambda: openstack("server show grows")["status"] == "ACTIVE")
 
 
+def test_stop_start_and_reboot(openstack: Client, trio: Trio) -> None:
+    openstack(f"{BOOT} power")
+
+    def is_now(vm_state: str) -> bool:
+        found = trio.operator("show_instance", name="power")["instance"]
+        return (vm_state, None) == (found["vm_state"], found["task_state"])
+
+    openstack("server stop power", form="")
+    eventually(lambda: is_now("stopped"), timeout_s=60)
+    assert ["power"] == [each["Name"] for each in openstack("server list --status SHUTOFF")]
+    openstack("server start power", form="")
+    eventually(lambda: is_now("active"), timeout_s=60)
+    openstack("server reboot --hard --wait power", form="")
+    assert "it must be off" in openstack("server start power", form="", status=1)
+
+
 #: Read commands of which a newcomer tries each, and a word that the answer has.
 SHOWN = [
     ("flavor list", "tiny"),

@@ -25,6 +25,8 @@ from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
+from conductor_stub.power.intake import PowerIntake
+from conductor_stub.power.sweeper import PowerSweeper
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
 from conductor_stub.volumes.creation import VolumeCreation
@@ -99,6 +101,8 @@ class Conductor:
         self.move_intake = MoveIntake(database, self.move_placement, aliases or {})
         self.move_progress = MoveProgress(database, self.move_placement, self.limits)
         self.move_sweeper = MoveSweeper(database, self.move_placement, self.limits, self.clock)
+        self.power_intake = PowerIntake(database, self.compute, self.limits, self.clock)  # type: ignore[arg-type]
+        self.power_sweeper = PowerSweeper(database, self.power_intake, self.limits, self.clock)
         self.volume_scheduler, self.backends, self.volumes = FakeVolumeScheduler(), FakeBackends(), FakeVolumeTasks()
         self.volume_placement = VolumePlacement(
             database,
@@ -120,6 +124,7 @@ class Conductor:
                 self.clock,
             ),
             self.move_intake,
+            self.power_intake,
             CatalogManager(database, Announcements(database, self.scheduler), self.clock),  # type: ignore[arg-type]
             VolumeIntake(database, self.volume_placement, self.volume_creation),
             SnapshotIntake(database, self.volume_placement),

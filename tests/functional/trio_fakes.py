@@ -54,6 +54,7 @@ class FakeCompute:
         self.builds: list[tuple[str, dict[str, Any]]] = []
         self.terminations: list[tuple[str, str]] = []
         self.moves: list[tuple[str, str]] = []
+        self.power: list[tuple[str, str]] = []
         self.without_queue: set[str] = set()
 
     def build_and_run_instance(self, context: RequestContext, host: str, **build: Any) -> None:
@@ -67,6 +68,13 @@ class FakeCompute:
     def advance_migration(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         self._check(host)
         self.moves.append((host, instance_uuid))
+
+    def require_power(self) -> None:
+        """Every agent is new."""
+
+    def advance_power(self, context: RequestContext, host: str, instance_uuid: str) -> None:
+        self._check(host)
+        self.power.append((host, instance_uuid))
 
     def _check(self, host: str) -> None:
         if host in self.without_queue:

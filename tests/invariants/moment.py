@@ -27,12 +27,22 @@ _STATES = {
     ("active", "resize_reverting"),
     ("active", "rebuilding"),
     ("active", "rebuild_spawning"),
+    ("active", "powering-off"),
+    ("active", "powering-on"),
+    ("active", "rebooting"),
+    ("active", "rebooting_hard"),
+    ("stopped", None),
+    ("stopped", "powering-off"),
+    ("stopped", "powering-on"),
+    ("stopped", "rebooting_hard"),
     ("resized", None),
     ("resized", "resize_confirming"),
     ("resized", "resize_reverting"),
     ("error", None),
     ("deleted", None),
 }
+_ON_A_HOST = (("active", None), ("stopped", None), ("building", "spawning"))
+_POWER_TASKS = ("powering-off", "powering-on", "rebooting", "rebooting_hard")
 
 
 def nothing_is_overcommitted(ledger: Ledger) -> Iterator[str]:
@@ -53,18 +63,19 @@ def an_instance_is_on_one_host(ledger: Ledger) -> Iterator[str]:
         where = (row["host"], row["node"])
         if where != (None, None) and where not in known:
             yield f"{row['uuid']} is on {where}, which is no node"
-        if (row["vm_state"], row["task_state"]) in (("active", None), ("building", "spawning")) and row["host"] is None:
+        if (row["vm_state"], row["task_state"]) in _ON_A_HOST and row["host"] is None:
             yield f"{row['uuid']} is {row['vm_state']} on no host"
 
 
 def every_build_ends_in_time(ledger: Ledger) -> Iterator[str]:
-    """I3: by its deadline each is ACTIVE, ERROR with a fault, or DELETED; no state that does not exist."""
+    """I3: by its deadline each is ACTIVE, STOPPED, ERROR with a fault, or DELETED; no state that does not exist."""
     late = ledger.read_at - datetime.timedelta(seconds=GRACE_S)
     for row in ledger.live:
         state = (row["vm_state"], row["task_state"])
         if state not in _STATES and row["task_state"] != "deleting":
             yield f"{row['uuid']} is in no known state: {state}"
-        if row["vm_state"] == "building" and row["task_state"] != "deleting" and row["deadline"] < late:
+        timed = row["vm_state"] == "building" or row["task_state"] in _POWER_TASKS
+        if timed and row["task_state"] != "deleting" and row["deadline"] < late:
             yield f"{row['uuid']} is {state} at attempt {row['attempt']}, its deadline was {row['deadline']}"
         if row["vm_state"] == "error" and not ledger.faults.get(row["uuid"]):
             yield f"{row['uuid']} is in ERROR without a fault"
@@ -74,7 +85,7 @@ def no_claim_without_a_live_instance(ledger: Ledger) -> Iterator[str]:
     """I4: what is deleted, in ERROR or not yet placed holds nothing."""
     for row in ledger.instances:
         holds = row["host"] is not None or any(row[claimed] for *_node, claimed in RESOURCES.values())
-        settled = row["vm_state"] in ("active", "resized")
+        settled = row["vm_state"] in ("active", "resized", "stopped")
         may_hold = not row["deleted"] and (settled or row["task_state"] in ("spawning", "deleting"))
         if holds and not may_hold:
             yield f"{row['uuid']} is {row['vm_state']}/{row['task_state']} and holds something on {row['host']}"

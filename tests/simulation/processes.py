@@ -25,6 +25,7 @@ from compute_agent.node.inventory import HostPolicy
 from compute_agent.work import comparison, power_sync, recovery
 from compute_agent.work.build import BuildRunner
 from compute_agent.work.move import Mover as AgentMover
+from compute_agent.work.power import PowerSwitch
 from compute_agent.work.termination import Termination as AgentTermination
 from conductor_stub.agents.api import AgentAPI
 from conductor_stub.builds.intake import Intake
@@ -43,6 +44,8 @@ from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
+from conductor_stub.power.intake import PowerIntake
+from conductor_stub.power.sweeper import PowerSweeper
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
@@ -72,6 +75,7 @@ LIMITS = StepLimits(
     spawn_timeout_s=60,
     move_timeout_s=150,
     volume_timeout_s=200,
+    power_timeout_s=100,
     retry_interval_s=3,
     service_down_time_s=60,
 )
@@ -154,13 +158,21 @@ class Hypervisor(ComputeDriver):
         guest = self.guests.get(instance_uuid)
         if guest is None:
             return states.NOSTATE
-        return states.CRASHED if guest.get("dead") else states.SHUTDOWN if guest.get("switched_off") else states.RUNNING
+        if guest.get("dead"):
+            return states.CRASHED
+        return states.SHUTDOWN if guest.get("switched_off") or guest.get("stopped") else states.RUNNING
 
     def die(self) -> None:
         """One of the guests that are on ends by itself."""
         running = sorted(uuid for uuid in self.guests if self.power_state(uuid) == states.RUNNING)
         if running:
             self.guests[self._world.chance.choice(running)]["dead"] = True
+
+    def power_off(self, context: RequestContext, instance: Instance) -> None:
+        self._work()
+        if instance.uuid not in self.guests:
+            raise errors.NotFound(kind="Guest", name=instance.uuid)
+        self.guests[instance.uuid] = {**self.guests[instance.uuid], "stopped": True, "dead": False}
 
     def power_on(self, context: RequestContext, instance: Instance) -> None:
         self.finish_revert_migration(context, instance)
@@ -230,6 +242,7 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
         same_host=True,
         clock=world.clock,
     )
+    power = PowerIntake(database, compute, LIMITS, world.clock)
     process.endpoints = [
         ConductorManager(agents, unpinned()),
         ComputeTaskManager(intake, placement, termination),
@@ -242,6 +255,7 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
         ),
         CatalogManager(database, Announcements(database, bus.client(SchedulerAPI)), world.clock),
         MoveIntake(database, move_placement),
+        power,
         MigrationManager(move_placement, MoveProgress(database, move_placement, LIMITS)),
     ]
     of_volumes, sweep_volumes = storage.conductor(world, bus, database, LIMITS, grouped, local)
@@ -251,7 +265,9 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
     move_sweeper = MoveSweeper(database, move_placement, LIMITS, world.clock)
     sweeper = BuildSweeper(database, placement, termination, LIMITS, world.clock)
     room_queue = RoomQueue(database, placement, LIMITS, world.clock)
-    for name, sweep in (("moves", move_sweeper.sweep), ("sweep", sweeper.sweep), ("room queue", room_queue.look)):
+    power_sweeper = PowerSweeper(database, power, LIMITS, world.clock)
+    sweeps = {"moves": move_sweeper.sweep, "sweep": sweeper.sweep, "power": power_sweeper.sweep}
+    for name, sweep in {**sweeps, "room queue": room_queue.look}.items():
         _every(world, process, SWEEP_S, name, _if(database.is_anything_under_way, sweep))
     return process
 
@@ -292,7 +308,8 @@ def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], n
         builder = BuildRunner(host, ledger, Notifications(None), world.seconds, _no_threads)
         mover = AgentMover(host, moves, Notifications(None), world.seconds, _no_threads)
         ending = AgentTermination(host, ledger, moves, queues[name])
-        process.of_queue[f"compute.{name}"] = [ComputeManager(host, builder, mover, ending, queues[name])]
+        switch = PowerSwitch(host, ledger, Notifications(None), _no_threads)
+        process.of_queue[f"compute.{name}"] = [ComputeManager(host, builder, mover, ending, switch, queues[name])]
     identities = {name: Identity(str(uuid.uuid5(uuid.NAMESPACE_DNS, name)), life) for name in hosts}
     reporter = Reporter(conductor, patience, list(hosts.values()), incarnation, identities)
 

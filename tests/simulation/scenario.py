@@ -242,6 +242,8 @@ class Scenario:
                 if chance.random() < 0.6:
                     self._world.sleep(chance.choice([0.3, 3.0, 8.0]))
                     self._move()
+                if chance.random() < 0.5:
+                    self._switch()
             except (oslo_messaging.MessagingTimeout, errors.FleetError) as trouble:
                 self._world.log("the client is told %r", trouble)
 
@@ -271,6 +273,16 @@ class Scenario:
             operator.call(new_context(), "evacuate_instance", name=uuid)
             self._world.sleep(chance.choice([0.1, 4.0]))
             operator.call(new_context(), "force_down", host=host, forced=False)
+
+    def _switch(self) -> None:
+        """One instance is stopped, started or rebooted, several times in a row."""
+        operator, chance, uuid = self._bus.client(OperatorAPI), self._world.chance, self._any_instance()
+        for act in chance.choices(["stop_instance", "start_instance", "reboot_instance"], k=3):
+            self._world.sleep(chance.choice([0.0, 0.3, 5.0, 40.0]))
+            try:
+                operator.call(new_context(), act, name=uuid)
+            except errors.Conflict as refused:
+                self._world.log("the client is told %r", refused)
 
     def _any_instance(self) -> str:
         return self._world.chance.choice(sorted(row.uuid for row in self._database.rows(_UUIDS)))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from oslo_config import cfg
@@ -10,6 +11,8 @@ from oslo_config import cfg
 from fleet.context import RequestContext
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients.api import API, MANDATORY, Message
+
+_ADVANCE_POWER = Message("advance_power", {}, version="1.2")
 
 
 class HostAPI(API):
@@ -44,6 +47,14 @@ class ComputeAPI(HostAPI):
     def advance_migration(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         """Tell the host to read the migration record of the instance, which has work for it."""
         self._order(context, host, Message("advance_migration", {"instance_uuid": instance_uuid}))
+
+    def require_power(self) -> None:
+        """:raises errors.VersionPinned: an agent may be too old for :meth:`advance_power`"""
+        self._in_version(_ADVANCE_POWER)
+
+    def advance_power(self, context: RequestContext, host: str, instance_uuid: str) -> None:
+        """Tell the host to read the row of the instance, whose task is to stop, start or reboot the guest."""
+        self._order(context, host, dataclasses.replace(_ADVANCE_POWER, arguments={"instance_uuid": instance_uuid}))
 
     def describe_host(self, context: RequestContext, host: str) -> dict[str, Any]:
         """Return what the agent holds and runs. :raises oslo_messaging.MessageUndeliverable: no agent serves the host"""

@@ -129,6 +129,13 @@ class ConductorAPI(API):
         """:raises errors.NotFound: errors.VersionPinned: the conductor is too old"""
         return self._ask(context, Message("get_image", {"image_id": image_id}, version="1.12"))
 
+    def power_done(
+        self, context: RequestContext, instance_uuid: str, host: str, task_state: str, power_state: int, failure: str
+    ) -> bool:
+        """Report the end of a power task; return True if the row still had it. :param failure: "" if it is done"""
+        done = {"instance_uuid": instance_uuid, "host": host, "task_state": task_state, "power_state": power_state}
+        return self._ask(context, Message("power_done", {**done, "failure": failure}, version="1.12"))
+
     def claim_instance(
         self,
         context: RequestContext,

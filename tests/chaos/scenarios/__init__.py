@@ -15,6 +15,7 @@ from tests.chaos.scenarios import (
     messages,
     moves,
     plugins,
+    power,
     signals,
     storage,
     volumes,
@@ -24,6 +25,7 @@ from tests.chaos.scenarios import (
 ALL: list[Scenario] = [
     *kills.SCENARIOS,
     *moves.SCENARIOS,
+    *power.SCENARIOS,
     *waiting.SCENARIOS,
     *volumes.SCENARIOS,
     *storage.SCENARIOS,

@@ -39,18 +39,18 @@ _TROUBLE: dict[str, dict[str, Any]] = {
 }
 
 
-def _points(transactions: Sequence[str], *steps: str) -> list[str]:
+def points(transactions: Sequence[str], *steps: str) -> list[str]:
     return [*(f"conductor.{name}.{when}" for name in transactions for when in (BEFORE_COMMIT, AFTER_COMMIT)), *steps]
 
 
 POINTS = {
-    "resize": _points(_TO_A_PLACE, *_CLAIM, *_PARTS),
-    "confirm": _points(("move_confirm", "move_advance"), *_PARTS),
-    "revert": _points(("move_revert", "move_advance"), *_PARTS),
-    "evacuate": _points(_TO_A_PLACE, *_CLAIM, *_PARTS),
-    "fail": _points(["move_fail"]),
-    "refuse": _points(["move_refuse"]),
-    "overdue": _points(["move_overdue"]),
+    "resize": points(_TO_A_PLACE, *_CLAIM, *_PARTS),
+    "confirm": points(("move_confirm", "move_advance"), *_PARTS),
+    "revert": points(("move_revert", "move_advance"), *_PARTS),
+    "evacuate": points(_TO_A_PLACE, *_CLAIM, *_PARTS),
+    "fail": points(["move_fail"]),
+    "refuse": points(["move_refuse"]),
+    "overdue": points(["move_overdue"]),
 }
 
 

@@ -23,6 +23,7 @@ from tests.configuration import configuration
 
 FLAVOR = Flavor(vcpus=1, memory_mb=512, root_gb=1, name="tiny", flavorid="f1", id=1)
 IMAGE = ImageRecord(uuid=factories.uuid(9), name="cirros", location="/c", min_disk=1)
+INSTANCE = {"uuid": factories.uuid(1), "project_id": "web", "vm_state": "active", "deleted": False}
 SERVER = {"name": "web", "flavorRef": "f1"}
 
 
@@ -47,7 +48,9 @@ class FakeConductor(Conductor):
             uuids = [each["uuid"] for each in self.instances]
             start = uuids.index(arguments["marker"]) + 1 if "marker" in arguments else 0
             return self.instances[start : start + arguments["limit"]]
-        if method.startswith("list_"):
+        if method == "show_instance" and arguments["name"] == INSTANCE["uuid"]:
+            return {"instance": INSTANCE}
+        if method in ("stop_instance", "start_instance", "reboot_instance") or method.startswith("list_"):
             return []
         raise errors.NotFound(kind="Thing", name=str(arguments.get("name")))
 
@@ -348,3 +351,26 @@ def test_the_page(client):
     assert "javascript" in client.simulate_get("/ui/app.js").headers["Content-Type"]
     for path in ("/ui/../main.py", "/ui/%2e%2e/main.py", "/ui//etc/passwd"):
         assert "import" not in client.simulate_get(path).text.replace('type="module"', "")
+
+
+@pytest.mark.parametrize(
+    ("action", "asked"),
+    [
+        ({"os-stop": None}, ("stop_instance", {})),
+        ({"os-start": None}, ("start_instance", {})),
+        ({"reboot": {"type": "SOFT"}}, ("reboot_instance", {})),
+        ({"reboot": {"type": "Hard"}}, ("reboot_instance", {"hard": True})),
+    ],
+)
+def test_power_actions(client, conductor, action, asked):
+    answer = post(client, action, f"/v2.1/servers/{INSTANCE['uuid']}/action")
+    assert (202, b"") == (answer.status_code, answer.content)
+    method, options = asked
+    assert (method, {"name": INSTANCE["uuid"], **options}) == conductor.asked[-1]
+
+
+@pytest.mark.parametrize("action", [{"reboot": None}, {"reboot": {}}, {"reboot": {"type": "WARM"}}, {"os-stop": "now"}])
+def test_power_actions_that_are_refused(client, conductor, action):
+    answer = post(client, action, f"/v2.1/servers/{INSTANCE['uuid']}/action")
+    assert 400 == answer.status_code
+    assert ["show_instance"] == [method for method, _arguments in conductor.asked]

@@ -90,3 +90,22 @@ def test_a_record_that_was_hurt_is_seen(tmp_path: pathlib.Path) -> None:
         driver.get_info(instances[1].uuid)
     driver.power_on(builders.a_context(), instances[0])
     assert states.RUNNING == driver.get_info(instances[0].uuid).state
+
+
+def test_a_stopped_guest_stays_off_after_a_restart(tmp_path: pathlib.Path) -> None:
+    """Unlike one that a move has switched off, it is not marked as such. A start and a reboot let it run."""
+    conf, instance = builders.a_conf(instances_path=str(tmp_path), fake={"persist": True}), builders.an_instance()
+    driver = FakeDriver(conf)
+    driver.init_host("host1")
+    driver.spawn(builders.a_context(), instance, Image())
+    for _twice in range(2):
+        driver.power_off(builders.a_context(), instance)
+    again = FakeDriver(conf)
+    again.init_host("host1")
+    assert states.SHUTDOWN == again.get_info(instance.uuid).state
+    assert "switched_off" not in again.get_per_instance_usage()[instance.uuid]
+    for hard in (False, True):
+        again.reboot(builders.a_context(), instance, hard)
+        assert states.RUNNING == again.get_info(instance.uuid).state
+    with pytest.raises(errors.NotFound):
+        again.power_off(builders.a_context(), builders.an_instance(uuid="unknown"))

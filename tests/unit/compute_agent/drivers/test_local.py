@@ -315,3 +315,47 @@ def test_guests_have_a_cgroup_of_their_own_where_systemd_runs(
     assert (True, "--") == (found[5].startswith("--unit=fleet-guest-u1-"), found[-1])
     monkeypatch.setattr(local.os, "geteuid", lambda: 1000)
     assert [] == local.scope_command("u1")
+
+
+def test_a_stopped_guest_stays_off_after_a_restart_of_the_agent(machine: Machine) -> None:
+    """Its directory stays, and nothing marks it as switched off for a move. It can be started again."""
+    instance = machine.spawn()
+    processes = [machine.process(instance.uuid, name) for name in ("supervisor", "child")]
+    for _twice in range(2):
+        machine.driver.power_off(builders.a_context(), instance)
+    assert [False, False] == [process.alive() for process in processes]
+    machine.restart()
+    assert states.SHUTDOWN == machine.driver.get_info(instance.uuid).state
+    assert "switched_off" not in machine.driver.get_per_instance_usage()[instance.uuid]
+    machine.driver.power_on(builders.a_context(), instance)
+    assert states.RUNNING == machine.driver.get_info(instance.uuid).state
+
+
+#: A guest that does not end when it is asked to. It says so once its handler is there.
+DEAF = "trap '' TERM; touch deaf; while :; do sleep 1; done"
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_reboot_is_another_process(machine: Machine, hard: bool) -> None:
+    """Also if the guest was off."""
+    instance = machine.spawn()
+    before = machine.process(instance.uuid, "child")
+    machine.driver.reboot(builders.a_context(), instance, hard)
+    after = machine.process(instance.uuid, "child")
+    assert (False, True) == (before.alive(), after.alive())
+    machine.driver.power_off(builders.a_context(), instance)
+    machine.driver.reboot(builders.a_context(), instance, hard)
+    assert states.RUNNING == machine.driver.get_info(instance.uuid).state
+
+
+def test_a_hard_reboot_does_not_ask(tmp_path: pathlib.Path) -> None:
+    """A guest that ignores the request to end is killed at once, not after destroy_timeout."""
+    machine = Machine(tmp_path, guest_command=["/bin/sh", "-c", DEAF], destroy_timeout=3600)
+    instance = machine.spawn()
+    assert eventually((machine.root / instance.uuid / "deaf").exists)
+    before = machine.process(instance.uuid, "child")
+    machine.driver.reboot(builders.a_context(), instance, hard=True)
+    assert (False, states.RUNNING) == (before.alive(), machine.driver.get_info(instance.uuid).state)
+    for name in ("supervisor", "child"):
+        machine.process(instance.uuid, name).kill_group()
+    machine.destroy(instance.uuid)

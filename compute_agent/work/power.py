@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stops, starts and reboots guests. The instance's row says which of them; the order only says to read it.
+
+Nothing is stored between the order and the report. After a repeated order, a restart or a lost answer the row is read
+again. So a reboot may be repeated if its agent dies before its report; a stop or a start has no effect the second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oslo_log import log as logging
+
+from compute_agent.drivers import time_limit
+from compute_agent.ledger.build_calls import BuildCalls
+from compute_agent.ledger.notifications import END, ERROR, START, Notifications
+from compute_agent.node.host import Host
+from compute_agent.work import orders
+from fleet import errors, failpoints, states
+from fleet.agent.patience import Unanswered
+from fleet.context import RequestContext
+from fleet.objects import Instance
+
+LOG = logging.getLogger(__name__)
+
+
+class PowerSwitch:
+    """Carries out power tasks on one host. The caller ensures that no other work on the instance runs."""
+
+    def __init__(
+        self,
+        host: Host,
+        calls: BuildCalls,
+        notifications: Notifications,
+        within: time_limit.Within = time_limit.run_within,
+    ) -> None:
+        self._host = host
+        self._calls = calls
+        self._notifications = notifications
+        self._within = within
+
+    def run(self, context: RequestContext, instance_uuid: str) -> None:
+        """Carry out the task of the row, if it has one. If the conductor does not answer, it sends the order again."""
+        context = context.about(instance_uuid=instance_uuid, host=self._host.name)
+        try:
+            instance = self._calls.find_instance(context, self._host.name, instance_uuid)
+            if instance is None:
+                reason = "the ledger does not have it on this host"
+                orders.unwanted(orders.POWER, instance_uuid, self._host.name, reason)
+            elif instance.task_state not in states.POWER_TASKS:
+                LOG.debug("Dropping a power order that was already carried out")
+            else:
+                self._carry_out(context, instance)
+        except (Unanswered, errors.FleetError) as silence:
+            orders.unconfirmed(orders.POWER, instance_uuid, self._host.name, silence)
+
+    def _carry_out(self, context: RequestContext, instance: Instance) -> None:
+        host, task = self._host.name, instance.task_state
+        self._notifications.power(context, START, host, instance)
+        failure: Exception | None = None
+        try:
+            failpoints.hit("agent.power.before")
+            self._within(context, self._host.policy.driver_timeout_s, self._work(context, instance))
+        except Exception as failed:
+            failure = failed
+            expected = isinstance(failed, time_limit.Overrun | errors.FleetError)
+            LOG.warning("Task %s failed: %s", task, _message(failed), exc_info=not expected)
+        else:
+            LOG.info("Task %s is done", task)
+        failpoints.hit("agent.power.after")
+        found = self._observe(instance)
+        self._calls.power_done(context, instance, host, found, _message(failure) if failure else "")
+        self._notifications.power(context, ERROR if failure else END, host, instance, failure)
+
+    def _work(self, context: RequestContext, instance: Instance) -> Callable[[], None]:
+        driver = self._host.driver
+        if instance.task_state == states.POWERING_OFF:
+            return lambda: driver.power_off(context, instance)
+        if instance.task_state == states.POWERING_ON:
+            return lambda: driver.power_on(context, instance)
+        return lambda: driver.reboot(context, instance, hard=instance.task_state == states.REBOOTING_HARD)
+
+    def _observe(self, instance: Instance) -> int:
+        """Return the guest's power state; the row's if the driver cannot tell it."""
+        try:
+            found = self._host.driver.get_info(instance.uuid).state
+        except errors.NotFound:
+            return states.NOSTATE
+        except Exception as failure:
+            LOG.warning("The driver of %s cannot tell the state of the guest: %s", self._host.name, failure)
+            return instance.power_state
+        return found if found in states.POWER_NAMES else instance.power_state
+
+
+def _message(failure: Exception) -> str:
+    if isinstance(failure, errors.FleetError):
+        return failure.message
+    return f"{type(failure).__name__}: {failure}"

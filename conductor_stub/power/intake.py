@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Power tasks that users ask for: accepted in one transaction each, or refused with the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from conductor_stub.power import machine
+from conductor_stub.steps import casting
+from conductor_stub.steps.limits import StepContext, StepLimits
+from fleet import errors, states
+from fleet.clock import Clock, utcnow
+from fleet.context import RequestContext
+from fleet.db import instances
+from fleet.db.engine import Database
+from fleet.objects import fields
+from fleet.rpc import versions
+from fleet.rpc.clients import ComputeAPI
+from fleet.rpc.endpoint import endpoint
+
+LOG = logging.getLogger(__name__)
+
+
+class PowerIntake:
+    """Accepts power tasks and notifies their hosts: the RPC surface of the namespace ``operator`` for power.
+
+    Each method returns ``uuid``, ``name``, ``vm_state`` and ``task_state`` of the instance.
+    """
+
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, compute: ComputeAPI, limits: StepLimits, clock: Clock = utcnow) -> None:
+        self._database = database
+        self._compute = compute
+        self._limits = limits
+        self._clock = clock
+
+    @endpoint
+    def stop_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        """Switch the guest off. :raises errors.NotFound: errors.Conflict:"""
+        return self._accept(context, name, states.POWERING_OFF)
+
+    @endpoint
+    def start_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        """Switch the guest on. :raises errors.NotFound: errors.Conflict:"""
+        return self._accept(context, name, states.POWERING_ON)
+
+    @endpoint
+    def reboot_instance(self, context: RequestContext, name: fields.Name, hard: fields.Flag = False) -> dict[str, Any]:
+        """End the guest and start it again. :raises errors.NotFound: errors.Conflict:"""
+        return self._accept(context, name, states.REBOOTING_HARD if hard else states.REBOOTING)
+
+    def _accept(self, context: RequestContext, name: str, task: str) -> dict[str, Any]:
+        self._compute.require_power()
+        found = self._database.read(instances.find, name)
+        ctx = StepContext(self._limits, self._clock(), context.request_id)
+        row = self._database.write(machine.accept, found.uuid, task, ctx)
+        LOG.info("Accepted task %s of instance %s", task, row.name)
+        self.notify(context, row)
+        return {key: getattr(row, key) for key in ("uuid", "name", "vm_state", "task_state")}
+
+    def notify(self, context: RequestContext, row: Any) -> None:
+        """Cast to the host of an instance with a power task. The sweeper repeats what is lost."""
+        about = context.about(instance_uuid=row.uuid, host=row.host)
+        try:
+            reached = casting.reaches(row.host, lambda: self._compute.advance_power(about, row.host, row.uuid))
+        except errors.VersionPinned as old:
+            LOG.warning("Host %s is not notified: %s", row.host, old.message)
+            return
+        if not reached:
+            LOG.warning("The agent of host %s has no queue; the sweeper will notify it again", row.host)

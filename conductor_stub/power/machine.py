@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state machine of power tasks: instance rows with one of ``states.POWER_TASKS``. See ``steps.machine``.
+
+The host is known, so the row never waits for one: it is claimed from its acceptance on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import types
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from conductor_stub.steps.limits import StepContext, not_after
+from conductor_stub.steps.machine import Machine
+from fleet import errors, failpoints, states
+from fleet.clock import seconds
+from fleet.db import history, hosts, instances, services
+from fleet.db.engine import Transaction
+from fleet.objects import fields
+
+#: State of an instance after each task.
+_THEN: Mapping[str, str] = types.MappingProxyType(
+    {**dict.fromkeys(states.POWER_TASKS, states.ACTIVE), states.POWERING_OFF: states.STOPPED}
+)
+
+
+class PowerTimeout(errors.FleetError):
+    """The host did not switch the guest in time. Nothing is known to be wrong with the guest: the next audit shows it."""
+
+    code = 504
+    template = "Host {host} did not end {task} within {timeout_s} s."
+
+
+@dataclasses.dataclass(frozen=True)
+class PowerReport:
+    """What a host has done for a task. ``failure`` is "" if it is done; ``power_state`` is the guest's, afterwards."""
+
+    instance_uuid: fields.Uuid
+    host: fields.Name
+    task_state: fields.Name
+    power_state: int
+    failure: fields.LongText = ""
+
+
+class PowerMachine(Machine[Any]):
+    waiting = placing = ""
+
+    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[Any]:
+        return list(instances.lock_all(tx, uuids).values())
+
+    def status(self, row: Any) -> str | None:
+        return row.task_state if not row.deleted and row.task_state in states.POWER_TASKS else None
+
+    def enter(
+        self, tx: Transaction, rows: Sequence[Any], status: str, due: datetime.datetime, ctx: StepContext
+    ) -> list[Any]:
+        return [_set(tx, row, ctx, step_deadline=not_after(due, row.deadline)) for row in rows]
+
+    def refused(self, tx: Transaction, row: Any, error: Exception, ctx: StepContext) -> Any:
+        raise AssertionError("no scheduler decides on power tasks")
+
+    def timed_out(self, tx: Transaction, row: Any, ctx: StepContext) -> PowerTimeout:
+        timeout_s = f"{ctx.limits.power_timeout_s:.0f}"
+        late = PowerTimeout(host=row.host, task=row.task_state, timeout_s=timeout_s)
+        _end(tx, row, ctx, {}, type(late).__name__, late.message)
+        return late
+
+    @failpoints.commits("conductor.power_overdue")
+    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+        return super().time_out(tx, uuid, ctx)
+
+
+@failpoints.commits("conductor.power_accept")
+def accept(tx: Transaction, uuid: str, task: str, ctx: StepContext) -> Any:
+    """Write the task. From now on it ends within ``power_timeout``. A repeated request changes nothing.
+
+    :raises errors.Conflict: errors.NotFound:
+    """
+    row = instances.lock(tx, uuid)
+    if row.deleted:
+        raise errors.NotFound(kind="Instance", name=row.name)
+    if row.task_state == task:
+        return row
+    _require(tx, row, task, ctx)
+    deadline = ctx.now + seconds(ctx.limits.power_timeout_s)
+    # The cast that follows may be lost: the sweeper then repeats it.
+    due = ctx.due(ctx.limits.placing_timeout_s, deadline)
+    entered = _set(tx, row, ctx, task_state=task, deadline=deadline, step_deadline=due)
+    hosts.refresh_usage(tx, row.host, row.node, ctx.now)
+    return entered
+
+
+@failpoints.commits("conductor.power_done")
+def done(tx: Transaction, report: PowerReport, ctx: StepContext) -> bool:
+    """The host has carried the task out, or cannot. Return False if the row has moved on: nothing is written then."""
+    row = instances.lock(tx, report.instance_uuid)
+    if row.deleted or (row.task_state, row.host) != (report.task_state, report.host):
+        return False
+    found = {"power_state": report.power_state}
+    if report.failure:
+        _end(tx, row, ctx, found, "failed", report.failure)
+    else:
+        _end(tx, row, ctx, {**found, "vm_state": _THEN[row.task_state]})
+    return True
+
+
+def _end(
+    tx: Transaction,
+    row: Any,
+    ctx: StepContext,
+    values: Mapping[str, Any],
+    result: str = history.SUCCESS,
+    message: str = "",
+) -> None:
+    _set(tx, row, ctx, task_state=None, step_deadline=None, **values)
+    hosts.refresh_usage(tx, row.host, row.node, ctx.now)
+    event, where = states.POWER_TASKS[row.task_state], {"host": row.host, "node": row.node, "attempt": row.attempt}
+    history.add_event(
+        tx, row.uuid, event, now=ctx.now, result=result, message=message, request_id=ctx.request_id, **where
+    )
+
+
+def _set(tx: Transaction, row: Any, ctx: StepContext, **values: Any) -> Any:
+    values["updated_at"] = ctx.now
+    tx.update(instances.INSTANCES, row.uuid, values)
+    tx.touch(instances.INSTANCES, row.uuid)
+    return instances.moved(row, values)
+
+
+def _require(tx: Transaction, row: Any, task: str, ctx: StepContext) -> None:
+    """:raises errors.Conflict:"""
+    reason = _why_not(row, task)
+    if not reason:
+        service = services.get(tx, row.host, services.COMPUTE)
+        if service is None or not services.is_up(service, ctx.now, ctx.limits.service_down_time_s):
+            reason = f"is on host {row.host}, whose {services.COMPUTE} is down: nothing there can be switched"
+    if reason:
+        raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
+
+
+def _why_not(row: Any, task: str) -> str:
+    if row.task_state is not None:
+        return f"is {row.vm_state.upper()} ({row.task_state}): wait until its task has ended"
+    if row.host is None:
+        return f"is {row.vm_state.upper()} and on no host"
+    off = row.power_state in states.DOWN
+    if task == states.POWERING_OFF:
+        allowed, must = row.vm_state == states.ACTIVE or (row.vm_state == states.STOPPED and not off), "run"
+    elif task == states.POWERING_ON:
+        allowed, must = row.vm_state == states.STOPPED or (row.vm_state == states.ACTIVE and off), "be off"
+    elif task == states.REBOOTING:
+        allowed, must = row.vm_state == states.ACTIVE, "be ACTIVE"
+    else:
+        allowed, must = row.vm_state in (states.ACTIVE, states.STOPPED), "be ACTIVE or STOPPED"
+    power = states.POWER_NAMES.get(row.power_state, "in an unknown power state")
+    return "" if allowed else f"is {row.vm_state.upper()} and its guest is {power}: it must {must}"

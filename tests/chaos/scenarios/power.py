@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 of one process after the other, at each step of stops, starts and reboots, also of those that take too long."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+from collections.abc import Callable
+from typing import Any
+
+from fleet import errors, states
+from tests.chaos.run import Scenario
+from tests.chaos.scenarios.moves import points
+from tests.chaos.world import NO_ANSWER, World
+
+SWITCHED = 6
+_STEPS = ("agent.power.before", "agent.power.after")
+POINTS = {
+    "switch": points(("power_accept", "power_done"), *_STEPS),
+    "overdue": points(["power_overdue"]),
+}
+_TROUBLE: dict[str, dict[str, Any]] = {"overdue": {"agent.power.before": {"action": "delay", "seconds": 3}}}
+
+
+def kill_in_power(world: World, chance: random.Random, act: str) -> None:
+    """Six instances are stopped, started and rebooted meanwhile. No task stays, and guests are as their rows say."""
+    world.boot_until_told(SWITCHED)
+    world.settle()
+    deaths = {point: {"action": "exit", "times": 1, "skip": chance.randrange(2)} for point in POINTS[act]}
+    world.arm({**deaths, **_TROUBLE.get(act, {})})
+    with contextlib.suppress(AssertionError):
+        world.until(lambda: _asked(world, chance, act) or all(map(world.fired, POINTS[act])), timeout_s=30)
+    unmet = [point for point in POINTS[act] if not world.fired(point)]
+    world.disarm()
+    world.settle()
+    assert not unmet, f"not met: {', '.join(unmet)}"
+
+
+def _asked(world: World, chance: random.Random, act: str) -> bool:
+    """Ask for something of every instance without a task. Always False."""
+    for row in world.builds():
+        if row["task_state"] is None:
+            possible = ["stop_instance", "reboot_instance"] if row["vm_state"] == states.ACTIVE else ["start_instance"]
+            with contextlib.suppress(*NO_ANSWER, errors.FleetError):
+                world.trio.operator(chance.choice(possible), name=row["uuid"])
+    if act == "overdue":
+        tasks = ", ".join(f"'{each}'" for each in states.POWER_TASKS)
+        world.sql(
+            "UPDATE instances SET deadline = created_at, step_deadline = created_at"
+            f" WHERE task_state IN ({tasks}) AND name LIKE :name",
+            name=f"{world.name}%",
+        )
+    return False
+
+
+def _of(act: str) -> Callable[[World, random.Random], None]:
+    return functools.wraps(kill_in_power)(functools.partial(kill_in_power, act=act))
+
+
+SCENARIOS = [Scenario(f"kill-in-power:{act}", _of(act)) for act in POINTS]

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of ``fleet server stop``, ``start`` and ``reboot``, and their output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet import states
+from tests.unit.cli import fakes
+
+TASKS = {"stop": states.POWERING_OFF, "start": states.POWERING_ON, "reboot": states.REBOOTING}
+GOOD, BAD = {"result": "success", "message": ""}, {"result": "failed", "message": "the hypervisor said no"}
+
+
+class Conductor(fakes.Conductor):
+    """One instance; a task has ended at the second look, with ``event``."""
+
+    def __init__(self, word: str, vm_state: str, event: dict[str, Any]) -> None:
+        super().__init__()
+        self.create({"name": "web"})
+        (self.instance,) = self.instances.values()
+        self.word, self.vm_state, self.event, self.looks = word, vm_state, event, 0
+
+    def operator(self, method: str, **arguments: Any) -> Any:
+        if method == "list_instances":
+            self.looks += 1
+            if self.looks > 1:
+                self.instance.update(task_state=None, vm_state=self.vm_state)
+        found = super().operator(method, **arguments)
+        if method == "show_instance":
+            return {**found, "events": [{"event": "attempt", **GOOD}, {"event": self.word, **self.event}]}
+        if method.endswith("_instance"):
+            self.instance["task_state"] = TASKS[self.word]
+            return {key: self.instance[key] for key in ("uuid", "name", "vm_state", "task_state")}
+        return found
+
+
+@pytest.mark.parametrize(
+    ("word", "vm_state", "event", "status", "said"),
+    [
+        pytest.param("stop", "stopped", GOOD, 0, "STOPPED", id="stopped"),
+        pytest.param("start", "active", GOOD, 0, "ACTIVE", id="started"),
+        pytest.param("reboot", "active", GOOD, 0, "ACTIVE", id="rebooted"),
+        pytest.param("stop", "active", BAD, 1, "ACTIVE: the hypervisor said no", id="it failed"),
+    ],
+)
+def test_waiting_for_the_end(run, word: str, vm_state: str, event: dict[str, Any], status: int, said: str) -> None:
+    """The exit status says whether it succeeded, the line why not."""
+    conductor = Conductor(word, vm_state, event)
+    found, out, _ = run(conductor, "server", word, "web", "--wait")
+    assert (status, f"web ({conductor.instance['uuid']}) is {said}") == (found, out.strip())
+    assert (f"{word}_instance", {"name": "web"}) == conductor.calls[0]
+
+
+def test_a_hard_reboot_of_several(run) -> None:
+    """Without --wait the command only sends the requests."""
+    conductor = Conductor("reboot", "active", GOOD)
+    status, out, _ = run(conductor, "server", "reboot", "--hard", "web", "db")
+    assert [("reboot_instance", {"name": name, "hard": True}) for name in ("web", "db")] == conductor.calls
+    assert (0, 2) == (status, out.count(": rebooting"))

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one host does about power tasks: the row decides, repeated orders do no harm, and audits know stopped guests."""
+
+from __future__ import annotations
+
+import logging
+
+import oslo_messaging
+import pytest
+
+from compute_agent.ledger.notifications import Notifications
+from compute_agent.work.power import PowerSwitch
+from compute_agent.work.power_sync import RESTART
+from fleet import states
+from fleet.objects import Instance
+from tests.unit.compute_agent import builders
+from tests.unit.compute_agent.builders import Notifier
+
+
+class Switched:
+    """One running guest, and its switch."""
+
+    def __init__(self, **options: object) -> None:
+        self.stand = builders.a_stand(builders.a_conf(reserved_host_memory_mb=0, **options))
+        self.uuid = self.stand.conductor.place(builders.an_instance()).uuid
+        self.stand.build(self.row)
+        self.notifier = Notifier()
+        self.switch = PowerSwitch(self.stand.host, self.stand.ledger, Notifications(self.notifier))  # type: ignore[arg-type]
+
+    @property
+    def row(self) -> Instance:
+        return self.stand.conductor.rows[self.uuid]
+
+    @property
+    def state(self) -> tuple[str, str | None, int]:
+        return self.row.vm_state, self.row.task_state, self.row.power_state
+
+    @property
+    def guest(self) -> int:
+        return self.stand.driver.get_info(self.uuid).state
+
+    def order(self, task: str) -> None:
+        self.stand.conductor.put(self.row, task_state=task)
+        self.switch.run(builders.a_context(), self.uuid)
+
+
+@pytest.fixture
+def switched() -> Switched:
+    return Switched()
+
+
+def test_a_guest_is_stopped_started_and_rebooted(switched: Switched) -> None:
+    """As the task of the row says; each step is a notification with nova's name."""
+    switched.order(states.POWERING_OFF)
+    assert (("stopped", None, states.SHUTDOWN), states.SHUTDOWN) == (switched.state, switched.guest)
+    switched.order(states.POWERING_ON)
+    assert (("active", None, states.RUNNING), states.RUNNING) == (switched.state, switched.guest)
+    for task in (states.REBOOTING, states.REBOOTING_HARD):
+        switched.order(task)
+        assert (("active", None, states.RUNNING), states.RUNNING) == (switched.state, switched.guest)
+    told = [event.removeprefix("compute.instance.") for _level, _host, event, _what in switched.notifier.sent]
+    assert [f"{act}.{when}" for act in ("power_off", "power_on", *["reboot"] * 2) for when in ("start", "end")] == told
+
+
+def test_a_reboot_is_hard_if_the_task_says_so(switched: Switched, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(switched.stand.driver, "reboot", lambda context, instance, hard: asked.append(hard))
+    for task in (states.REBOOTING, states.REBOOTING_HARD):
+        switched.order(task)
+    assert [False, True] == asked
+
+
+def test_an_order_without_a_task_does_nothing(switched: Switched, caplog: pytest.LogCaptureFixture) -> None:
+    """It is repeated, late or forged; the first two are no news."""
+    switched.switch.run(builders.a_context(), switched.uuid)
+    assert states.RUNNING == switched.guest
+    assert [] == builders.lines(caplog, logging.WARNING)
+    switched.stand.conductor.put(switched.row, host="host2", task_state=states.POWERING_OFF)
+    switched.switch.run(builders.a_context(), switched.uuid)
+    assert states.RUNNING == switched.guest
+    assert "the ledger does not have it on this host" in builders.lines(caplog, logging.WARNING)[0]
+
+
+def test_a_driver_that_fails_is_reported(switched: Switched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row stays what it was, with what the guest is really doing."""
+
+    def fails(context: object, instance: object) -> None:
+        raise RuntimeError("the hypervisor said no")
+
+    monkeypatch.setattr(switched.stand.driver, "power_off", fails)
+    switched.order(states.POWERING_OFF)
+    assert ("active", None, states.RUNNING) == switched.state
+    assert "RuntimeError: the hypervisor said no" == switched.stand.conductor.failures[switched.uuid]
+
+
+def test_a_guest_that_is_gone_is_reported(switched: Switched) -> None:
+    switched.stand.driver.destroy(builders.a_context(), switched.uuid)
+    switched.order(states.POWERING_ON)
+    assert ("active", None, states.NOSTATE) == switched.state
+    assert f"Guest {switched.uuid} could not be found." == switched.stand.conductor.failures[switched.uuid]
+
+
+def test_nothing_is_done_while_no_conductor_answers(switched: Switched) -> None:
+    silence = oslo_messaging.MessagingTimeout("silence")
+    switched.stand.conductor.script("get_host_instances", silence, times=1000)
+    switched.order(states.POWERING_OFF)
+    assert (states.POWERING_OFF, states.RUNNING) == (switched.row.task_state, switched.guest)
+
+
+def test_a_report_whose_answer_is_lost_is_repeated(switched: Switched) -> None:
+    switched.stand.conductor.script("power_done", oslo_messaging.MessagingTimeout("silence"), done=True)
+    switched.order(states.POWERING_OFF)
+    assert ("stopped", None, states.SHUTDOWN) == switched.state
+
+
+def test_an_audit_leaves_a_stopped_guest_off() -> None:
+    """It is off as it should be: no report, no restart, and the agent does not take it for one that a move has left."""
+    switched = Switched(lost_guest_action=RESTART)
+    switched.order(states.POWERING_OFF)
+    calls = list(switched.stand.conductor.calls)
+    switched.stand.compare()
+    assert states.SHUTDOWN == switched.guest
+    assert "report_guest" not in switched.stand.conductor.calls[len(calls) :]
+
+
+def test_an_audit_reports_a_stopped_guest_that_runs(switched: Switched, caplog: pytest.LogCaptureFixture) -> None:
+    """Somebody else has started it. The row shows it; the agent does not fight."""
+    switched.order(states.POWERING_OFF)
+    switched.stand.driver.power_on(builders.a_context(), switched.row)
+    switched.stand.compare()
+    assert (("stopped", None, states.RUNNING), states.RUNNING) == (switched.state, switched.guest)
+    assert "is running although it is stopped" in builders.lines(caplog, logging.WARNING)[-1]
