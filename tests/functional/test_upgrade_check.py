@@ -59,7 +59,14 @@ def test_a_schema_of_another_release(database: Database, manage: Manage) -> None
 
 SERVICES = [
     ("a filter that is not there", ["scheduler_default_filters = NoFilter"], 2, "fleet-scheduler", "FAIL", "NoFilter"),
-    ("a driver that is not there", ["compute_driver = hyper"], 2, "fleet-compute", "FAIL", "it is none of fake, local"),
+    (
+        "a driver that is not there",
+        ["compute_driver = hyper"],
+        2,
+        "fleet-compute",
+        "FAIL",
+        "it is none of fake, libvirt, local",
+    ),
     ("no number", ["[conductor]", "workers = many"], 2, "fleet-conductor", "FAIL", "workers"),
     ("an older name", ["[scheduler]", "max_attempts = 2"], 1, "options", "WARN", "[scheduler] max_attempts"),
 ]
