@@ -17,6 +17,7 @@ SERVICES = {
     "scheduler": permissions.scheduler,
     "client": permissions.client,
 }
+AGENTS = {"compute": permissions.compute, "volume": permissions.volume}
 
 
 class Permissions(command.Command):
@@ -29,26 +30,26 @@ class Permissions(command.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("service", choices=[*SERVICES, "compute"])
-        parser.add_argument("--user", help="Its name. Default: fleet-SERVICE, and fleet-compute-HOST for an agent.")
+        parser.add_argument("service", choices=[*SERVICES, *AGENTS])
+        parser.add_argument("--user", help="Its name. Default: fleet-SERVICE, and fleet-SERVICE-HOST for an agent.")
         parser.add_argument(
             "--host",
             action="append",
             default=[],
-            help="compute: a host that this agent serves (may be repeated). It can consume "
-            "its orders, and those of no other host.",
+            help="compute, volume: a host, or a storage backend MACHINE@BACKEND, that this agent serves (may be repeated). "
+            "It can consume its orders, and those of no other host.",
         )
         parser.add_argument("--vhost", help="Default: that of transport_url.")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         conf, service, hosts = self.app.conf, parsed_args.service, parsed_args.host
-        if (service == "compute") != bool(hosts):
-            raise connection.CommandFailed("--host is needed for compute, and for nothing else")
+        if (service in AGENTS) != bool(hosts):
+            raise connection.CommandFailed(f"--host is needed for {' and '.join(AGENTS)}, and for nothing else")
         # Loads the transport, which declares the option.
         oslo_messaging.get_rpc_transport(conf)
         exchange = conf.control_exchange
-        role = permissions.compute(exchange, hosts) if hosts else SERVICES[service](exchange)
+        role = AGENTS[service](exchange, hosts) if hosts else SERVICES[service](exchange)
         vhost = parsed_args.vhost or oslo_messaging.TransportURL.parse(conf).virtual_host or "/"
         user = parsed_args.user or "-".join(["fleet", service, *hosts[:1]])
         print("\n".join(permissions.commands(role, user, vhost)), file=self.app.stdout)

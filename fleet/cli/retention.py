@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage db archive`` and ``db purge``: move deleted instances to a file, or remove them."""
+"""``fleet-manage db archive`` and ``db purge``: move deleted instances and volumes to a file, or remove them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from fleet.db.engine import Database
 
 #: Exit status: --max-rows was reached, and more old instances are left.
 MORE = 3
-#: Instances of one transaction: few enough that builds do not wait for it.
+#: Instances or volumes of one transaction: few enough that builds do not wait for it.
 BATCH = 100
 _MOST_DAYS = 36500
 
 
 class Purge(DatabaseCommand):
-    """Remove instances that were deleted long ago, with their events, faults and requests.
+    """Remove instances, volumes and snapshots that were deleted long ago, with their events, faults and requests.
 
     Exit status: 0 nothing old enough is left; 1 the command failed; 2 wrong arguments; 3 --max-rows was reached, and
     more are left.
@@ -47,7 +47,7 @@ class Purge(DatabaseCommand):
             type=argument_types.positive,
             default=1000,
             metavar="N",
-            help="Instances to remove at most. Default: 1000.",
+            help="Instances to remove at most, and as many volumes and snapshots. Default: 1000.",
         )
         parser.add_argument("--until-complete", action="store_true", help="Go on until nothing old enough is left.")
         parser.add_argument("--dry-run", action="store_true", help="Only say how many there are.")
@@ -58,35 +58,45 @@ class Purge(DatabaseCommand):
         now = (self.clock or ledger_clock.of(database))()
         asked = parsed_args.before if parsed_args.days is None else now - parsed_args.days
         before = retention.cutoff(now, asked)
-        found = database.read(retention.count, before)
-        self.say(f"{found} instances were deleted before {before:%Y-%m-%d %H:%M:%S} UTC.")
+        left = [self._act_on(database, kind, before, parsed_args) for kind in retention.KINDS]
+        return MORE if any(left) else 0
+
+    def _act_on(
+        self, database: Database, kind: retention.Kind, before: datetime.datetime, parsed_args: argparse.Namespace
+    ) -> int:
+        """Return how many are left that should be gone. A kind of which there are none is named only if it is the first."""
+        found = database.read(retention.count, before, kind.table)
+        if not found and kind is not retention.KINDS[0]:
+            return 0
+        self.say(f"{found} {kind.noun} were deleted before {before:%Y-%m-%d %H:%M:%S} UTC.")
         if parsed_args.dry_run:
             return 0
         wanted = found if parsed_args.until_complete else min(found, parsed_args.max_rows)
-        gone = self.take(database, before, wanted)
-        left = database.read(retention.count, before)
-        self.say(f"{gone} instances {self.done}, {left} left.")
-        return MORE if left else 0
+        gone = self.take(database, kind, before, wanted)
+        left = database.read(retention.count, before, kind.table)
+        self.say(f"{gone} {kind.noun} {self.done}, {left} left.")
+        return left
 
-    def take(self, database: Database, before: datetime.datetime, wanted: int) -> int:
-        """Remove ``wanted`` instances in batches; return their number."""
+    def take(self, database: Database, kind: retention.Kind, before: datetime.datetime, wanted: int) -> int:
+        """Remove ``wanted`` of a kind in batches; return their number."""
         gone = 0
         while gone < wanted:
-            uuids = database.read(retention.find, before, min(BATCH, wanted - gone))
+            uuids = database.read(retention.find, before, min(BATCH, wanted - gone), kind.table)
             if not uuids:
                 break
-            self.keep(database, uuids)
-            gone += database.write(retention.remove, uuids)
+            self.keep(database, kind, uuids)
+            gone += database.write(kind.remove, uuids)
             if gone < wanted:
                 self.say(f"{gone} of {wanted} {self.done}")
         return gone
 
-    def keep(self, database: Database, uuids: list[str]) -> None:
+    def keep(self, database: Database, kind: retention.Kind, uuids: list[str]) -> None:
         """Called with each batch before it is removed."""
 
 
 class Archive(Purge):
-    """Do a purge, but write each instance to a file first: one JSON object a line, with its events, faults and request.
+    """Do a purge, but write each instance and volume to a file first: one JSON object a line, with its events, faults and
+    request.
 
     Lines are appended, and written to the disk before the rows are removed. After a crash in between, the next run
     writes a line again.
@@ -109,8 +119,8 @@ class Archive(Purge):
         except OSError as unwritable:
             raise connection.CommandFailed(f"{parsed_args.file}: {unwritable.strerror or unwritable}") from None
 
-    def keep(self, database: Database, uuids: list[str]) -> None:
-        for record in database.read(retention.read, uuids):
+    def keep(self, database: Database, kind: retention.Kind, uuids: list[str]) -> None:
+        for record in database.read(kind.read, uuids):
             self._file.write(_line(record))
         self._file.flush()
         os.fsync(self._file.fileno())

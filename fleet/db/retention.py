@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleted instances and all rows about them: found by age, exported, and removed."""
+"""Deleted instances and volumes, and all rows about them: found by age, exported, and removed."""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,45 +15,61 @@ from fleet.db import models
 from fleet.db.engine import Transaction
 
 INSTANCES = models.instances
+VOLUMES = models.volumes
 REQUESTS = models.build_requests
 
 #: A row that was deleted a short time ago stays, whatever age is asked for: schedulers read the deletion from the row.
 YOUNGEST = seconds(3600)
 #: Tables with rows about one instance.
 ABOUT_ONE = tuple(table for table in models.METADATA.sorted_tables if "instance_uuid" in table.c)
+#: Tables with rows about one volume or snapshot.
+ABOUT_VOLUME = tuple(table for table in models.METADATA.sorted_tables if "volume_uuid" in table.c)
 
 
 def cutoff(now: datetime.datetime, before: datetime.datetime | None = None) -> datetime.datetime:
-    """Instances deleted before this time may be removed. :param before: what an operator asked for; None: as many as may"""
+    """What was deleted before this time may be removed. :param before: what an operator asked for; None: as many as may"""
     return now - YOUNGEST if before is None else min(before, now - YOUNGEST)
 
 
-def count(connection: sa.Connection, before: datetime.datetime) -> int:
-    """Number of instances that were deleted before ``before``."""
-    return connection.execute(sa.select(sa.func.count()).select_from(INSTANCES).where(*_old(before))).scalar_one()
+def count(connection: sa.Connection, before: datetime.datetime, table: sa.Table = INSTANCES) -> int:
+    """Number of instances, or of volumes and snapshots, that were deleted before ``before``."""
+    return connection.execute(sa.select(sa.func.count()).select_from(table).where(*_old(table, before))).scalar_one()
 
 
-def find(connection: sa.Connection, before: datetime.datetime, limit: int) -> list[str]:
-    """Uuids of instances that were deleted before ``before``, the oldest first."""
-    query = sa.select(INSTANCES.c.uuid).where(*_old(before))
-    return list(connection.execute(query.order_by(INSTANCES.c.deleted_at, INSTANCES.c.uuid).limit(limit)).scalars())
+def find(connection: sa.Connection, before: datetime.datetime, limit: int, table: sa.Table = INSTANCES) -> list[str]:
+    """Uuids of those that were deleted before ``before``, the oldest first."""
+    query = sa.select(table.c.uuid).where(*_old(table, before))
+    return list(connection.execute(query.order_by(table.c.deleted_at, table.c.uuid).limit(limit)).scalars())
 
 
 def read(connection: sa.Connection, uuids: Sequence[str]) -> list[dict[str, Any]]:
     """One plain record for each instance: its row, its ``build_request``, and a list for each table about it."""
-    rows = connection.execute(sa.select(INSTANCES).where(INSTANCES.c.uuid.in_(uuids)).order_by(INSTANCES.c.deleted_at))
-    records: dict[str, dict[str, Any]] = {
-        row.uuid: {"instance": _plain(row), **{table.name: [] for table in ABOUT_ONE}} for row in rows
-    }
-    for table in ABOUT_ONE:
-        query = sa.select(table).where(table.c.instance_uuid.in_(uuids)).order_by(*table.primary_key.columns)
-        for row in connection.execute(query):
-            records[row.instance_uuid][table.name].append(_plain(row))
-    reservations = {record["instance"]["reservation_id"] for record in records.values()}
+    records = _records(connection, uuids, INSTANCES, "instance", ABOUT_ONE)
+    reservations = {record["instance"]["reservation_id"] for record in records}
     found = connection.execute(sa.select(REQUESTS).where(REQUESTS.c.reservation_id.in_(reservations)))
     requests = {row.reservation_id: _plain(row) for row in found}
-    for record in records.values():
+    for record in records:
         record["build_request"] = requests.get(record["instance"]["reservation_id"])
+    return records
+
+
+def read_volumes(connection: sa.Connection, uuids: Sequence[str]) -> list[dict[str, Any]]:
+    """The same of volumes and snapshots: the row, and a list for each table about it."""
+    return _records(connection, uuids, VOLUMES, "volume", ABOUT_VOLUME)
+
+
+def _records(
+    connection: sa.Connection, uuids: Sequence[str], of: sa.Table, name: str, about: Sequence[sa.Table]
+) -> list[dict[str, Any]]:
+    rows = connection.execute(sa.select(of).where(of.c.uuid.in_(uuids)).order_by(of.c.deleted_at))
+    records: dict[str, dict[str, Any]] = {
+        row.uuid: {name: _plain(row), **{table.name: [] for table in about}} for row in rows
+    }
+    for table in about:
+        key = table.c[f"{name}_uuid"]
+        query = sa.select(table).where(key.in_(uuids)).order_by(*table.primary_key.columns)
+        for row in connection.execute(query):
+            records[row._mapping[key]][table.name].append(_plain(row))
     return list(records.values())
 
 
@@ -73,8 +90,18 @@ def remove(tx: Transaction, uuids: Sequence[str]) -> int:
     return len(going)
 
 
-def _old(before: datetime.datetime) -> tuple[Any, ...]:
-    return INSTANCES.c.deleted, INSTANCES.c.deleted_at < before
+def remove_volumes(tx: Transaction, uuids: Sequence[str]) -> int:
+    """Delete these volumes and snapshots, and all rows about them; return the number of rows."""
+    query = sa.select(VOLUMES.c.uuid).where(VOLUMES.c.uuid.in_(uuids), VOLUMES.c.deleted)
+    going = list(tx.execute(query.with_for_update()).scalars())
+    for table in reversed(ABOUT_VOLUME):
+        tx.execute(table.delete().where(table.c.volume_uuid.in_(going)))
+    tx.execute(VOLUMES.delete().where(VOLUMES.c.uuid.in_(going)))
+    return len(going)
+
+
+def _old(table: sa.Table, before: datetime.datetime) -> tuple[Any, ...]:
+    return table.c.deleted, table.c.deleted_at < before
 
 
 def _plain(row: sa.Row) -> dict[str, Any]:
@@ -82,3 +109,23 @@ def _plain(row: sa.Row) -> dict[str, Any]:
         name: value.isoformat(timespec="microseconds") + "Z" if isinstance(value, datetime.datetime) else value
         for name, value in row._mapping.items()
     }
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What is removed. ``noun`` is its plural.
+
+    :param read: the records that are kept
+    :param remove: deletes rows in a transaction, and returns their number
+    """
+
+    noun: str
+    table: sa.Table
+    read: Callable[[sa.Connection, Sequence[str]], list[dict[str, Any]]]
+    remove: Callable[[Transaction, Sequence[str]], int]
+
+
+KINDS = (
+    Kind("instances", INSTANCES, read, remove),
+    Kind("volumes and snapshots", VOLUMES, read_volumes, remove_volumes),
+)

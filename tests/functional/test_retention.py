@@ -12,9 +12,11 @@ import sqlalchemy as sa
 from fleet import move_states
 from fleet.db import models, retention
 from fleet.db.engine import Database
+from fleet.objects import VolumeRequest
 from tests.functional.conductor import Conductor, context
 from tests.functional.manage import Manage
 from tests.functional.test_moves import Stage
+from tests.functional.volume_stand import Volumes
 
 DAY_S = 86400
 
@@ -110,6 +112,31 @@ def test_archive_that_cannot_write_takes_nothing(conductor: Conductor, database:
     status, lines = manage("db", "archive", "--all", "/proc/none/file")
     assert (1, ["/proc/none/file: No such file or directory"]) == (status, lines)
     assert 1 == len(uuids(database))
+
+
+def test_volumes_and_snapshots_go_with_their_events(database: Database, manage: Manage, tmp_path: pathlib.Path) -> None:
+    """Their client token is forgotten with the last volume of the request. What lives stays."""
+    volumes, target = Volumes(database), tmp_path / "old.jsonl"
+    live = volumes.available()
+    snapshot = volumes.operator.create_snapshot(live)["uuid"]
+    volumes.done(snapshot)
+    volumes.operator.delete_snapshot(snapshot)
+    volumes.done(snapshot, "deleting")
+    asked = VolumeRequest.from_wire({"size": 1, "count": 2, "name": "v"})
+    first_, second = (each["uuid"] for each in volumes.volume_creation.accept(context(), asked, "mine"))
+    volumes.operator.delete_volume(first_)
+    said = manage("db", "archive", "--all", str(target))
+    assert (0, "2 volumes and snapshots archived, 0 left.") == last(said)
+    records = [json.loads(line) for line in target.read_text().splitlines()]
+    assert {snapshot, first_} == {each["volume"]["uuid"] for each in records}
+    (of_first,) = [each for each in records if each["volume"]["uuid"] == first_]
+    assert ["create", "deleted"] == [each["event"] for each in of_first["volume_events"]]
+    assert ["mine"] == [each["client_token"] for each in of_first["volume_requests"]]
+    assert [second] == [each["uuid"] for each in volumes.volume_creation.accept(context(), asked, "mine")]
+    volumes.operator.delete_volume(second)
+    assert (0, "1 volumes and snapshots purged, 0 left.") == last(manage("db", "purge", "--all"))
+    assert [live] == [each["uuid"] for each in volumes.operator.list_volumes()]
+    assert 2 == len(volumes.volume_creation.accept(context(), asked, "mine"))
 
 
 BAD_ARGUMENTS = [

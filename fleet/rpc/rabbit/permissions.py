@@ -44,7 +44,7 @@ def conductor(exchange: str) -> Role:
         serves=[*((exchange, topic, [".+"]) for topic in (*_CONDUCTOR, _VOLUMES)), (hosts, "keeper", [".+"])],
         sends=[
             (exchange, ["conductor", r"conductor\..+", _VOLUMES, rf"{_VOLUMES}\..+", *_SCHEDULERS]),
-            (hosts, [r"compute\..+"]),
+            (hosts, [r"compute\..+", r"volume\..+"]),
         ],
         tells=["scheduler"],
     )
@@ -60,12 +60,21 @@ def scheduler(exchange: str) -> Role:
 
 def compute(exchange: str, hosts: Sequence[str]) -> Role:
     """Receives the orders of its own hosts, calls conductors, and sends hints to schedulers."""
+    return _agent(exchange, "compute", hosts, tells=["scheduler"])
+
+
+def volume(exchange: str, backends: Sequence[str]) -> Role:
+    """Receives the orders of its own storage backends, and calls conductors."""
+    return _agent(exchange, "volume", backends)
+
+
+def _agent(exchange: str, topic: str, hosts: Sequence[str], tells: Sequence[str] = ()) -> Role:
     names = [re.escape(host) for host in hosts]
-    mine = [rf"compute\.{name}" for name in names]
+    mine = [rf"{topic}\.{name}" for name in names]
     return Role(
-        serves=[(f"{exchange}_hosts", "compute", names)],
+        serves=[(f"{exchange}_hosts", topic, names)],
         sends=[(exchange, _CONDUCTOR), (f"{exchange}_hosts", mine)],
-        tells=["scheduler"],
+        tells=tells,
     )
 
 

@@ -35,6 +35,17 @@ def test_the_routing_keys_of_an_agent(what: str, hosts: list[str], key: str, all
     assert (allowed, allowed) == (bool(re.search(sent, key)), bool(re.search(bound, key)))
 
 
+def test_the_routing_keys_of_an_agent_of_backends() -> None:
+    """Its own backends, which conductors reach; and no host of virtual machines."""
+    lines = [shlex.split(line) for line in permissions.commands(permissions.volume("fleet", ["m1@files"]), "v", "/")]
+    sent, bound = {line[5]: (line[6], line[7]) for line in lines if line[1] == "set_topic_permissions"}["fleet_hosts"]
+    for key, allowed in (("volume.m1@files", True), ("volume.m1@file", False), ("compute.m1@files", False)):
+        assert (allowed, allowed) == (bool(re.search(sent, key)), bool(re.search(bound, key)))
+    lines = [shlex.split(line) for line in permissions.commands(permissions.conductor("fleet"), "c", "/")]
+    sent = {line[5]: line[6] for line in lines if line[1] == "set_topic_permissions"}["fleet_hosts"]
+    assert re.search(sent, "volume.m1@files")
+
+
 def test_a_user_serves_nothing() -> None:
     """The expression of nothing matches nothing."""
     lines = [shlex.split(line) for line in permissions.commands(permissions.client("fleet"), "me", "/")]
