@@ -69,7 +69,7 @@ def make_pool(number: int, chance: random.Random) -> Pool:
         f"m{number // 4:06d}@disks",
         f"p{number % 4}",
         id=number + 1,
-        availability_zone=f"zone{number % 3}",
+        availability_zone=f"zone{number // 4 % 3}",
         total_capacity_gb=total,
         free_capacity_gb=report["free_capacity_gb"],
         allocated_capacity_gb=int(total * filled * 0.9),
@@ -133,14 +133,14 @@ def run() -> None:
         hosts.pipeline = load_pipeline(
             of_scheduler(scheduler_default_filters=FILTERS, scheduler_weight_classes=WEIGHERS)
         )
-        cinder = _cinder(pools.pools)
+        reference = cinder(pools.pools)
         times: dict[str, list[float]] = {"pools": [], "hosts": [], "cinder": []}
         for number in range(ROUNDS[count]):
             wanted, asked = pools.request(1 + number), _host_request(hosts, number)
             times["pools"].append(_spent(pools.decide, wanted))
             times["hosts"].append(_spent(_decided, hosts.pipeline, hosts.manager, asked, hosts.chance))
             if number % 10 == 0:
-                times["cinder"].append(_spent(cinder.decide, _properties(wanted, 1 + number)))
+                times["cinder"].append(_spent(reference.decide, properties(wanted, 1 + number)))
         cost = {name: statistics.median(each) for name, each in times.items()}
         figures.report(
             "pools",
@@ -165,7 +165,7 @@ def _spent(work: Callable[..., object], *about: object) -> float:
     return time.process_time() - began
 
 
-def _cinder(pools: list[Pool]) -> cinders_way.Scheduler:
+def cinder(pools: list[Pool]) -> cinders_way.Scheduler:
     backends: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
     for pool in pools:
         host = pool.name.partition("#")[0]
@@ -175,7 +175,7 @@ def _cinder(pools: list[Pool]) -> cinders_way.Scheduler:
     return cinders_way.Scheduler(backends, factories.NOW)
 
 
-def _properties(asked: VolumeRequest, number: int) -> dict[str, Any]:
+def properties(asked: VolumeRequest, number: int) -> dict[str, Any]:
     """The request as cinder's filters get it."""
     volume_type = {"extra_specs": {"volume_backend_name": f"kind{number % KINDS}"}}
     wanted = {"size": asked.properties.size, "availability_zone": asked.properties.availability_zone}
