@@ -105,7 +105,9 @@ def _resized(tx: Transaction, move: Move, ctx: StepContext) -> Move:
 
 def _evacuated(tx: Transaction, move: Move, ctx: StepContext) -> Move:
     record = move.record
-    swap(tx, move, record.new_spec, ctx, launched_on=record.dest_compute, power_state=states.RUNNING)
+    stopped = move.instance.vm_state == states.STOPPED
+    power = {"power_state": states.SHUTDOWN if stopped else states.RUNNING}
+    swap(tx, move, record.new_spec, ctx, launched_on=record.dest_compute, **power)
     machine.add_event(tx, move, move_states.EVACUATION, ctx, record.dest_compute, record.dest_node)
     return machine.set_status(tx, move, move_states.DONE, ctx, **moves.NOTHING_HELD)
 

@@ -149,7 +149,7 @@ def accept(
     row = instances.lock(tx, instance_uuid)
     if moves.find(tx, uuid) is not None:
         return machine.read(tx, uuid)
-    _require_settled(row)
+    _require_settled(row, kind)
     spec = instances.spec_of(row)
     old_spec = {key: spec.get(key) for key in ("flavor", "numa_topology", "pci_requests")}
     if kind == move_states.EVACUATION:
@@ -216,10 +216,12 @@ def _resized(tx: Transaction, instance_uuid: str, wanted: str) -> Move:
     return machine.read(tx, record.uuid)
 
 
-def _require_settled(row: Any) -> None:
+def _require_settled(row: Any, kind: str) -> None:
     if row.deleted:
         raise errors.NotFound(kind="Instance", name=row.name)
-    if (row.vm_state, row.task_state) != (states.ACTIVE, None):
+    # Nothing on a host that is down can be started first.
+    allowed = (states.ACTIVE, states.STOPPED) if kind == move_states.EVACUATION else (states.ACTIVE,)
+    if row.task_state is not None or row.vm_state not in allowed:
         advice = "wait until its task has ended" if row.task_state else _ADVICE.get(row.vm_state, "it must be ACTIVE")
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, not ACTIVE: {advice}")
 

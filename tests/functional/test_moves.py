@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from conductor_stub.moves.progress import MoveProgress
+from conductor_stub.power.machine import PowerReport
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors, move_states, states
@@ -404,6 +405,19 @@ def test_nobody_goes_back_to_a_host_that_has_not_cleaned_up(stage: Stage) -> Non
     assert ["h1", "h2"] == ignored()
     stage.conductor.agents.destroyed(context(), stage.uuid, "h1")
     assert ["h2"] == ignored()
+
+
+def test_a_stopped_instance_is_evacuated_and_stays_off(stage: Stage) -> None:
+    """It cannot be started first, as for other moves."""
+    stage.operator.stop_instance(stage.uuid)
+    report = PowerReport(stage.uuid, "h1", states.POWERING_OFF, states.SHUTDOWN)
+    assert stage.conductor.agents.power_done(context(), report)
+    stage.evacuate("h2")
+    assert ("stopped", states.REBUILDING, "h1") == stage.state()
+    stage.claim("h2")
+    assert move_states.DONE == stage.done("h2", move_states.PRE_MIGRATING)
+    assert ("stopped", None, "h2") == stage.state()
+    assert states.SHUTDOWN == stage.operator.show_instance(stage.uuid)["instance"]["power_state"]
 
 
 def test_an_evacuation_that_fails_tries_the_next_host(stage: Stage) -> None:

@@ -35,6 +35,8 @@ _STATES = {
     ("stopped", "powering-off"),
     ("stopped", "powering-on"),
     ("stopped", "rebooting_hard"),
+    ("stopped", "rebuilding"),
+    ("stopped", "rebuild_spawning"),
     ("resized", None),
     ("resized", "resize_confirming"),
     ("resized", "resize_reverting"),

@@ -108,6 +108,13 @@ def test_a_host_that_is_down() -> None:
     assert [] == host.asked("confirm_resize")
 
 
+@pytest.mark.parametrize("up", [True, False])
+def test_stopped_instances_are_evacuated_but_not_migrated(up: bool) -> None:
+    host = Host("a", up=up)
+    host.there["a"]["vm_state"] = states.STOPPED
+    assert ((0, {"uuid-a": "a is STOPPED"}) if up else (1, {})) == empty(host)[:2]
+
+
 def test_what_cannot_go_is_named() -> None:
     """Each with its reason, and is tried once; the others go."""
     host = Host("a", "b", "c", fails=("a",), refuses=("b",))

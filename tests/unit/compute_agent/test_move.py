@@ -181,6 +181,13 @@ def test_an_evacuated_instance_is_built_anew() -> None:
     assert ("done", 512, states.RUNNING) == (part.look(), part.held_mb(), part.power())
 
 
+def test_an_evacuated_instance_that_is_stopped_is_off() -> None:
+    part = Part("preparing", **DEST, kind=move_states.EVACUATION)
+    part.moves.put(part.migration, instance=dataclasses.replace(part.instance, vm_state=states.STOPPED))
+    assert ("done", 512, states.SHUTDOWN) == (part.look(), part.held_mb(), part.power())
+    assert "switched_off" not in part.stand.driver.get_per_instance_usage()[part.instance.uuid]
+
+
 def test_a_failed_evacuation_leaves_nothing() -> None:
     """Neither guest nor claim; the next host is the conductor's to choose."""
     part = Part("preparing", **DEST, kind=move_states.EVACUATION, failing_hosts=[HOST])
