@@ -17,7 +17,9 @@ from fleet.api.groups import Groups
 from fleet.api.hosts import Hypervisors, Services, Zones
 from fleet.api.identity import Identity
 from fleet.api.images import Images
+from fleet.api.instance_actions import InstanceActions
 from fleet.api.limits import Limits
+from fleet.api.migrations import Migrations
 from fleet.api.servers import Servers
 
 _ROOT = "/v2.1"
@@ -48,13 +50,16 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts) -> falcon.App:
 def _routes(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, object, str | None]]:
     servers, flavors, specs = Servers(conductor, conf.api.max_limit), Flavors(conductor), ExtraSpecs(conductor)
     hypervisors, services, zones = Hypervisors(conductor), Services(conductor), Zones(conductor)
-    aggregates, groups = Aggregates(conductor), Groups(conductor)
+    aggregates, groups, done = Aggregates(conductor), Groups(conductor), InstanceActions(conductor)
     return [
         ("/servers", servers, None),
         ("/servers/detail", servers, "detail"),
         ("/servers/{server_id}", servers, "one"),
         ("/servers/{server_id}/metadata", servers, "metadata"),
         ("/servers/{server_id}/action", Actions(conductor), None),
+        ("/servers/{server_id}/os-instance-actions", done, None),
+        ("/servers/{server_id}/os-instance-actions/{request_id}", done, "one"),
+        ("/os-migrations", Migrations(conductor, conf.api.max_limit), None),
         ("/flavors", flavors, None),
         ("/flavors/detail", flavors, "detail"),
         ("/flavors/{flavor_id}", flavors, "one"),

@@ -39,11 +39,13 @@ RULES = [
     _rule(
         "compute:servers:get",
         _READER,
-        "List and show servers of the own project.",
+        "List and show servers of the own project, and what was done with them.",
         "GET /servers",
         "GET /servers/detail",
         "GET /servers/{server_id}",
         "GET /servers/{server_id}/metadata",
+        "GET /servers/{server_id}/os-instance-actions",
+        "GET /servers/{server_id}/os-instance-actions/{request_id}",
     ),
     _rule(
         ALL_PROJECTS, _ADMIN, "List and show servers of all projects, with their hosts.", "GET /servers?all_tenants=1"

@@ -77,6 +77,10 @@ def test_resize_and_migrate(openstack: Client) -> None:
     openstack("server resize --flavor double --wait grows", form="")
     assert "VERIFY_RESIZE" == openstack("server show grows")["status"]
     openstack("server resize confirm grows", form="")
+    done = {each["Action"]: each["Request ID"] for each in openstack("server event list grows")}
+    assert {"create", "resize", "confirmResize"} >= done.keys() >= {"create", "resize"}
+    assert "compute_resize" in str(openstack(f"server event show grows {done['resize']}"))
+    assert "double" in str(openstack("server migration list"))
     eventually(lambda: openstack("server show grows")["status"] == "ACTIVE")
 
 

@@ -64,6 +64,17 @@ def instance(number: int, project: str) -> dict[str, Any]:
     }
 
 
+EVENT = {
+    "event": "stop",
+    "request_id": "req-1",
+    "result": "failed",
+    "message": "host7 said no",
+    "host": "host7",
+    "duration_s": None,
+    "created_at": "2026-01-01T00:00:00.000Z",
+}
+
+
 class Conductor(FakeConductor):
     """Has one server of each of two projects."""
 
@@ -78,7 +89,7 @@ class Conductor(FakeConductor):
             return [each for each in self.instances if wanted in (None, each["project_id"])]
         if method == "show_instance":
             found = [each for each in self.instances if each["uuid"] == arguments["name"]]
-            return {"instance": found[0], "faults": [FAULT]}
+            return {"instance": found[0], "faults": [FAULT], "events": [EVENT]}
         if method == "newest_faults":
             return dict.fromkeys(arguments["uuids"], FAULT)
         return super().ask(request, method, **arguments)
@@ -219,11 +230,15 @@ def test_an_administrator_sees_all_if_it_asks(client) -> None:
 
 
 def test_hosts_are_not_shown_to_projects(client) -> None:
-    """Neither in a server nor in its fault; what the request lacks is."""
+    """Neither in a server nor in its fault and its events; what the request lacks is."""
     path = f"/v2.1/servers/{factories.uuid(1)}"
+    event = f"{path}/os-instance-actions/req-1"
+    assert "host7 said no" in client.simulate_get(event, headers=as_user("root")).text
+    assert 403 == client.simulate_get("/v2.1/os-migrations", headers=as_user("alice")).status_code
     for text in (
         client.simulate_get(path, headers=as_user("alice")).text,
         client.simulate_get("/v2.1/servers/detail", headers=as_user("alice")).text,
+        client.simulate_get(event, headers=as_user("alice")).text,
     ):
         assert "host7" not in text
         assert "4096" not in text

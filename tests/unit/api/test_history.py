@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was done with servers: instance actions of a server, and migrations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import falcon
+import pytest
+from falcon import testing
+
+from fleet.api import conf as api_conf
+from fleet.api.application import application
+from fleet.api.conductor import Conductor
+from tests import factories
+from tests.configuration import configuration
+
+UUID = factories.uuid(1)
+PATH = f"/v2.1/servers/{UUID}/os-instance-actions"
+INSTANCE = {"uuid": UUID, "project_id": "web", "user_id": "alice", "vm_state": "active", "deleted": False}
+
+
+def event(name: str, request_id: str | None, second: int, result: str = "success", **values: Any) -> dict[str, Any]:
+    known = {"created_at": f"2026-11-22T05:00:{second:02}.000Z", "duration_s": None, "host": "h1", "message": ""}
+    return {"event": name, "request_id": request_id, "result": result, **known, **values}
+
+
+EVENTS = [
+    event("create", "req-a", 1, host=None),
+    event("claim", "req-a", 2),
+    event("attempt", "req-a", 5, duration_s=2.5),
+    event("power", None, 6, "crashed", message="its process has ended"),
+    event("stop", "req-b", 9, "failed", message="h1 said no"),
+]
+MOVE = {
+    "uuid": "ee8570ae-6adf-4470-9bce-c0a0ff40915f",
+    "instance_uuid": UUID,
+    "migration_type": "resize",
+    "resized": False,
+    "status": "confirmed",
+    "created_at": "2026-11-22T05:07:38.149Z",
+    "updated_at": None,
+    "old_flavor": "small",
+    "new_flavor": "small",
+    **dict.fromkeys(("source_compute", "source_node"), "h1"),
+    **dict.fromkeys(("dest_compute", "dest_node"), "h2"),
+}
+
+
+class FakeConductor(Conductor):
+    """Has one instance with events, and two migrations of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
+        self.asked.append((method, arguments))
+        if method == "list_migrations":
+            return [{**MOVE, "uuid": factories.uuid(7), "migration_type": "evacuation", "resized": False}, MOVE]
+        return {"instance": INSTANCE, "events": EVENTS}
+
+
+@pytest.fixture
+def conductor() -> FakeConductor:
+    return FakeConductor()
+
+
+@pytest.fixture
+def client(conductor: FakeConductor) -> testing.TestClient:
+    conf = configuration(api_conf.register_opts)
+    conf.set_override("host_names", ["falconframework.org"], group="api")
+    return testing.TestClient(application(conductor, conf))
+
+
+def get(client: testing.TestClient, path: str, version: str = "2.84") -> testing.Result:
+    return client.simulate_get(path, headers={"OpenStack-API-Version": f"compute {version}"})
+
+
+def test_actions_of_a_server(client):
+    """One for each request, the newest first. What an agent found by itself is none."""
+    stop, create = get(client, PATH).json["instanceActions"]
+    assert ("req-b", "stop", "Error") == (stop["request_id"], stop["action"], stop["message"])
+    assert {
+        "action": "create",
+        "instance_uuid": UUID,
+        "request_id": "req-a",
+        "project_id": "web",
+        "user_id": "alice",
+        "start_time": "2026-11-22T05:00:01.000000",
+        "updated_at": "2026-11-22T05:00:05.000000",
+        "message": None,
+    } == create
+    assert "updated_at" not in get(client, PATH, "2.57").json["instanceActions"][0]
+
+
+def test_events_of_an_action(client):
+    """Each with its host and its duration; a failure with its message."""
+    action = get(client, f"{PATH}/req-a").json["instanceAction"]
+    claim, attempt = action["events"]
+    assert ("compute_claim", "Success", "h1") == (claim["event"], claim["result"], claim["host"])
+    times = "2026-11-22T05:00:02.500000", "2026-11-22T05:00:05.000000"
+    assert times == (attempt["start_time"], attempt["finish_time"])
+    (stop,) = get(client, f"{PATH}/req-b").json["instanceAction"]["events"]
+    assert ("Error", "h1 said no") == (stop["result"], stop["details"])
+    assert "host" not in get(client, f"{PATH}/req-b", "2.61").json["instanceAction"]["events"][0]
+    assert 404 == get(client, f"{PATH}/req-c").status_code
+
+
+def test_migrations(client, conductor):
+    """A resize to the same flavor is a migration, as in nova."""
+    found = get(client, f"/v2.1/os-migrations?instance_uuid={UUID}&limit=1", "2.80").json
+    assert [("evacuation", factories.uuid(7))] == [
+        (each["migration_type"], each["uuid"]) for each in found["migrations"]
+    ]
+    assert f"marker={factories.uuid(7)}" in found["migrations_links"][0]["href"]
+    assert ("list_migrations", {"filters": {"instance_uuid": UUID}}) == conductor.asked[-1]
+    (migration,) = get(client, "/v2.1/os-migrations?migration_type=migration", "2.80").json["migrations"]
+    assert (MOVE["uuid"], "h1", "h2") == tuple(migration[key] for key in ("uuid", "source_compute", "dest_compute"))
+    assert isinstance(migration["id"], int)
+    old = get(client, "/v2.1/os-migrations", "2.1").json["migrations"][0]
+    assert not {"uuid", "migration_type", "project_id"} & old.keys()
