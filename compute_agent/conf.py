@@ -286,6 +286,13 @@ LIBVIRT_OPTS = [
         help="Processor that guests see.",
     ),
     cfg.IntOpt(
+        "shutdown_timeout",
+        default=30,
+        min=0,
+        help="Seconds that a guest has to shut down after its power button was pressed, when it is stopped or rebooted. "
+        "After that it is switched off. Keep it below driver_timeout. 0: guests are switched off at once.",
+    ),
+    cfg.IntOpt(
         "remove_unused_original_minimum_age_seconds",
         default=86400,
         min=0,

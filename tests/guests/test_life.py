@@ -153,3 +153,40 @@ def test_files_belong_to_the_hypervisors_user(machine: Machine) -> None:
     directory = machine.directory(machine.spawn().uuid)
     assert "libvirt-qemu" == (directory / "disk").owner()
     assert [0, 0] == [(directory / name).stat().st_mode & 0o077 for name in ("disk", "console.log")]
+
+
+def test_stop_start_and_reboot(machine: Machine) -> None:
+    """A guest that answers its power button is not forced; each start boots it again from its disk."""
+    guest, context = machine.spawn(), builders.a_context()
+    machine.up(guest)
+    for _twice in range(2):
+        machine.driver.power_off(context, guest)
+    assert states.SHUTDOWN == machine.state(guest)
+    assert ("power", "button") in machine.console(guest.uuid)
+    for _twice in range(2):
+        machine.driver.power_on(context, guest)
+    machine.up(guest, times=2)
+    machine.driver.reboot(context, guest)
+    machine.up(guest, times=3)
+    assert 2 == machine.console(guest.uuid).count(("power", "button"))
+    machine.driver.reboot(context, guest, hard=True)
+    machine.up(guest, times=4)
+    assert 2 == machine.console(guest.uuid).count(("power", "button"))
+    with pytest.raises(errors.NotFound):
+        machine.driver.power_off(context, builders.an_instance())
+
+
+def test_a_guest_that_does_not_answer_is_forced_off(make_machine, libvirtd: Libvirt) -> None:
+    """It is still in its boot loader, and the time is short. A crashed guest is off after a stop, too."""
+    machine = make_machine(shutdown_timeout=1)
+    guest, context = machine.spawn(), builders.a_context()
+    machine.driver.power_off(context, guest)
+    assert states.SHUTDOWN == machine.state(guest)
+    machine.driver.power_on(context, guest)
+    (pid,) = libvirtd.domains()
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: machine.state(guest) == states.CRASHED)
+    machine.driver.power_off(context, guest)
+    assert states.SHUTDOWN == machine.state(guest)
+    machine.driver.reboot(context, guest)
+    machine.up(guest)

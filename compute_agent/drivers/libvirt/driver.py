@@ -161,7 +161,7 @@ class LibvirtDriver(ComputeDriver):
         is_known = self._disks.record(instance_uuid) is not None
         domain = self._find(instance_uuid)
         if domain is not None and (is_known or self._mark(domain) is not None):
-            self._connection.call(lambda _connection: _remove(domain))
+            self._connection.call(lambda _connection: power.remove(domain))
         if not self._disks.remove(instance_uuid) and domain is None:
             LOG.warning("Nothing to destroy: instance %s is not on this machine", instance_uuid)
 
@@ -179,14 +179,38 @@ class LibvirtDriver(ComputeDriver):
         return domain_xml.mark_of(self._connection.call(lambda _connection: domain.XMLDesc()))
 
     def power_on(self, context: RequestContext, instance: Instance) -> None:
-        if self._disks.record(instance.uuid) is None:
-            raise errors.NotFound(kind="Guest", name=instance.uuid)
-        domain = self._find(instance.uuid)
-        if domain is None:
-            # Its definition is lost, and its disks are there.
+        """The domain is defined anew: its definition may be lost, or that of an earlier claim."""
+        domain = self._require(instance.uuid)
+        if domain is None or self._state(domain) not in power.WITH_A_PROCESS:
             self._start(instance)
-        elif power.state_of(domain) not in (states.RUNNING, states.PAUSED):
-            self._connection.call(lambda _connection: domain.create())
+
+    def power_off(self, context: RequestContext, instance: Instance) -> None:
+        domain = self._require(instance.uuid)
+        if domain is None:
+            return
+        if self._state(domain) in power.WITH_A_PROCESS:
+            self._connection.call(lambda _connection: power.shut_down(domain, self._options.shutdown_timeout))
+        if self._state(domain) == states.CRASHED:
+            # Without a definition it is off.
+            self._connection.call(lambda _connection: power.remove(domain))
+
+    def reboot(self, context: RequestContext, instance: Instance, hard: bool = False) -> None:
+        domain = self._require(instance.uuid)
+        if hard and domain is not None:
+            self._connection.call(lambda _connection: power.force_off(domain))
+        else:
+            self.power_off(context, instance)
+        self.power_on(context, instance)
+
+    def _require(self, uuid: str) -> Any | None:
+        """Return the domain of a guest, None if it is not defined. :raises errors.NotFound: there is no such guest"""
+        if self._disks.record(uuid) is None:
+            raise errors.NotFound(kind="Guest", name=uuid)
+        return self._find(uuid)
+
+    def _state(self, domain: Any) -> int:
+        state: int = self._connection.call(lambda _connection: power.state_of(domain))
+        return state
 
     def get_info(self, instance_uuid: str) -> GuestInfo:
         domain = self._find(instance_uuid)
@@ -226,16 +250,3 @@ class LibvirtDriver(ComputeDriver):
 def _info(domain: Any) -> GuestInfo:
     _state, max_kb, kb, cpus, cpu_time_ns = domain.info()
     return GuestInfo(state=power.state_of(domain), max_mem_kb=max_kb, mem_kb=kb, num_cpu=cpus, cpu_time_ns=cpu_time_ns)
-
-
-def _remove(domain: Any) -> None:
-    """Switch a domain off at once, and let libvirt forget it."""
-    module = library()
-    everything = module.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | module.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-    for step in (domain.destroy, lambda: domain.undefineFlags(everything)):
-        try:
-            step()
-        except module.libvirtError as failure:
-            # It was off, or is gone.
-            if failure.get_error_code() not in (module.VIR_ERR_OPERATION_INVALID, module.VIR_ERR_NO_DOMAIN):
-                raise

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a domain as one of nova's power states."""
+"""The state of a domain as one of nova's power states, and how a domain is switched off."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from compute_agent.drivers.libvirt.connection import library
 from fleet import states
+
+#: States of a domain that QEMU has in memory.
+WITH_A_PROCESS = (states.RUNNING, states.PAUSED, states.SUSPENDED)
+#: Seconds between two looks at a guest that is to shut down, and after which it is asked again: it may still be booting.
+_LOOK_S, _ASK_S = 0.2, 5.0
 
 
 def state_of(domain: Any) -> int:
@@ -34,3 +41,38 @@ def power_state(state: int, reason: int) -> int:
         module.VIR_DOMAIN_CRASHED: states.CRASHED,
         module.VIR_DOMAIN_PMSUSPENDED: states.SUSPENDED,
     }.get(state, states.NOSTATE)
+
+
+def shut_down(domain: Any, limit_s: float) -> None:
+    """Press the power button of a guest, and force it off after ``limit_s``. A guest that is off is a success."""
+    end, ask = time.monotonic() + limit_s, 0.0
+    while state_of(domain) == states.RUNNING and time.monotonic() < end:
+        if time.monotonic() >= ask:
+            _tolerate(domain.shutdown)
+            ask = time.monotonic() + _ASK_S
+        time.sleep(_LOOK_S)
+    if state_of(domain) in WITH_A_PROCESS:
+        force_off(domain)
+
+
+def force_off(domain: Any) -> None:
+    """End QEMU at once."""
+    _tolerate(domain.destroy)
+
+
+def remove(domain: Any) -> None:
+    """Switch a domain off at once, and let libvirt forget it."""
+    module = library()
+    everything = module.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | module.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+    force_off(domain)
+    _tolerate(lambda: domain.undefineFlags(everything))
+
+
+def _tolerate(step: Callable[[], object]) -> None:
+    """Do a step that has nothing to do where the domain is off or gone."""
+    module = library()
+    try:
+        step()
+    except module.libvirtError as failure:
+        if failure.get_error_code() not in (module.VIR_ERR_OPERATION_INVALID, module.VIR_ERR_NO_DOMAIN):
+            raise
