@@ -23,6 +23,9 @@ from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
+#: Of a console, in one answer.
+MOST_CONSOLE_BYTES = 100 * 1024
+
 
 class ComputeManager:
     """Topic ``compute``, server HOST. Orders are casts: a bad order is one line in the log.
@@ -86,6 +89,14 @@ class ComputeManager:
             orders.invalid(orders.POWER, invalid.message)
             return
         self._queues.submit(uuid, functools.partial(self._switch.run, context, uuid))
+
+    @endpoint
+    def get_console_output(
+        self, context: RequestContext, instance_uuid: fields.Uuid, most_bytes: fields.Positive = MOST_CONSOLE_BYTES
+    ) -> str:
+        """Return the end of what the guest has printed, without bytes that are no text."""
+        most = min(most_bytes, MOST_CONSOLE_BYTES)
+        return self._host.driver.get_console_output(context, instance_uuid, most).decode(errors="replace")
 
     @endpoint
     def describe_host(self, context: RequestContext) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operators.announcements import Announcements
 from conductor_stub.operators.catalog import CatalogManager
+from conductor_stub.operators.console import ConsoleManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
@@ -143,6 +144,7 @@ def build_servers(
             clock,
         ),
         CatalogManager(database, Announcements(database, scheduler), clock),
+        ConsoleManager(database, compute),
         MoveIntake(database, move_placement, aliases, skew.require_in_step),
         power,
         moves,

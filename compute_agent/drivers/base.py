@@ -149,6 +149,13 @@ class ComputeDriver:
         self.power_off(context, instance)
         self.power_on(context, instance)
 
+    def get_console_output(self, context: RequestContext, instance_uuid: str, most_bytes: int) -> bytes:
+        """Return the end of what the guest has printed on its console.
+
+        :raises errors.NotFound: there is no such guest
+        """
+        raise errors.NotSupported(what="A console", driver=type(self).__name__)
+
     def list_instance_uuids(self) -> list[str]:
         """Return all guests on all nodes, running or not."""
         return list(self.get_per_instance_usage())

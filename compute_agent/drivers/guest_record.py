@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 from typing import Any, Self
 
 from compute_agent.guest import state_file
-from fleet import states
+from fleet import errors, states
 from fleet.objects import Instance
 
 
@@ -63,3 +64,13 @@ def read(path: pathlib.Path) -> GuestRecord | None:
 
 def write(path: pathlib.Path, record: GuestRecord) -> None:
     state_file.write(path, record.to_dict())
+
+
+def log_end(instance_uuid: str, path: pathlib.Path, most_bytes: int) -> bytes:
+    """Return the end of a guest's log. :raises errors.NotFound: there is no such guest"""
+    try:
+        with open(path, "rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - most_bytes))
+            return log.read(most_bytes)
+    except FileNotFoundError:
+        raise errors.NotFound(kind="Guest", name=instance_uuid) from None

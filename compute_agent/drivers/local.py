@@ -39,6 +39,7 @@ LOG = logging.getLogger(__name__)
 _DESTROYED = "destroyed-"
 _UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
 _START_POLL_S = 0.01
+_LOG = "guest.log"
 #: The supervisor runs as a top-level package, without site-packages and without compute_agent's imports.
 _GUEST_ROOT = str(pathlib.Path(supervisor.__file__).parent.parent)
 
@@ -225,6 +226,9 @@ class LocalDriver(ComputeDriver):
             cpu_time_ns=int((times.user + times.system) * 1e9),
         )
 
+    def get_console_output(self, context: RequestContext, instance_uuid: str, most_bytes: int) -> bytes:
+        return guest_record.log_end(instance_uuid, self._directory(instance_uuid) / _LOG, most_bytes)
+
     def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
         return {record.uuid: record.usage() for record in self._records()}
 
@@ -253,7 +257,7 @@ class LocalDriver(ComputeDriver):
         }
 
     def _start(self, directory: pathlib.Path, instance_uuid: str) -> None:
-        with open(directory / "guest.log", "ab") as log:
+        with open(directory / _LOG, "ab") as log:
             handle = subprocess.Popen(
                 [*scope_command(instance_uuid), sys.executable, "-S", "-P", "-m", "guest", str(directory)],
                 cwd="/",

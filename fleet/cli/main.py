@@ -23,6 +23,7 @@ COMMANDS = (
     ("rebalance", "rebalance:Rebalance"),
     ("server list", "servers:ListServers"),
     ("server show", "servers:ShowServer"),
+    ("server console-log", "console:ConsoleLog"),
     ("server delete", "deletion:DeleteServers"),
     ("server stop", "power:StopServer"),
     ("server start", "power:StartServer"),

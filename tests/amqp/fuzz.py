@@ -16,6 +16,7 @@ from conductor_stub.manager import ComputeTaskManager, ConductorManager
 from conductor_stub.moves.intake import MoveIntake
 from conductor_stub.moves.manager import MigrationManager
 from conductor_stub.operators.catalog import CatalogManager
+from conductor_stub.operators.console import ConsoleManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.manager import VolumeManager
@@ -43,7 +44,8 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "show_aggregate", "delete_aggregate", "show_group", "delete_group", "delete_service", "delete_host",
                      "create_volumes", "list_volumes", "show_volume", "delete_volume", "extend_volume", "migrate_volume",
                      "retype_volume", "list_pools", "create_volume_type", "update_volume_type", "delete_volume_type",
-                     "list_volume_types", "create_snapshot", "list_snapshots", "show_snapshot", "delete_snapshot"],
+                     "list_volume_types", "create_snapshot", "list_snapshots", "show_snapshot", "delete_snapshot",
+                     "get_console_output"],
         "volume": ["place_volume", "report_pools", "get_host_volumes", "get_removable_volumes", "volume_done",
                    "volume_failed", "volume_steps"],
         "baseapi": ["ping"],
@@ -54,7 +56,8 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
         "baseapi": ["ping"],
     },
     "compute": {
-        None: ["build_and_run_instance", "terminate_instance", "advance_migration", "advance_power", "describe_host"],
+        None: ["build_and_run_instance", "terminate_instance", "advance_migration", "advance_power", "describe_host",
+               "get_console_output"],
         "baseapi": ["ping"],
     },
 }  # fmt: skip
@@ -70,9 +73,9 @@ METHODS["volume"] = {None: ["advance_volume"], "baseapi": ["ping"]}
 #: What they would leave behind is not for other tests to find: they get no argument of their own on purpose.
 _LEAVE_BEHIND = {"create", "create_flavor", "create_aggregate", "create_group", "register_services", "report_hosts",
                  "create_volumes", "create_volume_type", "create_snapshot", "report_pools"}  # fmt: skip
-_ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, CatalogManager, MoveIntake,
-              VolumeIntake, SnapshotIntake, MigrationIntake, VolumeManager, BackendManager, VolumeSchedulerManager,
-              SchedulerManager, ComputeManager)  # fmt: skip
+_ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, CatalogManager, ConsoleManager,
+              MoveIntake, VolumeIntake, SnapshotIntake, MigrationIntake, VolumeManager, BackendManager,
+              VolumeSchedulerManager, SchedulerManager, ComputeManager)  # fmt: skip
 #: The arguments that a method has.
 _PARAMETERS: dict[str, list[str]] = {
     name: [each for each in inspect.signature(method).parameters if each not in ("self", "context")]

@@ -22,6 +22,7 @@ from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operators.announcements import Announcements
 from conductor_stub.operators.catalog import CatalogManager
+from conductor_stub.operators.console import ConsoleManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
@@ -126,6 +127,7 @@ class Conductor:
             self.move_intake,
             self.power_intake,
             CatalogManager(database, Announcements(database, self.scheduler), self.clock),  # type: ignore[arg-type]
+            ConsoleManager(database, self.compute),  # type: ignore[arg-type]
             VolumeIntake(database, self.volume_placement, self.volume_creation),
             SnapshotIntake(database, self.volume_placement),
             MigrationIntake(database, self.volume_placement),

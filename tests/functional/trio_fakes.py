@@ -69,6 +69,10 @@ class FakeCompute:
         self._check(host)
         self.moves.append((host, instance_uuid))
 
+    def get_console_output(self, context: RequestContext, host: str, instance_uuid: str) -> str:
+        self._check(host)
+        return f"{instance_uuid} on {host}"
+
     def require_power(self) -> None:
         """Every agent is new."""
 

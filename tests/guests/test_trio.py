@@ -126,6 +126,7 @@ def test_a_build_boots(metal: Metal) -> None:
     metal.trio.wait_for([uuid], "active", "error")
     assert ("active", 1) == (metal.trio.state(uuid), metal.power(uuid))
     assert "first-guest" == metal.console(uuid)["name"]
+    assert "GUEST name first-guest" in metal.trio.cli("server", "console-log", uuid).stdout.splitlines()
 
 
 def test_the_row_shows_within_seconds_what_has_become_of_a_guest(metal: Metal) -> None:
@@ -135,6 +136,21 @@ def test_the_row_shows_within_seconds_what_has_become_of_a_guest(metal: Metal) -
     (pid,) = metal.libvirtd.domains()
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: metal.power(uuid) == 6)
+
+
+def test_stop_and_start(metal: Metal) -> None:
+    """As a user orders it: the guest shuts down, and boots again."""
+    uuid = metal.boot()
+    metal.trio.wait_for([uuid], "active")
+    metal.console(uuid)
+    metal.trio.operator("stop_instance", name=uuid)
+    metal.trio.wait_for([uuid], "stopped")
+    assert ([uuid], []) == metal.left()
+    assert "GUEST power button" in metal.trio.cli("server", "console-log", uuid).stdout.splitlines()
+    metal.trio.operator("start_instance", name=uuid)
+    metal.trio.wait_for([uuid], "active")
+    eventually(lambda: metal.power(uuid) == 1)
+    assert 1 == len(metal.left()[1])
 
 
 @pytest.mark.parametrize("point", POINTS)

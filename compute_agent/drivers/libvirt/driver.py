@@ -17,6 +17,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import units
 
+from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import ComputeDriver, FindImage, GuestInfo, SpawnFailed
 from compute_agent.drivers.libvirt import domain_xml, extra, power
 from compute_agent.drivers.libvirt.capabilities import Capabilities
@@ -220,6 +221,9 @@ class LibvirtDriver(ComputeDriver):
         if domain is None:
             return GuestInfo(state=states.SHUTDOWN)
         return self._connection.call(lambda _connection: _info(domain))
+
+    def get_console_output(self, context: RequestContext, instance_uuid: str, most_bytes: int) -> bytes:
+        return guest_record.log_end(instance_uuid, self._disks.of(instance_uuid) / CONSOLE, most_bytes)
 
     def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
         """While libvirt is away, domains that are not ours are as they were last seen."""

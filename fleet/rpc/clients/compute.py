@@ -56,6 +56,11 @@ class ComputeAPI(HostAPI):
         """Tell the host to read the row of the instance, whose task is to stop, start or reboot the guest."""
         self._order(context, host, dataclasses.replace(_ADVANCE_POWER, arguments={"instance_uuid": instance_uuid}))
 
+    def get_console_output(self, context: RequestContext, host: str, instance_uuid: str) -> str:
+        """:raises oslo_messaging.MessageUndeliverable: no agent serves the host; errors.VersionPinned: it is too old"""
+        message = Message("get_console_output", {"instance_uuid": instance_uuid}, version="1.2")
+        return self._ask(context, message, server=host, transport_options=MANDATORY)
+
     def describe_host(self, context: RequestContext, host: str) -> dict[str, Any]:
         """Return what the agent holds and runs. :raises oslo_messaging.MessageUndeliverable: no agent serves the host"""
         return self._ask(context, Message("describe_host", {}), server=host, transport_options=MANDATORY)

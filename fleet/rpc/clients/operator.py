@@ -44,7 +44,7 @@ NEWER = (
         "1.11",
     )
     | {"list_queue": "1.11"}
-    | dict.fromkeys(("stop_instance", "start_instance", "reboot_instance"), "1.12")
+    | dict.fromkeys(("stop_instance", "start_instance", "reboot_instance", "get_console_output"), "1.12")
 )
 #: Arguments without which a call would mean something else, and the version that introduced them.
 NEEDED_ARGUMENTS = {

@@ -75,10 +75,12 @@ class Libvirt(PrivateServer):
         """Return the pids of all QEMU processes that it has started: those in its mount namespaces."""
         found = []
         for process in pathlib.Path("/proc").iterdir():
+            # Processes end meanwhile.
             with contextlib.suppress(OSError):
-                if process.name.isdigit() and self.place.directory in (process / "mountinfo").read_text():
-                    found.append(process)
-        return [int(each.name) for each in found if (each / "exe").readlink().name.startswith("qemu-system")]
+                here = process.name.isdigit() and self.place.directory in (process / "mountinfo").read_text()
+                if here and (process / "exe").readlink().name.startswith("qemu-system"):
+                    found.append(int(process.name))
+        return found
 
     def kill_domains(self) -> None:
         for pid in self.domains():

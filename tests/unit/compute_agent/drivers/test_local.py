@@ -359,3 +359,17 @@ def test_a_hard_reboot_does_not_ask(tmp_path: pathlib.Path) -> None:
     for name in ("supervisor", "child"):
         machine.process(instance.uuid, name).kill_group()
     machine.destroy(instance.uuid)
+
+
+def test_the_console_is_what_the_command_prints(machine: Machine, tmp_path: pathlib.Path) -> None:
+    """The end of it; a guest that is not there has none."""
+    context, talker = (
+        builders.a_context(),
+        Machine(tmp_path / "talker", guest_command=["sh", "-c", "echo hello; sleep 60"]),
+    )
+    uuid = talker.spawn().uuid
+    assert eventually(lambda: b"hello" in talker.driver.get_console_output(context, uuid, 1000))
+    assert b"lo\n" == talker.driver.get_console_output(context, uuid, 3)
+    talker.destroy(uuid)
+    with pytest.raises(errors.NotFound):
+        talker.driver.get_console_output(context, uuid, 1000)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What guests have printed on their consoles, namespace ``operator``. Their hosts have it."""
+
+from __future__ import annotations
+
+import oslo_messaging
+
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.db import instances, services
+from fleet.db.engine import Database
+from fleet.objects import fields
+from fleet.rpc import versions
+from fleet.rpc.clients import ComputeAPI
+from fleet.rpc.endpoint import endpoint
+
+
+class ConsoleManager:
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, compute: ComputeAPI) -> None:
+        self._database = database
+        self._compute = compute
+
+    @endpoint
+    def get_console_output(self, context: RequestContext, name: fields.Name) -> str:
+        """Return the end of what the guest has printed.
+
+        :raises errors.NotFound: there is no such instance, or its host has no such guest
+        :raises errors.Conflict: several have that name, or no host has it
+        :raises errors.ServiceDown: the agent of its host does not answer
+        :raises errors.NotSupported: the driver of its host has no consoles
+        :raises errors.VersionPinned: the agent is too old
+        """
+        row = self._database.read(instances.find, name)
+        if row.host is None:
+            raise errors.Conflict(kind="Instance", name=row.uuid, reason="is on no host, so it has no console")
+        try:
+            return self._compute.get_console_output(context, row.host, row.uuid)
+        except (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable) as silence:
+            reason = f"it does not answer ({type(silence).__name__})"
+            raise errors.ServiceDown(binary=services.COMPUTE, host=row.host, reason=reason) from None
