@@ -27,21 +27,26 @@ from tests.amqp.invariants import come_to_rest
 NAME = "least_privilege"
 ROLES = {"conductor": "lp_conductor", "scheduler": "lp_scheduler"}
 HOSTS = ("h1", "h2")
+BACKEND = "v1@b"
 #: Users of the broker, with the arguments that name them to fleet-manage.
 USERS = {
     "conductor": ["conductor"],
     "scheduler": ["scheduler"],
     "client": ["client"],
     **{host: ["compute", "--host", host] for host in HOSTS},
+    "v1": ["volume", "--host", BACKEND],
 }
 #: Lines of their keys' files.
 KEYS = {
     "service": f"services service {'s' * 32}",
     "h1": f"agent-1 host:h1 {'1' * 32}",
     "h2": f"agent-2 host:h2 {'2' * 32}",
+    "v1": f"agent-3 host:{BACKEND} {'3' * 32}",
     "client": f"people client {'c' * 32}",
 }
 SIGNING = "[message_signing]\nkeys_file = {}\n"
+#: Of the volume agent; other daemons do not read it.
+_STORAGE = "[b]\nvolume_driver = fake\nfake_pools = p:100\n"
 Act = Callable[[amqp.Channel], object]
 
 
@@ -75,11 +80,12 @@ def trio(
                 broker.ctl(*shlex.split(line)[1:])
         for user, arguments in USERS.items():
             if user != "client":
-                config = [f"[DEFAULT]\ntransport_url = {users[user]}\nhost = {user}\n[database]\nconnection ="]
+                state = f"enabled_backends = b\nvolume_state_path = {directory}/v1" if user == "v1" else ""
+                config = [f"[DEFAULT]\ntransport_url = {users[user]}\nhost = {user}\n{state}\n[database]\nconnection ="]
                 config.append(owner.set(username=ROLES.get(user, "nobody")).render_as_string(hide_password=False))
                 path = directory / f"{user}.conf"
                 signing = SIGNING.format(directory / f"{user}.keys")
-                path.write_text(f"{' '.join(config)}\n[health]\nround_trip_interval = 1\n{signing}")
+                path.write_text(f"{' '.join(config)}\n[health]\nround_trip_interval = 1\n{signing}{_STORAGE}")
                 trio.start(user, f"fleet-{arguments[0]}", "--config-file", str(path))
         trio.wait_for_hosts(len(HOSTS))
         trio.wait_for_service("fleet-scheduler")
@@ -108,6 +114,11 @@ def test_the_fleet_works(trio: Trio) -> None:
     uuids = trio.boot(name="web", count=4)
     assert {"active"} == set(trio.wait_for(uuids, "active", "error").values())
     assert set(HOSTS) == {trio.show(uuid)["instance"]["host"] for uuid in uuids}
+    eventually(lambda: [each for each in trio.operator("list_pools") if each["state"] == "up"])
+    (made,) = trio.operator("create_volumes", request={"size": 1})["volumes"]
+    eventually(lambda: trio.operator("show_volume", name=made["uuid"])["status"] == "available")
+    trio.operator("delete_volume", name=made["uuid"])
+    eventually(lambda: not trio.operator("list_volumes"))
     come_to_rest(trio)
     trio.operator("create_aggregate", name="racks", metadata={})
     trio.terminate(uuids)

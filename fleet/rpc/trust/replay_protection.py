@@ -19,7 +19,7 @@ MOST = 50_000
 #: Heartbeats and reports are neither recorded nor compare-and-set steps: they are refused this many seconds after
 #: they were signed.
 FRESH_S = 20.0
-FRESH_ONLY = frozenset({(None, "report_state"), (None, "report_hosts")})
+FRESH_ONLY = frozenset({(None, "report_state"), (None, "report_hosts"), ("volume", "report_pools")})
 _READS = ("list_", "show_", "trace", "examine", "request_")
 _ONCE: Mapping[str | None, frozenset[str]] = {
     None: frozenset({"register_services", "leave"}),

@@ -52,7 +52,9 @@ OPTS = [
 ]
 #: The latest valid time, in seconds since 1970: the year 4147.
 _LAST_TIME = float(2**36)
-_AGENT = "fleet-compute"
+#: Programs and topics of agents.
+_AGENTS = frozenset({"fleet-compute", "fleet-volume"})
+_AGENT_TOPICS = ("compute", "volume")
 #: Key of the signature in the message's context.
 FIELD = "fleet_signature"
 #: Keys of the context that are signed; the others are for logs.
@@ -65,6 +67,16 @@ _AGENT_TO_CONDUCTOR: _Methods = {
     None: None,
     "compute_task": frozenset({"reschedule", "abort_build"}),
     "migration": frozenset({"get_host_migrations", "claim_migration", "migration_done", "migration_failed"}),
+    "volume": frozenset(
+        {
+            "report_pools",
+            "get_host_volumes",
+            "get_removable_volumes",
+            "volume_done",
+            "volume_failed",
+            "volume_steps",
+        }
+    ),
 }
 _AGENT_TO_SCHEDULER: _Methods = {
     None: frozenset({"update_instance_info", "delete_instance_info", "sync_instance_info"})
@@ -173,7 +185,7 @@ class Checker:
             return
         key = self._key(signature, context, message)
         # An agent has only the keys that it shares with conductors.
-        if key.whose != keyring.SERVICE and self._topic != "compute":
+        if key.whose != keyring.SERVICE and self._topic not in _AGENT_TOPICS:
             self._require_right(key, namespace, method, message.get("args", {}))
         self._require_first(namespace, str(method), signature)
 
@@ -196,7 +208,7 @@ class Checker:
         """:raises errors.NotTrusted: the key is good for other messages only"""
         if not self._is_for(key, namespace, method):
             raise errors.NotTrusted(reason=f"{method} is not for key {key.key_id} of {key.whose}")
-        services = services_named(arguments) - {_AGENT} if key.hosts else None
+        services = services_named(arguments) - _AGENTS if key.hosts else None
         if services:
             raise errors.NotTrusted(reason=f"{method} speaks for {min(services)}, key {key.key_id} is of {key.whose}")
         strangers = hosts_named(arguments) - key.hosts if key.hosts else None
@@ -245,7 +257,7 @@ def services_named(arguments: Mapping[str, Any]) -> set[str]:
     named = [arguments.get("binary"), *(record.get("binary") for record in records)]
     topics = [record.get("topic") for record in records]
     return {str(name) for name in named if name is not None} | {
-        f"topic {name}" for name in topics if name not in (None, "compute")
+        f"topic {name}" for name in topics if name not in (None, *_AGENT_TOPICS)
     }
 
 
@@ -254,7 +266,8 @@ def hosts_named(arguments: Mapping[str, Any]) -> set[str]:
     named = [arguments.get("host"), arguments.get("host_name"), *_each(arguments.get("hosts"))]
     for name in ("services", "reports", "steps", "instance_info"):
         named += [record.get("host") for record in _each(arguments.get(name)) if isinstance(record, dict)]
-    for by_host in (arguments.get("nodes"), arguments.get("alarms"), arguments.get("held"), arguments.get("power")):
+    for name in ("nodes", "alarms", "held", "power", "pools"):
+        by_host = arguments.get(name)
         named += list(by_host) if isinstance(by_host, dict) else []
     return {str(host) for host in named if host is not None}
 
