@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
+import tempfile
+from collections.abc import Iterator
 
 import pytest
 
+from compute_agent.drivers.base import SpawnFailed
 from fleet import errors, states
+from fleet.agent import commands
 from fleet.trial.private_servers import Libvirt
 from tests.guests.machine import HOST, IMAGE, Machine, eventually
 from tests.unit.compute_agent import builders
@@ -190,3 +195,23 @@ def test_a_guest_that_does_not_answer_is_forced_off(make_machine, libvirtd: Libv
     assert states.SHUTDOWN == machine.state(guest)
     machine.driver.reboot(context, guest)
     machine.up(guest)
+
+
+@pytest.fixture
+def small_disk() -> Iterator[pathlib.Path]:
+    """A file system of 8 MiB."""
+    with tempfile.TemporaryDirectory(prefix="fleet-full-") as name:
+        commands.run("mount", "-t", "tmpfs", "-o", "size=8m,mode=711", "none", name)
+        try:
+            yield pathlib.Path(name)
+        finally:
+            commands.run("umount", name)
+
+
+def test_a_full_disk_while_an_image_is_copied(small_disk: pathlib.Path, make_machine) -> None:
+    """The build may go to another host; neither a guest nor a part of the image is left."""
+    machine = make_machine(small_disk)
+    for _twice in range(2):
+        with pytest.raises(SpawnFailed, match="No space left on device"):
+            machine.spawn()
+    assert ([], [], []) == (machine.guests(), machine.bases(), machine.driver.list_instance_uuids())
