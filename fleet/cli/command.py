@@ -10,7 +10,7 @@ from typing import Any
 from cliff import columns, command, lister, show
 
 from fleet.cli import moments
-from fleet.client import connection
+from fleet.client import argument_types, connection
 from fleet.client.connection import Record
 
 #: Adds an argument to a parser.
@@ -24,6 +24,17 @@ def argument(*names: str, **options: Any) -> Argument:
 
 SERVER = argument("server", help="Name, uuid, or the beginning of one.")
 HOST = argument("host")
+#: Of commands whose work goes on after their call.
+WAIT: Sequence[Argument] = (
+    argument("--wait", action="store_true", help="Wait for the end; exit status 1 if it is not a good one."),
+    argument(
+        "--timeout",
+        type=argument_types.positive,
+        default=600,
+        metavar="SECONDS",
+        help="With --wait: how long. Default: 600.",
+    ),
+)
 
 
 class Arguments:

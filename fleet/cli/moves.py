@@ -31,18 +31,7 @@ COLUMNS = (
 class _Move(command.Command):
     """Options of all moves, and the wait for their end."""
 
-    arguments: Sequence[command.Argument] = (
-        command.argument(
-            "--wait", action="store_true", help="Wait for the end; exit status 1 if it is not a good one."
-        ),
-        command.argument(
-            "--timeout",
-            type=argument_types.positive,
-            default=600,
-            metavar="SECONDS",
-            help="With --wait: how long. Default: 600.",
-        ),
-    )
+    arguments = command.WAIT
 
     def follow(self, parsed_args: argparse.Namespace, accepted: Sequence[Record]) -> None:
         """Print what was accepted, and with --wait the results. :raises connection.CommandFailed: a move did not succeed"""

@@ -9,7 +9,7 @@ from typing import Any
 
 from fleet import states
 from fleet.cli import command
-from fleet.client import argument_types, connection, following
+from fleet.client import connection, following
 from fleet.client.connection import Record
 
 
@@ -20,16 +20,7 @@ class StopServer(command.Command):
 
     arguments: Sequence[command.Argument] = (
         command.argument("server", nargs="+", help="Name, uuid, or the beginning of one."),
-        command.argument(
-            "--wait", action="store_true", help="Wait for the end; exit status 1 if it is not a good one."
-        ),
-        command.argument(
-            "--timeout",
-            type=argument_types.positive,
-            default=600,
-            metavar="SECONDS",
-            help="With --wait: how long. Default: 600.",
-        ),
+        *command.WAIT,
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

@@ -50,12 +50,36 @@ def delete(
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[str]:
     """Terminate ``uuids`` and wait; return those that still exist after ``timeout_s``."""
+    wanted = list(uuids)
+    ask_to_delete(conductor, wanted)
+    return _left(conductor, wanted, lambda each: each["vm_state"] != states.DELETED, timeout_s, clock, sleep)
+
+
+def power(
+    conductor: connection.Connection,
+    uuids: Iterable[str],
+    timeout_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[str]:
+    """Wait until these instances have no power task any more; return those that have one after ``timeout_s``."""
+    return _left(conductor, uuids, lambda each: each.get("task_state") in states.POWER_TASKS, timeout_s, clock, sleep)
+
+
+def _left(
+    conductor: connection.Connection,
+    uuids: Iterable[str],
+    is_left: Callable[[Record], bool],
+    timeout_s: float,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> list[str]:
+    """Wait until ``is_left`` is False for each instance, or ``timeout_s`` is over; return those that are left."""
     pending = list(uuids)
-    ask_to_delete(conductor, pending)
     deadline, pause = clock() + timeout_s, _SHORTEST_S
     while pending:
         found = look(conductor, pending)
-        pending = [uuid for uuid in pending if found[uuid]["vm_state"] != states.DELETED]
+        pending = [uuid for uuid in pending if is_left(found[uuid])]
         if not pending or clock() >= deadline:
             break
         sleep(pause)
@@ -115,25 +139,6 @@ def moves(
         late = [each for each in found if each["status"] in move_states.UNDER_WAY]
         if not late or clock() >= deadline:
             return [each for each in found if each not in late], late
-        sleep(min(pause, max(deadline - clock(), 0)))
-        pause = min(pause * 1.5, _LONGEST_S)
-
-
-def power(
-    conductor: connection.Connection,
-    uuids: Iterable[str],
-    timeout_s: float,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> list[str]:
-    """Wait until these instances have no power task any more; return those that have one after ``timeout_s``."""
-    pending = list(uuids)
-    deadline, pause = clock() + timeout_s, _SHORTEST_S
-    while True:
-        found = look(conductor, pending)
-        pending = [uuid for uuid in pending if found[uuid].get("task_state") in states.POWER_TASKS]
-        if not pending or clock() >= deadline:
-            return pending
         sleep(min(pause, max(deadline - clock(), 0)))
         pause = min(pause * 1.5, _LONGEST_S)
 
