@@ -13,14 +13,14 @@ import pathlib
 import re
 import shutil
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 from oslo_log import log as logging
 from oslo_utils import units
 
 from fleet import errors
-from fleet.agent import commands, image
+from fleet.agent import commands, image, whole_file
 from fleet.agent.image import QCOW2, RAW
 from fleet.objects import Volume, VolumeImage
 from volume_agent.drivers.base import Stored, VolumeDriver
@@ -33,8 +33,6 @@ _KINDS = ("volume", "snapshot")
 _LOCATION = "directory:"
 #: The format is part of the name: the first bytes of a raw volume are its user's, who may write an image's header there.
 _NAME = re.compile(rf"(?:{'|'.join(_KINDS)})-([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})(\.qcow2)?")
-#: A temporary file. A volume never has this beginning.
-_PART = ".part-"
 #: The virtual size in the header of a qcow2 image.
 _QCOW2_SIZE = struct.Struct(">24xQ")
 
@@ -54,7 +52,7 @@ class DirectoryDriver(VolumeDriver):
     def init_backend(self) -> None:
         for path in self._pools.values():
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for part in path.glob(f"{_PART}*"):
+            for part in path.glob(f"{whole_file.PART}*"):
                 LOG.info("Removing %s, which a crash has left half-made", part)
                 part.unlink(missing_ok=True)
 
@@ -96,7 +94,7 @@ class DirectoryDriver(VolumeDriver):
         if volume.source_uuid is not None:
             self._copy(volume, _require(directory, volume.source_uuid), directory)
             return
-        with _written(_path(directory, volume, self._format == QCOW2)) as part:
+        with whole_file.written(_path(directory, volume, self._format == QCOW2)) as part:
             if volume.image is None:
                 self._write(part, volume.size_gb * units.Gi, _is_thick(volume))
             else:
@@ -144,7 +142,7 @@ class DirectoryDriver(VolumeDriver):
         """
         thick = _is_thick(volume)
         shared = ("--reflink=never", "--sparse=never") if thick else ("--reflink=auto", "--sparse=always")
-        with _written(_path(directory, volume, _is_image(source))) as part:
+        with whole_file.written(_path(directory, volume, _is_image(source))) as part:
             commands.run("cp", *shared, "--", str(source), str(part))
             self._cut(part, _is_image(source), volume.size_gb * units.Gi)
             self._grow(part, _is_image(source), volume.size_gb * units.Gi, thick)
@@ -173,7 +171,7 @@ class DirectoryDriver(VolumeDriver):
     def extend(self, volume: Volume, size_gb: int) -> None:
         path = _require(self._directory(volume.pool), volume.uuid)
         self._grow(path, _is_image(path), size_gb * units.Gi, _is_thick(volume))
-        _flush(path)
+        whole_file.flush(path)
 
     def retype(self, volume: Volume) -> None:
         """A volume that becomes thick gets all its space; one that becomes thin keeps what it has."""
@@ -184,7 +182,7 @@ class DirectoryDriver(VolumeDriver):
             raise OSError("a qcow2 image cannot be made thick where it is")
         with open(path, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, volume.size_gb * units.Gi)
-        _flush(path)
+        whole_file.flush(path)
 
     @staticmethod
     def _grow(path: pathlib.Path, is_image: bool, size: int, thick: bool) -> None:
@@ -203,7 +201,7 @@ class DirectoryDriver(VolumeDriver):
         directory = self._directory(pool)
         for path in _candidates(directory, uuid):
             path.unlink(missing_ok=True)
-        _flush(directory)
+        whole_file.flush(directory)
 
     def _directory(self, pool: str | None) -> pathlib.Path:
         if pool not in self._pools:
@@ -262,27 +260,3 @@ def _require(directory: pathlib.Path, uuid: str) -> pathlib.Path:
 
 def _is_image(path: pathlib.Path) -> bool:
     return path.suffix == f".{QCOW2}"
-
-
-@contextlib.contextmanager
-def _written(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Write a file as a whole or not at all: the body writes the path that it is given."""
-    part = path.with_name(f"{_PART}{path.name}")
-    try:
-        yield part
-        part.chmod(0o600)
-        _flush(part)
-        os.rename(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    _flush(path.parent)
-
-
-def _flush(path: pathlib.Path) -> None:
-    """Write a file, or the names in a directory, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

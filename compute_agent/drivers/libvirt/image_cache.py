@@ -25,12 +25,11 @@ from typing import Any
 from oslo_log import log as logging
 
 from fleet import errors
-from fleet.agent import commands, image
+from fleet.agent import commands, image, whole_file
 from fleet.objects import ImageRecord
 
 LOG = logging.getLogger(__name__)
 
-_PART = ".part-"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: An image is written by a user: the program that examines it gets so much address space and CPU time.
 _LIMITS = ("prlimit", f"--as={1 << 30}", "--cpu=30", "--")
@@ -53,7 +52,7 @@ class ImageCache:
     def start(self) -> None:
         """Remove what a crash has left half-fetched."""
         self._directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-        for part in self._directory.glob(f"{_PART}*"):
+        for part in self._directory.glob(f"{whole_file.PART}*"):
             LOG.info("Removing %s, which a crash has left half-fetched", part)
             part.unlink(missing_ok=True)
 
@@ -79,18 +78,10 @@ class ImageCache:
             os.link(base, path)
 
     def _fetch(self, record: ImageRecord, base: pathlib.Path, size: int) -> None:
-        part = base.with_name(f"{_PART}{base.name}")
         started = time.monotonic()
-        try:
+        with whole_file.written(base, _MODE) as part:
             image.write(record, part, size)
             examine(record, part, size)
-            part.chmod(_MODE)
-            _flush(part)
-            os.rename(part, base)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-        _flush(base.parent)
         size_mb = base.stat().st_size >> 20
         LOG.info("Fetched image %s (%d MiB) in %.1f s", record.name, size_mb, time.monotonic() - started)
 
@@ -128,11 +119,3 @@ def examine(record: ImageRecord, path: pathlib.Path, size: int) -> None:
     else:
         return
     raise errors.ImageUnacceptable(image_id=record.name, reason=reason)
-
-
-def _flush(path: pathlib.Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Large files that are written as a whole or not at all, also if the machine crashes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+from collections.abc import Iterator
+
+#: Begins the name of a temporary file. A crash leaves it: remove such files at the start.
+PART = ".part-"
+
+
+@contextlib.contextmanager
+def written(path: pathlib.Path, mode: int = 0o600) -> Iterator[pathlib.Path]:
+    """Write a file: the body writes the path that it is given, which then gets its name."""
+    part = path.with_name(f"{PART}{path.name}")
+    try:
+        yield part
+        part.chmod(mode)
+        flush(part)
+        os.rename(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    flush(path.parent)
+
+
+def flush(path: pathlib.Path) -> None:
+    """Write a file, or the names in a directory, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
