@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from fleet import errors
+from fleet.rpc import versions
 from fleet.trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import come_to_rest, violations
@@ -81,7 +82,7 @@ def test_what_is_sent_follows_an_upgrade(stand: Trio) -> None:
     for service in ("conductor", "scheduler"):
         start(stand, service, "new")
     agent = ""
-    for age, version in (("old", "1.0"), ("new", "1.1"), ("old", "1.0")):
+    for age, version in (("old", "1.0"), ("new", versions.CURRENT["compute"]), ("old", "1.0")):
         line = f"Version {version} is sent to the compute from now on"
         times = stand.log("conductor-0").count(line)
         if agent:
