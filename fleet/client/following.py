@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fleet import move_states, states, volume_states
@@ -14,6 +14,17 @@ from fleet.client.connection import Record
 #: Instances in one call: the answer stays much smaller than a message may be.
 _BATCH = 500
 _SHORTEST_S, _LONGEST_S = 0.1, 1.0
+
+
+def _looks(timeout_s: float, clock: Callable[[], float], sleep: Callable[[float], None]) -> Iterator[None]:
+    """Yield once for each look, with longer and longer pauses between them, until the time is over."""
+    deadline, pause = clock() + timeout_s, _SHORTEST_S
+    while True:
+        yield
+        if clock() >= deadline:
+            return
+        sleep(min(pause, max(deadline - clock(), 0)))
+        pause = min(pause * 1.5, _LONGEST_S)
 
 
 def ended(instance: Record) -> bool:
@@ -76,14 +87,11 @@ def _left(
 ) -> list[str]:
     """Wait until ``is_left`` is False for each instance, or ``timeout_s`` is over; return those that are left."""
     pending = list(uuids)
-    deadline, pause = clock() + timeout_s, _SHORTEST_S
-    while pending:
+    for _ in _looks(timeout_s, clock, sleep):
         found = look(conductor, pending)
         pending = [uuid for uuid in pending if is_left(found[uuid])]
-        if not pending or clock() >= deadline:
+        if not pending:
             break
-        sleep(pause)
-        pause = min(pause * 1.5, _LONGEST_S)
     return pending
 
 
@@ -107,8 +115,8 @@ def drain(
     tasks = (*states.BUILD_STEPS, states.DELETING)
     building = conductor.operator("list_instances", filters={"vm_state": states.BUILDING})
     coming = {each["uuid"]: each["attempt"] for each in building if each["task_state"] == states.PLACING}
-    deadline, pause, before = clock() + timeout_s, _SHORTEST_S, None
-    while True:
+    before = None
+    for _ in _looks(timeout_s, clock, sleep):
         found = look(conductor, coming)
         coming = {uuid: attempt for uuid, attempt in coming.items() if _is_placed(found[uuid], attempt)}
         there = conductor.operator("list_instances", filters={"host": host})
@@ -118,10 +126,9 @@ def drain(
         if (now := (len(under_way), len(coming))) != before:
             on_change(under_way, len(coming))
             before = now
-        if not (under_way or coming) or clock() >= deadline:
-            return under_way + [found[uuid] for uuid in coming]
-        sleep(min(pause, max(deadline - clock(), 0)))
-        pause = min(pause * 1.5, _LONGEST_S)
+        if not (under_way or coming):
+            break
+    return under_way + [found[uuid] for uuid in coming]
 
 
 def moves(
@@ -133,14 +140,12 @@ def moves(
 ) -> tuple[list[Record], list[Record]]:
     """Wait until these moves have ended; return ended ones, and those left after ``timeout_s``."""
     wanted = list(uuids)
-    deadline, pause = clock() + timeout_s, _SHORTEST_S
-    while True:
+    for _ in _looks(timeout_s, clock, sleep):
         found = conductor.operator("list_migrations", filters={"uuids": wanted})
         late = [each for each in found if each["status"] in move_states.UNDER_WAY]
-        if not late or clock() >= deadline:
-            return [each for each in found if each not in late], late
-        sleep(min(pause, max(deadline - clock(), 0)))
-        pause = min(pause * 1.5, _LONGEST_S)
+        if not late:
+            break
+    return [each for each in found if each not in late], late
 
 
 def volumes(
@@ -159,17 +164,15 @@ def volumes(
     :param method: lists them: volumes or snapshots
     """
     wanted = list(uuids)
-    deadline, pause = clock() + timeout_s, _SHORTEST_S
-    while True:
+    for _ in _looks(timeout_s, clock, sleep):
         found: list[Record] = []
         for start in range(0, len(wanted), _BATCH):
             part = wanted[start : start + _BATCH]
             listed = {each["uuid"]: each for each in conductor.operator(method, filters={"uuids": part})}
             found += [listed.get(uuid) or {"uuid": uuid, "status": volume_states.DELETED} for uuid in part]
-        if all(map(is_over, found)) or clock() >= deadline:
-            return found
-        sleep(min(pause, max(deadline - clock(), 0)))
-        pause = min(pause * 1.5, _LONGEST_S)
+        if all(map(is_over, found)):
+            break
+    return found
 
 
 def _is_placed(instance: Record, attempt: int) -> bool:
@@ -191,16 +194,13 @@ def follow(
     :param on_look: called with the builds on their way, after each look
     """
     pending = list(uuids)
-    deadline, pause = clock() + timeout_s, _SHORTEST_S
-    while pending:
+    for _ in _looks(timeout_s, clock, sleep) if pending else ():
         found = look(conductor, pending)
         for instance in found.values():
             if ended(instance):
                 on_end(instance)
                 pending.remove(instance["uuid"])
         on_look([found[uuid] for uuid in pending])
-        if not pending or clock() >= deadline:
+        if not pending:
             break
-        sleep(min(pause, max(deadline - clock(), 0)))
-        pause = min(pause * 1.5, _LONGEST_S)
     return pending
