@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import pathlib
 import socket
@@ -38,12 +39,11 @@ class Browsers:
         #: None if passwords protect: a browser does not send ours to another name.
         self._names: set[str] | None = None
         if conf.api.auth_strategy == NONE:
-            names = ["localhost", own_name, socket.getfqdn(own_name), *conf.api.host_names]
-            self._names = {name.lower() for name in names}
+            self._names = {name.lower() for name in ("localhost", own_name, *conf.api.host_names)}
 
     def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
         """:raises Fault: another site's page has sent the request, with the rights of whoever looks at it"""
-        if self._names is not None and not (request.host.lower() in self._names or _is_address(request.host)):
+        if self._names is not None and not self._is_ours(request.host.lower()):
             reason = "If it is a name of this service, add it to host_names in [api]."
             raise Fault(403, f"This request is for the name {request.host!r}, which may be another site's. {reason}")
         if request.method in _READING:
@@ -51,6 +51,9 @@ class Browsers:
         origin = request.get_header("Origin")
         if request.get_header("Sec-Fetch-Site") == "cross-site" or (origin and _host_of(origin) != request.netloc):
             raise Fault(403, "A page of another site has sent this request.")
+
+    def _is_ours(self, host: str) -> bool:
+        return host in (self._names or ()) or _is_address(host) or host == _full_name()
 
     def process_response(
         self, request: falcon.Request, response: falcon.Response, _resource: object, _succeeded: bool
@@ -60,6 +63,14 @@ class Browsers:
             response.set_header("X-Content-Type-Options", "nosniff")
             response.set_header("Referrer-Policy", "no-referrer")
             response.set_header("Cache-Control", "no-cache")
+
+
+@functools.cache
+def _full_name() -> str:
+    """Return the machine's name with its domain. The question to the name service may take seconds: it is asked once, and
+    only for a name that is not known otherwise.
+    """
+    return socket.getfqdn().lower()
 
 
 def _is_address(host: str) -> bool:
