@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -37,10 +38,12 @@ from conductor_stub.volumes.placement import VolumePlacement
 from conductor_stub.volumes.progress import VolumeProgress
 from conductor_stub.volumes.snapshots import SnapshotIntake
 from conductor_stub.volumes.sweeper import VolumeSweeper
+from fleet import errors
 from fleet.context import RequestContext, new_context
 from fleet.db.engine import Database
 from fleet.hardware.aliases import Aliases
 from fleet.objects import BuildRequest, Claim, Claimed, Finish, HostLimits, Instance
+from fleet.rpc import batch_answers
 from tests.clock import FakeClock
 from tests.functional.trio_fakes import (
     FakeBackends,
@@ -215,3 +218,11 @@ class Operator:
 
 def context() -> RequestContext:
     return new_context(project_id="tenant", user_id="user")
+
+
+def step_answer(answer: dict[str, Any]) -> Any:
+    """Return what an agent reads from the answer to one of its steps: the result, or the refusal."""
+    try:
+        return batch_answers.read(json.loads(json.dumps(answer)))
+    except (errors.FleetError, oslo_messaging.RemoteError) as refusal:
+        return refusal

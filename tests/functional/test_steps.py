@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
-import oslo_messaging
 import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -27,10 +26,9 @@ from fleet.context import new_context
 from fleet.db import models
 from fleet.db.engine import Database, Transaction
 from fleet.objects import Finish
-from fleet.rpc import batch_answers
 from fleet.rpc.pins import Pins
 from tests.configuration import configuration
-from tests.functional.conductor import INCARNATION, Conductor, context
+from tests.functional.conductor import INCARNATION, Conductor, context, step_answer
 
 HOSTS = ("h1", "h2", "h3", "h4")
 LIMITS = {"memory_mb": 8000.0}
@@ -47,14 +45,7 @@ class Stand(Conductor):
             self.add_host(host)
 
     def ask(self, *steps: dict[str, Any]) -> list[Any]:
-        return [self._read(answer) for answer in self.manager.build_steps(context(), steps=list(steps))]
-
-    @staticmethod
-    def _read(answer: dict[str, Any]) -> Any:
-        try:
-            return batch_answers.read(json.loads(json.dumps(answer)))
-        except (errors.FleetError, oslo_messaging.RemoteError) as refusal:
-            return refusal
+        return [step_answer(answer) for answer in self.manager.build_steps(context(), steps=list(steps))]
 
     def restart(self, host: str) -> None:
         """Its agent's next life."""

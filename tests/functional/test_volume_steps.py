@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import oslo_messaging
 import pytest
 
 from conductor_stub.volumes.manager import VolumeManager
 from fleet import errors
 from fleet.db import pools
 from fleet.db.engine import Database
-from fleet.rpc import batch_answers
-from tests.functional.conductor import context
+from tests.functional.conductor import context, step_answer
 from tests.functional.volume_stand import A, B, Volumes
 
 UNKNOWN = "00000000-0000-0000-0000-000000000001"
@@ -28,14 +25,7 @@ class Stand(Volumes):
         self.manager = VolumeManager(self.volume_placement, self.volume_progress)
 
     def ask_steps(self, *steps: dict[str, Any]) -> list[Any]:
-        return [self._read(answer) for answer in self.manager.volume_steps(context(), steps=list(steps))]
-
-    @staticmethod
-    def _read(answer: dict[str, Any]) -> Any:
-        try:
-            return batch_answers.read(json.loads(json.dumps(answer)))
-        except (errors.FleetError, oslo_messaging.RemoteError) as refusal:
-            return refusal
+        return [step_answer(answer) for answer in self.manager.volume_steps(context(), steps=list(steps))]
 
 
 @pytest.fixture

@@ -9,11 +9,8 @@ import falcon
 import pytest
 from falcon import testing
 
-from fleet.api import conf as api_conf
-from fleet.api.application import application
 from fleet.api.conductor import Conductor
 from tests import factories
-from tests.configuration import configuration
 
 UUID = factories.uuid(1)
 PATH = f"/v2.1/servers/{UUID}/os-instance-actions"
@@ -63,13 +60,6 @@ class FakeConductor(Conductor):
 @pytest.fixture
 def conductor() -> FakeConductor:
     return FakeConductor()
-
-
-@pytest.fixture
-def client(conductor: FakeConductor) -> testing.TestClient:
-    conf = configuration(api_conf.register_opts)
-    conf.set_override("host_names", ["falconframework.org"], group="api")
-    return testing.TestClient(application(conductor, conf))
 
 
 def get(client: testing.TestClient, path: str, version: str = "2.84") -> testing.Result:

@@ -15,7 +15,6 @@ from falcon import testing
 from fleet import errors
 from fleet.api import conf as api_conf
 from fleet.api import main
-from fleet.api.application import application
 from fleet.api.conductor import Conductor
 from fleet.objects import Flavor, ImageRecord
 from tests import factories
@@ -62,13 +61,6 @@ class FakeConductor(Conductor):
 @pytest.fixture
 def conductor() -> FakeConductor:
     return FakeConductor()
-
-
-@pytest.fixture
-def client(conductor: FakeConductor) -> testing.TestClient:
-    conf = configuration(api_conf.register_opts)
-    conf.set_override("host_names", ["falconframework.org"], group="api")
-    return testing.TestClient(application(conductor, conf))
 
 
 def post(client: testing.TestClient, body: Any, path: str = "/v2.1/servers", **headers: str) -> testing.Result:
