@@ -46,7 +46,7 @@ class FakeConductor:
         self.rescheduled: dict[str, dict[str, Any]] = {}
         self.aborted: dict[str, dict[str, Any]] = {}
         self.violated_policy: str = ""
-        #: What ``power_done`` was told, by instance uuid.
+        #: The arguments of ``power_done`` calls, by instance uuid.
         self.failures: dict[str, str] = {}
         #: What a heartbeat is told that the database's clock shows.
         self.now: str | None = None

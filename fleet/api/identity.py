@@ -24,7 +24,7 @@ from fleet.context import RequestContext, new_context
 
 #: Whom ``auth_strategy = none`` takes everybody for.
 ADMIN = "admin"
-#: Documents that clients read before they say who they are.
+#: Paths that need no user and password: the documents of discovery.
 _PUBLIC = ("/", "/v2.1")
 
 

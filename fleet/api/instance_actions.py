@@ -19,7 +19,7 @@ from fleet.api.servers import show
 Event = Mapping[str, Any]
 
 _SUCCESS = "success"
-#: nova's names of actions, by the event that tells them.
+#: nova's name of the action, by the event that reports it.
 _ACTIONS = {
     "create": "create",
     "resize": "resize",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each role may do, as rules of oslo.policy. ``[oslo_policy] policy_file`` may change them.
 
-A route that no rule names is the administrator's. A project sees its own servers only, whatever the rules say: ``scope``.
+A route without a rule is for administrators only. A project sees only its own servers; no rule changes that: ``scope``.
 """
 
 from __future__ import annotations

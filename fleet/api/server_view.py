@@ -40,7 +40,7 @@ def status(instance: Mapping[str, Any]) -> str:
     return found or str(instance["vm_state"]).upper()
 
 
-#: What only those see who may see all projects.
+#: Fields that only users who may see all projects get.
 _OF_HOSTS = (
     "OS-EXT-SRV-ATTR:host",
     "OS-EXT-SRV-ATTR:hypervisor_hostname",

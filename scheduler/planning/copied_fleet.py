@@ -38,7 +38,7 @@ class CopiedFleet:
         service_down_time_s: float,
         cached: type[host_manager.HostManager] = HostManager,
     ) -> None:
-        """:param state: everything, as the feed tells it
+        """:param state: the whole state, as the change feed reports it
 
         :param cached: the cache of the domain of ``asked``
         """

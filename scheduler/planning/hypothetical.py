@@ -30,7 +30,7 @@ class Places:
 def hypothetical(state: Changes, change: Change, places: Places | None = None) -> Changes:
     """Everything that ``state`` tells, with the change.
 
-    :param state: everything, as the feed tells it
+    :param state: the whole state, as the change feed reports it
     :param places: None: compute nodes
     :raises errors.NotFound: a host that is to go, or to be copied, is not there
     """

@@ -25,7 +25,7 @@ def run(conf: cfg.ConfigOpts, state: Changes, goal: Goal, request_of: RequestOf,
     """Return a plan; nothing is changed.
 
     :param conf: of the scheduler; its filters are used
-    :param state: everything, as the feed tells it
+    :param state: the whole state, as the change feed reports it
     :param request_of: returns the request that places an existing instance, from its uuid
     :param tick: called with each host that is tried
     """

@@ -40,7 +40,7 @@ def rows(volumes: Volumes, uuids: list[str]) -> list[tuple[str, str | None, int,
 
 
 def test_a_volume_is_placed_where_it_was_accepted(volumes: Volumes) -> None:
-    """Nothing is handed out, and nobody takes it."""
+    """No steps are handed out, and no agent asks for them."""
     volumes.volume_scheduler.answers.append([A])
     (uuid,) = create(volumes, 1)
     assert [("creating", "working", 1, "m1@fast#p1")] == rows(volumes, [uuid])

@@ -140,7 +140,7 @@ def as_user(name: str, password: str | None = None) -> dict[str, str]:
     ],
 )
 def test_who_is_not_a_user(client, conductor, headers) -> None:
-    """Gets 401, and is told how to say who they are. Nothing is asked."""
+    """The answer is 401 and names the scheme of authentication. The conductor is not asked."""
     answer = client.simulate_get("/v2.1/servers", headers=headers)
     assert (401, 401) == (answer.status_code, answer.json["unauthorized"]["code"])
     assert answer.headers["WWW-Authenticate"].startswith("Basic ")
