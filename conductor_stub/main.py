@@ -29,6 +29,7 @@ from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operators.announcements import Announcements
 from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.console import ConsoleManager
+from conductor_stub.operators.details import DetailsManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
@@ -145,6 +146,7 @@ def build_servers(
         ),
         CatalogManager(database, Announcements(database, scheduler), clock),
         ConsoleManager(database, compute),
+        DetailsManager(database, clock),
         MoveIntake(database, move_placement, aliases, skew.require_in_step),
         power,
         moves,

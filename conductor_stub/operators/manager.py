@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -15,12 +14,13 @@ from conductor_stub.moves import views
 from conductor_stub.operators import trace
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
-from fleet import errors, states
+from conductor_stub.operators.views import instance_view, plain, queued_view, shown, waiting_view
+from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import aggregates, history, hosts, instances, moves, queued_builds, removal, room_queue, services
+from fleet.db import aggregates, history, hosts, instances, moves, removal, room_queue, services
 from fleet.db.engine import Connection, Database, Row
-from fleet.objects import Aggregate, BuildRequest, Zone, fields, request_keys
+from fleet.objects import Aggregate, BuildRequest, fields, request_keys
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 
@@ -74,7 +74,7 @@ class OperatorManager:
         found = self._database.read(instances.list_all, limit, marker, newest_first, **filters)
         if not found and filters.get("host"):
             self._database.read(services.require_host, str(filters["host"]))
-        return [_instance_view(row) for row in found]
+        return [instance_view(row) for row in found]
 
     @endpoint
     def show_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
@@ -83,11 +83,11 @@ class OperatorManager:
         def read(connection: Connection) -> dict[str, Any]:
             row = instances.find(connection, name)
             return {
-                "instance": _instance_view(row),
-                "faults": [_view(fault) for fault in history.faults(connection, row.uuid)],
-                "events": [_view(event) for event in history.events(connection, row.uuid)],
+                "instance": instance_view(row),
+                "faults": [shown(fault) for fault in history.faults(connection, row.uuid)],
+                "events": [shown(event) for event in history.events(connection, row.uuid)],
                 "migration": self._last_migration(connection, row.uuid),
-                "queued": _queued_view(connection, row),
+                "queued": queued_view(connection, row),
             }
 
         return self._database.read(read)
@@ -98,7 +98,7 @@ class OperatorManager:
     ) -> dict[str, dict[str, Any]]:
         """The newest fault of each of these instances that has one, by uuid."""
         found = self._database.read(history.newest_faults, uuids)
-        return {uuid: _view(fault) for uuid, fault in found.items()}
+        return {uuid: shown(fault) for uuid, fault in found.items()}
 
     @endpoint
     def trace(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
@@ -131,11 +131,11 @@ class OperatorManager:
         def read(connection: Connection) -> list[dict[str, Any]]:
             kept = room_queue.pulse(connection)
             return [
-                _waiting_view(place, row, kept.kept_host if row.uuid == kept.kept_for else None)
+                waiting_view(place, row, kept.kept_host if row.uuid == kept.kept_for else None)
                 for place, row in room_queue.listed(connection, project_id, limit)
             ]
 
-        return {"builds": self._database.read(read), "now": _plain(self._clock())}
+        return {"builds": self._database.read(read), "now": plain(self._clock())}
 
     @endpoint
     def request_of(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class OperatorManager:
             nodes = self._host_views(connection, name)
             if not nodes:
                 raise errors.NotFound(kind="Host", name=name)
-            there = [_instance_view(row) for row in instances.on_host(connection, name)]
+            there = [instance_view(row) for row in instances.on_host(connection, name)]
             return {"host": name, "nodes": nodes, "instances": there}
 
         return self._database.read(read)
@@ -174,7 +174,7 @@ class OperatorManager:
             agent = agents.get(row.host)
             view = {"host": row.host, "node": row.hypervisor_hostname, "uuid": row.uuid, **self._health(agent)}
             view.update({column: getattr(row, column) for column in _HOST_VIEW.split()})
-            view.update(zone=zones.get(row.host, self._default_zone), updated_at=_plain(row.updated_at))
+            view.update(zone=zones.get(row.host, self._default_zone), updated_at=plain(row.updated_at))
             views.append(view)
         return views
 
@@ -219,7 +219,7 @@ class OperatorManager:
         spoken = {"rpc_version": row.rpc_version, "release": row.release}
         return {
             **view,
-            "last_seen_up": _plain(row.last_seen_up),
+            "last_seen_up": plain(row.last_seen_up),
             "forced_down": row.forced_down,
             "clock_skew_s": row.clock_skew_s,
             "pid": row.pid,
@@ -255,44 +255,6 @@ def _require_filters(filters: Mapping[str, Any], known: Sequence[str]) -> None:
     for name in filters:
         if name not in known:
             raise errors.InvalidInput(field=f"filters.{name}", reason=f"is not one of {', '.join(known)}")
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat(timespec="milliseconds") + "Z" if isinstance(value, datetime.datetime) else value
-
-
-def _view(row: Row) -> dict[str, Any]:
-    return _view_of(dict(row._mapping))
-
-
-def _view_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in values.items() if name not in ("id", "instance_uuid")}
-
-
-def _instance_view(row: Row) -> dict[str, Any]:
-    view = instances.to_instance(row).to_wire()
-    times = ("created_at", "updated_at", "launched_at", "terminated_at", "deadline")
-    view.update({name: _plain(getattr(row, name)) for name in times})
-    view.update(request_id=row.request_id, deleted=row.deleted, group_uuid=row.group_uuid)
-    view["scheduler_hints"] = row.spec["scheduler_hints"]
-    zone = Zone.parse(row.spec.get("availability_zone") or "")
-    view.update(forced_host=zone.host or None, forced_node=zone.node or None)
-    return view
-
-
-def _waiting_view(place: int, row: Row, kept_host: str | None) -> dict[str, Any]:
-    names = ("uuid", "name", "project_id", "reason", "message", "lacks", "queued_at", "wait_until")
-    view = {name: _plain(getattr(row, name)) for name in names}
-    return {**view, "place": place, "flavor": row.flavor_name, "kept_host": kept_host}
-
-
-def _queued_view(connection: Connection, row: Row) -> dict[str, Any] | None:
-    """Why the build waits for room, since when and until when; None if it does not."""
-    queued = queued_builds.find(connection, row.uuid) if row.task_state == states.QUEUED else None
-    if queued is None:
-        return None
-    times = {name: _plain(getattr(queued, name)) for name in ("queued_at", "wait_until")}
-    return {"reason": queued.reason, "message": queued.message, "lacks": queued.lacks, **times}
 
 
 def _zones(found: list[Aggregate]) -> dict[str, str]:

@@ -9,8 +9,8 @@ Read in this order:
 - ``application`` (the routes), ``microversions`` (discovery, and the version of each request), ``identity`` with ``users``
   and ``policies`` (who may do what), ``faults`` (errors as HTTP answers), ``conductor`` (the calls), ``bodies`` (parsing
   of what clients send), ``paging``
-- the resources: ``servers`` with ``server_request``, ``server_view``, ``actions`` and
-  ``instance_actions``; ``migrations``; ``flavors``; ``images``; ``hosts``
+- the resources: ``servers`` with ``server_request``, ``server_view``, ``server_change``, ``server_details``
+  (metadata and tags), ``actions`` and ``instance_actions``; ``migrations``; ``flavors``; ``images``; ``hosts``
   (hypervisors, services, zones); ``aggregates``; ``groups``; ``limits``
 - ours beside nova's: ``own`` (``/fleet/v1``), and ``page`` (``/ui/``, with its files in ``static/``)
 """

@@ -20,6 +20,7 @@ from fleet.api.images import Images
 from fleet.api.instance_actions import InstanceActions
 from fleet.api.limits import Limits
 from fleet.api.migrations import Migrations
+from fleet.api.server_details import Metadata, ServerTags
 from fleet.api.servers import Servers
 
 _ROOT = "/v2.1"
@@ -49,13 +50,19 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts) -> falcon.App:
 
 def _routes(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, object, str | None]]:
     servers, flavors, specs = Servers(conductor, conf.api.max_limit), Flavors(conductor), ExtraSpecs(conductor)
+    metadata, tags = Metadata(conductor), ServerTags(conductor)
     hypervisors, services, zones = Hypervisors(conductor), Services(conductor), Zones(conductor)
     aggregates, groups, done = Aggregates(conductor), Groups(conductor), InstanceActions(conductor)
     return [
         ("/servers", servers, None),
         ("/servers/detail", servers, "detail"),
         ("/servers/{server_id}", servers, "one"),
-        ("/servers/{server_id}/metadata", servers, "metadata"),
+        ("/servers/{server_id}/metadata", metadata, None),
+        ("/servers/{server_id}/metadata/{key}", metadata, "key"),
+        ("/servers/{server_id}/tags", tags, None),
+        ("/servers/{server_id}/tags/{tag}", tags, "one"),
+        ("/servers/{server_id}/os-interface", servers, "interfaces"),
+        ("/servers/{server_id}/os-security-groups", servers, "security_groups"),
         ("/servers/{server_id}/action", Actions(conductor), None),
         ("/servers/{server_id}/os-instance-actions", done, None),
         ("/servers/{server_id}/os-instance-actions/{request_id}", done, "one"),

@@ -18,10 +18,13 @@ from fleet.api import bodies
 from fleet.api.conductor import Conductor
 from fleet.api.faults import NotHere
 from fleet.objects import fields
+from fleet.objects.instance_changes import Tags
 
 #: Keys beside ``server`` under which hints stand.
 HINTS = ("OS-SCH-HNT:scheduler_hints", "os:scheduler_hints")
 _Count = Annotated[int, pydantic.Field(ge=1, le=fields.MAX_INSTANCES)]
+#: Fields that came with later versions.
+_SINCE = {"description": (2, 19), "tags": (2, 52)}
 #: In any form, and refused if it is not empty.
 _Unused = Any
 
@@ -43,9 +46,9 @@ class _Server:
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
     return_reservation_id: bool = False
     security_groups: list[dict[str, Any]] | None = None
+    description: fields.Text | None = None
+    tags: Tags | None = None
     key_name: _Unused = None
-    description: _Unused = None
-    tags: _Unused = None
     config_drive: _Unused = None
     user_data: _Unused = None
     personality: _Unused = None
@@ -57,8 +60,6 @@ class _Server:
 #: Field → what to call it when it is refused.
 _NOT_HERE = {
     "key_name": "A key pair",
-    "description": "The description of a server",
-    "tags": "Tags of a server",
     "config_drive": "A config drive",
     "user_data": "User data",
     "personality": "Personality",
@@ -86,6 +87,11 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
     if any(each.get("name") != "default" for each in server.security_groups or ()):
         raise NotHere("A security group other than default")
     _require_image_disk(server)
+    for name, since in _SINCE.items():
+        if getattr(server, name) is not None and request.context.version < since:
+            raise errors.InvalidInput(
+                field=f"server.{name}", reason=f"is known from version {'.'.join(map(str, since))} on"
+            )
     build = {
         "name": server.name,
         "flavor": _flavor(request, conductor, str(server.flavorRef)),
@@ -95,6 +101,10 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
         "scheduler_hints": _hints(bodies.whole(request)),
         "metadata": server.metadata,
     }
+    if server.description:
+        build["description"] = server.description
+    if server.tags:
+        build["tags"] = server.tags
     if server.imageRef:
         build["image"] = _image(request, conductor, server.imageRef)
     return Wanted(build, server.return_reservation_id)

@@ -11,9 +11,8 @@ import falcon
 from oslo_utils import uuidutils
 
 from fleet import errors, states
-from fleet.api import bodies, identity, microversions, paging, policies, server_request, server_view
+from fleet.api import bodies, identity, microversions, paging, policies, server_change, server_request, server_view
 from fleet.api.conductor import Conductor
-from fleet.api.faults import NotHere
 
 #: Header with the client token of a build request.
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -21,6 +20,15 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 _BATCH = 1000
 #: Parameters that the conductor filters by, and their names there.
 _EXACT = {"host": "host", "reservation_id": "reservation_id", "project_id": "project_id", "tenant_id": "project_id"}
+
+_TAGS_SINCE = (2, 26)
+#: By parameter, whether a server fits: wanted tags, its tags.
+_BY_TAGS: Mapping[str, Callable[[set[str], set[str]], bool]] = {
+    "tags": lambda wanted, there: wanted <= there,
+    "tags-any": lambda wanted, there: bool(wanted & there),
+    "not-tags": lambda wanted, there: not wanted <= there,
+    "not-tags-any": lambda wanted, there: not wanted & there,
+}
 
 Instance = Mapping[str, Any]
 
@@ -60,19 +68,23 @@ class Servers:
 
     def on_put_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         show(self._conductor, request, server_id)
-        raise NotHere("A change of a server")
+        server_change.change(self._conductor, request, server_id, server_change.parse(request))
+        self.on_get_one(request, response, server_id)
+
+    def on_get_interfaces(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        """None: a fleet has no networks. Some tools ask for each server that they show."""
+        show(self._conductor, request, server_id)
+        response.media = {"interfaceAttachments": []}
+
+    def on_get_security_groups(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        """None, for the same reason."""
+        show(self._conductor, request, server_id)
+        response.media = {"security_groups": []}
 
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         show(self._conductor, request, server_id)
         self._conductor.terminate(request, server_id)
         response.status = falcon.HTTP_204
-
-    def on_get_metadata(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
-        response.media = {"metadata": show(self._conductor, request, server_id)["instance"]["metadata"]}
-
-    def on_post_metadata(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
-        show(self._conductor, request, server_id)
-        raise NotHere("A change of a server's metadata")
 
     def _list(
         self, request: falcon.Request, path: str, shown: Callable[[falcon.Request, Instance], dict[str, Any]]
@@ -146,8 +158,21 @@ def _conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:
         found.append(lambda instance: instance["flavor"]["flavorid"] == flavor)
     if image := request.get_param("image"):
         found.append(lambda instance: instance["image"]["id"] == image)
+    found += _tag_conditions(request)
     if uuid := request.get_param("uuid"):
         found.append(lambda instance: instance["uuid"] == uuid)
+    return found
+
+
+def _tag_conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:
+    """Return the filters by tags, from version 2.26 on; each names tags with commas between them."""
+    if request.context.version < _TAGS_SINCE:
+        return []
+    found: list[Callable[[Instance], bool]] = []
+    for name, fits in _BY_TAGS.items():
+        if given := request.get_param(name):
+            wanted = set(given.split(","))
+            found.append(lambda instance, fits=fits, wanted=wanted: fits(wanted, set(instance.get("tags", ()))))  # type: ignore[misc]
     return found
 
 

@@ -52,6 +52,8 @@ def add_build(parser: Arguments) -> None:
     """Add the other properties of the instances."""
     parser.add_argument("--metadata", type=argument_types.pair, action="append", default=[], metavar="KEY=VALUE",
                         help="Metadata of the instances; repeat for several.")  # fmt: skip
+    parser.add_argument("--description", default="", help="A description of the instances.")
+    parser.add_argument("--tag", action="append", default=[], help="A tag of the instances; repeat for several.")
     parser.add_argument("--no-retry", action="store_true", help="Try one host only: a build that fails there ends in "
                         "ERROR. Default: up to scheduler_max_attempts hosts.")  # fmt: skip
     parser.add_argument("--wait-for-capacity", type=argument_types.duration, metavar="DURATION",
@@ -79,6 +81,11 @@ def build_request(conductor: connection.Connection, parsed_args: argparse.Namesp
         "image": _image_of(conductor, parsed_args.image, dict(parsed_args.image_property)),
         **({"ignore_hosts": parsed_args.ignore_host} if parsed_args.ignore_host else {}),
         **({"metadata": dict(parsed_args.metadata)} if getattr(parsed_args, "metadata", ()) else {}),
+        **{
+            key: getattr(parsed_args, name)
+            for key, name in (("description", "description"), ("tags", "tag"))
+            if getattr(parsed_args, name, None)
+        },
         **({"max_attempts": 1} if getattr(parsed_args, "no_retry", False) else {}),
         **({"wait_for_capacity_s": wait_s} if wait_s is not None else {}),
     }

@@ -23,6 +23,8 @@ COMMANDS = (
     ("rebalance", "rebalance:Rebalance"),
     ("server list", "servers:ListServers"),
     ("server show", "servers:ShowServer"),
+    ("server set", "server_details:SetServer"),
+    ("server unset", "server_details:UnsetServer"),
     ("server console-log", "console:ConsoleLog"),
     ("server delete", "deletion:DeleteServers"),
     ("server stop", "power:StopServer"),

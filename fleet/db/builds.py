@@ -19,7 +19,11 @@ REQUESTS = models.build_requests
 QUEUED = models.queued_builds
 
 #: Columns of a row that was just accepted, besides those of its request.
-_NOT_PLACED: Mapping[str, Any] = {**NOTHING_CLAIMED, "power_state": 0, "launched_at": None, "resized_spec": None}
+_NOT_PLACED: Mapping[str, Any] = {
+    **NOTHING_CLAIMED,
+    **dict.fromkeys(("launched_at", "resized_spec", "details")),
+    "power_state": 0,
+}
 #: Columns of a request without a client token.
 _NO_TOKEN: Mapping[str, Any] = {"project_id": "", "client_token": None, "fingerprint": None}
 _WANTED = sa.bindparam("wanted", type_=sa.String)

@@ -218,8 +218,8 @@ def stale(row: sa.Row, attempt: int) -> errors.StaleBuild:
 
 
 def spec_of(row: Any) -> dict[str, Any]:
-    """The spec of the request, with the changes of a resize."""
-    return {**row.spec, **(row.resized_spec or {})}
+    """The spec of the request, with the changes of a resize and of the user."""
+    return {**row.spec, **(row.resized_spec or {}), **(row.details or {})}
 
 
 def to_instance(row: Any) -> Instance:

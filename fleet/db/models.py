@@ -183,6 +183,8 @@ instances = sa.Table(
     sa.Column("claimed_pci_devices", HeldJSON),
     #: Changes of a resize to the spec of the request: flavor, numa_topology, pci_requests.
     sa.Column("resized_spec", HeldJSON),
+    #: Changes of a user to the spec of the request: description, metadata, tags.
+    sa.Column("details", HeldJSON),
     sa.Column("request_id", NAME),
     sa.Column("launched_at", Timestamp),
     sa.Column("terminated_at", Timestamp),

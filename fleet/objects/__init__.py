@@ -19,6 +19,7 @@ from fleet.objects.host_report import HostReport, Inventory
 from fleet.objects.image import Image
 from fleet.objects.image_record import ImageRecord
 from fleet.objects.instance import Instance
+from fleet.objects.instance_changes import InstanceChanges
 from fleet.objects.instance_group import InstanceGroup
 from fleet.objects.migration import Migration, Sizing
 from fleet.objects.pool_report import PoolReport
@@ -43,6 +44,7 @@ __all__ = [
     "Image",
     "ImageRecord",
     "Instance",
+    "InstanceChanges",
     "InstanceGroup",
     "Inventory",
     "Migration",

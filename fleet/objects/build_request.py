@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import pydantic
@@ -12,10 +13,13 @@ from fleet import errors
 from fleet.objects import fields, hints
 from fleet.objects.flavor import Flavor
 from fleet.objects.image import Image
+from fleet.objects.instance_changes import Tags
 from fleet.objects.zone import Zone
 
 #: 30 days.
 LONGEST_WAIT_S = 30 * 86400
+#: Fields that the first release did not have, and their defaults.
+_ADDED: Mapping[str, object] = {"wait_for_capacity_s": None, "description": "", "tags": []}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +45,8 @@ class BuildRequest:
     group: fields.Text = ""
     ignore_hosts: list[fields.Name] = dataclasses.field(default_factory=list)
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
+    description: fields.Text = ""
+    tags: Tags = dataclasses.field(default_factory=list)
     max_attempts: fields.Positive | None = None
     wait_for_capacity_s: Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=LONGEST_WAIT_S)] | None = None
 
@@ -59,9 +65,10 @@ class BuildRequest:
 
     def to_wire(self) -> dict[str, Any]:
         wire = dataclasses.asdict(self)
-        if self.wait_for_capacity_s is None:
-            # As an earlier release sends it: the hash of a repeated request must not differ.
-            del wire["wait_for_capacity_s"]
+        for name, unset in _ADDED.items():
+            if wire[name] == unset:
+                # As an earlier release sends it: the hash of a repeated request must not differ.
+                del wire[name]
         return wire
 
     @property

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 #: version.
 CURRENT: dict[str, str] = {
     "scheduler": "4.5",
-    "conductor": "1.12",
+    "conductor": "1.13",
     "compute": "1.2",
     "volume": "1.0",
     "volume_scheduler": "1.1",

@@ -17,6 +17,7 @@ from conductor_stub.moves.intake import MoveIntake
 from conductor_stub.moves.manager import MigrationManager
 from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.console import ConsoleManager
+from conductor_stub.operators.details import DetailsManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.manager import VolumeManager
@@ -39,7 +40,7 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "show_host", "list_services", "update_service", "list_flavors", "create_flavor", "list_aggregates",
                      "create_aggregate", "add_aggregate_host", "remove_aggregate_host", "set_aggregate_metadata",
                      "list_groups", "create_group", "resize_instance", "confirm_resize", "revert_resize",
-                     "evacuate_instance", "stop_instance", "start_instance", "reboot_instance",
+                     "evacuate_instance", "update_instance", "stop_instance", "start_instance", "reboot_instance",
                      "list_migrations", "force_down", "show_flavor", "delete_flavor",
                      "show_aggregate", "delete_aggregate", "show_group", "delete_group", "delete_service", "delete_host",
                      "create_volumes", "list_volumes", "show_volume", "delete_volume", "extend_volume", "migrate_volume",
@@ -74,7 +75,7 @@ METHODS["volume"] = {None: ["advance_volume"], "baseapi": ["ping"]}
 _LEAVE_BEHIND = {"create", "create_flavor", "create_aggregate", "create_group", "register_services", "report_hosts",
                  "create_volumes", "create_volume_type", "create_snapshot", "report_pools"}  # fmt: skip
 _ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, CatalogManager, ConsoleManager,
-              MoveIntake, VolumeIntake, SnapshotIntake, MigrationIntake, VolumeManager, BackendManager,
+              DetailsManager, MoveIntake, VolumeIntake, SnapshotIntake, MigrationIntake, VolumeManager, BackendManager,
               VolumeSchedulerManager, SchedulerManager, ComputeManager)  # fmt: skip
 #: The arguments that a method has.
 _PARAMETERS: dict[str, list[str]] = {
@@ -85,9 +86,9 @@ _PARAMETERS: dict[str, list[str]] = {
 }
 _NAMES = ["instance_uuid", "instance_uuids", "attempt", "host", "node", "incarnation", "claim", "limits", "request",
           "client_token", "services", "hosts", "binary", "reports", "nodes", "alarms", "held", "steps", "failure",
-          "alternates", "name", "filters", "flavor", "metadata", "policy", "request_spec", "filter_properties", "best",
-          "group_by", "aggregates", "aggregate", "instance_info", "host_name", "instance", "deadline", "arg", "context",
-          "self", "volume_uuid", "volume_uuids", "volume", "volume_type", "size", "pools", "new_size", "backend",
+          "alternates", "name", "filters", "flavor", "metadata", "policy", "changes", "request_spec", "filter_properties",
+          "best", "group_by", "aggregates", "aggregate", "instance_info", "host_name", "instance", "deadline", "arg",
+          "context", "self", "volume_uuid", "volume_uuids", "volume", "volume_type", "size", "pools", "new_size", "backend",
           "extra_specs", "capabilities",
           "migration_uuid", "status", "uuids", "rpc_version", "release", "idle", "forced", "unknown"]  # fmt: skip
 

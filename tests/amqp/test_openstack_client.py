@@ -100,6 +100,17 @@ def test_stop_start_and_reboot(openstack: Client, trio: Trio) -> None:
     assert "it must be off" in openstack("server start power", form="", status=1)
 
 
+def test_a_new_name_metadata_and_tags(openstack: Client) -> None:
+    openstack(f"{BOOT} --property keeps=1 --tag first --description mine --wait before")
+    openstack("server set --name after --property more=2 --tag second --description ours before", form="")
+    openstack("server unset --property keeps --tag first after", form="")
+    shown = openstack("server show after")
+    assert ({"more": "2"}, ["second"], "ours") == (shown["properties"], shown["tags"], shown["description"])
+    assert ["after"] == [each["Name"] for each in openstack("server list --tags second")]
+    assert [] == [each["Name"] for each in openstack("server list --name after --not-tags second")]
+    openstack("server delete --wait after", form="")
+
+
 #: Read commands of which a newcomer tries each, and a word that the answer has.
 SHOWN = [
     ("flavor list", "tiny"),

@@ -24,6 +24,7 @@ from conductor_stub.moves.sweeper import MoveSweeper
 from conductor_stub.operators.announcements import Announcements
 from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.console import ConsoleManager
+from conductor_stub.operators.details import DetailsManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.manager import OperatorManager
@@ -131,6 +132,7 @@ class Conductor:
             self.power_intake,
             CatalogManager(database, Announcements(database, self.scheduler), self.clock),  # type: ignore[arg-type]
             ConsoleManager(database, self.compute),  # type: ignore[arg-type]
+            DetailsManager(database, self.clock),
             VolumeIntake(database, self.volume_placement, self.volume_creation),
             SnapshotIntake(database, self.volume_placement),
             MigrationIntake(database, self.volume_placement),

@@ -7,7 +7,11 @@ from typing import Any
 
 from fleet.context import RequestContext
 from fleet.objects import FailedAttempt
+from fleet.rpc import versions
 from fleet.rpc.clients.api import API, Message
+
+#: Keys of a request that an older conductor would ignore, and the version that introduced them.
+NEWER_KEYS = {"wait_for_capacity_s": "1.11", "description": "1.13", "tags": "1.13"}
 
 
 class ComputeTaskAPI(API):
@@ -20,12 +24,12 @@ class ComputeTaskAPI(API):
         self, context: RequestContext, request: dict[str, Any], client_token: str | None = None
     ) -> dict[str, Any]:
         """:param client_token: with a token, the request may be repeated after a timeout
-        :raises errors.VersionPinned: a conductor may be too old for tokens, or for builds that wait for room
+        :raises errors.VersionPinned: a conductor may be too old for tokens, or for a key of the request
         """
         said = {"request": request, **({"client_token": client_token} if client_token is not None else {})}
-        # An older conductor would ignore the key, and end the build at once.
-        since = "1.11" if request.get("wait_for_capacity_s") else "1.2" if client_token is not None else ""
-        return self._ask(context, Message("create", said, version=since))
+        since = [version for name, version in NEWER_KEYS.items() if request.get(name)]
+        since += ["1.2"] if client_token is not None else []
+        return self._ask(context, Message("create", said, version=max(since, key=versions.parse, default="")))
 
     def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
         self._cast(context, "build_instances", instance_uuids=instance_uuids, attempt=attempt)

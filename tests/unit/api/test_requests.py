@@ -160,6 +160,8 @@ BAD_SERVERS = [
     ({**SERVER, "metadata": {"a": []}}, 400, "metadata"),
     ({**SERVER, "colour": "red"}, 400, "colour"),
     ({**SERVER, "host": "h1", "availability_zone": "z:h2"}, 400, "host"),
+    ({**SERVER, "tags": ["a"]}, 400, "tags: is known from version 2.52"),
+    ({**SERVER, "description": "mine"}, 400, "description: is known from version 2.19"),
     ({**SERVER, "key_name": "k"}, 501, "key pair"),
     ({**SERVER, "user_data": "x"}, 501, "User data"),
     ({**SERVER, "security_groups": [{"name": "web"}]}, 501, "security group"),

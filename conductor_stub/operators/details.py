@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users change of an instance that exists. No host and no scheduler needs to know it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from conductor_stub.operators.views import instance_view
+from fleet import errors
+from fleet.clock import Clock, utcnow
+from fleet.context import RequestContext
+from fleet.db import instances
+from fleet.db.engine import Database, Transaction
+from fleet.objects import InstanceChanges, fields
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint, require_size
+
+LOG = logging.getLogger(__name__)
+
+
+class DetailsManager:
+    """The RPC surface of the namespace ``operator`` for the name, description, metadata and tags of instances."""
+
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, clock: Clock = utcnow) -> None:
+        self._database = database
+        self._clock = clock
+
+    @endpoint
+    def update_instance(self, context: RequestContext, name: fields.Name, changes: dict[str, Any]) -> dict[str, Any]:
+        """Return the instance as ``list_instances`` does. :param changes: an InstanceChanges
+
+        :raises errors.NotFound: also if it was deleted; errors.Conflict: several have that name; errors.InvalidInput:
+        """
+        require_size(changes, "changes")
+        wanted = InstanceChanges.from_wire(changes)
+
+        def change(tx: Transaction) -> dict[str, Any]:
+            row = instances.lock(tx, found.uuid)
+            if row.deleted:
+                raise errors.NotFound(kind="Instance", name=name)
+            before = instances.spec_of(row)
+            details = wanted.details({"metadata": before["metadata"], "tags": before.get("tags", [])})
+            values = {"name": wanted.name or row.name, "updated_at": self._clock()}
+            if details:
+                values["details"] = {**(row.details or {}), **details}
+            tx.update(instances.INSTANCES, row.uuid, values)
+            return instance_view(instances.moved(row, values))
+
+        found = self._database.read(instances.find, name)
+        view = self._database.write(change)
+        if wanted.name and wanted.name != found.name:
+            LOG.info("Instance %s (%s) is now named %s", found.name, found.uuid, wanted.name)
+        return view

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows as operators see them: plain data, times as ISO 8601 text in UTC."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from fleet import states
+from fleet.db import instances, queued_builds
+from fleet.db.engine import Connection, Row
+from fleet.objects import Zone
+
+
+def plain(value: Any) -> Any:
+    return value.isoformat(timespec="milliseconds") + "Z" if isinstance(value, datetime.datetime) else value
+
+
+def shown(row: Row) -> dict[str, Any]:
+    """A fault or an event of an instance."""
+    return {name: plain(value) for name, value in row._mapping.items() if name not in ("id", "instance_uuid")}
+
+
+def instance_view(row: Any) -> dict[str, Any]:
+    """:param row: from a query of ``fleet.db.instances``, or from ``instances.moved``"""
+    view = instances.to_instance(row).to_wire()
+    times = ("created_at", "updated_at", "launched_at", "terminated_at", "deadline")
+    view.update({name: plain(getattr(row, name)) for name in times})
+    view.update(request_id=row.request_id, deleted=row.deleted, group_uuid=row.group_uuid)
+    spec = instances.spec_of(row)
+    view.update(description=spec.get("description", ""), tags=spec.get("tags", []))
+    view["scheduler_hints"] = row.spec["scheduler_hints"]
+    zone = Zone.parse(row.spec.get("availability_zone") or "")
+    view.update(forced_host=zone.host or None, forced_node=zone.node or None)
+    return view
+
+
+def waiting_view(place: int, row: Row, kept_host: str | None) -> dict[str, Any]:
+    names = ("uuid", "name", "project_id", "reason", "message", "lacks", "queued_at", "wait_until")
+    view = {name: plain(getattr(row, name)) for name in names}
+    return {**view, "place": place, "flavor": row.flavor_name, "kept_host": kept_host}
+
+
+def queued_view(connection: Connection, row: Row) -> dict[str, Any] | None:
+    """Why the build waits for room, since when and until when; None if it does not."""
+    queued = queued_builds.find(connection, row.uuid) if row.task_state == states.QUEUED else None
+    if queued is None:
+        return None
+    times = {name: plain(getattr(queued, name)) for name in ("queued_at", "wait_until")}
+    return {"reason": queued.reason, "message": queued.message, "lacks": queued.lacks, **times}

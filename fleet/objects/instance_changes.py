@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users may change of an instance that exists: name, description, metadata and tags."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+import pydantic
+
+from fleet import errors
+from fleet.objects import fields
+
+#: nova's limits.
+MOST_TAGS, LONGEST_TAG, MOST_METADATA = 50, 60, 128
+
+
+def _plain_tag(tag: str) -> str:
+    if "/" in tag or "," in tag:
+        raise ValueError("a tag may not contain / or ,")
+    return tag
+
+
+def _once(tags: list[str]) -> list[str]:
+    return sorted(set(tags))
+
+
+Tag = Annotated[fields.Name, pydantic.StringConstraints(max_length=LONGEST_TAG), pydantic.AfterValidator(_plain_tag)]
+#: Sorted, each tag once.
+Tags = Annotated[list[Tag], pydantic.Field(max_length=MOST_TAGS), pydantic.AfterValidator(_once)]
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceChanges:
+    """A field that is None stays as it is.
+
+    ``metadata`` is merged with the keys that are there, and a key with None is removed; with ``replace_metadata`` it takes
+    their place. ``tags`` take the place of the tags that are there; then ``add_tags`` and ``remove_tags`` are applied.
+    """
+
+    __pydantic_config__ = pydantic.ConfigDict(extra="forbid")
+
+    name: fields.Name | None = None
+    description: fields.Text | None = None
+    metadata: Annotated[dict[fields.Name, fields.Text | None], pydantic.Field(max_length=MOST_METADATA)] | None = None
+    replace_metadata: fields.Flag = False
+    tags: Tags | None = None
+    add_tags: Tags = dataclasses.field(default_factory=list)
+    remove_tags: Tags = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "changes") -> InstanceChanges:
+        """:raises errors.InvalidInput: naming the field"""
+        return fields.parse(cls, data, field)
+
+    def details(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what changes of the description, the metadata and the tags.
+
+        :param before: these three, as they are
+        :raises errors.InvalidInput: there would be too many keys or tags
+        """
+        found: dict[str, Any] = {}
+        if self.description is not None:
+            found["description"] = self.description
+        if self.metadata is not None:
+            given = {} if self.replace_metadata else dict(before["metadata"])
+            given.update(self.metadata)
+            found["metadata"] = {key: value for key, value in given.items() if value is not None}
+            _require_few("metadata", found["metadata"], MOST_METADATA)
+        if self.tags is not None or self.add_tags or self.remove_tags:
+            kept = before["tags"] if self.tags is None else self.tags
+            found["tags"] = sorted({*kept, *self.add_tags} - set(self.remove_tags))
+            _require_few("tags", found["tags"], MOST_TAGS)
+        return found
+
+
+def _require_few(field: str, given: Iterable[str], most: int) -> None:
+    count = len(list(given))
+    if count > most:
+        raise errors.InvalidInput(field=f"changes.{field}", reason=f"would have {count} entries; {most} are allowed")

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of servers over HTTP: name, description, metadata and tags. The conductor is a fake."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import falcon
+import pytest
+from falcon import testing
+
+from fleet import errors
+from fleet.api.conductor import Conductor
+from fleet.objects import InstanceChanges
+from tests import factories
+
+UUID = factories.uuid(1)
+SERVER = f"/v2.1/servers/{UUID}"
+NEWEST = {"OpenStack-API-Version": "compute 2.100"}
+
+
+class FakeConductor(Conductor):
+    """Has one instance, which it changes; ``changes`` are those that it was asked for."""
+
+    def __init__(self) -> None:
+        self.instance: dict[str, Any] = {
+            **dict.fromkeys(("host", "node", "updated_at", "launched_at", "terminated_at", "availability_zone")),
+            **dict.fromkeys(("task_state", "group_uuid", "user_id")),
+            "uuid": UUID, "name": "web", "description": "", "metadata": {"a": "1", "b": "2"}, "tags": ["x", "y"],
+            "project_id": "p", "vm_state": "active", "power_state": 1, "deleted": False, "reservation_id": "r-1",
+            "created_at": "2026-11-22T05:07:38.149Z", "image": {"id": ""}, "scheduler_hints": {},
+            "flavor": {"flavorid": "f1", **dict.fromkeys(("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb"), 1),
+                       "swap": 0, "extra_specs": {}},
+        }  # fmt: skip
+        self.changes: list[dict[str, Any]] = []
+
+    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
+        if method == "list_instances":
+            return [self.instance]
+        if arguments["name"] != UUID:
+            raise errors.NotFound(kind="Instance", name=arguments["name"])
+        if method == "update_instance":
+            self.changes.append(arguments["changes"])
+            asked = InstanceChanges.from_wire(arguments["changes"])
+            self.instance = {
+                **self.instance,
+                "name": asked.name or self.instance["name"],
+                **asked.details(self.instance),
+            }
+            return self.instance
+        return {"instance": self.instance, "faults": []}
+
+
+@pytest.fixture
+def conductor() -> FakeConductor:
+    return FakeConductor()
+
+
+def send(client: testing.TestClient, method: str, path: str, body: Any = None) -> testing.Result:
+    return client.simulate_request(method, path, body=json.dumps(body) if body is not None else "", headers=NEWEST)
+
+
+METADATA = [
+    ("GET", "", None, 200, {"metadata": {"a": "1", "b": "2"}}),
+    ("POST", "", {"metadata": {"a": "9"}}, 200, {"metadata": {"a": "9", "b": "2"}}),
+    ("PUT", "", {"metadata": {"c": "3"}}, 200, {"metadata": {"c": "3"}}),
+    ("PUT", "", {"metadata": {}}, 200, {"metadata": {}}),
+    ("GET", "/a", None, 200, {"meta": {"a": "1"}}),
+    ("PUT", "/a", {"meta": {"a": "7"}}, 200, {"meta": {"a": "7"}}),
+    ("PUT", "/new", {"meta": {"new": "7"}}, 200, {"meta": {"new": "7"}}),
+    ("DELETE", "/a", None, 204, None),
+    ("GET", "/none", None, 404, None),
+    ("DELETE", "/none", None, 404, None),
+    ("PUT", "/a", {"meta": {"b": "7"}}, 400, None),
+    ("PUT", "/a", {"meta": {"a": "7", "b": "7"}}, 400, None),
+    ("PUT", "/a", {"metadata": {"a": "7"}}, 400, None),
+    ("POST", "", {"metadata": {"a": None}}, 400, None),
+    ("POST", "", {"metadata": {"a": "x" * 256}}, 400, None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "code", "expected"), METADATA)
+def test_metadata(client, conductor, method, path, body, code, expected):
+    """What is refused changes nothing."""
+    answer = send(client, method, f"{SERVER}/metadata{path}", body)
+    assert code == answer.status_code, answer.text
+    if expected is not None:
+        assert expected == answer.json
+    if code == 204:
+        assert {"b": "2"} == conductor.instance["metadata"]
+    if code >= 400:
+        assert ([], {"a": "1", "b": "2"}) == (conductor.changes, conductor.instance["metadata"])
+
+
+TAGS = [
+    ("GET", "", None, 200, ["x", "y"]),
+    ("PUT", "", {"tags": ["z", "x"]}, 200, ["x", "z"]),
+    ("DELETE", "", None, 204, []),
+    ("GET", "/x", None, 204, ["x", "y"]),
+    ("GET", "/z", None, 404, ["x", "y"]),
+    ("PUT", "/x", None, 204, ["x", "y"]),
+    ("PUT", "/z", None, 201, ["x", "y", "z"]),
+    ("DELETE", "/x", None, 204, ["y"]),
+    ("DELETE", "/z", None, 404, ["x", "y"]),
+    ("PUT", "/a,b", None, 400, ["x", "y"]),
+    ("PUT", "/" + "z" * 61, None, 400, ["x", "y"]),
+    ("PUT", "", {"tags": "z"}, 400, ["x", "y"]),
+    ("PUT", "", {"tags": [str(n) for n in range(51)]}, 400, ["x", "y"]),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "code", "left"), TAGS)
+def test_tags(client, conductor, method, path, body, code, left):
+    answer = send(client, method, f"{SERVER}/tags{path}", body)
+    assert (code, left) == (answer.status_code, conductor.instance["tags"]), answer.text
+    if code == 200:
+        assert {"tags": left} == answer.json
+
+
+def test_tags_are_not_known_before_their_version(client, conductor):
+    assert 404 == client.simulate_get(f"{SERVER}/tags", headers={"OpenStack-API-Version": "compute 2.25"}).status_code
+
+
+@pytest.mark.parametrize(
+    ("server", "changes"),
+    [
+        ({"name": "db"}, {"name": "db"}),
+        ({"description": "mine"}, {"description": "mine"}),
+        ({"name": "db", "description": None}, {"name": "db", "description": ""}),
+    ],
+)
+def test_a_new_name_or_description(client, conductor, server, changes):
+    """The answer shows the server as it is now."""
+    answer = send(client, "PUT", SERVER, {"server": server})
+    assert (200, [changes]) == (answer.status_code, conductor.changes), answer.text
+    expected = {"name": changes.get("name", "web"), "description": changes.get("description") or None}
+    assert expected == {name: answer.json["server"][name] for name in expected}
+
+
+@pytest.mark.parametrize(
+    ("server", "code", "word"),
+    [
+        ({}, 400, "neither"),
+        ({"name": ""}, 400, "name"),
+        ({"name": 7}, 400, "name"),
+        ({"colour": "red"}, 400, "colour"),
+        ({"accessIPv4": "192.0.2.1"}, 501, "address"),
+    ],
+)
+def test_changes_that_are_refused(client, conductor, server, code, word):
+    answer = send(client, "PUT", SERVER, {"server": server})
+    assert (code, []) == (answer.status_code, conductor.changes)
+    assert word in answer.text
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("tags=x", 1),
+        ("tags=x,y", 1),
+        ("tags=x,z", 0),
+        ("tags-any=x,z", 1),
+        ("tags-any=z", 0),
+        ("not-tags=x,y", 0),
+        ("not-tags=x,z", 1),
+        ("not-tags-any=x,z", 0),
+        ("not-tags-any=z", 1),
+    ],
+)
+def test_lists_by_tags(client, query, count):
+    assert count == len(client.simulate_get(f"/v2.1/servers?{query}", headers=NEWEST).json["servers"])
+
+
+def test_what_networks_would_have(client):
+    """Terraform asks for both of every server."""
+    assert {"interfaceAttachments": []} == send(client, "GET", f"{SERVER}/os-interface").json
+    assert {"security_groups": []} == send(client, "GET", f"{SERVER}/os-security-groups").json

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of ``fleet server set`` and ``unset``, and what ``fleet boot`` sends of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.cli import fakes
+
+
+@pytest.mark.parametrize(
+    ("line", "changes"),
+    [
+        (["set", "--name", "db", "web"], {"name": "db"}),
+        (["set", "--description", "", "web"], {"description": ""}),
+        (["set", "--property", "a=1", "--property", "b=", "web"], {"metadata": {"a": "1", "b": ""}}),
+        (["set", "--tag", "x", "--tag", "y", "web"], {"add_tags": ["x", "y"]}),
+        (["unset", "--property", "a", "--tag", "x", "web"], {"metadata": {"a": None}, "remove_tags": ["x"]}),
+    ],
+)
+def test_calls(run, line: list[str], changes: dict[str, Any]) -> None:
+    conductor = fakes.Conductor()
+    status, out, _ = run(conductor, "server", *line)
+    assert (0, "", [("update_instance", {"name": "web", "changes": changes})]) == (status, out, conductor.calls)
+
+
+@pytest.mark.parametrize("word", ["set", "unset"])
+def test_nothing_to_change(run, word: str) -> None:
+    """The message names the command that lists the options."""
+    conductor = fakes.Conductor()
+    status, _, err = run(conductor, "server", word, "web")
+    assert (1, []) == (status, conductor.calls)
+    assert f"fleet help server {word}" in err
+
+
+def test_boot(run) -> None:
+    conductor = fakes.Conductor()
+    run(conductor, "boot", "--flavor", "vcpus=1,memory_mb=1", "--tag", "x", "--description", "mine", "web")
+    (request,) = conductor.requests
+    assert (["x"], "mine") == (request["tags"], request["description"])
