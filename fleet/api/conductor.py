@@ -10,6 +10,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet import errors
+from fleet.api.calls import Calls
 from fleet.context import RequestContext
 from fleet.objects import Flavor, ImageRecord
 from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI, SchedulerAPI
@@ -22,6 +23,7 @@ class Conductor:
         self._operator = OperatorAPI(transport, conf)
         self._tasks = ComputeTaskAPI(transport, conf)
         self._scheduler = SchedulerAPI(transport, conf)
+        self.calls = Calls(transport, conf)
 
     def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
         """Call a method of the namespace ``operator``."""

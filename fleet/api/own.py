@@ -14,6 +14,7 @@ import falcon
 
 from fleet.api import bodies
 from fleet.api.conductor import Conductor
+from fleet.context import RequestContext, new_context
 from fleet.objects import fields
 
 ROOT = "/fleet/v1"
@@ -40,6 +41,17 @@ class _Wanted:
     request: dict[fields.Name, Any]
     best: fields.Natural = 10
     group_by: Literal["zone", "aggregate"] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """``project_id`` and ``user_id`` are whom the call is for; by default nobody."""
+
+    __pydantic_config__ = bodies.STRICT
+
+    arguments: dict[fields.Name, Any] = dataclasses.field(default_factory=dict)
+    project_id: fields.Text | None = None
+    user_id: fields.Text | None = None
 
 
 class Own:
@@ -84,6 +96,15 @@ class Own:
         wanted = _wanted(request)
         response.media = self._conductor.capacity(request, wanted.request, wanted.group_by)
 
+    def on_post_call(self, request: falcon.Request, response: falcon.Response, topic: str, method: str) -> None:
+        """A call of the wire contract, as the ``fleet`` command makes it."""
+        asked = fields.parse(_Call, bodies.whole(request), "body")
+        caller: RequestContext = request.context.caller
+        context = new_context(asked.project_id, asked.user_id)
+        context.request_id, context.roles = caller.request_id, caller.roles
+        calls = self._conductor.calls
+        response.media, response.status = calls.answer(context, topic, method, asked.arguments)
+
 
 def add_routes(app: falcon.App, conductor: Conductor) -> None:
     own = Own(conductor)
@@ -95,6 +116,7 @@ def add_routes(app: falcon.App, conductor: Conductor) -> None:
         ("/flavors", "flavors"),
         ("/explain", "explain"),
         ("/capacity", "capacity"),
+        ("/calls/{topic}/{method}", "call"),
     ):
         app.add_route(f"{ROOT}{path}", own, suffix=suffix)
 

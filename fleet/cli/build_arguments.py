@@ -9,6 +9,7 @@ from typing import Any
 
 from fleet import errors
 from fleet.client import argument_types, connection
+from fleet.client.calls import Calls
 from fleet.objects import ImageRecord
 
 _IMAGE_TEXTS = ("id", "name", "status")
@@ -61,7 +62,7 @@ def add_build(parser: Arguments) -> None:
                         "ERROR at once. Default: [conductor] wait_for_capacity of the project.")  # fmt: skip
 
 
-def build_request(conductor: connection.Connection, parsed_args: argparse.Namespace) -> dict[str, Any]:
+def build_request(conductor: Calls, parsed_args: argparse.Namespace) -> dict[str, Any]:
     """Return the BuildRequest of a command line.
 
     :raises connection.CommandFailed: a host to be ignored does not exist
@@ -91,9 +92,7 @@ def build_request(conductor: connection.Connection, parsed_args: argparse.Namesp
     }
 
 
-def _image_of(
-    conductor: connection.Connection, given: dict[str, str | int], properties: dict[str, str]
-) -> dict[str, Any]:
+def _image_of(conductor: Calls, given: dict[str, str | int], properties: dict[str, str]) -> dict[str, Any]:
     """Return the image with what the fleet's record has of it, if a record has its id."""
     if set(given) != {"id"} or not conductor.serves("show_image"):
         return {**given, "properties": properties}
@@ -104,7 +103,7 @@ def _image_of(
     return {**known, "properties": {**known["properties"], **properties}}
 
 
-def _require_hosts(conductor: connection.Connection, names: Sequence[str]) -> None:
+def _require_hosts(conductor: Calls, names: Sequence[str]) -> None:
     """:raises connection.CommandFailed:"""
     known = {each["host"] for each in conductor.operator("list_hosts")}
     for name in names:

@@ -10,7 +10,8 @@ from typing import Any
 from cliff import columns, command, lister, show
 
 from fleet.cli import moments
-from fleet.client import argument_types, connection
+from fleet.client import argument_types
+from fleet.client.calls import Calls
 from fleet.client.connection import Record
 
 #: Adds an argument to a parser.
@@ -55,7 +56,7 @@ class _Connected(Arguments):
     app: Any
 
     @property
-    def conductor(self) -> connection.Connection:
+    def conductor(self) -> Calls:
         return self.app.connection
 
     def get_epilog(self) -> str:

@@ -40,6 +40,9 @@ class Doctor(finding_list.FindingLister):
 
     def find(self, parsed_args: argparse.Namespace) -> list[Finding]:
         conf, conductor = self.app.conf, self.app.connection
+        if not conductor.uses_broker:
+            with conductor.impatient(parsed_args.timeout):
+                return examination.daemons(conductor, _sample(parsed_args.hosts))
         found = option_check.check(option_check.config_files(conf))
         found += option_check.contradictions(conf, with_database=False)
         found += trust(conf)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fleet import errors, move_states, states
-from fleet.client import connection
+from fleet.client.calls import Calls
 from fleet.client.connection import Record
 
 _PAUSE_S = 0.5
@@ -36,7 +36,7 @@ class Emptying:
 
     def __init__(
         self,
-        conductor: connection.Connection,
+        conductor: Calls,
         host: str,
         at_a_time: int,
         on_progress: Callable[[int, int, str], object],

@@ -14,7 +14,7 @@ from fleet import domains, errors, states
 from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.cli import storage_examination
-from fleet.client.connection import Connection, Record
+from fleet.client.calls import Calls, Record
 from fleet.clock import Clock, durations, utcnow
 from fleet.objects import host_report
 from fleet.rpc import ledger_queue
@@ -37,7 +37,7 @@ _TOPICS = ("conductor", "scheduler")
 _OPTIONAL = (ledger_queue.TOPIC, *domains.OF_VOLUMES)
 
 
-def broker(conductor: Connection) -> list[Finding]:
+def broker(conductor: Calls) -> list[Finding]:
     """Check the connection to the broker and the length of the queues of conductors and schedulers."""
     try:
         depths = conductor.depths((*_TOPICS, *_OPTIONAL))
@@ -65,7 +65,7 @@ def _daemon(topic: str) -> str:
     return "fleet-scheduler" if topic.endswith("scheduler") else "fleet-conductor"
 
 
-def daemons(conductor: Connection, sample: Sample, clock: Clock = utcnow) -> list[Finding]:
+def daemons(conductor: Calls, sample: Sample, clock: Clock = utcnow) -> list[Finding]:
     """Check the answers of a conductor, a scheduler and agents."""
     found = [ping(conductor, "conductor")]
     if found[0].level:
@@ -95,7 +95,7 @@ def _served(services: Sequence[Record]) -> list[str]:
     return [*machines, *(domains.OF_VOLUMES if "fleet-volume" in agents else ())]
 
 
-def ping(conductor: Connection, topic: str) -> Finding:
+def ping(conductor: Calls, topic: str) -> Finding:
     began = time.monotonic()
     failure = _asked(lambda: conductor.ping(topic))
     if failure is None:
@@ -213,7 +213,7 @@ def _simulated(services: Sequence[Record]) -> Iterator[Finding]:
 
 
 def _agents(
-    conductor: Connection, hosts: Sequence[str], up: int, conductor_offset_s: float, clock: Clock
+    conductor: Calls, hosts: Sequence[str], up: int, conductor_offset_s: float, clock: Clock
 ) -> Iterator[Finding]:
     """Check the clocks and queues of ``hosts``, out of ``up``."""
     if not hosts:
@@ -242,7 +242,7 @@ def _agents(
     yield from _host_queues(conductor, hosts)
 
 
-def _host_queues(conductor: Connection, hosts: Sequence[str]) -> Iterator[Finding]:
+def _host_queues(conductor: Calls, hosts: Sequence[str]) -> Iterator[Finding]:
     try:
         depths = conductor.depths([f"compute.{host}" for host in hosts])
     except BrokerAway as away:

@@ -11,6 +11,7 @@ from cliff import columns
 
 from fleet.cli import build_arguments, command
 from fleet.client import argument_types, connection, faults
+from fleet.client.calls import Calls
 from fleet.client.connection import Record
 
 #: The fields of the answer in the order of the output; ``-f json`` has all of them (docs/explain.md).
@@ -58,7 +59,7 @@ class Explain(command.ShowOne):
         return FIELDS, shown(answer, FIELDS, _COLUMNS)
 
 
-def asked(conductor: connection.Connection, parsed_args: argparse.Namespace) -> dict[str, Any]:
+def asked(conductor: Calls, parsed_args: argparse.Namespace) -> dict[str, Any]:
     """Return the request for the scheduler. :raises connection.CommandFailed: neither or both ways were used"""
     server = getattr(parsed_args, "server", None)
     if bool(server) == bool(parsed_args.flavor):
@@ -76,7 +77,7 @@ def add_volume(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> Non
     parser.add_argument("--volume-type", metavar="TYPE", help="With --volume: a type of 'fleet volume type list'.")
 
 
-def volume_asked(conductor: connection.Connection, parsed_args: argparse.Namespace) -> dict[str, Any]:
+def volume_asked(conductor: Calls, parsed_args: argparse.Namespace) -> dict[str, Any]:
     """Return the request for a new volume. :raises connection.CommandFailed: a server is named too, or no such type"""
     if getattr(parsed_args, "server", None) or parsed_args.flavor:
         raise connection.CommandFailed("name a server, or use --flavor, or use --volume")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
+import os
 import sys
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from oslo_config import cfg
 
 from fleet.cli import application, completion
 from fleet.client import connection
+from fleet.client.calls import Calls
 
 #: A command is imported when it runs: all of them take three times as long.
 COMMANDS = (
@@ -112,10 +114,19 @@ class FleetApp(app.App):
         # Replaces cliff's own command, which completes no names.
         manager.add_command("complete", completion.Complete)
         self.conf = conf
-        self.connection = connection.Connection(conf)
+        self.connection: Calls = connection.Connection(conf)
 
     def build_option_parser(self, description, version, argparse_kwargs=None):
-        return application.add_config_file(super().build_option_parser(description, version, argparse_kwargs))
+        parser = application.add_config_file(super().build_option_parser(description, version, argparse_kwargs))
+        parser.add_argument(
+            "--url",
+            action="append",
+            default=[],
+            help="Ask fleet-api at this URL, such as https://fleet.example:8774, instead of the message broker. "
+            "FLEET_USERNAME and FLEET_PASSWORD, or ~/.netrc, have the name and the password of an administrator. "
+            "Default: the environment variable FLEET_URL.",
+        )
+        return parser
 
     def configure_logging(self) -> None:
         super().configure_logging()
@@ -123,6 +134,13 @@ class FleetApp(app.App):
 
     def initialize_app(self, argv: list[str]) -> None:
         application.load(self.options.config_file, self.NAME, self.conf)
+        url = self.options.url[-1] if self.options.url else os.environ.get("FLEET_URL")
+        if url:
+            # Imported when needed: it takes 0.1 s.
+            from fleet.client.http_connection import HttpConnection
+
+            user, password = (os.environ.get(f"FLEET_{name}") for name in ("USERNAME", "PASSWORD"))
+            self.connection = HttpConnection(url, user, password)
 
     def clean_up(self, cmd, result, err) -> None:
         self.connection.close()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from fleet import errors, move_states
-from fleet.client import connection
+from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.objects.rebalance import Move
 
@@ -22,7 +22,7 @@ class MoveList:
 
     def __init__(
         self,
-        conductor: connection.Connection,
+        conductor: Calls,
         moves: Sequence[Move],
         at_a_time: int,
         on_progress: Callable[[int, str], object],

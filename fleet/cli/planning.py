@@ -12,6 +12,7 @@ from typing import Any
 from oslo_config import cfg
 
 from fleet.client import connection
+from fleet.client.calls import Calls
 from fleet.db import feed_queries, volumes
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed, Changes
@@ -60,7 +61,7 @@ def _database(conf: cfg.ConfigOpts, command: str) -> contextlib.AbstractContextM
     return Database(conf).disposed()
 
 
-def of_instance(conductor: connection.Connection, uuid_: str) -> Demand:
+def of_instance(conductor: Calls, uuid_: str) -> Demand:
     """Return the request that places an existing instance. :raises errors.NotFound: errors.Conflict:"""
     asked = conductor.operator("request_of", name=uuid_)
     return Demand(asked["request_spec"], asked["filter_properties"], [None], name=uuid_)

@@ -38,7 +38,7 @@ class Top(command.Command):
 
     arguments = (
         command.argument(
-            "--url",
+            "--page",
             action="append",
             default=[],
             metavar="URL",
@@ -58,7 +58,9 @@ class Top(command.Command):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        urls = [metric_pages.page_url(url) for url in parsed_args.url] or self._own()
+        # Earlier releases had --url for pages; today it is an option of all commands.
+        pages = parsed_args.page or self.app.options.url
+        urls = [metric_pages.page_url(page) for page in pages] or self._own()
         try:
             for number, view in enumerate(self._views(urls, parsed_args.interval)):
                 self._show(view, parsed_args.format)
@@ -71,7 +73,7 @@ class Top(command.Command):
         port = self.app.conf.health.port
         if not port:
             raise connection.CommandFailed(
-                f"[health] port is not set. {required.files(self.app.conf)} Set it, or name the daemons' pages with --url."
+                f"[health] port is not set. {required.files(self.app.conf)} Set it, or name the daemons' pages with --page."
             )
         return [metric_pages.page_url(f"{self.app.conf.health.bind_host}:{port}")]
 

@@ -12,18 +12,19 @@ from oslo_config import cfg
 
 from fleet.cli import explain, planning, trace_arguments
 from fleet.client import connection
+from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.objects.whatif import Demand
 from fleet.trial.volume_traces import VolumeTraceRequest
 
 
-def of_size(conductor: connection.Connection, parsed_args: argparse.Namespace) -> list[Demand]:
+def of_size(conductor: Calls, parsed_args: argparse.Namespace) -> list[Demand]:
     """Return ``--count`` requests for one volume each."""
     asked = explain.volume_asked(conductor, parsed_args)
     return [Demand(_named(asked["request_spec"]), asked["filter_properties"], [None]) for _ in range(parsed_args.count)]
 
 
-def of_trace(conductor: connection.Connection, parsed_args: argparse.Namespace) -> list[Demand]:
+def of_trace(conductor: Calls, parsed_args: argparse.Namespace) -> list[Demand]:
     """:raises connection.CommandFailed: the trace cannot be read, or it names a volume type that does not exist"""
     requests = trace_arguments.read_volume_trace(parsed_args)
     named = any(each.volume_type for each in requests)

@@ -11,7 +11,7 @@ from typing import ClassVar
 from oslo_config import cfg
 
 from fleet.cli import build_arguments, planning, trace_arguments, volume_demands
-from fleet.client import connection
+from fleet.client.calls import Calls
 from fleet.db.feed import Changes
 from fleet.objects.whatif import OF_INSTANCES, OF_VOLUMES, RATIOS, VOLUME_RATIO, Change, Demand
 
@@ -67,7 +67,7 @@ class Domain(abc.ABC):
     #: Error message if there are no requests.
     nothing: ClassVar[str]
 
-    def __init__(self, conductor: connection.Connection, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conductor: Calls, conf: cfg.ConfigOpts) -> None:
         self._conductor, self._conf = conductor, conf
 
     @abc.abstractmethod

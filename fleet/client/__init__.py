@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared by the command line (``fleet.cli``) and the trial fleets (``fleet.trial``).
 
-Read ``connection`` (calls to the conductor and the scheduler, and their failures in plain words), ``following``
+Read ``calls`` (what can be asked, and failures in plain words), ``connection`` (over the message broker) and
+``http_connection`` (through ``fleet-api``), ``following``
 (waits until builds, moves and deletions end), ``faults`` (the faults of an instance as text) and ``argument_types``.
 """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fleet import move_states, states, volume_states
-from fleet.client import connection
+from fleet.client.calls import Calls
 from fleet.client.connection import Record
 
 #: Instances in one call: the answer stays much smaller than a message may be.
@@ -37,7 +37,7 @@ def gone(uuid: str) -> dict[str, Any]:
     return {"uuid": uuid, "vm_state": states.DELETED}
 
 
-def look(conductor: connection.Connection, uuids: Iterable[str]) -> dict[str, Record]:
+def look(conductor: Calls, uuids: Iterable[str]) -> dict[str, Record]:
     """Return the present state of ``uuids``."""
     wanted = list(uuids)
     found: dict[str, Record] = {}
@@ -48,13 +48,13 @@ def look(conductor: connection.Connection, uuids: Iterable[str]) -> dict[str, Re
     return found
 
 
-def ask_to_delete(conductor: connection.Connection, uuids: list[str]) -> None:
+def ask_to_delete(conductor: Calls, uuids: list[str]) -> None:
     for start in range(0, len(uuids), _BATCH):
         conductor.terminate(uuids[start : start + _BATCH])
 
 
 def delete(
-    conductor: connection.Connection,
+    conductor: Calls,
     uuids: Iterable[str],
     timeout_s: float,
     clock: Callable[[], float] = time.monotonic,
@@ -67,7 +67,7 @@ def delete(
 
 
 def power(
-    conductor: connection.Connection,
+    conductor: Calls,
     uuids: Iterable[str],
     timeout_s: float,
     clock: Callable[[], float] = time.monotonic,
@@ -78,7 +78,7 @@ def power(
 
 
 def _left(
-    conductor: connection.Connection,
+    conductor: Calls,
     uuids: Iterable[str],
     is_left: Callable[[Record], bool],
     timeout_s: float,
@@ -96,7 +96,7 @@ def _left(
 
 
 def drain(
-    conductor: connection.Connection,
+    conductor: Calls,
     host: str,
     timeout_s: float,
     on_change: Callable[[list[Record], int], object],
@@ -132,7 +132,7 @@ def drain(
 
 
 def moves(
-    conductor: connection.Connection,
+    conductor: Calls,
     uuids: Iterable[str],
     timeout_s: float,
     clock: Callable[[], float] = time.monotonic,
@@ -149,7 +149,7 @@ def moves(
 
 
 def volumes(
-    conductor: connection.Connection,
+    conductor: Calls,
     uuids: Iterable[str],
     timeout_s: float,
     is_over: Callable[[Record], bool],
@@ -181,7 +181,7 @@ def _is_placed(instance: Record, attempt: int) -> bool:
 
 
 def follow(
-    conductor: connection.Connection,
+    conductor: Calls,
     uuids: Iterable[str],
     timeout_s: float,
     on_end: Callable[[Record], object],

@@ -14,13 +14,17 @@ import oslo_messaging
 
 from fleet import errors
 
+#: oslo.messaging raises an error of another process in a class of its own, which has this at the end of its name.
+_REMOTE = "_Remote"
+
 
 def result(value: Any) -> dict[str, Any]:
     return {"result": value}
 
 
 def refusal(error: errors.FleetError) -> dict[str, Any]:
-    return {"error": type(error).__name__, "facts": error.kwargs, "message": error.message}
+    """Return the answer for ``error``; an error from a call gets the name of its class, without oslo.messaging's mark."""
+    return {"error": type(error).__name__.removesuffix(_REMOTE), "facts": error.kwargs, "message": error.message}
 
 
 def read(answer: Mapping[str, Any]) -> Any:

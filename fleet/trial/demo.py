@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleet import states
-from fleet.client import connection, faults, following
+from fleet.client import faults, following
+from fleet.client.calls import Calls
 from fleet.objects import instance_group
 
 HOSTS = 5
@@ -47,7 +48,7 @@ BATCH = (
 )  # fmt: skip
 
 
-def run(conductor: connection.Connection) -> bool:
+def run(conductor: Calls) -> bool:
     """Boot the batch and print the host of each instance, and why one has none. Return True if all is as expected."""
     print(f"Booting {sum(order.count for order in BATCH)} instances on {HOSTS} simulated hosts (16 CPUs, 32 GB each):")
     for flavor in (SMALL, MEDIUM, LARGE, HUGE):
@@ -63,7 +64,7 @@ def run(conductor: connection.Connection) -> bool:
     return all(as_expected) and not late
 
 
-def _boot(conductor: connection.Connection, order: Order) -> list[str]:
+def _boot(conductor: Calls, order: Order) -> list[str]:
     group = ""
     if order.policy:
         group = f"{order.name}-group"
@@ -81,7 +82,7 @@ def _tell(order: Order, instances: list[following.Record]) -> bool:
     return right
 
 
-def _tell_hosts(conductor: connection.Connection, instances: list[following.Record]) -> None:
+def _tell_hosts(conductor: Calls, instances: list[following.Record]) -> None:
     names = collections.defaultdict(list)
     for each in instances:
         if each["vm_state"] == states.ACTIVE:
@@ -93,7 +94,7 @@ def _tell_hosts(conductor: connection.Connection, instances: list[following.Reco
         print(f"{host['host']:7} {cpus:6} {memory:14} {', '.join(sorted(names[host['host']]))}")
 
 
-def _tell_failures(conductor: connection.Connection, instances: list[following.Record]) -> None:
+def _tell_failures(conductor: Calls, instances: list[following.Record]) -> None:
     for each in instances:
         if each["vm_state"] == states.ERROR:
             print(f"\nWhy {each['name']} is nowhere:")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fleet import states
-from fleet.client import connection, faults, following
+from fleet.client import faults, following
+from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.objects.flavor_mix import Shape
 from fleet.trial import replay_report, traces
@@ -19,7 +20,7 @@ class Run(Replay[traces.TraceRequest]):
     """One replay of instances."""
 
     def __init__(
-        self, conductor: connection.Connection, flavors: dict[str, dict[str, int]], concurrency: int, timeout_s: float
+        self, conductor: Calls, flavors: dict[str, dict[str, int]], concurrency: int, timeout_s: float
     ) -> None:
         super().__init__(concurrency)
         self._conductor = conductor

@@ -28,6 +28,7 @@ from fleet import conf as fleet_conf
 from fleet import errors, service
 from fleet.checks import option_check
 from fleet.client import argument_types, connection
+from fleet.client.calls import Calls
 from fleet.db import migration, services
 from fleet.db.engine import Database
 from fleet.rpc import transport
@@ -98,7 +99,7 @@ def _module(daemon: subprocess.Popen) -> str:
 
 
 def wait_until_ready(
-    conductor: connection.Connection,
+    conductor: Calls,
     hosts: int,
     running: Sequence[subprocess.Popen] = (),
     timeout_s: float = _READY_TIMEOUT_S,

@@ -7,7 +7,8 @@ import collections
 from typing import Any
 
 from fleet import volume_states
-from fleet.client import connection, faults, following
+from fleet.client import faults, following
+from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.trial.pacing import Replay
 from fleet.trial.volume_traces import VolumeTraceRequest
@@ -17,7 +18,7 @@ from fleet.utilization import hours
 class VolumeRun(Replay[VolumeTraceRequest]):
     """One replay of volumes."""
 
-    def __init__(self, conductor: connection.Connection, concurrency: int, timeout_s: float) -> None:
+    def __init__(self, conductor: Calls, concurrency: int, timeout_s: float) -> None:
         super().__init__(concurrency)
         self._conductor = conductor
         self._timeout_s = timeout_s

@@ -153,6 +153,24 @@ def test_a_repeated_request(api: Api, flavor: str) -> None:
     assert 1 == len(api("GET", "/v2.1/servers?name=once")["servers"])
 
 
+def test_the_command_over_http(trio: Trio, api: Api, flavor: str) -> None:
+    """It needs the URL only: its configuration file is empty."""
+    nothing = trio.directory / "empty.conf"
+    nothing.write_text("[DEFAULT]\n")
+
+    def fleet(*line: str, status: int = 0) -> str:
+        done = trio.cli("--config-file", str(nothing), "--url", api.url, *line)
+        assert status == done.returncode, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    (made,) = json.loads(fleet("boot", "--flavor", "vcpus=1,memory_mb=64", "--wait", "-f", "json", "far"))
+    assert "ACTIVE" == made["status"]
+    assert "exists already" in fleet("flavor", "create", "tiny", "--vcpus", "1", "--ram", "64", status=1)
+    assert made["uuid"] in fleet("server", "list", "-f", "json", "--long")
+    assert "conductor" in fleet("doctor", "--hosts", "1")
+    assert "is deleted" in fleet("server", "delete", "far", "--wait")
+
+
 def test_without_a_conductor(trio: Trio, api: Api, flavor: str) -> None:
     """Requests fail with 503 and a sentence within 30 s. They succeed again when a conductor runs."""
     trio.stop("conductor")

@@ -106,7 +106,7 @@ def test_a_report_on_demand_hides_secrets(operated: tuple[Trio, int]) -> None:
 def test_top_shows_what_is_going_on(operated: tuple[Trio, int]) -> None:
     """One look, as an object: all daemons that were named, the queues of the broker."""
     trio, first = operated
-    pages = [part for port in range(first, first + 4) for part in ("--url", f"127.0.0.1:{port}")]
+    pages = [part for port in range(first, first + 4) for part in ("--page", f"127.0.0.1:{port}")]
     for port in range(first, first + 4):
         eventually(lambda port=port: page(port, "/healthz/ready").status_code == 200, retry_on=requests.ConnectionError)
     ran = trio.cli("top", *pages, "--interval", "1", "--count", "1", "-f", "json")

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls over HTTP, through ``fleet-api``: they need a URL, and no broker and no configuration file."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import oslo_messaging
+import requests
+
+from fleet.client.calls import Calls, CommandFailed
+from fleet.rpc import batch_answers
+from fleet.rpc.rabbit import broker
+
+#: Below the URL of fleet-api; then follow the topic and the method.
+PATH = "/fleet/v1/calls"
+#: Seconds to wait for a connection.
+_CONNECT_S = 4.0
+#: The longest wait for an answer: fleet-api itself gives up after its ``rpc_response_timeout``.
+_ANSWER_S = 75
+#: Failures of the service that are no refusals, by their name in the answer.
+_FAILURES: Mapping[str, type[Exception]] = {
+    each.__name__: each for each in (oslo_messaging.MessagingTimeout, oslo_messaging.MessageDeliveryFailure)
+}
+
+
+class HttpConnection(Calls):
+    """A fleet behind ``url``, such as ``https://fleet.example:8774``. The calls are those of an administrator.
+
+    Without ``username`` the name and the password of ``~/.netrc`` are used, if it has them for the host.
+    """
+
+    uses_broker = False
+
+    def __init__(self, url: str, username: str | None = None, password: str | None = None) -> None:
+        super().__init__()
+        self._url = url.rstrip("/")
+        self._session = requests.Session()
+        if username:
+            self._session.auth = (username, password or "")
+        self._timeout_s = _ANSWER_S
+
+    @property
+    def timeout_s(self) -> int:
+        return self._timeout_s
+
+    def operator(self, method: str, **arguments: Any) -> Any:
+        return self._call("operator", method, arguments)
+
+    def _create(self, request: dict[str, Any], token: str | None) -> dict[str, Any]:
+        return self._call("compute_task", "create", {"request": request, "client_token": token})
+
+    def terminate(self, uuids: list[str]) -> None:
+        self._call("compute_task", "terminate_instances", {"instance_uuids": uuids})
+
+    def explain(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
+        with self._scheduler_failures():
+            return self._call("scheduler", "explain", {**asked, "best": best})
+
+    def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+        with self._scheduler_failures():
+            return self._call("scheduler", "capacity", {**asked, "group_by": group_by})
+
+    def explain_volume(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
+        with self._scheduler_failures():
+            return self._call("volume_scheduler", "explain", {**asked, "best": best})
+
+    def volume_capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+        with self._scheduler_failures():
+            return self._call("volume_scheduler", "capacity", {**asked, "group_by": group_by})
+
+    def ping(self, topic: str) -> None:
+        self._call("baseapi", "ping", {"topic": topic})
+
+    def describe_host(self, host: str) -> dict[str, Any]:
+        return self._call("compute", "describe_host", {"host": host})
+
+    def depths(self, queues: Iterable[str]) -> dict[str, broker.Depth | None] | None:
+        """None: fleet-api does not look into the broker."""
+        return None
+
+    @contextlib.contextmanager
+    def impatient(self, timeout_s: int) -> Iterator[None]:
+        before, self._timeout_s = self._timeout_s, timeout_s
+        try:
+            yield
+        finally:
+            self._timeout_s = before
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _call(self, topic: str, method: str, arguments: dict[str, Any]) -> Any:
+        body = {"arguments": arguments, "project_id": self.project_id, "user_id": self.user_id}
+        url = f"{self._url}{PATH}/{topic}/{method}"
+        try:
+            answer = self._session.post(url, json=body, timeout=(_CONNECT_S, self._timeout_s), allow_redirects=False)
+            said = answer.json()
+        except requests.ReadTimeout:
+            raise oslo_messaging.MessagingTimeout(f"{self._url} did not answer within {self._timeout_s} s") from None
+        except requests.JSONDecodeError:
+            raise CommandFailed(f"{self._url} is no fleet-api: it answered {answer.status_code} without JSON") from None
+        except (requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema, requests.exceptions.InvalidURL):
+            raise CommandFailed(f"{self._url} is no URL of fleet-api, such as http://127.0.0.1:8774") from None
+        except requests.RequestException as failure:
+            raise CommandFailed(f"{self._url} cannot be asked: {_plain(failure)}") from None
+        if not isinstance(said, dict) or not ("result" in said or "error" in said):
+            raise self._refusal(answer.status_code, said)
+        return _read(said)
+
+    def _refusal(self, code: int, said: Any) -> CommandFailed:
+        """The answer of fleet-api, or of another server, in which no method was called."""
+        parts = said.values() if isinstance(said, dict) else ()
+        message = next((str(each["message"]) for each in parts if isinstance(each, dict) and "message" in each), "")
+        if code == 401:
+            message = f"{message} Set FLEET_USERNAME and FLEET_PASSWORD, or name the host in ~/.netrc."
+        return CommandFailed(f"{self._url} answered {code}: {message.strip() or 'no reason given'}")
+
+
+def _read(said: Mapping[str, Any]) -> Any:
+    """Return the result of a call. :raises errors.FleetError: oslo_messaging.MessagingException:"""
+    failure = _FAILURES.get(said.get("error", ""))
+    if failure is not None:
+        raise failure(said.get("message"))
+    return batch_answers.read(said)
+
+
+def _plain(failure: requests.RequestException) -> str:
+    """Return the innermost reason: the outer ones name objects of libraries."""
+    reason: BaseException = failure
+    while (inner := reason.__cause__ or reason.__context__) is not None:
+        reason = inner
+    return str(getattr(reason, "strerror", None) or reason)
