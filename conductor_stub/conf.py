@@ -8,7 +8,9 @@ from oslo_config import cfg, types
 from fleet import domains
 from fleet.clock import durations
 from fleet.objects.build_request import LONGEST_WAIT_S
+from fleet.objects.fields import INT32_MAX
 from fleet.objects.flavor_mix import HALF_LIFE_S
+from fleet.objects.quota import UNLIMITED
 
 
 class _Duration(types.ConfigType):
@@ -184,12 +186,30 @@ CONDUCTOR_OPTS = [
 ]
 
 
+_QUOTA_HELP = (
+    "The most {what} of a project without a limit of its own ('fleet quota set'). -1 is unlimited. A lower value "
+    "takes nothing away. Set it alike on all conductors."
+)
+QUOTA_OPTS = [
+    cfg.IntOpt(name, default=UNLIMITED, min=UNLIMITED, max=INT32_MAX, help=_QUOTA_HELP.format(what=what))
+    for name, what in (
+        ("instances", "instances, with those that have failed or wait for room,"),
+        ("cores", "vCPUs of all instances"),
+        ("ram", "memory of all instances in MiB"),
+        ("server_groups", "server groups"),
+        ("volumes", "volumes, with those that have failed,"),
+        ("gigabytes", "GiB of all volumes and snapshots"),
+    )
+]
+
+
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(OPTS)
     # The group is this configuration's own: a shared one would carry overrides from one to the next.
     conf.register_opts(CONDUCTOR_OPTS, group=cfg.OptGroup("conductor", title="Conductor"))
+    conf.register_opts(QUOTA_OPTS, group=cfg.OptGroup("quota", title="Quotas of projects"))
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
     """For oslo-config-generator."""
-    return [("DEFAULT", OPTS), ("conductor", CONDUCTOR_OPTS)]
+    return [("DEFAULT", OPTS), ("conductor", CONDUCTOR_OPTS), ("quota", QUOTA_OPTS)]

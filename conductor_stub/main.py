@@ -32,7 +32,9 @@ from conductor_stub.operators.console import ConsoleManager
 from conductor_stub.operators.details import DetailsManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
+from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.manager import OperatorManager
+from conductor_stub.operators.quotas import QuotaManager
 from conductor_stub.power.intake import PowerIntake
 from conductor_stub.power.sweeper import PowerSweeper
 from conductor_stub.steps.limits import StepLimits
@@ -130,6 +132,7 @@ def build_servers(
     )
     # A conductor that places no volumes hands them out.
     own = local if VOLUME in conf.conductor_domains else None
+    creation = VolumeCreation(database, volume_placement, local=own, default_quota=limits.default_quota)
     power = PowerIntake(database, compute, limits, clock.fresh)
     agents = ConductorManager(agent_api, pins)
     moves = MigrationManager(move_placement, MoveProgress(database, move_placement, limits))
@@ -145,12 +148,14 @@ def build_servers(
             clock,
         ),
         CatalogManager(database, Announcements(database, scheduler), clock),
+        GroupManager(database, limits.default_quota, clock),
+        QuotaManager(database, limits.default_quota),
         ConsoleManager(database, compute),
         DetailsManager(database, clock),
         MoveIntake(database, move_placement, aliases, skew.require_in_step),
         power,
         moves,
-        VolumeIntake(database, volume_placement, VolumeCreation(database, volume_placement, local=own)),
+        VolumeIntake(database, volume_placement, creation),
         SnapshotIntake(database, volume_placement),
         MigrationIntake(database, volume_placement),
         volumes,

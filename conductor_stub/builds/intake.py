@@ -22,10 +22,11 @@ from conductor_stub.steps.local_placement import LocalPlacement
 from fleet import errors, failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
-from fleet.db import builds, flavors, groups, history, queued_builds
+from fleet.db import builds, flavors, groups, history, queued_builds, quotas
 from fleet.db.engine import Connection, Database, Transaction
 from fleet.hardware.aliases import Aliases
 from fleet.objects import BuildRequest, Flavor, Image, Zone
+from fleet.objects.quota import Quota
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -80,14 +81,14 @@ class Intake:
         self._waits = waits
 
     def _write_all(self, acceptances: Sequence[_Acceptance]) -> Sequence[dict[str, Any] | None | errors.FleetError]:
-        return self._database.write(_insert_all, acceptances)
+        return self._database.write(_insert_all, acceptances, self._limits.default_quota)
 
     def accept(self, context: RequestContext, request: BuildRequest, client_token: str | None = None) -> dict[str, Any]:
         """Return ``reservation_id`` and ``instances`` (uuid and name of each), after they are written.
 
         :param client_token: a repeated request with the same token gets the answer of the first one
         :raises errors.InvalidInput: naming the field; errors.NotFound: no such flavor or group; errors.Conflict: the
-            token was used for another request
+            token was used for another request; errors.QuotaExceeded:
         """
         token = ClientToken.of(context, request.to_wire(), client_token) if client_token else None
         # Before anything else: the flavor or group may have been deleted since the first request.
@@ -246,14 +247,21 @@ def _resolve(connection: Connection, request: BuildRequest) -> tuple[Flavor, str
 
 
 @failpoints.commits("conductor.accept")
-def _insert_all(tx: Transaction, acceptances: Sequence[_Acceptance]) -> list[dict[str, Any] | None | errors.FleetError]:
-    """Write the rows of each. Where an earlier request had the same token, return its answer instead of None."""
-    known = builds.known_requests(tx, [each.request["reservation_id"] for each in acceptances])
-    return [_insert(tx, each, known) for each in acceptances]
+def _insert_all(
+    tx: Transaction, acceptances: Sequence[_Acceptance], default: Quota
+) -> list[dict[str, Any] | None | errors.FleetError]:
+    """Write the rows of each. Where an earlier request had the same token, return its answer instead of None.
+
+    A request above the quota of its project is refused alone; those after it are judged as if it had not been there.
+    """
+    projects = [each.rows[0]["project_id"] for each in acceptances]
+    keys = [each.request["reservation_id"] for each in acceptances]
+    known, headroom = quotas.headroom(tx, quotas.BUILDS, projects, default, keys)
+    return [_insert(tx, each, known, headroom) for each in acceptances]
 
 
 def _insert(
-    tx: Transaction, accepted: _Acceptance, known: Collection[str]
+    tx: Transaction, accepted: _Acceptance, known: Collection[str], headroom: quotas.Headroom
 ) -> dict[str, Any] | None | errors.FleetError:
     request, token = accepted.request, accepted.token
     try:
@@ -264,6 +272,10 @@ def _insert(
         return None if first["reservation_id"] == request["reservation_id"] else first
     if request["reservation_id"] in known:
         return None
+    try:
+        headroom.take(accepted.rows[0]["project_id"], **_asked(accepted.rows))
+    except errors.QuotaExceeded as refused:
+        return refused
     builds.create(tx, {**request, **(token.columns() if token else {})}, accepted.rows)
     uuids = [row["uuid"] for row in accepted.rows]
     if request["group_uuid"]:
@@ -276,6 +288,15 @@ def _insert(
         times = {"now": request["created_at"], "request_id": request["request_id"]}
         history.add_event(tx, uuids[0], history.QUEUE, **times, **why)
     return None
+
+
+def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """What instances take of their project's quota."""
+    return {
+        "instances": len(rows),
+        "cores": sum(row["vcpus"] for row in rows),
+        "ram": sum(row["memory_mb"] for row in rows),
+    }
 
 
 def _os_type(image: Image) -> str | None:

@@ -20,7 +20,7 @@ from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, move_states, states
 from fleet.clock import seconds
 from fleet.context import RequestContext
-from fleet.db import flavors, instances, moves, services
+from fleet.db import flavors, instances, moves, quotas, services
 from fleet.db.engine import Connection, Database, Row, Transaction
 from fleet.hardware.aliases import Aliases
 from fleet.objects import Flavor, Image, fields
@@ -61,7 +61,7 @@ class MoveIntake:
 
     @endpoint
     def resize_instance(self, context: RequestContext, name: fields.Name, flavor: Any) -> dict[str, Any]:
-        """:raises errors.NotFound: errors.Conflict: errors.InvalidInput:"""
+        """:raises errors.NotFound: errors.Conflict: errors.InvalidInput: errors.QuotaExceeded:"""
         asked = parse_flavor(flavor, "flavor")
 
         def read(connection: Connection) -> tuple[Row, Flavor]:
@@ -144,7 +144,7 @@ def accept(
 
     :param new_spec: what a resize changes: ``flavor``, ``numa_topology``, ``pci_requests``
     :param destination: the only host to consider
-    :raises errors.Conflict: errors.InvalidInput: errors.NotFound:
+    :raises errors.Conflict: errors.InvalidInput: errors.NotFound: errors.QuotaExceeded:
     """
     row = instances.lock(tx, instance_uuid)
     if moves.find(tx, uuid) is not None:
@@ -158,6 +158,8 @@ def accept(
         raise errors.InvalidInput(field="flavor", reason=f"is what {row.name} has already")
     if destination is not None:
         _require_another_host(tx, row, destination)
+    if new_spec is not None:
+        _take_growth(tx, row, new_spec["flavor"], ctx)
     deadline = ctx.now + seconds(ctx.limits.move_timeout_s)
     values = {
         "uuid": uuid,
@@ -224,6 +226,12 @@ def _require_settled(row: Any, kind: str) -> None:
     if row.task_state is not None or row.vm_state not in allowed:
         advice = "wait until its task has ended" if row.task_state else _ADVICE.get(row.vm_state, "it must be ACTIVE")
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, not ACTIVE: {advice}")
+
+
+def _take_growth(tx: Transaction, row: Any, flavor: Mapping[str, Any], ctx: StepContext) -> None:
+    """:raises errors.QuotaExceeded: the project may not have what the new flavor has more"""
+    _known, headroom = quotas.headroom(tx, quotas.BUILDS, [row.project_id], ctx.limits.default_quota)
+    headroom.take(row.project_id, cores=flavor["vcpus"] - row.vcpus, ram=flavor["memory_mb"] - row.memory_mb)
 
 
 def _require_another_host(tx: Transaction, row: Any, destination: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of flavors, images, aggregates and groups, namespace ``operator``."""
+"""The RPC surface of flavors, images and aggregates, namespace ``operator``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from conductor_stub.operators.announcements import Announcements
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import aggregates, flavor_mix, flavors, groups, images, removal
-from fleet.db.engine import Connection, Database, Row
-from fleet.objects import Flavor, ImageRecord, fields, instance_group
+from fleet.db import aggregates, flavor_mix, flavors, images, removal
+from fleet.db.engine import Database
+from fleet.objects import Flavor, ImageRecord, fields
 from fleet.objects.flavor_mix import Shape
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -160,62 +160,6 @@ class CatalogManager:
         found = self._database.read(aggregates.find, name)
         self._database.write(removal.aggregate, found.id, self._clock())
         self._announcements.aggregate_deleted(context, found)
-
-    # Groups
-
-    @endpoint
-    def list_groups(self, context: RequestContext) -> list[dict[str, Any]]:
-        return self._database.read(lambda read: [_group_view(read, row) for row in groups.list_all(read)])
-
-    @endpoint
-    def create_group(
-        self,
-        context: RequestContext,
-        name: fields.Name,
-        policy: instance_group.Policy,
-        max_server_per_host: fields.Positive = 1,
-    ) -> dict[str, Any]:
-        """:raises errors.Conflict:"""
-        about = name, policy, max_server_per_host, context.project_id
-        self._database.write(groups.create, uuidutils.generate_uuid(), *about, self._clock())
-        return self._show_group(name)
-
-    @endpoint
-    def show_group(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._show_group(name)
-
-    @endpoint
-    def update_group(
-        self,
-        context: RequestContext,
-        name: fields.Name,
-        new_name: fields.Name | None = None,
-        policy: instance_group.Policy | None = None,
-        max_server_per_host: fields.Positive | None = None,
-    ) -> dict[str, Any]:
-        uuid = self._database.read(groups.find, name).uuid
-        self._database.write(groups.change, uuid, new_name, policy, max_server_per_host)
-        return self._show_group(uuid)
-
-    @endpoint
-    def delete_group(self, context: RequestContext, name: fields.Name) -> None:
-        found = self._database.read(groups.find, name)
-        self._database.write(removal.group, found.uuid)
-
-    def _show_group(self, name: str) -> dict[str, Any]:
-        return self._database.read(lambda read: _group_view(read, groups.find(read, name)))
-
-
-def _group_view(connection: Connection, row: Row) -> dict[str, Any]:
-    members = groups.members(connection, row.uuid)
-    return {
-        "uuid": row.uuid,
-        "name": row.name,
-        "policy": row.policy,
-        "max_server_per_host": row.max_server_per_host,
-        "members": list(dict.fromkeys(member.uuid for member in members)),
-        "hosts": sorted({member.host for member in members if member.host}),
-    }
 
 
 def _key(found: int | None) -> int:

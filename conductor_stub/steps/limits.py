@@ -9,6 +9,7 @@ import datetime
 from oslo_config import cfg
 
 from fleet.clock import seconds
+from fleet.objects.quota import NO_LIMITS, RESOURCES, Quota
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +31,8 @@ class StepLimits:
     hosts_down_retry_time_s: float = 120
     queue_recheck_interval_s: float = 600
     queue_patience_s: float = 600
+    #: Of projects without one of their own.
+    default_quota: Quota = NO_LIMITS
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> StepLimits:
@@ -48,6 +51,7 @@ class StepLimits:
             hosts_down_retry_time_s=conf.conductor.hosts_down_retry_time,
             queue_recheck_interval_s=conf.conductor.queue_recheck_interval,
             queue_patience_s=conf.conductor.queue_patience,
+            default_quota=Quota(**{name: conf.quota[name] for name in RESOURCES}),
         )
 
 

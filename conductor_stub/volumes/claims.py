@@ -11,7 +11,7 @@ from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes.machine import SETTLED, VolumeMachine
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
-from fleet.db import pools, removal, volumes
+from fleet.db import pools, quotas, removal, volumes
 from fleet.db.engine import Transaction
 from fleet.objects import Place
 
@@ -103,6 +103,7 @@ def extend(tx: Transaction, uuid: str, size_gb: int, ctx: StepContext) -> Any:
 
     :raises errors.NotFound: errors.Conflict: errors.InvalidInput:
     :raises errors.PoolSpaceUnavailable: the pool has no room for it
+    :raises errors.QuotaExceeded:
     """
     row = volumes.lock(tx, uuid)
     if (row.status, row.claimed_gb) == (volume_states.EXTENDING, size_gb):
@@ -116,6 +117,7 @@ def extend(tx: Transaction, uuid: str, size_gb: int, ctx: StepContext) -> Any:
         raise errors.InvalidInput(
             field="size", reason=f"must be more than the present {row.size_gb} GiB, got {size_gb}"
         )
+    take_gigabytes(tx, row.project_id, size_gb - max(row.size_gb, row.claimed_gb), ctx)
     growth = request_of(row, size_gb - row.claimed_gb)
     pools.claim(tx, row.host, row.pool, growth, ctx.now, volumes=0)
     return volumes.write(
@@ -128,6 +130,12 @@ def extend(tx: Transaction, uuid: str, size_gb: int, ctx: StepContext) -> Any:
         claimed_gb=size_gb,
         failure=None,
     )
+
+
+def take_gigabytes(tx: Transaction, project_id: str | None, size_gb: int, ctx: StepContext) -> None:
+    """:raises errors.QuotaExceeded: the project may not have so many GiB more"""
+    _known, headroom = quotas.headroom(tx, quotas.STORAGE, [project_id], ctx.limits.default_quota)
+    headroom.take(project_id, gigabytes=size_gb)
 
 
 def begun(status: str, step: str, ctx: StepContext) -> dict[str, Any]:

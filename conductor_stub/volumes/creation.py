@@ -19,9 +19,10 @@ from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
 from fleet.context import RequestContext
-from fleet.db import images, volume_requests, volume_types, volumes
+from fleet.db import images, quotas, volume_requests, volume_types, volumes
 from fleet.db.engine import Connection, Database, Transaction
 from fleet.objects import ImageRecord, VolumeImage, VolumeRequest, VolumeType, location
+from fleet.objects.quota import NO_LIMITS, Quota
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -75,20 +76,24 @@ class VolumeCreation:
         placement: VolumePlacement,
         grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
         local: LocalPlacement | None = None,
+        default_quota: Quota = NO_LIMITS,
     ) -> None:
-        """:param grouped: makes a group commit; the simulation has its own, because it has no threads"""
+        """:param grouped: makes a group commit; the simulation has its own, because it has no threads
+        :param default_quota: of projects without one of their own
+        """
         self._database = database
         self._placement = placement
         self._local = local or LocalPlacement(0)
+        self._default_quota = default_quota
         self._writes: GroupCommit[_Acceptance, Answer | None] = grouped(self._write_all, key=_Acceptance.key)
 
     def _write_all(self, acceptances: Sequence[_Acceptance]) -> Sequence[Answer | None | errors.FleetError]:
-        return self._database.write(_insert_all, acceptances)
+        return self._database.write(_insert_all, acceptances, self._default_quota)
 
     def accept(self, context: RequestContext, asked: VolumeRequest, client_token: str | None = None) -> Answer:
         """Return ``uuid`` and ``name`` of each volume, after all are written.
 
-        :raises errors.InvalidInput: errors.NotFound: errors.Conflict:
+        :raises errors.InvalidInput: errors.NotFound: errors.Conflict: errors.QuotaExceeded:
         """
         token = ClientToken.of(context, asked.to_wire(), client_token) if client_token else None
         # Before anything else: the type or the source may have been deleted since the first request.
@@ -124,16 +129,21 @@ class VolumeCreation:
 
 
 @failpoints.commits("conductor.volume_accept")
-def _insert_all(tx: Transaction, acceptances: Sequence[_Acceptance]) -> list[Answer | None | errors.FleetError]:
+def _insert_all(
+    tx: Transaction, acceptances: Sequence[_Acceptance], default: Quota
+) -> list[Answer | None | errors.FleetError]:
     """Write the rows of each. Where an earlier request had the same token, return its answer instead of None.
 
-    From now on each volume ends within ``volume_timeout``.
+    From now on each volume ends within ``volume_timeout``. A request above the quota of its project is refused alone.
     """
-    known = {row.uuid for row in volumes.lock_all(tx, [each.uuid for each in acceptances])}
-    return [_insert(tx, each, known) for each in acceptances]
+    projects, keys = [each.rows[0]["project_id"] for each in acceptances], [each.uuid for each in acceptances]
+    known, headroom = quotas.headroom(tx, quotas.STORAGE, projects, default, keys)
+    return [_insert(tx, each, known, headroom) for each in acceptances]
 
 
-def _insert(tx: Transaction, accepted: _Acceptance, known: Collection[str]) -> Answer | None | errors.FleetError:
+def _insert(
+    tx: Transaction, accepted: _Acceptance, known: Collection[str], headroom: quotas.Headroom
+) -> Answer | None | errors.FleetError:
     token = accepted.token
     try:
         first = token.first_answer(tx) if token else None
@@ -144,6 +154,11 @@ def _insert(tx: Transaction, accepted: _Acceptance, known: Collection[str]) -> A
         return None
     if first is not None:
         return first
+    try:
+        asked = {"volumes": len(accepted.rows), "gigabytes": sum(row["size_gb"] for row in accepted.rows)}
+        headroom.take(accepted.rows[0]["project_id"], **asked)
+    except errors.QuotaExceeded as refused:
+        return refused
     volumes.create(tx, accepted.rows)
     if token is not None:
         volume_requests.create(tx, [row["uuid"] for row in accepted.rows], token.columns())

@@ -80,6 +80,7 @@ def create(tx: Transaction, of: str, asked: Mapping[str, Any], metadata: Mapping
 
     :raises errors.NotFound: errors.Conflict: the volume is not available
     :raises errors.PoolSpaceUnavailable: the pool has no room for it
+    :raises errors.QuotaExceeded:
     """
     known = volumes.lock_all(tx, [asked["uuid"]])
     if known:
@@ -87,6 +88,7 @@ def create(tx: Transaction, of: str, asked: Mapping[str, Any], metadata: Mapping
         return known[0]
     volume = volumes.lock(tx, of)
     claims.require_available(volume)
+    claims.take_gigabytes(tx, asked["project_id"], volume.size_gb, ctx)
     pools.claim(tx, volume.host, volume.pool, claims.request_of(volume, volume.size_gb), ctx.now, volumes=0)
     where = {"uuid": volume.uuid, "host": location.append_host(volume.host, volume.pool)}
     deadline = ctx.now + seconds(ctx.limits.volume_timeout_s)

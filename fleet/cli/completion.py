@@ -30,6 +30,7 @@ KINDS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "snapshot": ("list_snapshots", {}, "name"),
     "volume_type": ("list_volume_types", {}, "name"),
     "pool": ("list_pools", {}, "name"),
+    "project": ("list_quotas", {}, "project_id"),
 }
 #: Arguments, by their name in a parser, that take the name of an object.
 _NAMES = {

@@ -36,3 +36,10 @@ def duration(text: str) -> int:
         return durations.parse(text)
     except ValueError as wrong:
         raise argparse.ArgumentTypeError(str(wrong)) from None
+
+
+def limit(text: str) -> int:
+    """An argparse type: a whole number from 0, or -1 for unlimited."""
+    if text != "-1" and not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0, or -1 for unlimited, got {text!r}")
+    return int(text)

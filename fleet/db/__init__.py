@@ -9,7 +9,7 @@ changed with the next *generation*). Then:
 - Queries, one module for each family of tables: ``instances`` (find, list, lock), ``builds``, ``moves``, ``queued_builds``,
   ``room_queue``, ``room_changes``, ``kept_host`` (who waits for room, and what may help);
   ``claimed``, ``history``; ``hosts``, ``usage``, ``hardware``; ``services``, ``heartbeats``; ``flavors``, ``images``,
-  ``aggregates``, ``groups``, ``removal``; ``flavor_mix`` (what the fleet is asked for); ``pools``, ``volumes``,
+  ``aggregates``, ``groups``, ``quotas``, ``removal``; ``flavor_mix`` (what the fleet is asked for); ``pools``, ``volumes``,
   ``volume_history``,
   ``volume_types``; ``signatures``. Their functions take a transaction or a connection first.
 - For operators: ``audit``, ``diagnosis``, ``retention``, ``uuid_prefix``.

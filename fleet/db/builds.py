@@ -29,9 +29,6 @@ _NO_TOKEN: Mapping[str, Any] = {"project_id": "", "client_token": None, "fingerp
 _WANTED = sa.bindparam("wanted", type_=sa.String)
 _NOW = sa.bindparam("now", type_=models.Timestamp)
 
-_REQUESTS = sa.select(REQUESTS.c.reservation_id).where(
-    REQUESTS.c.reservation_id.in_(sa.bindparam("these", expanding=True))
-)
 _REQUEST_OF_TOKEN = sa.select(REQUESTS.c.reservation_id, REQUESTS.c.fingerprint).where(
     REQUESTS.c.project_id == sa.bindparam("of_project"), REQUESTS.c.client_token == sa.bindparam("token")
 )
@@ -84,11 +81,6 @@ _OVERDUE_OR_SPAWNING = (
     .order_by(INSTANCES.c.step_deadline, INSTANCES.c.created_at, INSTANCES.c.launch_index)
     .limit(sa.bindparam("at_most"))
 )
-
-
-def known_requests(tx: Transaction, reservation_ids: Sequence[str]) -> frozenset[str]:
-    """Those of the build requests that an earlier commit has inserted already."""
-    return frozenset(tx.execute(_REQUESTS, {"these": list(reservation_ids)}).scalars())
 
 
 def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:

@@ -191,6 +191,7 @@ instances = sa.Table(
     *_tracked(),
     sa.Index(None, "host", "node"),
     sa.Index(None, "vm_state", "task_state"),
+    sa.Index(None, "project_id", "deleted"),
 )
 
 #: What queued builds (``fleet.states``) wait for, from when such a build is first queued until a later one cleans up.
@@ -452,6 +453,7 @@ volumes = sa.Table(
     *_tracked(),
     sa.Index(None, "host", "pool"),
     sa.Index(None, "held_host", "held_pool"),
+    sa.Index(None, "project_id", "deleted"),
 )
 
 #: What happened to volumes and snapshots (``fleet.db.volume_history``).
@@ -508,6 +510,15 @@ images = sa.Table(
     sa.Column("size", sa.BigInteger, nullable=False),
     sa.Column("properties", sa.JSON, nullable=False),
     sa.Column("created_at", Timestamp, nullable=False),
+)
+
+#: Limits that projects have of their own; NULL stands for the default. The lock of a row lets one transaction at a time
+#: take what its project may have (``fleet.db.quotas``).
+quotas = sa.Table(
+    "quotas",
+    METADATA,
+    sa.Column("project_id", NAME, primary_key=True),
+    *(sa.Column(name, sa.Integer) for name in ("instances", "cores", "ram", "server_groups", "volumes", "gigabytes")),
 )
 
 #: Signatures of messages until they expire (see ``fleet.rpc.trust.replay_protection``).

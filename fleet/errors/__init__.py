@@ -9,7 +9,7 @@ On the wire each class is ``fleet.errors.NAME``, whichever module of this packag
 ``placement``, ``builds``, ``services``, ``database`` and ``configuration``.
 """
 
-from fleet.errors.base import Conflict, FleetError, InvalidInput, NotFound, NotSupported
+from fleet.errors.base import Conflict, FleetError, InvalidInput, NotFound, NotSupported, QuotaExceeded
 from fleet.errors.builds import (
     BuildAbort,
     ComputeResourcesUnavailable,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base of all expected errors, and the errors of any request."""
 
+from typing import Any
+
 from fleet.reasons import Reason
 
 
@@ -75,3 +77,22 @@ class NotSupported(FleetError):
     code = 501
     reason_code = Reason.MISCONFIGURED
     template = "{what} is not supported by {driver}."
+
+
+class QuotaExceeded(FleetError):
+    """A project would have more than its quota. Delete something, or ask the operator for a larger quota.
+
+    ``exceeded`` has a mapping for each resource: ``resource``, ``quota``, ``used`` and ``asked``.
+    """
+
+    code = 403
+    reason_code = Reason.POLICY
+    final = True
+    project_id: str
+    exceeded: list[dict[str, Any]]
+
+    @property
+    def message(self) -> str:
+        each = "{resource} ({asked} requested, {used} of {quota} used)"
+        resources = ", ".join(each.format(**found) for found in self.exceeded)
+        return f"Quota exceeded in project {self.project_id}: {resources}"

@@ -5,7 +5,7 @@
 receives a ``RequestSpec`` and answers with ``Selection`` values; a host records a ``Claim`` and a ``Finish`` for each build
 and describes itself in a ``HostReport``. A storage backend describes each of its pools in a ``PoolReport``. ``location``
 names pools. A ``VolumeRequest`` becomes ``Volume`` rows; a ``VolumeType`` is what volumes ask of pools. An ``ImageRecord``
-is what the fleet keeps of an image.
+is what the fleet keeps of an image. ``quota`` says how much a project may have.
 """
 
 from fleet.objects.aggregate import Aggregate

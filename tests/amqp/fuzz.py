@@ -18,7 +18,9 @@ from conductor_stub.moves.manager import MigrationManager
 from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.console import ConsoleManager
 from conductor_stub.operators.details import DetailsManager
+from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.manager import OperatorManager
+from conductor_stub.operators.quotas import QuotaManager
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.manager import VolumeManager
 from conductor_stub.volumes.migrations import MigrationIntake
@@ -46,7 +48,7 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "create_volumes", "list_volumes", "show_volume", "delete_volume", "extend_volume", "migrate_volume",
                      "retype_volume", "list_pools", "create_volume_type", "update_volume_type", "delete_volume_type",
                      "list_volume_types", "create_snapshot", "list_snapshots", "show_snapshot", "delete_snapshot",
-                     "get_console_output"],
+                     "get_console_output", "list_quotas", "show_quota", "delete_quota"],
         "volume": ["place_volume", "report_pools", "get_host_volumes", "get_removable_volumes", "volume_done",
                    "volume_failed", "volume_steps"],
         "baseapi": ["ping"],
@@ -75,7 +77,8 @@ METHODS["volume"] = {None: ["advance_volume"], "baseapi": ["ping"]}
 _LEAVE_BEHIND = {"create", "create_flavor", "create_aggregate", "create_group", "register_services", "report_hosts",
                  "create_volumes", "create_volume_type", "create_snapshot", "report_pools"}  # fmt: skip
 _ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, CatalogManager, ConsoleManager,
-              DetailsManager, MoveIntake, VolumeIntake, SnapshotIntake, MigrationIntake, VolumeManager, BackendManager,
+              DetailsManager, GroupManager, QuotaManager,
+              MoveIntake, VolumeIntake, SnapshotIntake, MigrationIntake, VolumeManager, BackendManager,
               VolumeSchedulerManager, SchedulerManager, ComputeManager)  # fmt: skip
 #: The arguments that a method has.
 _PARAMETERS: dict[str, list[str]] = {
@@ -89,7 +92,7 @@ _NAMES = ["instance_uuid", "instance_uuids", "attempt", "host", "node", "incarna
           "alternates", "name", "filters", "flavor", "metadata", "policy", "changes", "request_spec", "filter_properties",
           "best", "group_by", "aggregates", "aggregate", "instance_info", "host_name", "instance", "deadline", "arg",
           "context", "self", "volume_uuid", "volume_uuids", "volume", "volume_type", "size", "pools", "new_size", "backend",
-          "extra_specs", "capabilities",
+          "extra_specs", "capabilities", "project_id",
           "migration_uuid", "status", "uuids", "rpc_version", "release", "idle", "forced", "unknown"]  # fmt: skip
 
 

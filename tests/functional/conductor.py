@@ -27,7 +27,9 @@ from conductor_stub.operators.console import ConsoleManager
 from conductor_stub.operators.details import DetailsManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
+from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.manager import OperatorManager
+from conductor_stub.operators.quotas import QuotaManager
 from conductor_stub.power.intake import PowerIntake
 from conductor_stub.power.sweeper import PowerSweeper
 from conductor_stub.steps.limits import StepLimits
@@ -117,7 +119,9 @@ class Conductor:
             self.limits,
             self.clock,
         )
-        self.volume_creation = VolumeCreation(database, self.volume_placement, local=local)
+        self.volume_creation = VolumeCreation(
+            database, self.volume_placement, local=local, default_quota=self.limits.default_quota
+        )
         self.volume_progress = VolumeProgress(database, self.volume_placement)
         self.volume_sweeper = VolumeSweeper(database, self.volume_placement, self.limits, self.clock)
         self.operator = Operator(
@@ -131,6 +135,8 @@ class Conductor:
             self.move_intake,
             self.power_intake,
             CatalogManager(database, Announcements(database, self.scheduler), self.clock),  # type: ignore[arg-type]
+            GroupManager(database, self.limits.default_quota, self.clock),
+            QuotaManager(database, self.limits.default_quota),
             ConsoleManager(database, self.compute),  # type: ignore[arg-type]
             DetailsManager(database, self.clock),
             VolumeIntake(database, self.volume_placement, self.volume_creation),
@@ -202,14 +208,19 @@ class Conductor:
 class Operator:
     """Calls endpoints as a client does. Arguments may be positional; the context is added."""
 
-    def __init__(self, *endpoints: object) -> None:
+    def __init__(self, *endpoints: object, project: str = "tenant") -> None:
         self._endpoints = endpoints
+        self._project = project
+
+    def under(self, project: str) -> Operator:
+        """The same, for a client of another project."""
+        return Operator(*self._endpoints, project=project)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = next(getattr(each, name) for each in self._endpoints if hasattr(each, name))
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            arguments = inspect.signature(method).bind(context(), *args, **kwargs).arguments
+            arguments = inspect.signature(method).bind(context(self._project), *args, **kwargs).arguments
             try:
                 return method(arguments.pop("context"), **arguments)
             except oslo_messaging.ExpectedException as expected:
@@ -218,8 +229,8 @@ class Operator:
         return call
 
 
-def context() -> RequestContext:
-    return new_context(project_id="tenant", user_id="user")
+def context(project: str = "tenant") -> RequestContext:
+    return new_context(project_id=project, user_id="user")
 
 
 def step_answer(answer: dict[str, Any]) -> Any:

@@ -43,6 +43,7 @@ from conductor_stub.operators.announcements import Announcements
 from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
+from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.power.intake import PowerIntake
 from conductor_stub.power.sweeper import PowerSweeper
@@ -254,6 +255,7 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
             world.clock,
         ),
         CatalogManager(database, Announcements(database, bus.client(SchedulerAPI)), world.clock),
+        GroupManager(database, LIMITS.default_quota, world.clock),
         MoveIntake(database, move_placement),
         power,
         MigrationManager(move_placement, MoveProgress(database, move_placement, LIMITS)),

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RPC surface of server groups, namespace ``operator``."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import oslo_messaging
+from oslo_utils import uuidutils
+
+from fleet.clock import Clock, utcnow
+from fleet.context import RequestContext
+from fleet.db import groups, quotas, removal
+from fleet.db.engine import Connection, Database, Row, Transaction
+from fleet.objects import fields, instance_group
+from fleet.objects.quota import Quota
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint
+
+
+class GroupManager:
+    """A ``name`` is a name or a uuid. A group with members is not removed: errors.Conflict names them.
+
+    :param default_quota: of projects without one of their own
+    """
+
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, default_quota: Quota, clock: Clock = utcnow) -> None:
+        self._database = database
+        self._default_quota = default_quota
+        self._clock = clock
+
+    @endpoint
+    def list_groups(self, context: RequestContext) -> list[dict[str, Any]]:
+        return self._database.read(lambda read: [_group_view(read, row) for row in groups.list_all(read)])
+
+    @endpoint
+    def create_group(
+        self,
+        context: RequestContext,
+        name: fields.Name,
+        policy: instance_group.Policy,
+        max_server_per_host: fields.Positive = 1,
+    ) -> dict[str, Any]:
+        """:raises errors.Conflict: errors.QuotaExceeded:"""
+        about = name, policy, max_server_per_host, context.project_id
+        self._database.write(_create_group, self._default_quota, uuidutils.generate_uuid(), *about, self._clock())
+        return self._show_group(name)
+
+    @endpoint
+    def show_group(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        return self._show_group(name)
+
+    @endpoint
+    def update_group(
+        self,
+        context: RequestContext,
+        name: fields.Name,
+        new_name: fields.Name | None = None,
+        policy: instance_group.Policy | None = None,
+        max_server_per_host: fields.Positive | None = None,
+    ) -> dict[str, Any]:
+        uuid = self._database.read(groups.find, name).uuid
+        self._database.write(groups.change, uuid, new_name, policy, max_server_per_host)
+        return self._show_group(uuid)
+
+    @endpoint
+    def delete_group(self, context: RequestContext, name: fields.Name) -> None:
+        found = self._database.read(groups.find, name)
+        self._database.write(removal.group, found.uuid)
+
+    def _show_group(self, name: str) -> dict[str, Any]:
+        return self._database.read(lambda read: _group_view(read, groups.find(read, name)))
+
+
+def _create_group(
+    tx: Transaction,
+    default: Quota,
+    uuid: str,
+    name: str,
+    policy: str,
+    max_server_per_host: int,
+    project_id: str | None,
+    now: datetime.datetime,
+) -> None:
+    known, headroom = quotas.headroom(tx, quotas.SERVER_GROUPS, [project_id], default, [uuid])
+    if not known:
+        headroom.take(project_id, server_groups=1)
+    groups.create(tx, uuid, name, policy, max_server_per_host, project_id, now)
+
+
+def _group_view(connection: Connection, row: Row) -> dict[str, Any]:
+    members = groups.members(connection, row.uuid)
+    return {
+        "uuid": row.uuid,
+        "name": row.name,
+        "policy": row.policy,
+        "max_server_per_host": row.max_server_per_host,
+        "members": list(dict.fromkeys(member.uuid for member in members)),
+        "hosts": sorted({member.host for member in members if member.host}),
+    }

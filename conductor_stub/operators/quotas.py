@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RPC surface of quotas, namespace ``operator``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oslo_messaging
+
+from fleet.context import RequestContext
+from fleet.db import quotas
+from fleet.db.engine import Database
+from fleet.objects import fields
+from fleet.objects.quota import RESOURCES, Limit, Quota, Resource
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint
+
+
+class QuotaManager:
+    """:param default_quota: of projects without one of their own"""
+
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, default_quota: Quota) -> None:
+        self._database = database
+        self._default_quota = default_quota
+
+    @endpoint
+    def list_quotas(self, context: RequestContext) -> list[dict[str, Any]]:
+        """The projects that have limits of their own, by name: ``project_id``, ``limits`` and ``own``."""
+        found = self._database.read(quotas.list_all)
+        return [{"project_id": name, **self._limits(own)} for name, own in found.items()]
+
+    @endpoint
+    def show_quota(self, context: RequestContext, project_id: fields.Name) -> dict[str, Any]:
+        """Return ``project_id``, ``limits`` (-1 is unlimited), ``own`` (those set for the project), ``default`` and
+        ``used``. A project that nobody has heard of has the defaults and uses nothing.
+        """
+        own, used = self._database.read(quotas.show, project_id)
+        counted = {name: used[name] for name in RESOURCES}
+        default = self._default_quota.to_wire()
+        return {"project_id": project_id, **self._limits(own), "default": default, "used": counted}
+
+    @endpoint
+    def set_quota(
+        self, context: RequestContext, project_id: fields.Name, limits: dict[Resource, Limit | None]
+    ) -> dict[str, Any]:
+        """Change limits of a project. What it has above them stays. Return what :meth:`show_quota` does.
+
+        :param limits: -1 is unlimited, None returns to the default; others stay
+        """
+        self._database.write(quotas.change, project_id, {str(name): limit for name, limit in limits.items()})
+        return self.show_quota(context, project_id=project_id)
+
+    @endpoint
+    def delete_quota(self, context: RequestContext, project_id: fields.Name) -> None:
+        """Return a project to the defaults, if it has limits of its own."""
+        self._database.write(quotas.remove, project_id)
+
+    def _limits(self, own: quotas.Limits) -> dict[str, Any]:
+        return {"limits": self._default_quota.with_own(own).to_wire(), "own": dict(own)}
