@@ -20,6 +20,8 @@ from fleet.api.images import Images
 from fleet.api.instance_actions import InstanceActions
 from fleet.api.limits import Limits
 from fleet.api.migrations import Migrations
+from fleet.api.projects import Projects
+from fleet.api.quotas import Quotas
 from fleet.api.server_details import Metadata, ServerTags
 from fleet.api.servers import Servers
 
@@ -53,6 +55,7 @@ def _routes(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, objec
     metadata, tags = Metadata(conductor), ServerTags(conductor)
     hypervisors, services, zones = Hypervisors(conductor), Services(conductor), Zones(conductor)
     aggregates, groups, done = Aggregates(conductor), Groups(conductor), InstanceActions(conductor)
+    quotas, projects = Quotas(conductor), Projects(conductor)
     return [
         ("/servers", servers, None),
         ("/servers/detail", servers, "detail"),
@@ -86,4 +89,9 @@ def _routes(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, objec
         ("/os-server-groups", groups, None),
         ("/os-server-groups/{group_id}", groups, "one"),
         ("/limits", Limits(conductor), None),
+        ("/projects", projects, None),
+        ("/projects/{project_id}", projects, "one"),
+        ("/os-quota-sets/{project_id}", quotas, None),
+        ("/os-quota-sets/{project_id}/detail", quotas, "detail"),
+        ("/os-quota-sets/{project_id}/defaults", quotas, "defaults"),
     ]

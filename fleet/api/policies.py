@@ -18,6 +18,7 @@ _ADMIN = "role:admin"
 #: The rule of every route that no other rule names.
 OTHERS = "fleet:others"
 ALL_PROJECTS = "compute:servers:all_projects"
+ALL_QUOTAS = "compute:quotas:all_projects"
 FORCED_HOST = "compute:servers:create:forced_host"
 _ROOT = "/v2.1"
 
@@ -102,7 +103,26 @@ RULES = [
     ),
     _rule("compute:images:get", _READER, "List and show images.", *_IMAGES),
     _rule("compute:zones:get", _READER, "List availability zones, without their hosts.", "GET /os-availability-zone"),
-    _rule("compute:limits:get", _READER, "Show what the own project uses.", "GET /limits"),
+    _rule(
+        "compute:limits:get",
+        _READER,
+        "Show what the own project may have, and what it uses.",
+        "GET /limits",
+        "GET /os-quota-sets/{project_id}",
+        "GET /os-quota-sets/{project_id}/detail",
+        "GET /os-quota-sets/{project_id}/defaults",
+    ),
+    _rule(
+        "compute:projects:get", _READER, "Look up a project by its name.", "GET /projects", "GET /projects/{project_id}"
+    ),
+    _rule(ALL_QUOTAS, _ADMIN, "Show what other projects may have and use.", "GET /limits?tenant_id=..."),
+    _rule(
+        "compute:quotas:update",
+        _ADMIN,
+        "Change what projects may have.",
+        "PUT /os-quota-sets/{project_id}",
+        "DELETE /os-quota-sets/{project_id}",
+    ),
     _rule(
         OTHERS,
         _ADMIN,

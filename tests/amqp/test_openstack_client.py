@@ -147,6 +147,16 @@ def test_aggregates_and_groups(openstack: Client) -> None:
     assert "pair" not in json.dumps(openstack("server group list"))
 
 
+def test_quotas(openstack: Client, trio: Trio) -> None:
+    """They are set and shown by project; a refusal has the numbers."""
+    openstack("quota set --instances 0 --ram 2048 admin", form="")
+    shown = {each["Resource"]: each["Limit"] for each in openstack("quota show --compute admin")}
+    assert (0, 2048, -1) == tuple(shown[name] for name in ("instances", "ram", "cores"))
+    assert "instances (1 requested, 0 of 0 used)" in openstack(f"{BOOT} web", status=1, form="")
+    openstack("quota delete --compute admin", form="")
+    assert "no projects" in trio.cli("quota", "list").stdout
+
+
 def test_a_service_is_disabled(openstack: Client) -> None:
     openstack("compute service set --disable --disable-reason broken b3 nova-compute", form="")
     (shown,) = openstack("compute service list --host b3 --long")

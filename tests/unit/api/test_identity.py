@@ -18,6 +18,7 @@ from fleet import errors
 from fleet.api import conf as api_conf
 from fleet.api.application import application
 from fleet.api.users import Users
+from fleet.objects.quota import NO_LIMITS, RESOURCES
 from tests import factories
 from tests.configuration import configuration
 from tests.unit.api.test_requests import SERVER, FakeConductor, said
@@ -90,6 +91,10 @@ class Conductor(FakeConductor):
         if method == "show_instance":
             found = [each for each in self.instances if each["uuid"] == arguments["name"]]
             return {"instance": found[0], "faults": [FAULT], "events": [EVENT]}
+        if method == "show_quota":
+            of_project = [each for each in self.instances if each["project_id"] == arguments["project_id"]]
+            used = {**dict.fromkeys(RESOURCES, 0), "instances": len(of_project)}
+            return {**arguments, "limits": NO_LIMITS.to_wire(), "default": NO_LIMITS.to_wire(), "own": {}, "used": used}
         if method == "newest_faults":
             return dict.fromkeys(arguments["uuids"], FAULT)
         return super().ask(request, method, **arguments)
@@ -168,6 +173,10 @@ ROLES = [
     ("GET", "/v2.1/os-availability-zone", "rita alice root"),
     ("GET", "/v2.1/os-availability-zone/detail", "root"),
     ("GET", "/v2.1/limits", "rita alice root"),
+    ("GET", "/v2.1/os-quota-sets/web", "rita alice root"),
+    ("GET", "/v2.1/os-quota-sets/web/detail", "rita alice root"),
+    ("PUT", "/v2.1/os-quota-sets/web", "root"),
+    ("DELETE", "/v2.1/os-quota-sets/web", "root"),
     ("GET", "/v2.1/os-hypervisors", "root"),
     ("GET", "/v2.1/os-hypervisors/statistics", "root"),
     ("GET", "/v2.1/os-services", "root"),
@@ -259,7 +268,10 @@ def test_only_an_administrator_names_the_host(client, conductor, placed) -> None
 
 def test_limits_are_those_of_the_project(client) -> None:
     found = client.simulate_get("/v2.1/limits", headers=as_user("alice")).json["limits"]["absolute"]
-    assert (1, 2, 512) == (found["totalInstancesUsed"], found["totalCoresUsed"], found["totalRAMUsed"])
+    assert (1, -1) == (found["totalInstancesUsed"], found["maxTotalInstances"])
+    for path in ("/v2.1/limits?tenant_id=bob", "/v2.1/os-quota-sets/bob"):
+        assert 403 == client.simulate_get(path, headers=as_user("alice")).status_code
+        assert 200 == client.simulate_get(path, headers=as_user("root")).status_code
 
 
 def test_a_user_without_a_section_is_a_member_of_its_own_project(client) -> None:

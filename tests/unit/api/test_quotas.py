@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quotas and limits over HTTP. The conductor is a fake."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import falcon
+import pytest
+
+from fleet import errors
+from fleet.objects.quota import NO_LIMITS, RESOURCES, Quota
+from tests.unit.api.test_requests import SERVER, FakeConductor, said
+
+
+class Conductor(FakeConductor):
+    """Every project has 8 cores and uses 3 of everything."""
+
+    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
+        self.asked.append((method, arguments))
+        if method in ("set_quota", "delete_quota"):
+            return None
+        if method == "list_quotas":
+            return [{"project_id": "web"}]
+        if method == "show_quota":
+            limits, used = Quota(cores=8).to_wire(), dict.fromkeys(RESOURCES, 3)
+            return {**arguments, "limits": limits, "own": {"cores": 8}, "default": NO_LIMITS.to_wire(), "used": used}
+        return super().ask(request, method, **arguments)
+
+
+@pytest.fixture
+def conductor() -> Conductor:
+    return Conductor()
+
+
+def test_a_quota_set_is_for_clients_of_servers_and_of_volumes(client) -> None:
+    """Each finds its names; what is not limited is -1. Older versions have more names."""
+    newest = client.simulate_get("/v2.1/os-quota-sets/web", headers={"OpenStack-API-Version": "compute 2.57"})
+    found = newest.json["quota_set"]
+    assert ("web", 8, -1, -1) == tuple(found[name] for name in ("id", "cores", "gigabytes", "key_pairs"))
+    assert {"injected_files", "floating_ips"}.isdisjoint(found)
+    assert {"injected_files", "floating_ips"} <= client.simulate_get("/v2.1/os-quota-sets/web").json["quota_set"].keys()
+    defaults = client.simulate_get("/v2.1/os-quota-sets/web/defaults").json["quota_set"]
+    assert -1 == defaults["cores"]
+
+
+@pytest.mark.parametrize("path", ["/os-quota-sets/web/detail", "/os-quota-sets/web?usage=True"])
+def test_what_is_used_is_beside_the_limit(client, path) -> None:
+    """In the two ways in which clients of servers and of volumes ask for it."""
+    found = client.simulate_get(f"/v2.1{path}").json["quota_set"]
+    assert {"limit": 8, "in_use": 3, "reserved": 0} == found["cores"]
+
+
+def test_limits_are_changed_and_removed(client, conductor) -> None:
+    """Numbers may be text, as clients send them."""
+    body = {"quota_set": {"cores": "8", "gigabytes": 5, "force": True, "tenant_id": "web", "key_pairs": -1}}
+    answer = client.simulate_put("/v2.1/os-quota-sets/web", body=json.dumps(body))
+    assert (200, 8, False) == (
+        answer.status_code,
+        answer.json["quota_set"]["cores"],
+        "id" in answer.json["quota_set"],
+    )
+    assert ("set_quota", {"project_id": "web", "limits": {"cores": 8, "gigabytes": 5}}) == conductor.asked[0]
+    assert 202 == client.simulate_delete("/v2.1/os-quota-sets/web").status_code
+    assert ("delete_quota", {"project_id": "web"}) == conductor.asked[-1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"), [({"key_pairs": 5}, "key_pairs"), ({"cores": -2}, "cores"), ({"ram": "much"}, "ram")]
+)
+def test_a_limit_that_would_not_hold_is_refused(client, conductor, changes, field) -> None:
+    """The field is named, and nothing is changed."""
+    answer = client.simulate_put("/v2.1/os-quota-sets/web", body=json.dumps({"quota_set": changes}))
+    assert (400, True, []) == (answer.status_code, f"quota_set.{field}" in said(answer), conductor.asked)
+
+
+def test_limits_and_use(client, conductor) -> None:
+    """Of the own project, or of one that the administrator names."""
+    found = client.simulate_get("/v2.1/limits").json["limits"]["absolute"]
+    assert (8, 3, -1, 3) == tuple(
+        found[name] for name in ("maxTotalCores", "totalCoresUsed", "maxTotalRAMSize", "totalRAMUsed")
+    )
+    client.simulate_get("/v2.1/limits?tenant_id=web")
+    assert ["admin", "web"] == [arguments["project_id"] for _method, arguments in conductor.asked]
+
+
+def test_a_project_is_its_name(client, conductor) -> None:
+    """Clients look it up by name or id before they ask for its quota."""
+    assert "web" == client.simulate_get("/v2.1/projects/web").json["project"]["id"]
+    (found,) = client.simulate_get("/v2.1/projects?name=web").json["projects"]
+    assert ("web", "web") == (found["id"], found["name"])
+    assert [] == conductor.asked
+    listed = client.simulate_get("/v2.1/projects").json["projects"]
+    assert ["admin", "web"] == [each["id"] for each in listed]
+
+
+def test_a_refusal_for_the_quota_is_403_with_the_numbers(client, conductor) -> None:
+    """In the form of every failure."""
+    exceeded = [{"resource": "cores", "quota": 8, "used": 7, "asked": 2}]
+    conductor.failure = errors.QuotaExceeded(project_id="web", exceeded=exceeded)
+    answer = client.simulate_post("/v2.1/servers", body=json.dumps({"server": SERVER}))
+    assert (403, 403) == (answer.status_code, answer.json["forbidden"]["code"])
+    assert "Quota exceeded in project web: cores (2 requested, 7 of 8 used)" == said(answer)
