@@ -188,6 +188,7 @@ def build_agents(
 
     def serve(name: str, driver: ComputeDriver) -> ServedHost:
         driver.use_images(build_calls.find_image)
+        driver.use_boot_data(functools.partial(build_calls.find_boot_data, host=name))
         host = Host(name, driver, policy, incarnation, superseded)
         queues = WorkQueues(executor, conf.max_concurrent_builds)
         builder = BuildRunner(host, build_calls, notifications)

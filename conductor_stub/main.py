@@ -33,6 +33,7 @@ from conductor_stub.operators.details import DetailsManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.groups import GroupManager
+from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.operators.quotas import QuotaManager
 from conductor_stub.power.intake import PowerIntake
@@ -150,6 +151,7 @@ def build_servers(
         CatalogManager(database, Announcements(database, scheduler), clock),
         GroupManager(database, limits.default_quota, clock),
         QuotaManager(database, limits.default_quota),
+        KeyPairManager(database, clock),
         ConsoleManager(database, compute),
         DetailsManager(database, clock),
         MoveIntake(database, move_placement, aliases, skew.require_in_step),

@@ -131,6 +131,10 @@ class ConductorManager:
         return self._api.image(image_id).to_wire()
 
     @endpoint
+    def get_boot_data(self, context: RequestContext, instance_uuid: fields.Uuid, host: fields.Name) -> dict[str, Any]:
+        return self._api.boot_data(instance_uuid, host).to_wire()
+
+    @endpoint
     def power_done(
         self,
         context: RequestContext,

@@ -31,6 +31,11 @@ def uuid(number: int) -> str:
     return f"00000000-0000-0000-0000-{number:012d}"
 
 
+PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDVys2MGbgNvAcft1hWapfgmaYDVWNbsRuT72ObQzXL1 me@laptop"
+#: As ssh-keygen -l -E md5 prints it.
+FINGERPRINT = "ae:3a:54:44:90:6e:c7:bf:12:86:49:23:e6:34:e4:05"
+
+
 @dataclasses.dataclass(frozen=True)
 class Node:
     """A compute_nodes row: 8 vcpus, 16 GB of memory and 100 GB of disk, empty, nothing overcommitted."""

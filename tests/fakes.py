@@ -160,6 +160,9 @@ class FakeConductor:
 
         return self._serve("get_image", work)
 
+    def get_boot_data(self, context: RequestContext, instance_uuid: str, host: str) -> dict[str, Any]:
+        return self._serve("get_boot_data", dict)
+
     def power_done(
         self, context: RequestContext, instance_uuid: str, host: str, task_state: str, power_state: int, failure: str
     ) -> bool:

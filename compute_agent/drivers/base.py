@@ -11,10 +11,12 @@ from oslo_config import cfg
 
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Flavor, Image, ImageRecord, Instance
+from fleet.objects import BootData, Flavor, Image, ImageRecord, Instance
 
 #: Returns the record of an image by its id: where its bytes are. :raises errors.NotFound:
 FindImage = Callable[[RequestContext, str], ImageRecord]
+#: Returns, by its uuid, what an instance of this host finds at its first boot. :raises errors.NotFound:
+FindBootData = Callable[[RequestContext, str], BootData]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +58,9 @@ class ComputeDriver:
 
     def use_images(self, find: FindImage) -> None:
         """Called once after :meth:`init_host`. A driver that needs no image's bytes leaves it out."""
+
+    def use_boot_data(self, find: FindBootData) -> None:
+        """Called once after :meth:`init_host`. A driver whose guests read no keys and no user data leaves it out."""
 
     def register_event_listener(self, changed: Callable[[str], object]) -> None:
         """Called once, before work begins: the driver may call ``changed`` with the uuid of a guest whose power state has

@@ -13,7 +13,7 @@ from compute_agent.ledger.instance_info import InstanceInfo
 from fleet.agent.batching import Batcher
 from fleet.agent.patience import Answer, P, Patience
 from fleet.context import RequestContext
-from fleet.objects import Claim, FailedAttempt, Finish, ImageRecord, Instance
+from fleet.objects import BootData, Claim, FailedAttempt, Finish, ImageRecord, Instance
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
 
 
@@ -104,6 +104,10 @@ class BuildCalls:
     def find_image(self, context: RequestContext, image_id: str) -> ImageRecord:
         """:raises errors.NotFound: Unanswered:"""
         return ImageRecord.from_wire(self._ask(self._conductor.get_image, context, image_id))
+
+    def find_boot_data(self, context: RequestContext, instance_uuid: str, host: str) -> BootData:
+        """:raises errors.NotFound: the instance is not on ``host``, nor on its way there; Unanswered:"""
+        return BootData.from_wire(self._ask(self._conductor.get_boot_data, context, instance_uuid, host))
 
     def get_host_instances(self, context: RequestContext, host: str) -> list[Instance]:
         """Repeat without a limit: an agent must know its instances before it begins."""

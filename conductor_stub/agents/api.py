@@ -19,11 +19,11 @@ from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import heartbeats, hosts, identity, images, instances, services
+from fleet.db import boot_data, heartbeats, hosts, identity, images, instances, services
 from fleet.db.engine import Database
 from fleet.db.heartbeats import Heartbeat, HeartbeatAnswer
 from fleet.ledger_identity import LedgerIdentity
-from fleet.objects import BuildStep, Finish, HostReport, ImageRecord, Instance
+from fleet.objects import BootData, BuildStep, Finish, HostReport, ImageRecord, Instance
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -171,6 +171,10 @@ class AgentAPI:
     def image(self, image_id: str) -> ImageRecord:
         """Where a host finds the bytes of an image. :raises errors.NotFound: there is no record with this uuid"""
         return self._database.read(images.by_uuid, image_id)
+
+    def boot_data(self, instance_uuid: str, host: str) -> BootData:
+        """What the instance finds at its first boot. :raises errors.NotFound: it is not on ``host``, nor on its way there"""
+        return self._database.read(boot_data.of_instance, instance_uuid, host)
 
     def power_done(self, context: RequestContext, report: PowerReport) -> bool:
         """A host has carried out a power task, or cannot; return whether the row still had the task."""

@@ -22,10 +22,10 @@ from conductor_stub.steps.local_placement import LocalPlacement
 from fleet import errors, failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
-from fleet.db import builds, flavors, groups, history, queued_builds, quotas
+from fleet.db import boot_data, builds, flavors, groups, history, key_pairs, queued_builds, quotas
 from fleet.db.engine import Connection, Database, Transaction
 from fleet.hardware.aliases import Aliases
-from fleet.objects import BuildRequest, Flavor, Image, Zone
+from fleet.objects import BootData, BuildRequest, Flavor, Image, Zone
 from fleet.objects.quota import Quota
 from fleet.telemetry import metrics
 
@@ -43,6 +43,7 @@ class _Acceptance:
     token: ClientToken | None
     #: Columns of a build that waits behind one of its shape.
     queued: dict[str, Any] | None = None
+    boot_data: BootData | None = None
 
     def key(self) -> Hashable:
         """Equal for requests of which only one may be written."""
@@ -97,14 +98,17 @@ class Intake:
 
     def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> dict[str, Any]:
         stored, rows = self.plan(context, request)
+        data = self._boot_data(context, request)
         reservation_id = stored["reservation_id"]
         queued = self._behind(stored, rows[0]) if len(rows) == 1 else None
         if queued is not None:
-            return self._accept_queued(context, _Acceptance(stored, [_queued_row(rows[0], queued)], token, queued))
+            return self._accept_queued(
+                context, _Acceptance(stored, [_queued_row(rows[0], queued)], token, queued, data)
+            )
         with self._local.room() as start:
             if start is not None:
                 rows = [{**row, "task_state": states.PLACING} for row in rows]
-            first = self._writes.write(_Acceptance(stored, rows, token))
+            first = self._writes.write(_Acceptance(stored, rows, token, boot_data=data))
             if first is not None:
                 return first
             flavor_name = rows[0]["flavor_name"] or "(inline)"
@@ -112,6 +116,14 @@ class Intake:
             LOG.debug("Accepted %d instances of flavor %s as %s", len(rows), flavor_name, reservation_id)
             self._go_on(context, stored, rows, start)
         return _answer(stored, rows)
+
+    def _boot_data(self, context: RequestContext, request: BuildRequest) -> BootData | None:
+        """:raises errors.NotFound: the user has no such key pair"""
+        if not request.key_name and not request.user_data:
+            return None
+        name, user_id = request.key_name or "", context.user_id
+        public_key = self._database.read(key_pairs.find, user_id, name).public_key if name else None
+        return BootData(name, public_key, request.user_data or "")
 
     def _behind(self, stored: dict[str, Any], row: dict[str, Any]) -> dict[str, Any] | None:
         """What the build waits for if one of its shape waits already, so that it does not overtake that one."""
@@ -179,6 +191,7 @@ class Intake:
             availability_zone=zone,
             scheduler_hints=hints,
             wait_for_capacity_s=self._wait_s(context, request) or None,
+            user_data=None,
         )
         return {
             "reservation_id": reservation_id,
@@ -277,6 +290,8 @@ def _insert(
     except errors.QuotaExceeded as refused:
         return refused
     builds.create(tx, {**request, **(token.columns() if token else {})}, accepted.rows)
+    if accepted.boot_data is not None:
+        boot_data.create(tx, request["reservation_id"], accepted.boot_data)
     uuids = [row["uuid"] for row in accepted.rows]
     if request["group_uuid"]:
         groups.add_members(tx, request["group_uuid"], uuids)

@@ -30,6 +30,7 @@ def instance_view(row: Any) -> dict[str, Any]:
     spec = instances.spec_of(row)
     view.update(description=spec.get("description", ""), tags=spec.get("tags", []))
     view["scheduler_hints"] = row.spec["scheduler_hints"]
+    view["key_name"] = row.spec.get("key_name")
     zone = Zone.parse(row.spec.get("availability_zone") or "")
     view.update(forced_host=zone.host or None, forced_node=zone.node or None)
     return view

@@ -18,6 +18,7 @@ from fleet.api.hosts import Hypervisors, Services, Zones
 from fleet.api.identity import Identity
 from fleet.api.images import Images
 from fleet.api.instance_actions import InstanceActions
+from fleet.api.key_pairs import KeyPairs
 from fleet.api.limits import Limits
 from fleet.api.migrations import Migrations
 from fleet.api.projects import Projects
@@ -56,6 +57,7 @@ def _routes(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, objec
     hypervisors, services, zones = Hypervisors(conductor), Services(conductor), Zones(conductor)
     aggregates, groups, done = Aggregates(conductor), Groups(conductor), InstanceActions(conductor)
     quotas, projects = Quotas(conductor), Projects(conductor)
+    key_pairs = KeyPairs(conductor)
     return [
         ("/servers", servers, None),
         ("/servers/detail", servers, "detail"),
@@ -88,6 +90,8 @@ def _routes(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, objec
         ("/os-aggregates/{aggregate_id}/action", aggregates, "action"),
         ("/os-server-groups", groups, None),
         ("/os-server-groups/{group_id}", groups, "one"),
+        ("/os-keypairs", key_pairs, None),
+        ("/os-keypairs/{name}", key_pairs, "one"),
         ("/limits", Limits(conductor), None),
         ("/projects", projects, None),
         ("/projects/{project_id}", projects, "one"),

@@ -18,7 +18,7 @@ from fleet import errors
 from fleet.api import page
 from fleet.api.conf import HTTP_BASIC
 from fleet.api.faults import Fault
-from fleet.api.policies import ALL_PROJECTS, Policies
+from fleet.api.policies import ALL_PROJECTS, OTHERS, Policies
 from fleet.api.users import User, Users
 from fleet.context import RequestContext, new_context
 
@@ -69,6 +69,12 @@ def allows(request: falcon.Request, rule: str) -> bool:
     caller: RequestContext = request.context.caller
     policies: Policies = request.context.policies
     return policies.allows(rule, caller.roles, caller.project_id)
+
+
+def act_for(request: falcon.Request, user_id: str) -> None:
+    """Let the rest of the request be of another user. :raises Fault: the sender is no administrator"""
+    require(request, OTHERS)
+    request.context.caller.user_id = user_id
 
 
 def sees_all(request: falcon.Request) -> bool:

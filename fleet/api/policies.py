@@ -102,6 +102,20 @@ RULES = [
         "GET /flavors/{flavor_id}/os-extra_specs/{key}",
     ),
     _rule("compute:images:get", _READER, "List and show images.", *_IMAGES),
+    _rule(
+        "compute:keypairs:get",
+        _READER,
+        "List and show the own key pairs.",
+        "GET /os-keypairs",
+        "GET /os-keypairs/{name}",
+    ),
+    _rule(
+        "compute:keypairs:change",
+        _MEMBER,
+        "Create and delete own key pairs.",
+        "POST /os-keypairs",
+        "DELETE /os-keypairs/{name}",
+    ),
     _rule("compute:zones:get", _READER, "List availability zones, without their hosts.", "GET /os-availability-zone"),
     _rule(
         "compute:limits:get",

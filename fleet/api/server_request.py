@@ -17,7 +17,7 @@ from fleet import errors
 from fleet.api import bodies
 from fleet.api.conductor import Conductor
 from fleet.api.faults import NotHere
-from fleet.objects import fields
+from fleet.objects import boot_data, fields
 from fleet.objects.instance_changes import Tags
 
 #: Keys beside ``server`` under which hints stand.
@@ -48,9 +48,9 @@ class _Server:
     security_groups: list[dict[str, Any]] | None = None
     description: fields.Text | None = None
     tags: Tags | None = None
-    key_name: _Unused = None
+    key_name: fields.Name | None = None
     config_drive: _Unused = None
-    user_data: _Unused = None
+    user_data: boot_data.UserData | None = dataclasses.field(default=None, repr=False)
     personality: _Unused = None
     trusted_image_certificates: _Unused = None
     adminPass: _Unused = None
@@ -59,9 +59,7 @@ class _Server:
 
 #: Field → what to call it when it is refused.
 _NOT_HERE = {
-    "key_name": "A key pair",
     "config_drive": "A config drive",
-    "user_data": "User data",
     "personality": "Personality",
     "trusted_image_certificates": "A check of image certificates",
     "adminPass": "A password for the guest",
@@ -107,6 +105,11 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
         build["tags"] = server.tags
     if server.imageRef:
         build["image"] = _image(request, conductor, server.imageRef)
+    if server.key_name:
+        with bodies.naming("server.key_name"):
+            build["key_name"] = conductor.ask(request, "show_key_pair", name=server.key_name)["name"]
+    if server.user_data:
+        build["user_data"] = server.user_data
     return Wanted(build, server.return_reservation_id)
 
 

@@ -70,7 +70,7 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]
         "flavor": _flavor(request, instance["flavor"]),
         "addresses": {},
         "metadata": instance["metadata"],
-        "key_name": None,
+        "key_name": instance.get("key_name"),
         "config_drive": "",
         "accessIPv4": "",
         "accessIPv6": "",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import base64
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,6 +56,10 @@ def add_build(parser: Arguments) -> None:
                         help="Metadata of the instances; repeat for several.")  # fmt: skip
     parser.add_argument("--description", default="", help="A description of the instances.")
     parser.add_argument("--tag", action="append", default=[], help="A tag of the instances; repeat for several.")
+    parser.add_argument("--key-name", metavar="KEYPAIR",
+                        help="The user's key pair whose public key the guests accept: 'fleet keypair list'.")  # fmt: skip
+    parser.add_argument("--user-data", type=argument_types.file, metavar="FILE",
+                        help="A file that the guests' cloud-init reads at the first boot: at most 49149 bytes.")  # fmt: skip
     parser.add_argument("--no-retry", action="store_true", help="Try one host only: a build that fails there ends in "
                         "ERROR. Default: up to scheduler_max_attempts hosts.")  # fmt: skip
     parser.add_argument("--wait-for-capacity", type=argument_types.duration, metavar="DURATION",
@@ -87,6 +92,8 @@ def build_request(conductor: Calls, parsed_args: argparse.Namespace) -> dict[str
             for key, name in (("description", "description"), ("tags", "tag"))
             if getattr(parsed_args, name, None)
         },
+        **({"key_name": parsed_args.key_name} if getattr(parsed_args, "key_name", None) else {}),
+        **({"user_data": base64.b64encode(data).decode()} if (data := getattr(parsed_args, "user_data", b"")) else {}),
         **({"max_attempts": 1} if getattr(parsed_args, "no_retry", False) else {}),
         **({"wait_for_capacity_s": wait_s} if wait_s is not None else {}),
     }

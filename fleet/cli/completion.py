@@ -27,6 +27,7 @@ KINDS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "group": ("list_groups", {}, "name"),
     "volume": ("list_volumes", {}, "name"),
     "image": ("list_images", {}, "name"),
+    "keypair": ("list_key_pairs", {}, "name"),
     "snapshot": ("list_snapshots", {}, "name"),
     "volume_type": ("list_volume_types", {}, "name"),
     "pool": ("list_pools", {}, "name"),
@@ -37,6 +38,7 @@ _NAMES = {
     **{kind: kind for kind in KINDS},
     "without_host": "host",
     "like": "host",
+    "key_name": "keypair",
     "source": "volume",
     "location": "pool",
 }

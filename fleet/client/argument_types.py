@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import pathlib
 
 from fleet.clock import durations
 
@@ -28,6 +29,14 @@ def natural(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be a whole number from 0, got {text!r}")
     return int(text)
+
+
+def file(text: str) -> bytes:
+    """An argparse type: the content of a file."""
+    try:
+        return pathlib.Path(text).read_bytes()
+    except OSError as failure:
+        raise argparse.ArgumentTypeError(f"{text} cannot be read: {failure.strerror}") from None
 
 
 def duration(text: str) -> int:

@@ -11,7 +11,7 @@ changed with the next *generation*). Then:
   ``claimed``, ``history``; ``hosts``, ``usage``, ``hardware``; ``services``, ``heartbeats``; ``flavors``, ``images``,
   ``aggregates``, ``groups``, ``quotas``, ``removal``; ``flavor_mix`` (what the fleet is asked for); ``pools``, ``volumes``,
   ``volume_history``,
-  ``volume_types``; ``signatures``. Their functions take a transaction or a connection first.
+  ``volume_types``; ``key_pairs``, ``boot_data``; ``signatures``. Their functions take a transaction or a connection first.
 - For operators: ``audit``, ``diagnosis``, ``retention``, ``uuid_prefix``.
 - Schema: ``schema`` (checks it), ``migration`` (changes it), ``grants`` (privileges of each service).
 - Connections: ``options``, ``driver``, ``tls``, ``loopback``, ``idle_ping``, ``failures`` (errors), ``statements``.

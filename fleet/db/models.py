@@ -521,6 +521,27 @@ quotas = sa.Table(
     *(sa.Column(name, sa.Integer) for name in ("instances", "cores", "ram", "server_groups", "volumes", "gigabytes")),
 )
 
+#: Public keys by user; the empty text is a user that is not known.
+key_pairs = sa.Table(
+    "key_pairs",
+    METADATA,
+    sa.Column("user_id", NAME, primary_key=True),
+    sa.Column("name", NAME, primary_key=True),
+    sa.Column("public_key", sa.Text, nullable=False),
+    sa.Column("created_at", Timestamp, nullable=False),
+)
+
+#: What the instances of a request find at their first boot, if it named anything. User data may have secrets, so they are
+#: not in the request, which schedulers and operators read.
+boot_data = sa.Table(
+    "boot_data",
+    METADATA,
+    sa.Column("reservation_id", sa.ForeignKey("build_requests.reservation_id"), primary_key=True),
+    sa.Column("key_name", NAME, nullable=False),
+    sa.Column("public_key", sa.Text),
+    sa.Column("user_data", sa.Text, nullable=False),
+)
+
 #: Signatures of messages until they expire (see ``fleet.rpc.trust.replay_protection``).
 taken_signatures = sa.Table(
     "taken_signatures",

@@ -17,6 +17,7 @@ from fleet.db.engine import Transaction
 INSTANCES = models.instances
 VOLUMES = models.volumes
 REQUESTS = models.build_requests
+BOOT_DATA = models.boot_data
 
 #: A row that was deleted a short time ago stays, whatever age is asked for: schedulers read the deletion from the row.
 YOUNGEST = seconds(3600)
@@ -83,10 +84,11 @@ def remove(tx: Transaction, uuids: Sequence[str]) -> int:
     for table in reversed(ABOUT_ONE):
         tx.execute(table.delete().where(table.c.instance_uuid.in_(going)))
     tx.execute(INSTANCES.delete().where(INSTANCES.c.uuid.in_(going)))
-    left = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.reservation_id == REQUESTS.c.reservation_id).exists()
-    tx.execute(
-        REQUESTS.delete().where(REQUESTS.c.reservation_id.in_({row.reservation_id for row in found}), sa.not_(left))
-    )
+    requests = {row.reservation_id for row in found}
+    for of_request in (BOOT_DATA, REQUESTS):
+        key = of_request.c.reservation_id
+        left = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.reservation_id == key).exists()
+        tx.execute(of_request.delete().where(key.in_(requests), sa.not_(left)))
     return len(going)
 
 

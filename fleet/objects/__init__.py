@@ -5,10 +5,12 @@
 receives a ``RequestSpec`` and answers with ``Selection`` values; a host records a ``Claim`` and a ``Finish`` for each build
 and describes itself in a ``HostReport``. A storage backend describes each of its pools in a ``PoolReport``. ``location``
 names pools. A ``VolumeRequest`` becomes ``Volume`` rows; a ``VolumeType`` is what volumes ask of pools. An ``ImageRecord``
-is what the fleet keeps of an image. ``quota`` says how much a project may have.
+is what the fleet keeps of an image, ``BootData`` what a guest finds at its first boot (``KeyPair``, user data).
+``quota`` says how much a project may have.
 """
 
 from fleet.objects.aggregate import Aggregate
+from fleet.objects.boot_data import BootData
 from fleet.objects.build_request import BuildRequest
 from fleet.objects.build_steps import BuildStep, Claim, FailedAttempt, Finish
 from fleet.objects.claimed import Claimed
@@ -21,6 +23,7 @@ from fleet.objects.image_record import ImageRecord
 from fleet.objects.instance import Instance
 from fleet.objects.instance_changes import InstanceChanges
 from fleet.objects.instance_group import InstanceGroup
+from fleet.objects.key_pair import KeyPair
 from fleet.objects.migration import Migration, Sizing
 from fleet.objects.pool_report import PoolReport
 from fleet.objects.request_spec import RequestSpec
@@ -31,6 +34,7 @@ from fleet.objects.zone import Zone
 
 __all__ = [
     "Aggregate",
+    "BootData",
     "BuildRequest",
     "BuildStep",
     "Claim",
@@ -47,6 +51,7 @@ __all__ = [
     "InstanceChanges",
     "InstanceGroup",
     "Inventory",
+    "KeyPair",
     "Migration",
     "Place",
     "PoolReport",

@@ -11,6 +11,7 @@ import pydantic
 
 from fleet import errors
 from fleet.objects import fields, hints
+from fleet.objects.boot_data import UserData
 from fleet.objects.flavor import Flavor
 from fleet.objects.image import Image
 from fleet.objects.instance_changes import Tags
@@ -19,7 +20,13 @@ from fleet.objects.zone import Zone
 #: 30 days.
 LONGEST_WAIT_S = 30 * 86400
 #: Fields that the first release did not have, and their defaults.
-_ADDED: Mapping[str, object] = {"wait_for_capacity_s": None, "description": "", "tags": []}
+_ADDED: Mapping[str, object] = {
+    "wait_for_capacity_s": None,
+    "description": "",
+    "tags": [],
+    "key_name": None,
+    "user_data": None,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +38,8 @@ class BuildRequest:
     ``scheduler_hints`` are free-form; the built-in filters read ``group``, ``same_host``, ``different_host``,
     ``query``, ``build_near_host_ip`` and ``cidr``. ``max_attempts`` is the most hosts to try, at most the option
     ``scheduler_max_attempts``; with 1 a failed attempt is not repeated. ``wait_for_capacity_s`` is how long the builds
-    wait if no host has room; None is the conductor's default for the project.
+    wait if no host has room; None is the conductor's default for the project. ``key_name`` is one of the user's key pairs.
+    ``user_data`` may have secrets: the stored request is without it.
     """
 
     flavor: Annotated[str | Flavor, pydantic.PlainValidator(lambda value: value)]
@@ -49,6 +57,8 @@ class BuildRequest:
     tags: Tags = dataclasses.field(default_factory=list)
     max_attempts: fields.Positive | None = None
     wait_for_capacity_s: Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=LONGEST_WAIT_S)] | None = None
+    key_name: fields.Name | None = None
+    user_data: UserData | None = dataclasses.field(default=None, repr=False)
 
     @classmethod
     def from_wire(cls, data: object, field: str = "request") -> BuildRequest:

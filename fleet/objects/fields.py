@@ -95,7 +95,8 @@ def _reason(error: Mapping[str, Any]) -> str:
         return "must not contain control characters"
     if error["type"] == "tuple_type":
         return "input should be a valid list"
-    message = str(error["msg"])
+    # What a validator of ours says stands after "Value error, ".
+    message = str(error["ctx"]["error"] if error["type"] == "value_error" else error["msg"])
     if error["type"] in ("too_long", "too_short") and error["ctx"]["field_type"] == "Tuple":
         return message.replace("Tuple", "list", 1)
     return message[:1].lower() + message[1:]

@@ -17,8 +17,6 @@ UNSUPPORTED: Mapping[str, str] = {
     "admin_password": "fleet sets no password in a guest",
     "injected_files": "fleet writes no files into a guest",
     "personality": "fleet writes no files into a guest",
-    "key_name": "fleet keeps no key pairs",
-    "user_data": "fleet hands no data to a guest",
     "config_drive": "fleet makes no config drive",
     "networks": "fleet manages no networks",
     "requested_networks": "fleet manages no networks",

@@ -19,6 +19,7 @@ from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.console import ConsoleManager
 from conductor_stub.operators.details import DetailsManager
 from conductor_stub.operators.groups import GroupManager
+from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.operators.quotas import QuotaManager
 from conductor_stub.volumes.intake import VolumeIntake
@@ -42,7 +43,8 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "show_host", "list_services", "update_service", "list_flavors", "create_flavor", "list_aggregates",
                      "create_aggregate", "add_aggregate_host", "remove_aggregate_host", "set_aggregate_metadata",
                      "list_groups", "create_group", "resize_instance", "confirm_resize", "revert_resize",
-                     "evacuate_instance", "update_instance", "stop_instance", "start_instance", "reboot_instance",
+                     "evacuate_instance", "update_instance", "show_key_pair", "delete_key_pair", "list_key_pairs",
+                     "create_key_pair", "stop_instance", "start_instance", "reboot_instance",
                      "list_migrations", "force_down", "show_flavor", "delete_flavor",
                      "show_aggregate", "delete_aggregate", "show_group", "delete_group", "delete_service", "delete_host",
                      "create_volumes", "list_volumes", "show_volume", "delete_volume", "extend_volume", "migrate_volume",
@@ -74,10 +76,10 @@ METHODS["volume_scheduler"] = {
 }  # fmt: skip
 METHODS["volume"] = {None: ["advance_volume"], "baseapi": ["ping"]}
 #: What they would leave behind is not for other tests to find: they get no argument of their own on purpose.
-_LEAVE_BEHIND = {"create", "create_flavor", "create_aggregate", "create_group", "register_services", "report_hosts",
-                 "create_volumes", "create_volume_type", "create_snapshot", "report_pools"}  # fmt: skip
+_LEAVE_BEHIND = {"create", "create_key_pair", "create_flavor", "create_aggregate", "create_group", "register_services",
+                 "report_hosts", "create_volumes", "create_volume_type", "create_snapshot", "report_pools"}  # fmt: skip
 _ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, CatalogManager, ConsoleManager,
-              DetailsManager, GroupManager, QuotaManager,
+              DetailsManager, GroupManager, KeyPairManager, QuotaManager,
               MoveIntake, VolumeIntake, SnapshotIntake, MigrationIntake, VolumeManager, BackendManager,
               VolumeSchedulerManager, SchedulerManager, ComputeManager)  # fmt: skip
 #: The arguments that a method has.
@@ -89,8 +91,9 @@ _PARAMETERS: dict[str, list[str]] = {
 }
 _NAMES = ["instance_uuid", "instance_uuids", "attempt", "host", "node", "incarnation", "claim", "limits", "request",
           "client_token", "services", "hosts", "binary", "reports", "nodes", "alarms", "held", "steps", "failure",
-          "alternates", "name", "filters", "flavor", "metadata", "policy", "changes", "request_spec", "filter_properties",
-          "best", "group_by", "aggregates", "aggregate", "instance_info", "host_name", "instance", "deadline", "arg",
+          "alternates", "name", "filters", "flavor", "metadata", "policy", "changes", "key_pair", "request_spec",
+          "filter_properties", "best", "group_by", "aggregates", "aggregate", "instance_info", "host_name", "instance",
+          "deadline", "arg",
           "context", "self", "volume_uuid", "volume_uuids", "volume", "volume_type", "size", "pools", "new_size", "backend",
           "extra_specs", "capabilities", "project_id",
           "migration_uuid", "status", "uuids", "rpc_version", "release", "idle", "forced", "unknown"]  # fmt: skip

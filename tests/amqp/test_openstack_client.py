@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import factories
 from tests.amqp.daemons import Trio, eventually
 from tests.amqp.test_api import Api, api
 
@@ -82,6 +83,23 @@ def test_resize_and_migrate(openstack: Client) -> None:
     assert "compute_resize" in str(openstack(f"server event show grows {done['resize']}"))
     assert "double" in str(openstack("server migration list"))
     eventually(lambda: openstack("server show grows")["status"] == "ACTIVE")
+
+
+def test_key_pairs_and_user_data(openstack: Client, tmp_path: pathlib.Path) -> None:
+    """A key that the client reads, and one that it makes; user data are shown to nobody."""
+    (tmp_path / "mine.pub").write_text(f"{factories.PUBLIC_KEY}\n")
+    (tmp_path / "data").write_text("#!/bin/sh\n# open-sesame\n")
+    made = openstack(f"keypair create --public-key {tmp_path}/mine.pub mine")
+    openstack(f"keypair create --private-key {tmp_path}/new new", form="")
+    assert {"mine", "new"} == {each["Name"] for each in openstack("keypair list")}
+    assert (made["fingerprint"], "ssh") == tuple(openstack("keypair show mine")[key] for key in ("fingerprint", "type"))
+    assert factories.PUBLIC_KEY in openstack("keypair show --public-key mine", form="")
+    shown = openstack(f"{BOOT} --key-name mine --user-data {tmp_path}/data keyed")
+    assert ("ACTIVE", "mine") == (shown["status"], shown["key_name"])
+    assert "sesame" not in json.dumps(openstack("server show keyed"))
+    openstack("keypair delete mine new", form="")
+    assert [] == openstack("keypair list")
+    assert "mine" in openstack("keypair delete mine", form="", status=1)
 
 
 def test_stop_start_and_reboot(openstack: Client, trio: Trio) -> None:
@@ -167,7 +185,7 @@ def test_a_service_is_disabled(openstack: Client) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (f"{BOOT} --key-name k web", "key pair"),
+        (f"{BOOT} --key-name k web", "key pair k could not be found"),
         ("server create --flavor none --image cirros --nic none web", "none"),
         ("server pause web", "pause"),
     ],

@@ -28,6 +28,7 @@ from conductor_stub.operators.details import DetailsManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.groups import GroupManager
+from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.operators.quotas import QuotaManager
 from conductor_stub.power.intake import PowerIntake
@@ -137,6 +138,7 @@ class Conductor:
             CatalogManager(database, Announcements(database, self.scheduler), self.clock),  # type: ignore[arg-type]
             GroupManager(database, self.limits.default_quota, self.clock),
             QuotaManager(database, self.limits.default_quota),
+            KeyPairManager(database, self.clock),
             ConsoleManager(database, self.compute),  # type: ignore[arg-type]
             DetailsManager(database, self.clock),
             VolumeIntake(database, self.volume_placement, self.volume_creation),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -17,6 +18,7 @@ import pytest
 
 from fleet.failpoints import names
 from fleet.trial.private_servers import Libvirt
+from tests import factories
 from tests.amqp.daemons import Trio, eventually, running
 from tests.guests.machine import BOOT_S, lines
 
@@ -121,11 +123,16 @@ def nothing_left(metal: Metal) -> Iterator[None]:
 
 
 def test_a_build_boots(metal: Metal) -> None:
-    """ACTIVE means that the domain runs; the guest prints the name of its instance."""
-    uuid = metal.boot(name="first guest")
+    """ACTIVE means that the domain runs; the guest prints the name of its instance, its key and its user data."""
+    metal.trio.operator("create_key_pair", key_pair={"name": "mine", "public_key": factories.PUBLIC_KEY})
+    data = base64.b64encode(b"#!/bin/echo hello\n").decode()
+    uuid = metal.boot(name="first guest", key_name="mine", user_data=data)
     metal.trio.wait_for([uuid], "active", "error")
     assert ("active", 1) == (metal.trio.state(uuid), metal.power(uuid))
-    assert "first-guest" == metal.console(uuid)["name"]
+    shown = metal.console(uuid)
+    assert ("first-guest", factories.PUBLIC_KEY) == (shown["name"], shown["key"])
+    assert "#!/bin/echo hello" == shown["user_data"]
+    assert data not in "".join(path.read_text() for path in metal.trio.directory.glob("*.log"))
     assert "GUEST name first-guest" in metal.trio.cli("server", "console-log", uuid).stdout.splitlines()
 
 

@@ -32,6 +32,8 @@ for disk in /sys/block/vd*; do
     echo "GUEST disk $name $(( $(cat $disk/size) * 512 ))"
     if mount -t iso9660 -o ro /dev/$name /seed 2>/dev/null; then
         echo "GUEST name $(sed -n 's/.*"local-hostname": "\\(.*\\)".*/\\1/p' /seed/meta-data)"
+        echo "GUEST key $(sed -n 's/.*": "\\(ssh-.*\\)".*/\\1/p' /seed/meta-data)"
+        echo "GUEST user_data $(sed -n 1p /seed/user-data)"
     fi
 done
 echo "GUEST memory_kb $(sed -n 's/MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo)"

@@ -18,7 +18,7 @@ from oslo_log import log as logging
 from oslo_utils import units
 
 from compute_agent.drivers import guest_record
-from compute_agent.drivers.base import ComputeDriver, FindImage, GuestInfo, SpawnFailed
+from compute_agent.drivers.base import ComputeDriver, FindBootData, FindImage, GuestInfo, SpawnFailed
 from compute_agent.drivers.libvirt import domain_xml, extra, power
 from compute_agent.drivers.libvirt.capabilities import Capabilities
 from compute_agent.drivers.libvirt.connection import Connection, Unreachable, library
@@ -27,7 +27,7 @@ from compute_agent.drivers.libvirt.guest_disks import CONSOLE, GuestDisks
 from compute_agent.drivers.libvirt.image_cache import ImageCache
 from fleet import errors, failpoints, states
 from fleet.context import RequestContext
-from fleet.objects import Image, ImageRecord, Instance
+from fleet.objects import BootData, Image, ImageRecord, Instance
 
 LOG = logging.getLogger(__name__)
 
@@ -50,6 +50,7 @@ class LibvirtDriver(ComputeDriver):
         self._cache = ImageCache(root / "bases")
         self._disks = GuestDisks(root / "guests", self._cache)
         self._find_image: FindImage | None = None
+        self._find_boot_data: FindBootData | None = None
         self._foreign: dict[str, dict[str, Any]] = {}
         #: Type of the domains; a test has another.
         self.kind: str = self._options.virt_type
@@ -78,6 +79,9 @@ class LibvirtDriver(ComputeDriver):
 
     def use_images(self, find: FindImage) -> None:
         self._find_image = find
+
+    def use_boot_data(self, find: FindBootData) -> None:
+        self._find_boot_data = find
 
     def register_event_listener(self, changed: Callable[[str], object]) -> None:
         self._connection.listen(changed)
@@ -120,9 +124,10 @@ class LibvirtDriver(ComputeDriver):
 
     def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
         image = self._image_of(context, instance, image_meta)
+        data = self._find_boot_data(context, instance.uuid) if self._find_boot_data else BootData()
         self._disks.begin(instance)
         try:
-            self._disks.fill(instance, image)
+            self._disks.fill(instance, image, data)
             self._start(instance)
         except BaseException as failure:
             self._undo(context, instance)

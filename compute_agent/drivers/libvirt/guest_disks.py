@@ -25,7 +25,7 @@ from compute_agent.drivers.libvirt.image_cache import ImageCache
 from fleet import failpoints
 from fleet.agent import commands
 from fleet.agent.image import QCOW2, RAW
-from fleet.objects import Flavor, ImageRecord, Instance
+from fleet.objects import BootData, Flavor, ImageRecord, Instance
 
 LOG = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class GuestDisks:
             raise SpawnFailed(f"The guest cannot be made: {failure}") from None
         failpoints.hit("libvirt.directory.after")
 
-    def fill(self, instance: Instance, image: ImageRecord) -> None:
+    def fill(self, instance: Instance, image: ImageRecord, data: BootData) -> None:
         """Make the other files of a guest. The caller removes them if that fails.
 
         :raises errors.ImageUnacceptable:
@@ -96,7 +96,7 @@ class GuestDisks:
         _qemu_img("create", *options, *sizes)
         for name, size in _blank(flavor).items():
             _qemu_img("create", str(directory / name), str(size))
-        seed.write(directory / _SEED, instance)
+        seed.write(directory / _SEED, instance, data)
         (directory / CONSOLE).touch()
         for name in (_ROOT, *_blank(flavor), _SEED, CONSOLE):
             (directory / name).chmod(_PRIVATE)

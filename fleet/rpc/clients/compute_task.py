@@ -11,7 +11,13 @@ from fleet.rpc import versions
 from fleet.rpc.clients.api import API, Message
 
 #: Keys of a request that an older conductor would ignore, and the version that introduced them.
-NEWER_KEYS = {"wait_for_capacity_s": "1.11", "description": "1.13", "tags": "1.13"}
+NEWER_KEYS = {
+    "wait_for_capacity_s": "1.11",
+    "description": "1.13",
+    "tags": "1.13",
+    "key_name": "1.13",
+    "user_data": "1.13",
+}
 
 
 class ComputeTaskAPI(API):

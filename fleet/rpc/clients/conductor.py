@@ -129,6 +129,16 @@ class ConductorAPI(API):
         """:raises errors.NotFound: errors.VersionPinned: the conductor is too old"""
         return self._ask(context, Message("get_image", {"image_id": image_id}, version="1.12"))
 
+    def get_boot_data(self, context: RequestContext, instance_uuid: str, host: str) -> dict[str, Any]:
+        """Return what an instance finds at its first boot. Empty from a conductor that is too old to accept any.
+
+        :raises errors.NotFound: the instance is not on ``host``, nor on its way there
+        """
+        if not self._can_send("1.13"):
+            return {}
+        asked = {"instance_uuid": instance_uuid, "host": host}
+        return self._ask(context, Message("get_boot_data", asked, version="1.13"))
+
     def power_done(
         self, context: RequestContext, instance_uuid: str, host: str, task_state: str, power_state: int, failure: str
     ) -> bool:

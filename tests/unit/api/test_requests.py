@@ -162,8 +162,9 @@ BAD_SERVERS = [
     ({**SERVER, "host": "h1", "availability_zone": "z:h2"}, 400, "host"),
     ({**SERVER, "tags": ["a"]}, 400, "tags: is known from version 2.52"),
     ({**SERVER, "description": "mine"}, 400, "description: is known from version 2.19"),
-    ({**SERVER, "key_name": "k"}, 501, "key pair"),
-    ({**SERVER, "user_data": "x"}, 501, "User data"),
+    ({**SERVER, "key_name": "k"}, 400, "server.key_name"),
+    ({**SERVER, "user_data": "x"}, 400, "server.user_data: must be base64"),
+    ({**SERVER, "user_data": "A" * 65536}, 400, "server.user_data: string should have at most 65535 characters"),
     ({**SERVER, "security_groups": [{"name": "web"}]}, 501, "security group"),
 ]
 
@@ -200,7 +201,7 @@ def test_bodies_that_make_no_sense(client, conductor, body):
         ("/v2.1/servers/web", 404),
         ("/v2.1/flavors/tiny", 404),
         ("/v2.1/images/cirros", 404),
-        ("/v2.1/os-keypairs", 404),
+        ("/v2.1/os-networks", 404),
         ("/v2.1/nowhere", 404),
         ("/", 200),
     ],

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import pytest
 
 from fleet import states
+from fleet.objects import KeyPair
 from tests import factories
 from tests.unit.cli import fakes
 
@@ -37,6 +39,9 @@ ASKED: list[tuple[str, str, dict[str, Any]]] = [
         },
     ),
     ("image delete cirros", "delete_image", {"name": "cirros"}),
+    ("keypair list", "list_key_pairs", {}),
+    ("keypair show mine --user alice", "show_key_pair", {"name": "mine"}),
+    ("keypair delete mine", "delete_key_pair", {"name": "mine"}),
     ("aggregate show racks", "show_aggregate", {"name": "racks"}),
     ("aggregate set racks --name rows", "rename_aggregate", {"name": "racks", "new_name": "rows"}),
     ("aggregate delete racks", "delete_aggregate", {"name": "racks"}),
@@ -87,6 +92,43 @@ def test_boot_from_an_image_without_a_record(run) -> None:
     conductor = fakes.Conductor()
     run(conductor, "boot", "web", "--flavor", "small", "--image", "other")
     assert {"id": "other", "properties": {}} == conductor.requests[0]["image"]
+
+
+def test_a_new_key_pair(run, tmp_path: pathlib.Path) -> None:
+    """The private key is written for its owner only, and is not sent; a file that exists stays as it is."""
+    conductor = fakes.Conductor()
+    conductor.answers["create_key_pair"] = {}
+    argv = ("keypair", "create", "mine", "--private-key", str(tmp_path / "key"), "--user", "alice")
+    assert 0 == run(conductor, *argv)[0]
+    ((_method, asked),) = conductor.calls
+    assert {"name", "public_key"} == asked["key_pair"].keys()
+    KeyPair.from_wire(asked["key_pair"])
+    assert (None, "alice") == conductor.acts_for
+    private = (tmp_path / "key").read_text()
+    assert "OPENSSH PRIVATE KEY" in private
+    assert 0o600 == (tmp_path / "key").stat().st_mode & 0o777
+    status, _, complaint = run(conductor, *argv)
+    assert (1, True) == (status, "File exists" in complaint)
+    assert private == (tmp_path / "key").read_text()
+
+
+@pytest.mark.parametrize("line", ["", "--public-key {key} --private-key {new}"])
+def test_a_key_pair_from_one_source(run, tmp_path: pathlib.Path, line: str) -> None:
+    """Either a key that exists or a new one."""
+    (tmp_path / "key").write_text(factories.PUBLIC_KEY)
+    conductor = fakes.Conductor()
+    named = line.format(key=tmp_path / "key", new=tmp_path / "new").split()
+    status, _, complaint = run(conductor, "keypair", "create", "mine", *named)
+    assert (1, []) == (status, conductor.calls)
+    assert "--public-key FILE" in complaint
+
+
+def test_boot_with_a_key_and_user_data(run, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data").write_bytes(b"#!/bin/sh\n")
+    conductor = fakes.Conductor()
+    named = ("--key-name", "mine", "--user-data", str(tmp_path / "data"))
+    run(conductor, "boot", "web", "--flavor", "small", *named)
+    assert ("mine", "IyEvYmluL3NoCg==") == tuple(conductor.requests[0][key] for key in ("key_name", "user_data"))
 
 
 @pytest.mark.parametrize("line", ["flavor set small", "aggregate set racks", "group set web"])

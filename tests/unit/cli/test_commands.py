@@ -125,10 +125,10 @@ def test_an_image_by_its_id(run) -> None:
 def test_boot_prints_warnings(run) -> None:
     """What the conductor ignores is told on standard error, and the rest goes on."""
     conductor = fakes.Conductor()
-    conductor.warnings = ["request.key_name is ignored: fleet keeps no key pairs"]
+    conductor.warnings = ["request.config_drive is ignored: fleet makes no config drive"]
     status, _printed, complaint = run(conductor, "boot", "web", "--flavor", "small")
     assert 0 == status
-    assert "Warning: request.key_name is ignored" in complaint
+    assert "Warning: request.config_drive is ignored" in complaint
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import io
+import json
 import os
 import pathlib
 import shutil
@@ -23,7 +25,8 @@ from compute_agent.drivers.libvirt.guest_disks import GuestDisks
 from compute_agent.drivers.libvirt.image_cache import ImageCache
 from fleet import errors
 from fleet.agent import commands, image
-from fleet.objects import ImageRecord, Instance
+from fleet.objects import BootData, ImageRecord, Instance
+from tests import factories
 from tests.unit.compute_agent import builders
 
 needs_qemu_img = pytest.mark.skipif(shutil.which("qemu-img") is None, reason="qemu-img is not installed")
@@ -127,16 +130,21 @@ def test_a_domain_holds_the_cells_that_are_claimed() -> None:
 
 
 def test_the_seed_is_what_cloud_init_reads(tmp_path: pathlib.Path) -> None:
-    """A disk with the label cidata, and the files meta-data and user-data."""
+    """A disk with the label cidata, and the files meta-data and user-data, the latter byte for byte."""
     instance = builders.an_instance(name='Web "1"', metadata={"role": "db"})
-    seed.write(tmp_path / "seed", instance)
+    user_data = b"#!/bin/sh\n\xff"
+    data = BootData("mine", factories.PUBLIC_KEY, base64.b64encode(user_data).decode())
+    seed.write(tmp_path / "seed", instance, data)
     disk = pycdlib.PyCdlib()
     disk.open(str(tmp_path / "seed"))
-    metadata = io.BytesIO()
+    metadata, userdata = io.BytesIO(), io.BytesIO()
     disk.get_file_from_iso_fp(metadata, rr_path="/meta-data")
+    disk.get_file_from_iso_fp(userdata, rr_path="/user-data")
     assert b"cidata" == disk.pvd.volume_identifier.strip()
-    assert '"local-hostname": "web-1"' in metadata.getvalue().decode()
-    assert instance.uuid in metadata.getvalue().decode()
+    read = json.loads(metadata.getvalue())
+    assert ("web-1", instance.uuid) == (read["local-hostname"], read["instance-id"])
+    assert {"mine": factories.PUBLIC_KEY} == read["public-keys"]
+    assert user_data == userdata.getvalue()
     names = {
         child.rock_ridge.name()
         for child in disk.list_children(iso_path="/")
@@ -269,7 +277,7 @@ def test_the_files_of_a_guest(images: Images) -> None:
     """The overlay has the size of the flavor, and finds its base beside itself, wherever the directory is."""
     instance = builders.an_instance(flavor=builders.a_flavor(root_gb=2, ephemeral_gb=1, swap=8))
     images.disks.begin(instance)
-    images.disks.fill(instance, images.record())
+    images.disks.fill(instance, images.record(), BootData())
     directory = images.disks.of(instance.uuid)
     found = commands.run("qemu-img", "info", "--output=json", str(directory / "disk"))
     assert '"backing-filename": "base"' in found

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The key pairs of users, namespace ``operator``. The user is the one of the call's context."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oslo_messaging
+
+from fleet.clock import Clock, utcnow
+from fleet.context import RequestContext
+from fleet.db import key_pairs
+from fleet.db.engine import Database
+from fleet.objects import KeyPair, fields
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint
+
+
+class KeyPairManager:
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, clock: Clock = utcnow) -> None:
+        self._database = database
+        self._clock = clock
+
+    @endpoint
+    def list_key_pairs(self, context: RequestContext) -> list[dict[str, Any]]:
+        return [each.to_wire() for each in self._database.read(key_pairs.list_all, context.user_id)]
+
+    @endpoint
+    def create_key_pair(self, context: RequestContext, key_pair: dict[str, Any]) -> dict[str, Any]:
+        """:raises errors.Conflict: the user has another of this name; errors.InvalidInput: naming the field"""
+        wanted = KeyPair.from_wire(key_pair)
+        return self._database.write(key_pairs.create, context.user_id, wanted, self._clock()).to_wire()
+
+    @endpoint
+    def show_key_pair(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        return self._database.read(key_pairs.find, context.user_id, name).to_wire()
+
+    @endpoint
+    def delete_key_pair(self, context: RequestContext, name: fields.Name) -> None:
+        """Instances that were built with it keep the public key."""
+        self._database.write(key_pairs.remove, context.user_id, name)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Key pairs of the sender. The client makes the keys: a private key is never sent."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import falcon
+
+from fleet.api import bodies, identity, paging
+from fleet.api.conductor import Conductor
+from fleet.objects import fields, key_pair
+
+_MOST = 1000
+#: Versions from which an answer has a form.
+_TYPES, _PAGES = (2, 2), (2, 35)
+
+
+@dataclasses.dataclass(frozen=True)
+class _New:
+    __pydantic_config__ = bodies.STRICT
+
+    name: fields.Name
+    public_key: key_pair.PublicKey
+    type: key_pair.Type = key_pair.TYPE
+    user_id: fields.Text | None = None
+
+
+def view(request: falcon.Request, found: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("name", "public_key", "fingerprint", *(("type",) if request.context.version >= _TYPES else ()))
+    return {name: found[name] for name in names}
+
+
+class KeyPairs:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        _require_own(request, request.get_param("user_id"))
+        found = self._conductor.ask(request, "list_key_pairs")
+        part, more = paging.cut(request, found, [each["name"] for each in found], _MOST)
+        response.media = {"keypairs": [{"keypair": view(request, each)} for each in part]}
+        if more and request.context.version >= _PAGES:
+            response.media["keypairs_links"] = paging.next_link(request, "/os-keypairs", part[-1]["name"])
+
+    def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
+        wanted = bodies.part(request, "keypair", _New)
+        _require_own(request, wanted.user_id)
+        named = {"name": wanted.name, "public_key": wanted.public_key}
+        made = self._conductor.ask(request, "create_key_pair", key_pair=named)
+        response.status = falcon.HTTP_201 if request.context.version >= _TYPES else falcon.HTTP_200
+        response.media = {"keypair": {**view(request, made), "user_id": _user(request)}}
+
+    def on_get_one(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
+        _require_own(request, request.get_param("user_id"))
+        found = self._conductor.ask(request, "show_key_pair", name=name)
+        known = {"user_id": _user(request), "created_at": found["created_at"], "deleted": False}
+        response.media = {"keypair": {**view(request, found), **known, "deleted_at": None, "updated_at": None}}
+
+    def on_delete_one(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
+        _require_own(request, request.get_param("user_id"))
+        self._conductor.ask(request, "delete_key_pair", name=name)
+        response.status = falcon.HTTP_204 if request.context.version >= _TYPES else falcon.HTTP_202
+
+
+def _user(request: falcon.Request) -> str:
+    found: str = request.context.caller.user_id
+    return found
+
+
+def _require_own(request: falcon.Request, user_id: str | None) -> None:
+    """Administrators may act for another user, who is then the one of the calls. :raises Fault:"""
+    if user_id and user_id != _user(request):
+        identity.act_for(request, user_id)

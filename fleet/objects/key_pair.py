@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's key pair: the public half of an SSH key, which a guest accepts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import hashlib
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from fleet.objects import fields
+
+#: What nova calls the only kind of key pairs that fleet has.
+Type = Literal["ssh"]
+TYPE: Type = "ssh"
+#: Characters of a public key: an RSA key of 16384 bits has fewer than 3000.
+_LONGEST = 16384
+_KINDS = (
+    "ssh-ed25519",
+    "ssh-rsa",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+)
+_LENGTH = 4
+
+
+def _public_key(text: str) -> str:
+    """Check the form ``KIND BASE64 [COMMENT]`` of OpenSSH, and that the data have the kind and whole parts."""
+    text = text.strip()
+    kind, _, rest = text.partition(" ")
+    if kind not in _KINDS:
+        raise ValueError(f"must be one line of an OpenSSH public key, which begins with one of {', '.join(_KINDS)}")
+    if not text.isprintable():
+        raise ValueError("must be one line without control characters")
+    parts = _parts(_data(text))
+    if not parts or parts[0] != kind.encode() or len(parts) < 2:
+        raise ValueError(f"is damaged: its data are not those of a key of the kind {kind}")
+    return text
+
+
+def _data(public_key: str) -> bytes:
+    try:
+        return base64.b64decode(public_key.split()[1], validate=True)
+    except (IndexError, binascii.Error):
+        raise ValueError("is damaged: the second word must be base64") from None
+
+
+def _parts(data: bytes) -> list[bytes]:
+    """Return the parts of a key's data, each after its length; an empty list if the last one is not whole."""
+    found = []
+    while data:
+        length = int.from_bytes(data[:_LENGTH], "big")
+        part, data = data[_LENGTH : _LENGTH + length], data[_LENGTH + length :]
+        if len(part) < length or not length:
+            return []
+        found.append(part)
+    return found
+
+
+PublicKey = Annotated[
+    str,
+    pydantic.Strict(),
+    pydantic.StringConstraints(max_length=_LONGEST),
+    pydantic.AfterValidator(_public_key),
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class KeyPair:
+    """``name`` is unique among the key pairs of a user."""
+
+    name: fields.Name
+    public_key: PublicKey
+    #: ISO 8601, UTC.
+    created_at: fields.Text = ""
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "key_pair") -> KeyPair:
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "type": TYPE, "fingerprint": self.fingerprint}
+
+    @property
+    def fingerprint(self) -> str:
+        """In nova's form: the MD5 hash of the key's data as pairs of hexadecimal digits."""
+        return hashlib.md5(_data(self.public_key), usedforsecurity=False).digest().hex(":")

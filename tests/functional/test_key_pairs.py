@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Key pairs of users, and what hosts get of a request for the first boot of its guests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from conductor_stub.operators.key_pairs import KeyPairManager
+from fleet import errors
+from fleet.context import new_context
+from fleet.db import models, retention
+from fleet.objects import BootData
+from tests import factories
+from tests.functional.conductor import Conductor
+
+HOSTS = ("h1", "h2")
+SECRET = "b3Blbi1zZXNhbWU="
+OTHER = factories.PUBLIC_KEY.replace("IDVy", "IDVz")
+
+
+def a_key(conductor: Conductor, name: str = "mine", key: str = factories.PUBLIC_KEY) -> dict[str, Any]:
+    return conductor.operator.create_key_pair({"name": name, "public_key": key})
+
+
+def on_h1(conductor: Conductor, **request: Any) -> str:
+    """An instance that is active there."""
+    uuid = conductor.place("h1", **request)
+    conductor.claim(uuid, "h1")
+    conductor.finish(uuid, "h1")
+    return uuid
+
+
+def test_a_key_pair(conductor: Conductor) -> None:
+    """Is stored once, shown with its fingerprint, and deleted."""
+    made = a_key(conductor)
+    assert made == a_key(conductor)
+    assert (factories.FINGERPRINT, "ssh") == (made["fingerprint"], made["type"])
+    with pytest.raises(errors.Conflict, match="Key pair mine exists already, with another public key"):
+        a_key(conductor, key=OTHER)
+    a_key(conductor, "another")
+    assert ["another", "mine"] == [each["name"] for each in conductor.operator.list_key_pairs()]
+    assert made == conductor.operator.show_key_pair("mine")
+    conductor.operator.delete_key_pair("mine")
+    for method in ("show_key_pair", "delete_key_pair"):
+        with pytest.raises(errors.NotFound, match="Key pair mine"):
+            getattr(conductor.operator, method)("mine")
+
+
+def test_a_key_pair_belongs_to_its_user(conductor: Conductor) -> None:
+    """Another user may have the same name for another key."""
+    manager = KeyPairManager(conductor.database)
+    users = [new_context(user_id=name) for name in ("alice", "bob")]
+    for user, key in zip(users, (factories.PUBLIC_KEY, OTHER), strict=True):
+        manager.create_key_pair(user, key_pair={"name": "mine", "public_key": key})
+    shown = [manager.show_key_pair(user, name="mine")["public_key"] for user in users]
+    assert [factories.PUBLIC_KEY, OTHER] == shown
+    assert [] == conductor.operator.list_key_pairs()
+
+
+def test_what_a_host_gets(conductor: Conductor) -> None:
+    """The key as it was when the instance was requested, for the host of the instance and no other."""
+    a_key(conductor)
+    uuid = on_h1(conductor, key_name="mine", user_data=SECRET)
+    conductor.operator.delete_key_pair("mine")
+    wanted = BootData("mine", factories.PUBLIC_KEY, SECRET)
+    assert wanted == conductor.agents.boot_data(uuid, "h1")
+    with pytest.raises(errors.NotFound, match=f"{uuid} on host h2"):
+        conductor.agents.boot_data(uuid, "h2")
+    assert "mine" == conductor.operator.show_instance(uuid)["instance"]["key_name"]
+
+
+def test_an_instance_without_any(conductor: Conductor) -> None:
+    assert BootData() == conductor.agents.boot_data(on_h1(conductor), "h1")
+
+
+def test_a_key_pair_that_is_unknown(conductor: Conductor) -> None:
+    """Nothing is accepted."""
+    with pytest.raises(errors.NotFound, match="Key pair yours"):
+        conductor.create(key_name="yours")
+    assert [] == conductor.operator.list_instances({})
+
+
+def test_user_data_are_nowhere_else(conductor: Conductor) -> None:
+    """Neither in messages and notifications, nor in what operators are shown, nor in any other table."""
+    uuid = on_h1(conductor, user_data=SECRET)
+    shown = [
+        conductor.operator.show_instance(uuid),
+        conductor.operator.trace(uuid),
+        conductor.operator.request_of(uuid),
+    ]
+    said = [
+        conductor.scheduler.__dict__,
+        conductor.compute.__dict__,
+        conductor.notifier.__dict__,
+        conductor.tasks.__dict__,
+    ]
+    assert SECRET not in json.dumps(shown, default=str) + repr(said)
+    holding = [
+        table.name
+        for table in models.METADATA.sorted_tables
+        if SECRET
+        in repr(conductor.database.read(lambda connection, table=table: connection.execute(sa.select(table)).all()))
+    ]
+    assert ["boot_data"] == holding
+
+
+def test_they_go_with_the_last_instance_of_the_request(conductor: Conductor) -> None:
+    """Removed rows are kept in a file by fleet-manage, and user data are not in it."""
+    uuids = conductor.create(count=2, user_data=SECRET)
+    conductor.termination.terminate(new_context(), uuids)
+    for number, left in ((0, 1), (1, 0)):
+        kept = conductor.database.read(retention.read, [uuids[number]])
+        assert SECRET not in json.dumps(kept)
+        conductor.database.write(retention.remove, [uuids[number]])
+        count = sa.select(sa.func.count()).select_from(models.boot_data)
+        assert left == conductor.database.read(lambda connection, count=count: connection.execute(count).scalar_one())
