@@ -70,6 +70,12 @@ class RequestContext(oslo_context.RequestContext):
             parts.append(f"volume={self.volume}")
         return " ".join(parts) or "-"
 
+    def may_see(self, project_id: str | None) -> bool:
+        """Return True for the administrator, and for a caller of the project. What has no project is the
+        administrator's.
+        """
+        return bool(self.is_admin) or (self.project_id is not None and self.project_id == project_id)
+
     def about(
         self,
         *,

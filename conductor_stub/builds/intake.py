@@ -160,17 +160,17 @@ class Intake:
 
     def plan(self, context: RequestContext, request: BuildRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The rows of the request and of its instances, not written. :raises: as :meth:`accept`"""
-        flavor, group_uuid = self._resolved(request)
+        flavor, group_uuid = self._resolved(context, request)
         check_image(request.image, flavor)
         now = self._clock()
         reservation_id = f"r-{uuidutils.generate_uuid(dashed=False)[:16]}"
         stored = self._stored_request(context, request, flavor, group_uuid, reservation_id, now)
         return stored, self._instance_rows(context, request, flavor, stored, now)
 
-    def _resolved(self, request: BuildRequest) -> tuple[Flavor, str | None]:
+    def _resolved(self, context: RequestContext, request: BuildRequest) -> tuple[Flavor, str | None]:
         if isinstance(request.flavor, Flavor) and not request.group_name:
             return request.flavor, None
-        return self._database.read(_resolve, request)
+        return self._database.read(_resolve, context, request)
 
     def _stored_request(
         self,
@@ -253,9 +253,9 @@ def _queued_row(row: dict[str, Any], queued: dict[str, Any]) -> dict[str, Any]:
     return {**row, "task_state": states.QUEUED, "step_deadline": None, "deadline": queued["wait_until"]}
 
 
-def _resolve(connection: Connection, request: BuildRequest) -> tuple[Flavor, str | None]:
+def _resolve(connection: Connection, context: RequestContext, request: BuildRequest) -> tuple[Flavor, str | None]:
     flavor = request.flavor if isinstance(request.flavor, Flavor) else flavors.find(connection, request.flavor)
-    group = groups.find(connection, request.group_name).uuid if request.group_name else None
+    group = groups.find(connection, request.group_name, context.may_see).uuid if request.group_name else None
     return flavor, group
 
 

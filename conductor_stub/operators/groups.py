@@ -22,6 +22,9 @@ from fleet.rpc.endpoint import endpoint
 class GroupManager:
     """A ``name`` is a name or a uuid. A group with members is not removed: errors.Conflict names them.
 
+    A group belongs to the project that has created it: for other projects it does not exist, but its name is taken.
+    Groups without a project, which operators and earlier releases have created, are the administrator's.
+
     :param default_quota: of projects without one of their own
     """
 
@@ -33,8 +36,14 @@ class GroupManager:
         self._clock = clock
 
     @endpoint
-    def list_groups(self, context: RequestContext) -> list[dict[str, Any]]:
-        return self._database.read(lambda read: [_group_view(read, row) for row in groups.list_all(read)])
+    def list_groups(self, context: RequestContext, project_id: fields.Name | None = None) -> list[dict[str, Any]]:
+        """:param project_id: only those of this project; None: all that the caller may see"""
+
+        def read(connection: Connection) -> list[dict[str, Any]]:
+            found = [row for row in groups.list_all(connection) if context.may_see(row.project_id)]
+            return [_group_view(connection, row) for row in found if project_id in (None, row.project_id)]
+
+        return self._database.read(read)
 
     @endpoint
     def create_group(
@@ -45,13 +54,14 @@ class GroupManager:
         max_server_per_host: fields.Positive = 1,
     ) -> dict[str, Any]:
         """:raises errors.Conflict: errors.QuotaExceeded:"""
+        uuid = uuidutils.generate_uuid()
         about = name, policy, max_server_per_host, context.project_id
-        self._database.write(_create_group, self._default_quota, uuidutils.generate_uuid(), *about, self._clock())
-        return self._show_group(name)
+        self._database.write(_create_group, self._default_quota, uuid, *about, self._clock())
+        return self._show_group(context, uuid)
 
     @endpoint
     def show_group(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._show_group(name)
+        return self._show_group(context, name)
 
     @endpoint
     def update_group(
@@ -62,17 +72,17 @@ class GroupManager:
         policy: instance_group.Policy | None = None,
         max_server_per_host: fields.Positive | None = None,
     ) -> dict[str, Any]:
-        uuid = self._database.read(groups.find, name).uuid
+        uuid = self._database.read(groups.find, name, context.may_see).uuid
         self._database.write(groups.change, uuid, new_name, policy, max_server_per_host)
-        return self._show_group(uuid)
+        return self._show_group(context, uuid)
 
     @endpoint
     def delete_group(self, context: RequestContext, name: fields.Name) -> None:
-        found = self._database.read(groups.find, name)
+        found = self._database.read(groups.find, name, context.may_see)
         self._database.write(removal.group, found.uuid)
 
-    def _show_group(self, name: str) -> dict[str, Any]:
-        return self._database.read(lambda read: _group_view(read, groups.find(read, name)))
+    def _show_group(self, context: RequestContext, name: str) -> dict[str, Any]:
+        return self._database.read(lambda read: _group_view(read, groups.find(read, name, context.may_see)))
 
 
 def _create_group(
@@ -96,6 +106,7 @@ def _group_view(connection: Connection, row: Row) -> dict[str, Any]:
     return {
         "uuid": row.uuid,
         "name": row.name,
+        "project_id": row.project_id,
         "policy": row.policy,
         "max_server_per_host": row.max_server_per_host,
         "members": list(dict.fromkeys(member.uuid for member in members)),

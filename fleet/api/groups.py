@@ -11,7 +11,7 @@ import falcon
 import pydantic
 
 from fleet import errors
-from fleet.api import bodies, paging
+from fleet.api import bodies, identity, paging
 from fleet.api.conductor import Conductor
 from fleet.api.identity import ADMIN
 from fleet.objects import fields, instance_group
@@ -45,7 +45,13 @@ def view(request: falcon.Request, group: Mapping[str, Any]) -> dict[str, Any]:
         return {**shown, "policies": [group["policy"]], "metadata": {}}
     limited = group["policy"] == "anti-affinity"
     rules = {"max_server_per_host": group["max_server_per_host"]} if limited else {}
-    return {**shown, "policy": group["policy"], "rules": rules, "project_id": ADMIN, "user_id": ADMIN}
+    return {
+        **shown,
+        "policy": group["policy"],
+        "rules": rules,
+        "project_id": group["project_id"] or ADMIN,
+        "user_id": ADMIN,
+    }
 
 
 class Groups:
@@ -53,7 +59,10 @@ class Groups:
         self._conductor = conductor
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
-        found = self._conductor.ask(request, "list_groups")
+        caller = request.context.caller
+        everywhere = request.context.is_open or (bodies.flag(request, "all_projects") and identity.sees_all(request))
+        of_project = {} if everywhere else {"project_id": caller.project_id}
+        found = self._conductor.ask(request, "list_groups", **of_project)
         start = bodies.number(request, "offset") or 0
         part = found[start : start + paging.limit_of(request, _MOST)]
         response.media = {"server_groups": [view(request, each) for each in part]}

@@ -19,7 +19,13 @@ _ADMIN = "role:admin"
 OTHERS = "fleet:others"
 ALL_PROJECTS = "compute:servers:all_projects"
 ALL_QUOTAS = "compute:quotas:all_projects"
+ZONES = "compute:zones:get"
 FORCED_HOST = "compute:servers:create:forced_host"
+MIGRATE, EVACUATE = "compute:servers:action:migrate", "compute:servers:action:evacuate"
+#: Rules of requests for which fleet-api asks the conductor as the administrator. All others are asked as the project.
+AS_ADMINISTRATOR = frozenset(
+    {OTHERS, ALL_PROJECTS, ALL_QUOTAS, FORCED_HOST, MIGRATE, EVACUATE, ZONES, "compute:quotas:update"}
+)
 _ROOT = "/v2.1"
 
 
@@ -80,13 +86,13 @@ RULES = [
         "POST /servers/{server_id}/action",
     ),
     _rule(
-        "compute:servers:action:migrate",
+        MIGRATE,
         _ADMIN,
         "Move a server to another host.",
         "POST /servers/{server_id}/action (migrate)",
     ),
     _rule(
-        "compute:servers:action:evacuate",
+        EVACUATE,
         _ADMIN,
         "Build a server of a dead host elsewhere.",
         "POST /servers/{server_id}/action (evacuate)",
@@ -116,7 +122,21 @@ RULES = [
         "POST /os-keypairs",
         "DELETE /os-keypairs/{name}",
     ),
-    _rule("compute:zones:get", _READER, "List availability zones, without their hosts.", "GET /os-availability-zone"),
+    _rule(ZONES, _READER, "List availability zones, without their hosts.", "GET /os-availability-zone"),
+    _rule(
+        "compute:server_groups:get",
+        _READER,
+        "List and show server groups of the own project.",
+        "GET /os-server-groups",
+        "GET /os-server-groups/{group_id}",
+    ),
+    _rule(
+        "compute:server_groups:change",
+        _MEMBER,
+        "Create and delete server groups of the own project.",
+        "POST /os-server-groups",
+        "DELETE /os-server-groups/{group_id}",
+    ),
     _rule(
         "compute:limits:get",
         _READER,
@@ -140,7 +160,7 @@ RULES = [
     _rule(
         OTHERS,
         _ADMIN,
-        "All else: hosts, services, aggregates, server groups, changes of flavors, and all under /fleet/v1.",
+        "All else: hosts, services, aggregates, changes of flavors, and all under /fleet/v1.",
         "GET /fleet/v1/...",
     ),
 ]

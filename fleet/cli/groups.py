@@ -12,7 +12,7 @@ from fleet.client import argument_types, connection
 from fleet.client.connection import Record
 from fleet.objects import instance_group
 
-COLUMNS = ("name", "uuid", "policy", "max_server_per_host", "members")
+COLUMNS = ("name", "uuid", "policy", "max_server_per_host", "project_id", "members")
 _GROUP = command.argument("group", help="Name or uuid.")
 
 
@@ -44,9 +44,13 @@ class CreateGroup(command.ShowOne):
             metavar="N",
             help="With anti-affinity: how many members one host may have. Default: %(default)s.",
         ),
+        command.argument(
+            "--project", metavar="ID", help="Project that the group belongs to. Default: none; only operators see it."
+        ),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        self.conductor.act_for(parsed_args.project, None)
         created = self.conductor.operator(
             "create_group",
             name=parsed_args.name,

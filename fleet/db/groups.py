@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 import datetime
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -59,12 +59,20 @@ def create(
         raise errors.Conflict(kind="Server group", name=name, reason="exists already") from None
 
 
-def find(connection: Transaction | sa.Connection, name: str) -> sa.Row:
-    """By name, uuid, or the beginning of a uuid. :raises errors.NotFound: errors.Conflict: several match"""
+def find(
+    connection: Transaction | sa.Connection, name: str, may_see: Callable[[str | None], bool] = lambda _project: True
+) -> sa.Row:
+    """By name, uuid, or the beginning of a uuid.
+
+    :param may_see: whether the caller may see the groups of a project
+    :raises errors.NotFound: errors.Conflict: several match
+    """
     row = connection.execute(_FOUND, {"wanted": name}).first()
     if row is None:
         uuid = uuid_prefix.find(connection, "Server group", GROUPS.c.uuid, GROUPS.c.name, name)
         row = connection.execute(_FOUND, {"wanted": uuid}).one()
+    if not may_see(row.project_id):
+        raise errors.NotFound(kind="Server group", name=name)
     return row
 
 

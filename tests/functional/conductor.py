@@ -210,19 +210,22 @@ class Conductor:
 class Operator:
     """Calls endpoints as a client does. Arguments may be positional; the context is added."""
 
-    def __init__(self, *endpoints: object, project: str = "tenant") -> None:
+    def __init__(self, *endpoints: object, asking: Callable[[], RequestContext] | None = None) -> None:
         self._endpoints = endpoints
-        self._project = project
+        self._asking = asking or context
 
-    def under(self, project: str) -> Operator:
-        """The same, for a client of another project."""
-        return Operator(*self._endpoints, project=project)
+    def under(self, project: str, is_admin: bool = True) -> Operator:
+        """The same, for a client of another project.
+
+        :param is_admin: False: it acts for the project only
+        """
+        return Operator(*self._endpoints, asking=lambda: context(project, is_admin))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = next(getattr(each, name) for each in self._endpoints if hasattr(each, name))
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            arguments = inspect.signature(method).bind(context(self._project), *args, **kwargs).arguments
+            arguments = inspect.signature(method).bind(self._asking(), *args, **kwargs).arguments
             try:
                 return method(arguments.pop("context"), **arguments)
             except oslo_messaging.ExpectedException as expected:
@@ -231,8 +234,10 @@ class Operator:
         return call
 
 
-def context(project: str = "tenant") -> RequestContext:
-    return new_context(project_id=project, user_id="user")
+def context(project: str = "tenant", is_admin: bool = True) -> RequestContext:
+    made = new_context(project_id=project, user_id="user")
+    made.is_admin = is_admin
+    return made
 
 
 def step_answer(answer: dict[str, Any]) -> Any:

@@ -56,6 +56,7 @@ NEEDED_ARGUMENTS = {
     "migrate_instance": {"host": "1.11"},
     "evacuate_instance": {"host": "1.11"},
     "create_volumes": {"client_token": "1.12"},
+    "list_groups": {"project_id": "1.13"},
 }
 #: Keys of a request for volumes without which it would mean something else.
 _ORIGINS = ("snapshot", "image")

@@ -104,7 +104,7 @@ LISTS: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "group list": (
         "list_groups",
         [{"name": "web", "uuid": UUIDS[0], "policy": "anti-affinity", "max_server_per_host": 1, "members": list(UUIDS),
-          "hosts": ["compute-001", "compute-002"]}],
+          "project_id": None, "hosts": ["compute-001", "compute-002"]}],
     ),
     "migration list": ("list_migrations", [a_move(0), a_move(1)]),
 }  # fmt: skip
