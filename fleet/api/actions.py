@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``POST /servers/ID/action``: moves and power. Other actions of nova are answered with 501."""
+"""``POST /servers/ID/action``: moves, power and consoles. Other actions of nova are answered with 501."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import falcon
+import pydantic
 
 from fleet import errors
 from fleet.api import bodies, identity
@@ -38,6 +39,14 @@ class _Reboot:
     type: Literal["HARD", "Hard", "hard", "SOFT", "Soft", "soft"]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Console:
+    __pydantic_config__ = bodies.STRICT
+
+    #: Clients send it as a number or as text; -1 asks for all.
+    length: Annotated[int, pydantic.Field(ge=-1, le=fields.INT32_MAX)] | None = None
+
+
 #: Actions with a rule of their own.
 _ADMINISTRATIVE = ("migrate", "evacuate")
 
@@ -54,6 +63,7 @@ class Actions:
             "os-stop": (self._plain("stop_instance"), falcon.HTTP_202),
             "os-start": (self._plain("start_instance"), falcon.HTTP_202),
             "reboot": (self._reboot, falcon.HTTP_202),
+            "os-getConsoleOutput": (self._console, falcon.HTTP_200),
             "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
         }
 
@@ -68,9 +78,9 @@ class Actions:
         if name in _ADMINISTRATIVE:
             identity.require(request, f"compute:servers:action:{name}")
         work, response.status = self._known[name]
-        work(request, server_id, wanted)
+        answer = work(request, server_id, wanted)
         if response.status == falcon.HTTP_200:
-            response.media = {}
+            response.media = answer or {}
 
     def _plain(self, method: str) -> Callable[[falcon.Request, str, Any], object]:
         """Return the work of an action without arguments."""
@@ -95,6 +105,11 @@ class Actions:
         kind = fields.parse(_Reboot, wanted, "reboot").type
         hard = {"hard": True} if kind.upper() == "HARD" else {}
         self._conductor.ask(request, "reboot_instance", name=server_id, **hard)
+
+    def _console(self, request: falcon.Request, server_id: str, wanted: Any) -> dict[str, str]:
+        most = fields.parse(_Console, _arguments(wanted), "os-getConsoleOutput").length
+        lines = self._conductor.ask(request, "get_console_output", name=server_id).splitlines(keepends=True)
+        return {"output": "".join(lines if most in (None, -1) else lines[len(lines) - min(most, len(lines)) :])}
 
     def _resize(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
         flavor_id = str(fields.parse(_Resize, wanted, "resize").flavorRef)

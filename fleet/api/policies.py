@@ -82,7 +82,7 @@ RULES = [
     _rule(
         "compute:servers:action",
         _MEMBER,
-        "Stop, start, reboot and resize, and confirm or revert a resize; other actions have rules of their own.",
+        "Stop, start, reboot, resize, confirm or revert it, and read consoles; other actions have rules of their own.",
         "POST /servers/{server_id}/action",
     ),
     _rule(

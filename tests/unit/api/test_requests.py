@@ -49,6 +49,8 @@ class FakeConductor(Conductor):
             return self.instances[start : start + arguments["limit"]]
         if method == "show_instance" and arguments["name"] == INSTANCE["uuid"]:
             return {"instance": INSTANCE}
+        if method == "get_console_output":
+            return "one\r\ntwo\r\nthree"
         if method in ("stop_instance", "start_instance", "reboot_instance") or method.startswith("list_"):
             return []
         raise errors.NotFound(kind="Thing", name=str(arguments.get("name")))
@@ -362,6 +364,28 @@ def test_power_actions(client, conductor, action, asked):
     assert (202, b"") == (answer.status_code, answer.content)
     method, options = asked
     assert (method, {"name": INSTANCE["uuid"], **options}) == conductor.asked[-1]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "output"),
+    [
+        (None, "one\r\ntwo\r\nthree"),
+        ({"length": -1}, "one\r\ntwo\r\nthree"),
+        ({"length": "2"}, "two\r\nthree"),
+        ({"length": 9}, "one\r\ntwo\r\nthree"),
+        ({"length": 0}, ""),
+    ],
+)
+def test_a_console(client, wanted, output):
+    """All lines, or as many as are asked for, as a number or as text."""
+    answer = post(client, {"os-getConsoleOutput": wanted}, f"/v2.1/servers/{INSTANCE['uuid']}/action")
+    assert (200, {"output": output}) == (answer.status_code, answer.json)
+
+
+@pytest.mark.parametrize("wanted", [{"length": "all"}, {"length": -2}, {"lines": 1}, 5])
+def test_a_console_that_is_refused(client, wanted):
+    answer = post(client, {"os-getConsoleOutput": wanted}, f"/v2.1/servers/{INSTANCE['uuid']}/action")
+    assert 400 == answer.status_code
 
 
 @pytest.mark.parametrize("action", [{"reboot": None}, {"reboot": {}}, {"reboot": {"type": "WARM"}}, {"os-stop": "now"}])
