@@ -41,6 +41,7 @@ from conductor_stub.power.sweeper import PowerSweeper
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
 from conductor_stub.volumes.creation import VolumeCreation
+from conductor_stub.volumes.existing import ExistingIntake
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.manager import VolumeManager
 from conductor_stub.volumes.migrations import MigrationIntake
@@ -123,10 +124,11 @@ def build_servers(
     move_placement = MovePlacement(
         database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host, clock.fresh
     )
+    backends = VolumeAPI(host_transport, conf, pins, ledger)
     volume_placement = VolumePlacement(
         database,
         VolumeSchedulerAPI(rpc_transport, conf, pins, ledger),
-        VolumeAPI(host_transport, conf, pins, ledger),
+        backends,
         VolumeTaskAPI(rpc_transport, conf, pins, ledger),
         limits,
         clock.fresh,
@@ -160,6 +162,7 @@ def build_servers(
         VolumeIntake(database, volume_placement, creation),
         SnapshotIntake(database, volume_placement),
         MigrationIntake(database, volume_placement),
+        ExistingIntake(database, volume_placement, creation, backends),
         volumes,
     ]
     for_agents = [agents, AgentTaskManager(placement), moves, volumes]

@@ -16,7 +16,8 @@
                  │      ▲
                  │      ├──▶ extending/working   (failed: the volume keeps its size; late: error_extending/-)
                  │      ├──▶ migrating/…         (below)
-                 │      └──▶ retyping/…          (below)
+                 │      ├──▶ retyping/…          (below)
+                 │      └──▶ unmanaging/working ──▶ deleted   (its data stay; late: error_managing/-)
                  ▼
                deleting/working ──▶ deleted      (late: error_deleting/-)
 
@@ -39,6 +40,17 @@ it only says "read the volume"; status and step say what to do. A volume keeps i
 it. ``removing`` also ends what an aborted migration has left on its destination, and what a volume that is being deleted
 holds (``deleting/removing ──▶ deleting/working``).
 
+A volume that lies on a pool already is taken over where it is::
+
+    manage ──▶ managing/scheduling ⇄ managing/placing
+                 │ the scheduler allows its type on this pool, and no other
+                 ▼
+               managing/working      the agent reads its size; the ledger claims it; the agent gives it the volume's name
+                 ▼
+               available/-           (failed: error_managing/- without a claim; late: error_managing/- with it)
+
+Of a volume in ``managing`` or ``error_managing`` a deletion removes the row only, as ``unmanaging`` does.
+
 A snapshot is a row of the same table. Its space is claimed when it is asked for, so its life begins with
 ``creating/working``; it is made on the pool of its volume or nowhere.
 """
@@ -54,10 +66,13 @@ AVAILABLE: Final = "available"
 EXTENDING: Final = "extending"
 MIGRATING: Final = "migrating"
 RETYPING: Final = "retyping"
+MANAGING: Final = "managing"
+UNMANAGING: Final = "unmanaging"
 DELETING: Final = "deleting"
 DELETED: Final = "deleted"
 ERROR: Final = "error"
 ERROR_EXTENDING: Final = "error_extending"
+ERROR_MANAGING: Final = "error_managing"
 ERROR_DELETING: Final = "error_deleting"
 
 SCHEDULING: Final = "scheduling"
@@ -78,8 +93,15 @@ FAILED: Final[Mapping[str, str]] = types.MappingProxyType(
         EXTENDING: ERROR_EXTENDING,
         MIGRATING: AVAILABLE,
         RETYPING: AVAILABLE,
+        MANAGING: ERROR_MANAGING,
+        UNMANAGING: ERROR_MANAGING,
         DELETING: ERROR_DELETING,
     }
 )
 #: Statuses of volumes that are not deleted, in the order of a life.
-LISTED: Final = (CREATING, AVAILABLE, EXTENDING, MIGRATING, RETYPING, DELETING, ERROR, ERROR_EXTENDING, ERROR_DELETING)
+LISTED: Final = (
+    *(CREATING, MANAGING, AVAILABLE, EXTENDING, MIGRATING, RETYPING, UNMANAGING, DELETING),
+    *(ERROR, ERROR_MANAGING, ERROR_EXTENDING, ERROR_DELETING),
+)
+#: Statuses of volumes whose data fleet has not made, and does not remove.
+FOUND: Final = (MANAGING, UNMANAGING, ERROR_MANAGING)

@@ -105,6 +105,11 @@ BACKEND_OPTS = [
         default={"pool": "1000"},
         help="Pools of the driver fake, as NAME:GIB, ... GIB may be infinite or unknown.",
     ),
+    cfg.DictOpt(
+        "fake_existing",
+        default={},
+        help="What lies on the pools of the driver fake and can be managed, as POOL/NAME:GIB, ...",
+    ),
     cfg.BoolOpt("fake_thin", default=True, help="Whether the pools of the driver fake can hold thin volumes."),
     cfg.FloatOpt("fake_delay", default=0.0, min=0.0, help="Seconds that the driver fake takes to make a volume."),
     cfg.ListOpt(

@@ -14,6 +14,7 @@ from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext
 from fleet.objects import fields
 from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint
 from volume_agent.work.volume import VolumeWorker
 
 LOG = logging.getLogger(__name__)
@@ -36,6 +37,15 @@ class BackendManager:
             LOG.error("Dropping an order about a volume: %s", invalid.message)
             return
         self.order(context, uuid)
+
+    @endpoint
+    def get_manageable(self, context: RequestContext) -> list[dict[str, Any]]:
+        """Return what may become a volume: ``pool``, ``reference``, ``size_gb``, ``reason`` (why it cannot).
+
+        :raises errors.NotSupported: the driver takes over no volumes
+        :raises errors.ServiceDown: the backend cannot be used now
+        """
+        return self._worker.manageable()
 
     def order(self, context: RequestContext, uuid: str) -> None:
         """Queue the work on a volume."""

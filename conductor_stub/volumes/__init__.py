@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes: an accepted volume goes from ``creating`` to ``available`` or ``error``. ``fleet.volume_states`` draws its life.
 
-Read ``intake``, ``creation``, ``snapshots`` and ``migrations`` (what users ask for), ``machine`` (the shared machine, over
-volume rows), ``placement`` (the scheduler is called, space is claimed, the backend's agent is notified), ``claims`` (the
-steps of a volume that succeeds), ``together`` (steps of several volumes in one transaction), ``failures`` (a backend cannot
-do its part: the next alternate, the scheduler again, or the end),
-``progress`` (what agents read and report), ``sweeper`` (steps that are overdue), ``manager`` (the RPC surface for agents
-and conductors). ``request_spec`` makes what the scheduler receives, ``views`` what users see.
+Read ``intake``, ``creation``, ``snapshots``, ``migrations`` and ``existing`` (what users ask for), ``machine`` (the
+shared machine, over volume rows), ``placement`` (the scheduler is called, space is claimed, the backend's agent is
+notified), ``claims`` (the steps of a volume that succeeds), ``together`` (steps of several volumes in one transaction),
+``failures`` (a backend cannot do its part: the next alternate, the scheduler again, or the end), ``progress`` (what
+agents read and report), ``sweeper`` (steps that are overdue), ``manager`` (the RPC surface for agents and conductors).
+``request_spec`` makes what the scheduler receives, ``views`` what users see.
 """

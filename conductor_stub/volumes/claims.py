@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from conductor_stub.steps.attempt import Attempt
@@ -17,7 +18,13 @@ from fleet.objects import Place
 
 _machine = VolumeMachine()
 #: A report of a backend counts after its deadline, too: by status the one that the report is about.
-_LATE = {volume_states.FAILED[status]: status for status in (volume_states.EXTENDING, volume_states.DELETING)}
+_LATE: Mapping[str, Collection[str]] = {
+    volume_states.ERROR_EXTENDING: (volume_states.EXTENDING,),
+    volume_states.ERROR_DELETING: (volume_states.DELETING,),
+    volume_states.ERROR_MANAGING: (volume_states.MANAGING, volume_states.UNMANAGING),
+}
+#: Statuses of volumes that have no pool until they are placed.
+_NEW = (volume_states.CREATING, volume_states.MANAGING)
 
 
 def request_of(row: Any, size_gb: int) -> pools.Request:
@@ -28,7 +35,7 @@ def request_of(row: Any, size_gb: int) -> pools.Request:
 
 def placed(row: Any) -> volumes.Claim:
     """Columns of the claim that placement is about: a volume that exists holds space of its destination."""
-    return volumes.OWN if row.status == volume_states.CREATING else volumes.HELD
+    return volumes.OWN if row.status in _NEW else volumes.HELD
 
 
 @failpoints.commits("conductor.volume_claim")
@@ -50,7 +57,7 @@ def claim(
         return volumes.write(tx, row, ctx.now, step=volume_states.WORKING, step_deadline=due)
     pools.claim(tx, place.host, place.nodename, request_of(row, row.size_gb), ctx.now)
     plan = {**row.plan, "alternates": [each.to_wire() for each in alternates]}
-    is_new = row.status == volume_states.CREATING
+    is_new = row.status in _NEW
     if not is_new:
         plan["copy_from"] = pools.location_info(tx, row.host, row.pool)
     return volumes.write(
@@ -68,7 +75,8 @@ def release(tx: Transaction, row: Any, of: volumes.Claim, ctx: StepContext) -> d
     """Give back one claim of a locked volume; return the columns that say so."""
     host, pool, size_gb = (getattr(row, name) for name in of)
     if host is not None:
-        pools.release(tx, host, pool, size_gb, ctx.now, volumes=0 if row.snapshot_of else 1)
+        stays = row.status in volume_states.FOUND
+        pools.release(tx, host, pool, size_gb, ctx.now, volumes=0 if row.snapshot_of else 1, stays=stays)
     return volumes.placed(of, None, None, 0)
 
 
@@ -77,7 +85,7 @@ def is_due_from(row: Any, attempt: Attempt, status: str) -> bool:
     if row.deleted or row.attempt != attempt.number:
         return False
     if row.step is None and row.held_host is None:
-        return (_LATE.get(row.status), row.host) == (status, attempt.host)
+        return status in _LATE.get(row.status, ()) and row.host == attempt.host
     return (row.status, volumes.acting_host(row)) == (status, attempt.host)
 
 
@@ -95,6 +103,32 @@ def done(tx: Transaction, attempt: Attempt, status: str, ctx: StepContext) -> An
 
 def _created(tx: Transaction, row: Any, ctx: StepContext) -> Any:
     return volumes.write(tx, row, ctx.now, status=volume_states.AVAILABLE, **SETTLED)
+
+
+def _managed(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+    if not row.claimed_gb:
+        # Nothing is taken over before its space is claimed.
+        return row
+    return volumes.write(tx, row, ctx.now, status=volume_states.AVAILABLE, failure=None, **SETTLED)
+
+
+@failpoints.commits("conductor.volume_measure")
+def measured(tx: Transaction, attempt: Attempt, size_gb: int, stored_gb: int, ctx: StepContext) -> Any:
+    """Claim the space of a volume that is being managed, whose size its backend has read. A repeated report does nothing.
+
+    :param stored_gb: so much of it lies on the pool already
+    :raises errors.NotFound:
+    :raises errors.PoolSpaceUnavailable: the pool has promised too much to others
+    :raises errors.QuotaExceeded:
+    """
+    row = volumes.lock(tx, attempt.uuid)
+    if row.step is None or row.claimed_gb or not is_due_from(row, attempt, volume_states.MANAGING):
+        return row
+    take_gigabytes(tx, row.project_id, size_gb, ctx)
+    wanted = dataclasses.replace(request_of(row, size_gb), stored_gb=min(size_gb, stored_gb))
+    pools.claim(tx, row.host, row.pool, wanted, ctx.now, volumes=0)
+    due = ctx.due(ctx.limits.placing_timeout_s, row.deadline)
+    return volumes.write(tx, row, ctx.now, size_gb=size_gb, claimed_gb=size_gb, step_deadline=due)
 
 
 @failpoints.commits("conductor.volume_extend")
@@ -230,13 +264,35 @@ def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext) -> Any:
     :raises errors.NotFound: errors.Conflict: the volume has snapshots
     """
     row = volumes.lock(tx, uuid)
-    if row.deleted or row.status == volume_states.DELETING:
+    if row.deleted or row.status in (volume_states.DELETING, volume_states.UNMANAGING):
         return row
+    if row.status in volume_states.FOUND:
+        return _unmanage(tx, row, ctx)
     require_no_snapshots(tx, row)
     if row.host is None:
         return _deleted(tx, row, ctx)
     step = volume_states.WORKING if row.held_host is None else volume_states.REMOVING
     return volumes.write(tx, row, ctx.now, **begun(volume_states.DELETING, step, ctx))
+
+
+@failpoints.commits("conductor.volume_unmanage")
+def begin_unmanaging(tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+    """``→ unmanaging``: the row goes, the data stay. :raises errors.NotFound: errors.Conflict: it cannot go now"""
+    row = volumes.lock(tx, uuid)
+    if row.deleted or row.status == volume_states.UNMANAGING:
+        return row
+    if row.status not in volume_states.FOUND:
+        require_settled(row)
+        require_no_snapshots(tx, row)
+    return _unmanage(tx, row, ctx)
+
+
+def _unmanage(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+    if row.host is None:
+        return _deleted(tx, row, ctx)
+    begins = begun(volume_states.UNMANAGING, volume_states.WORKING, ctx)
+    # A late report of what was begun before is not about this.
+    return volumes.write(tx, row, ctx.now, **begins, attempt=row.attempt + 1)
 
 
 def _deleted(tx: Transaction, row: Any, ctx: StepContext) -> Any:
@@ -251,5 +307,7 @@ _ENDS: Mapping[str, Callable[[Transaction, Any, StepContext], Any]] = {
     volume_states.EXTENDING: _extended,
     volume_states.MIGRATING: _copied,
     volume_states.RETYPING: _retyped,
+    volume_states.MANAGING: _managed,
+    volume_states.UNMANAGING: _deleted,
     volume_states.DELETING: _deleted,
 }

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -95,13 +95,30 @@ class VolumeCreation:
 
         :raises errors.InvalidInput: errors.NotFound: errors.Conflict: errors.QuotaExceeded:
         """
-        token = ClientToken.of(context, asked.to_wire(), client_token) if client_token else None
+
+        def rows(ctx: StepContext) -> list[dict[str, Any]]:
+            return _rows(context, asked, self._wanted(asked), ctx)
+
+        return self.write_once(context, asked.to_wire(), rows, client_token)
+
+    def write_once(
+        self,
+        context: RequestContext,
+        asked: Mapping[str, Any],
+        make: Callable[[StepContext], list[dict[str, Any]]],
+        client_token: str | None,
+    ) -> Answer:
+        """Write the rows that ``make`` returns, and place them. A token that was used has its first answer.
+
+        :param asked: what the request says: with a token, no other may follow
+        :raises errors.Conflict: errors.QuotaExceeded: and what ``make`` raises
+        """
+        token = ClientToken.of(context, asked, client_token) if client_token else None
         # Before anything else: the type or the source may have been deleted since the first request.
         first = self._database.read(token.first_answer) if token else None
-        return first or self._accept(context, asked, token)
+        return first or self._accept(context, make(self._placement.step_context(context)), token)
 
-    def _accept(self, context: RequestContext, asked: VolumeRequest, token: ClientToken | None) -> Answer:
-        rows = _rows(context, asked, self._wanted(asked), self._placement.step_context(context))
+    def _accept(self, context: RequestContext, rows: list[dict[str, Any]], token: ClientToken | None) -> Answer:
         with self._local.room() as start:
             if start is not None:
                 rows = [{**row, "step": volume_states.PLACING} for row in rows]

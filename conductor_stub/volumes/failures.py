@@ -36,6 +36,8 @@ def fail(tx: Transaction, attempt: Attempt, status: str, failure: Failure, ctx: 
         return None
     if status == volume_states.EXTENDING:
         return _unextended(tx, row, failure, ctx)
+    if status == volume_states.MANAGING:
+        return _not_managed(tx, row, failure, ctx)
     if row.snapshot_of is not None:
         return _unmade(tx, row, failure, ctx) if status == volume_states.CREATING else None
     return _next_attempt(tx, row, failure, ctx) if status in _PLACED else None
@@ -54,6 +56,16 @@ def _unextended(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) -
     why = {"error": failure.code, "message": f"The volume was not extended: {failure.message}", "details": {}}
     values = {"status": volume_states.AVAILABLE, "claimed_gb": row.size_gb, "failure": why}
     return volumes.write(tx, row, ctx.now, **values, **SETTLED)
+
+
+def _not_managed(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) -> Any:
+    """What was to be managed is on this pool or nowhere. It stays as it was."""
+    where = {"backend": location.append_host(row.host, row.pool), "attempt": row.attempt, "step": failure.step}
+    tried = {**where, "result": failure.code, "reason": failure.message}
+    released = claims.release(tx, row, volumes.OWN, ctx)
+    why = {"error": failure.code, "message": f"The volume was not managed: {failure.message}", "details": {}}
+    values = {"status": volume_states.ERROR_MANAGING, "failure": why, "plan": {**row.plan, "tried": [tried]}}
+    return volumes.write(tx, row, ctx.now, **values, **released, **SETTLED)
 
 
 def _next_attempt(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) -> Any:

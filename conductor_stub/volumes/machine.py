@@ -25,6 +25,8 @@ _WANTED: Mapping[str, str] = {
     volume_states.EXTENDING: "extended",
     volume_states.MIGRATING: "migrated",
     volume_states.RETYPING: "retyped",
+    volume_states.MANAGING: "managed",
+    volume_states.UNMANAGING: "given up",
     volume_states.DELETING: "removed",
 }
 

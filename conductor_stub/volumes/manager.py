@@ -16,6 +16,7 @@ from conductor_stub.volumes.progress import Done, Find, VolumeProgress
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import Volume, fields
+from fleet.objects.volume import Size
 from fleet.rpc import batch_answers, versions
 from fleet.rpc.endpoint import endpoint
 
@@ -23,7 +24,7 @@ from fleet.rpc.endpoint import endpoint
 MOST_STEPS = 256
 _Method: Any = Literal["get_host_volumes", "volume_done"]
 #: Statuses in which a backend must act.
-Status = Literal["creating", "extending", "migrating", "retyping", "deleting", "available"]
+Status = Literal["creating", "managing", "extending", "migrating", "retyping", "unmanaging", "deleting", "available"]
 
 
 class VolumeManager:
@@ -82,6 +83,19 @@ class VolumeManager:
         failure: Failure,
     ) -> dict[str, Any]:
         return self._progress.fail(context, Attempt(volume_uuid, attempt, host), status, failure).to_wire()
+
+    @endpoint
+    def volume_measured(
+        self,
+        context: RequestContext,
+        volume_uuid: fields.Uuid,
+        attempt: fields.Natural,
+        host: fields.Name,
+        size_gb: Size,
+        stored_gb: fields.Natural = 0,
+    ) -> dict[str, Any]:
+        found = self._progress.measured(context, Attempt(volume_uuid, attempt, host), size_gb, stored_gb)
+        return found.to_wire()
 
     @endpoint
     def volume_steps(

@@ -16,7 +16,7 @@ from fleet import errors, failpoints, volume_states
 from fleet.context import RequestContext
 from fleet.db import pools, volume_types, volumes
 from fleet.db.engine import Connection, Database, Transaction
-from fleet.objects import fields, location
+from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -71,10 +71,7 @@ def _resolve(connection: Connection, name: str, host: str | None) -> Any:
     row = volumes.find(connection, name)
     if host is None:
         return row
-    known = pools.list_all(connection, location.extract_host(host))
-    there = [each for each in known if host in (each.host, location.append_host(each.host, each.pool))]
-    if not there:
-        raise errors.NotFound(kind="Storage pool", name=host)
+    there = pools.named(connection, host)
     if all((each.host, each.pool) == (row.host, row.pool) for each in there):
         raise errors.InvalidInput(field="host", reason=f"must be another pool: the volume is on {host}")
     return row

@@ -42,7 +42,8 @@ class VolumePlacement(Placement[Any]):
         grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
     ) -> None:
         def select(context: RequestContext, spec: dict[str, Any], properties: dict[str, Any]) -> list[dict[str, Any]]:
-            decide = scheduler.retype if spec["operation"] == request_spec.RETYPE else scheduler.select_backend
+            others = {request_spec.RETYPE: scheduler.retype, request_spec.MANAGE: scheduler.manage_existing}
+            decide = others.get(spec["operation"], scheduler.select_backend)
             return decide(context, spec, properties)
 
         super().__init__(database, VolumeMachine(), select, limits, clock)

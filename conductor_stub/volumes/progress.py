@@ -13,7 +13,7 @@ from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.volumes import claims
 from conductor_stub.volumes.placement import VolumePlacement
 from conductor_stub.volumes.together import Step
-from fleet import errors
+from fleet import errors, volume_states
 from fleet.context import RequestContext
 from fleet.db import pools, volumes
 from fleet.db.engine import Database
@@ -135,6 +135,15 @@ class VolumeProgress:
             # Another backend must act now.
             self._placement.notify(about, row)
         return volumes.to_volume(row)
+
+    def measured(self, context: RequestContext, attempt: Attempt, size_gb: int, stored_gb: int) -> Volume:
+        """A backend has read the size of what it is to manage: claim its space, or end it. :raises errors.NotFound:"""
+        ctx = self._placement.step_context(context)
+        try:
+            return volumes.to_volume(self._database.write(claims.measured, attempt, size_gb, stored_gb, ctx))
+        except (errors.PoolSpaceUnavailable, errors.QuotaExceeded) as refused:
+            refusal = Failure(volume_states.MANAGING, type(refused).__name__, refused.message)
+            return self.fail(context, attempt, volume_states.MANAGING, refusal)
 
     def fail(self, context: RequestContext, attempt: Attempt, status: str, failure: Failure) -> Volume:
         """The backend cannot do its part of ``status``. :raises errors.NotFound:"""

@@ -10,10 +10,12 @@ from fleet.db import volumes
 from fleet.objects import location
 
 RETYPE = "retype_volume"
+MANAGE = "manage_existing"
 _OPERATION = {
     volume_states.CREATING: "create_volume",
     volume_states.MIGRATING: "migrate_volume_to_host",
     volume_states.RETYPING: RETYPE,
+    volume_states.MANAGING: MANAGE,
 }
 
 
@@ -32,7 +34,9 @@ def build_request_spec(row: Any) -> dict[str, Any]:
             "display_name": row.name,
             "metadata": row.spec.get("metadata", {}),
             "status": row.status,
-            "host": location.append_host(row.host, row.pool),
+            "host": row.plan["to"]
+            if row.status == volume_states.MANAGING
+            else location.append_host(row.host, row.pool),
         },
         "volume_type": volume_type and volume_type.to_wire(),
         "source_volid": None if source.get("is_snapshot") else source.get("uuid"),

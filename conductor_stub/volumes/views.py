@@ -29,6 +29,7 @@ def of_volume(row: Any) -> dict[str, Any]:
     copied = {"source": source.get("uuid"), "snapshot": None}
     if source.get("is_snapshot"):
         copied = {"source": None, "snapshot": source["uuid"]}
+    copied["reference"] = row.spec.get("reference")
     copied["image"] = (row.spec.get("image") or {}).get("name")
     return {**shown, **spec, **where, **copied, "migration": _migration(row)}
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet volume``: creates, lists and deletes volumes. ``snapshots``, ``volume_types`` and ``pools`` have the rest."""
+"""``fleet volume``: creates, lists and deletes volumes. ``existing_volumes``, ``snapshots``, ``volume_types`` and ``pools``
+have the rest.
+"""
 
 from __future__ import annotations
 
@@ -176,7 +178,7 @@ class ShowVolume(command.ShowOne):
             for each in found.get("faults", ())
         ]
         shown = {**found, "failure": why(found), "tried": tried, "faults": faults}
-        return command.one((*COLUMNS, "migration", "snapshots", "tried", "faults"), shown)
+        return command.one((*COLUMNS, "reference", "migration", "snapshots", "tried", "faults"), shown)
 
 
 class ExtendVolume(command.Command):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -67,12 +68,15 @@ class Calls(abc.ABC):
 
     def create_volumes(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
         """Request volumes; as :meth:`create`."""
+        return self._once(functools.partial(self._ask_for_volumes, "create_volumes", request), client_token)
 
-        def send(token: str | None) -> dict[str, Any]:
-            named = {"client_token": token} if token else {}
-            return self.operator("create_volumes", request=request, **named)
+    def manage_volume(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
+        """Request that what lies on a pool becomes a volume; as :meth:`create`."""
+        return self._once(functools.partial(self._ask_for_volumes, "manage_volume", request), client_token)
 
-        return self._once(send, client_token)
+    def _ask_for_volumes(self, method: str, request: dict[str, Any], token: str | None) -> dict[str, Any]:
+        named = {"client_token": token} if token else {}
+        return self.operator(method, request=request, **named)
 
     def _once(self, send: Callable[[str | None], dict[str, Any]], client_token: str | None) -> dict[str, Any]:
         """Send a request, and after a timeout once more with the same token, so that it is carried out once."""

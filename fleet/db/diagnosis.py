@@ -43,7 +43,12 @@ _OVERDUE_VOLUMES = (
 _STUCK_VOLUMES = (
     sa.select(VOLUMES.c.name, VOLUMES.c.status, VOLUMES.c.host)
     .where(
-        VOLUMES.c.status.in_((volume_states.ERROR_EXTENDING, volume_states.ERROR_DELETING)), sa.not_(VOLUMES.c.deleted)
+        VOLUMES.c.status.in_(
+            (volume_states.ERROR_EXTENDING, volume_states.ERROR_MANAGING, volume_states.ERROR_DELETING)
+        ),
+        # Otherwise its backend has answered.
+        VOLUMES.c.host.is_not(None),
+        sa.not_(VOLUMES.c.deleted),
     )
     .order_by(VOLUMES.c.updated_at)
     .limit(MOST_STUCK)
@@ -53,8 +58,8 @@ _STUCK_VOLUMES = (
 def findings(connection: sa.Connection, now: datetime.datetime) -> dict[str, Any]:
     """``queued`` (builds that wait for room: ``number``, ``oldest_s``), ``orphans`` (memory of guests that the ledger does
     not know), ``overdue`` steps that no sweeper acts on, instances whose guest is ``down``, services with a heartbeat
-    ``ahead`` of now, and ``volumes``: ``overdue``, and those that are ``stuck`` because their backend did not extend or
-    delete them.
+    ``ahead`` of now, and ``volumes``: ``overdue``, and those that are ``stuck`` because their backend did not extend, take
+    over or delete them.
     """
     number, oldest = room_queue.totals(connection)
     return {

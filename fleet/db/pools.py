@@ -116,10 +116,15 @@ def remove_except(tx: Transaction, host: str, pools: Iterable[str], now: datetim
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a volume asks of a pool. :param thin: the volume may be thin"""
+    """What a volume asks of a pool.
+
+    :param thin: the volume may be thin
+    :param stored_gb: so much of it lies on the pool already, and is not free there
+    """
 
     size_gb: int
     thin: bool = True
+    stored_gb: int = 0
 
 
 def claim(tx: Transaction, host: str, pool: str, wanted: Request, now: datetime.datetime, volumes: int = 1) -> None:
@@ -132,12 +137,14 @@ def claim(tx: Transaction, host: str, pool: str, wanted: Request, now: datetime.
     if row is None or row.deleted:
         raise errors.PoolSpaceUnavailable(reason=f"pool {name} is no longer reported")
     require_room(row, wanted)
-    _change(tx, row, wanted.size_gb, volumes, now)
+    _change(tx, row, wanted.size_gb, volumes, now, wanted.stored_gb)
 
 
 def require_room(row: Any, wanted: Request) -> None:
     """:raises errors.PoolSpaceUnavailable: with the numbers of the pool"""
     space = space_of(row)
+    if space.free_gb is not None:
+        space = dataclasses.replace(space, free_gb=space.free_gb + wanted.stored_gb)
     lacks_gb = space.lacks_gb(wanted.size_gb, wanted.thin)
     if not lacks_gb:
         return
@@ -149,11 +156,23 @@ def require_room(row: Any, wanted: Request) -> None:
     )
 
 
-def release(tx: Transaction, host: str, pool: str, size_gb: int, now: datetime.datetime, volumes: int = 1) -> None:
-    """Give back a claim. :param volumes: number of volumes that leave the pool"""
+def release(
+    tx: Transaction,
+    host: str,
+    pool: str,
+    size_gb: int,
+    now: datetime.datetime,
+    volumes: int = 1,
+    stays: bool = False,
+) -> None:
+    """Give back a claim.
+
+    :param volumes: number of volumes that leave the pool
+    :param stays: their data stay on it, so they free nothing
+    """
     row = _lock(tx, host, pool)
     if row is not None:
-        _change(tx, row, -size_gb, -volumes, now)
+        _change(tx, row, -size_gb, -volumes, now, -size_gb if stays else 0)
 
 
 def location_info(connection: Transaction, host: str, pool: str) -> str | None:
@@ -174,12 +193,15 @@ def space_of(row: Any) -> pool_capacity.Space:
     )
 
 
-def _change(tx: Transaction, row: Any, growth_gb: int, volumes: int, now: datetime.datetime) -> None:
+def _change(
+    tx: Transaction, row: Any, growth_gb: int, volumes: int, now: datetime.datetime, stored_gb: int = 0
+) -> None:
+    """Change what volumes claim of a pool by ``growth_gb``. :param stored_gb: what of it takes, or frees, no space"""
     free = row.free_capacity_gb
     changed = {
         "allocated_capacity_gb": row.allocated_capacity_gb + growth_gb,
         "provisioned_capacity_gb": row.provisioned_capacity_gb + growth_gb,
-        "free_capacity_gb": None if free is None else free - growth_gb,
+        "free_capacity_gb": None if free is None else free - (growth_gb - stored_gb),
         "total_volumes": row.total_volumes + volumes,
         "updated_at": now,
     }
@@ -218,6 +240,15 @@ def list_all(connection: sa.Connection, host: str | None = None) -> Sequence[sa.
     """Pools that are reported, by host and pool."""
     query = sa.select(POOLS).where(sa.not_(POOLS.c.deleted)).order_by(POOLS.c.host, POOLS.c.pool)
     return connection.execute(query.where(POOLS.c.host == host) if host else query).all()
+
+
+def named(connection: sa.Connection, where: str) -> Sequence[sa.Row]:
+    """The pool ``machine@backend#pool``, or the pools of a backend. :raises errors.NotFound:"""
+    known = list_all(connection, location.extract_host(where))
+    there = [each for each in known if where in (each.host, location.append_host(each.host, each.pool))]
+    if not there:
+        raise errors.NotFound(kind="Storage pool", name=where)
+    return there
 
 
 def space_of_all(connection: sa.Connection) -> sa.Row:

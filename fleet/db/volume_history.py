@@ -39,7 +39,9 @@ _COLUMNS: Mapping[str, Any] = {
 def created(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
     """The rows are inserted."""
     for row in rows:
-        _add(tx, row["uuid"], row["created_at"], row["request_id"], event=CREATE)
+        managed = row["status"] == volume_states.MANAGING
+        event = {"event": volume_states.MANAGING, "result": BEGUN} if managed else {"event": CREATE}
+        _add(tx, row["uuid"], row["created_at"], row["request_id"], **event)
 
 
 def changed(tx: Transaction, row: Any, values: Mapping[str, Any], now: datetime.datetime) -> None:
@@ -66,7 +68,7 @@ def _event(row: Any, values: Mapping[str, Any]) -> dict[str, Any] | None:
         # A volume that is retyped where it is claims nothing.
         is_claim = f"{of}host" in values
         return {"event": CLAIM, "host": values[f"{of}host"], "pool": values[f"{of}pool"]} if is_claim else None
-    if status == volume_states.DELETED and row.status != volume_states.DELETING:
+    if status == volume_states.DELETED and row.status not in (volume_states.DELETING, volume_states.UNMANAGING):
         return {"event": status}
     return _end_of(row) if row.step else None
 

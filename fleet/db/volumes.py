@@ -246,6 +246,7 @@ def to_volume(row: Any) -> Volume:
         copy_from=row.plan.get("copy_from"),
         source_uuid=(row.spec.get("source") or {}).get("uuid"),
         image=VolumeImage(**row.spec["image"]) if row.spec.get("image") else None,
+        reference=row.spec.get("reference"),
         snapshot_of=row.snapshot_of,
         volume_type=type_of(row),
         metadata=row.spec.get("metadata", {}),

@@ -18,6 +18,7 @@ from fleet.errors.builds import (
     FlavorDiskTooSmall,
     GroupAffinityViolation,
     ImageUnacceptable,
+    InvalidReference,
     PoolSpaceUnavailable,
     StaleBuild,
 )

@@ -23,6 +23,17 @@ class PoolSpaceUnavailable(FleetError):
     reason: str
 
 
+class InvalidReference(FleetError):
+    """What is to become a volume does not exist on the pool, or cannot be one. Name another, or change it."""
+
+    code = 400
+    reason_code = Reason.MISCONFIGURED
+    final = True
+    template = "{reference} cannot be managed: {reason}."
+    reference: str
+    reason: str
+
+
 class GroupAffinityViolation(FleetError):
     """The instance on this host would break its group's policy. The check runs when the claim is recorded."""
 

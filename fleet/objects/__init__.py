@@ -28,7 +28,7 @@ from fleet.objects.migration import Migration, Sizing
 from fleet.objects.pool_report import PoolReport
 from fleet.objects.request_spec import RequestSpec
 from fleet.objects.selection import Place, Selection
-from fleet.objects.volume import Volume, VolumeImage, VolumeRequest
+from fleet.objects.volume import ManageRequest, Volume, VolumeImage, VolumeRequest
 from fleet.objects.volume_type import VolumeType
 from fleet.objects.zone import Zone
 
@@ -52,6 +52,7 @@ __all__ = [
     "InstanceGroup",
     "Inventory",
     "KeyPair",
+    "ManageRequest",
     "Migration",
     "Place",
     "PoolReport",

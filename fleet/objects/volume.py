@@ -57,6 +57,30 @@ class VolumeRequest:
 
 
 @dataclasses.dataclass(frozen=True)
+class ManageRequest:
+    """What lies on a pool is to become a volume.
+
+    :param host: the pool, ``machine@backend#pool``, or a backend with one pool
+    :param reference: what it is called there, in the words of the pool's driver
+    """
+
+    host: fields.Name
+    reference: fields.Name
+    name: fields.Text = ""
+    volume_type: fields.Name | None = None
+    availability_zone: fields.Name | None = None
+    metadata: fields.Texts = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "request") -> ManageRequest:
+        """:raises errors.InvalidInput: naming the field"""
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclasses.dataclass(frozen=True)
 class VolumeImage:
     """What a backend needs of an image to make a volume of it: part of an ``ImageRecord``."""
 
@@ -94,6 +118,8 @@ class Volume:
     source_uuid: fields.Uuid | None = None
     #: The image whose data it begins with.
     image: VolumeImage | None = None
+    #: What a volume was called on its pool before it was managed.
+    reference: fields.Name | None = None
     #: Of a snapshot: its volume.
     snapshot_of: fields.Uuid | None = None
     volume_type: VolumeType | None = None

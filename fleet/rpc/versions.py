@@ -14,7 +14,7 @@ CURRENT: dict[str, str] = {
     "scheduler": "4.5",
     "conductor": "1.13",
     "compute": "1.2",
-    "volume": "1.0",
+    "volume": "1.1",
     "volume_scheduler": "1.1",
 }
 #: The oldest version that can still be sent. A service that does not report its version is assumed to speak this one.

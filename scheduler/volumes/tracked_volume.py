@@ -11,6 +11,7 @@ from scheduler.volumes.request import VolumeRequest
 
 _OVER = (
     volume_states.ERROR,
+    volume_states.ERROR_MANAGING,
     volume_states.ERROR_EXTENDING,
     volume_states.ERROR_DELETING,
     volume_states.DELETED,

@@ -22,6 +22,7 @@ from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.operators.quotas import QuotaManager
+from conductor_stub.volumes.existing import ExistingIntake
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.manager import VolumeManager
 from conductor_stub.volumes.migrations import MigrationIntake
@@ -50,9 +51,10 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "create_volumes", "list_volumes", "show_volume", "delete_volume", "extend_volume", "migrate_volume",
                      "retype_volume", "list_pools", "create_volume_type", "update_volume_type", "delete_volume_type",
                      "list_volume_types", "create_snapshot", "list_snapshots", "show_snapshot", "delete_snapshot",
-                     "get_console_output", "list_quotas", "show_quota", "delete_quota"],
+                     "get_console_output", "list_quotas", "show_quota", "delete_quota", "manage_volume", "unmanage_volume",
+                     "list_manageable"],
         "volume": ["place_volume", "report_pools", "get_host_volumes", "get_removable_volumes", "volume_done",
-                   "volume_failed", "volume_steps"],
+                   "volume_failed", "volume_measured", "volume_steps"],
         "baseapi": ["ping"],
     },
     "scheduler": {
@@ -74,14 +76,15 @@ METHODS["volume_scheduler"] = {
            "notify_service_capabilities"],
     "baseapi": ["ping"],
 }  # fmt: skip
-METHODS["volume"] = {None: ["advance_volume"], "baseapi": ["ping"]}
+METHODS["volume"] = {None: ["advance_volume", "get_manageable"], "baseapi": ["ping"]}
 #: What they would leave behind is not for other tests to find: they get no argument of their own on purpose.
 _LEAVE_BEHIND = {"create", "create_key_pair", "create_flavor", "create_aggregate", "create_group", "register_services",
-                 "report_hosts", "create_volumes", "create_volume_type", "create_snapshot", "report_pools"}  # fmt: skip
+                 "report_hosts", "create_volumes", "manage_volume", "create_volume_type", "create_snapshot",
+                 "report_pools"}  # fmt: skip
 _ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, CatalogManager, ConsoleManager,
               DetailsManager, GroupManager, KeyPairManager, QuotaManager,
-              MoveIntake, VolumeIntake, SnapshotIntake, MigrationIntake, VolumeManager, BackendManager,
-              VolumeSchedulerManager, SchedulerManager, ComputeManager)  # fmt: skip
+              MoveIntake, VolumeIntake, SnapshotIntake, MigrationIntake, ExistingIntake, VolumeManager,
+              BackendManager, VolumeSchedulerManager, SchedulerManager, ComputeManager)  # fmt: skip
 #: The arguments that a method has.
 _PARAMETERS: dict[str, list[str]] = {
     name: [each for each in inspect.signature(method).parameters if each not in ("self", "context")]

@@ -20,6 +20,8 @@ from tests.invariants.ledger import Ledger, open_engine
 
 SLOTS, WANTED = 50, 200
 BACKENDS = ("files", "more", "few")
+#: Begin the names of files that are no volumes, and may be there.
+OF_USERS = ("disk", "unmanaged-")
 PLACES = ("disks@files#a", "disks@files#b", "disks@more#c")
 
 _CONFIG = """\
@@ -130,6 +132,7 @@ def by_pool(directory: pathlib.Path) -> dict[str, dict[str, int]]:
         place: {
             path.name.partition("-")[2]: path.stat().st_size // units.Gi
             for path in (directory / location.extract_host(place, "pool")).iterdir()
+            if not path.name.startswith(OF_USERS)
         }
         for place in PLACES
     }
@@ -217,6 +220,37 @@ def test_a_volume_migrates_with_its_data(trio: Trio, disks: pathlib.Path) -> Non
     fault(disks, {})
     delete(trio, [uuid])
     come_to_rest(trio, disks)
+
+
+def test_a_file_becomes_a_volume_and_a_file_again(trio: Trio, disks: pathlib.Path) -> None:
+    """With kill -9 of the agent at each step. Its bytes stay, and are counted once."""
+    path, where = disks / "a" / "disk.raw", {"host": "disks@files#a", "reference": "disk.raw"}
+    path.write_bytes(b"precious")
+    free_gb = pools(trio)["disks@files#a"]["free_capacity_gb"]
+    there = {"pool": where["host"], "reference": "disk.raw", "size_gb": 1, "reason": ""}
+    assert [there] == trio.operator("list_manageable", host=where["host"])
+    points = [f"agent.{what}.{when}" for what in ("manage", "unmanage") for when in ("before", "after")]
+    fault(disks, {point: {"action": "exit", "times": 1} for point in points})
+    (made,) = trio.operator("manage_volume", request={**where, "name": "mine", "volume_type": "files"})["volumes"]
+    come_to_rest(trio, disks)
+    shown = trio.operator("show_volume", name="mine")
+    assert ("available", 1, None) == (shown["status"], shown["size_gb"], shown["failure"])
+    assert {made["uuid"]: 1} == stored(disks)
+    assert (disks / "a" / f"volume-{made['uuid']}").read_bytes()[:9] == b"precious\0"
+    assert abs(pools(trio)["disks@files#a"]["free_capacity_gb"] - free_gb) < 0.5
+    trio.operator("manage_volume", request={**where, "name": "again"})
+    wait_for(
+        trio, [each["uuid"] for each in trio.operator("list_volumes", filters={"name": "again"})], "error_managing"
+    )
+    assert f"{path} does not exist" in trio.operator("show_volume", name="again")["failure"]["message"]
+    for name in ("mine", "again"):
+        trio.operator("unmanage_volume", name=name)
+    come_to_rest(trio, disks)
+    assert ([], {}) == ([point for point in points if not fired(disks, point)], stored(disks))
+    (left,) = (disks / "a").iterdir()
+    assert (f"unmanaged-{made['uuid']}", b"precious") == (left.name, left.read_bytes()[:8])
+    left.unlink()
+    fault(disks, {})
 
 
 def test_a_volume_is_retyped_in_place_or_elsewhere(trio: Trio, disks: pathlib.Path) -> None:

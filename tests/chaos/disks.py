@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oslo_utils import units
+from oslo_utils import units, uuidutils
 
 from fleet import errors
 from tests.chaos.world import NO_ANSWER, World
@@ -108,6 +109,19 @@ class Disks:
         found = (self.directory / pool).iterdir()
         sizes = {path.name: path.stat().st_size // units.Gi for path in found}
         return {name.removeprefix("volume-").removeprefix("snapshot-"): size for name, size in sizes.items()}
+
+    def file_of_a_user(self, pool: str) -> pathlib.Path:
+        """A new file of one GiB on a pool."""
+        path = self.directory / pool / f"mine-{uuidutils.generate_uuid()}"
+        path.touch()
+        os.truncate(path, units.Gi)
+        return path
+
+    def remove_files_of_users(self) -> None:
+        """Those that are no volumes, or no longer."""
+        for kind in ("mine", "unmanaged"):
+            for path in self.directory.glob(f"*/{kind}-*"):
+                path.unlink()
 
     def agree(self) -> None:
         """:raises AssertionError: ledger, agent and files do not agree within some reports"""

@@ -36,6 +36,7 @@ from conductor_stub.power.sweeper import PowerSweeper
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
 from conductor_stub.volumes.creation import VolumeCreation
+from conductor_stub.volumes.existing import ExistingIntake
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.migrations import MigrationIntake
 from conductor_stub.volumes.placement import VolumePlacement
@@ -144,6 +145,7 @@ class Conductor:
             VolumeIntake(database, self.volume_placement, self.volume_creation),
             SnapshotIntake(database, self.volume_placement),
             MigrationIntake(database, self.volume_placement),
+            ExistingIntake(database, self.volume_placement, self.volume_creation, self.backends),  # type: ignore[arg-type]
         )
 
     def add_host(self, host: str, memory_mb: int = 8000, **service: Any) -> None:

@@ -21,7 +21,7 @@ from fleet.objects import VolumeImage
 from tests.unit.volume_agent.builders import options, stored, volume
 from volume_agent.drivers.blocks import Blocks
 from volume_agent.drivers.lvm import LvmDriver
-from volume_agent.drivers.volume_group import VolumeGroup
+from volume_agent.drivers.volume_group import LogicalVolume, VolumeGroup
 
 SIZE_GB = 12
 
@@ -237,3 +237,52 @@ def test_a_source_on_another_machine_is_refused(stand: Stand) -> None:
         with pytest.raises(FileNotFoundError, match=said):
             driver.receive(volume("thick", 1, copy_from=place), "thick")
     assert {} == stored(driver)
+
+
+def test_a_logical_volume_becomes_a_volume(stand: Stand, pool: str) -> None:
+    """It grows to whole GiB by zeros, and keeps its data; afterwards it is a logical volume again."""
+    driver = stand.driver()
+    if pool == "thin":
+        stand.group.create_thin("mine", units.Gi + 2**22, "pool")
+    else:
+        stand.group.create("mine", units.Gi + 2**22)
+    (seen,) = [each for each in driver.manageable() if each.pool == pool]
+    assert ("mine", 2, 1) == (seen.reference, seen.size_gb, seen.stored_gb)
+    wanted = volume(pool, reference="mine", claimed_gb=2)
+    if seen.reason:
+        pytest.skip(seen.reason)
+    for _repeated in range(2):
+        driver.manage(wanted)
+    assert ({wanted.uuid: (pool, 2)}, True) == (stored(driver), f"volume-{wanted.uuid}" in stand.names())
+    with pytest.raises(errors.InvalidReference, match="it belongs to a volume"):
+        driver.measure(f"volume-{wanted.uuid}", pool)
+    for _repeated in range(2):
+        driver.unmanage(wanted.uuid, pool)
+    assert ({}, True) == (stored(driver), f"unmanaged-{wanted.uuid}" in stand.names())
+    with pytest.raises(errors.InvalidReference, match="no such logical volume"):
+        driver.measure("mine", pool)
+    driver._pool(pool).group.remove(f"unmanaged-{wanted.uuid}")
+
+
+NOT_MANAGED = [
+    ("it is a snapshot", LogicalVolume("mine", units.Gi, attributes="swi-a-s---"), "no plain or thin"),
+    ("it has a snapshot", LogicalVolume("mine", units.Gi, attributes="owi-a-s---"), "no plain or thin"),
+    ("it is a thin pool", LogicalVolume("mine", units.Gi, attributes="twi-aotz--"), "no plain or thin"),
+    ("a program has it open", LogicalVolume("mine", units.Gi, attributes="-wi-ao----"), "a program has it open"),
+    (
+        "it is thin, and the pool is not",
+        LogicalVolume("mine", units.Gi, "tp", attributes="Vwi-a-tz--"),
+        "not in pool p",
+    ),
+]
+
+
+@pytest.mark.parametrize(("_what", "there", "said"), NOT_MANAGED, ids=[case[0] for case in NOT_MANAGED])
+def test_what_depends_on_others_is_refused(_what: str, there: LogicalVolume, said: str) -> None:
+    class Group(VolumeGroup):
+        def volumes(self) -> list[LogicalVolume]:
+            return [there]
+
+    driver = LvmDriver(options(lvm_pools={"p": "vg"}), Group)
+    with pytest.raises(errors.InvalidReference, match=said):
+        driver.measure("mine", "p")

@@ -22,6 +22,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "delete_snapshot": {"name": "none"},
     "migrate_volume": {"name": "none", "host": "m1@fast"},
     "retype_volume": {"name": "none", "volume_type": "none", "migration_policy": "never"},
+    "manage_volume": {"request": {"host": "m1@fast#p1", "reference": "none", "volume_type": "none"}},
+    "unmanage_volume": {"name": "none"},
+    "list_manageable": {"host": "none"},
     "extend_volume": {"name": "none", "size": 2},
 }
 JUNK = [5, -1, 1.5, True, "", "two\nlines", "x" * 70_000, [], ["a"], {"a": {}}, [[[]]], b"bytes"]

@@ -146,6 +146,11 @@ class FakeVolumeScheduler:
         self.retypes += 1
         return self.select_backend(context, request_spec, filter_properties)
 
+    def manage_existing(
+        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        return self.select_backend(context, request_spec, filter_properties)
+
 
 def _selection(places: Sequence[tuple[str, str]]) -> dict[str, Any]:
     first, *others = ({"host": host, "nodename": pool, "limits": {}} for host, pool in places)
@@ -157,12 +162,18 @@ class FakeBackends:
 
     def __init__(self) -> None:
         self.orders: list[tuple[str, str]] = []
+        self.manageable: list[dict[str, Any]] = []
         self.without_queue: set[str] = set()
 
     def advance_volume(self, context: RequestContext, host: str, volume_uuid: str) -> None:
         if host in self.without_queue:
             raise oslo_messaging.MessageUndeliverable(exception=None, exchange="", routing_key="", message="")
         self.orders.append((host, volume_uuid))
+
+    def get_manageable(self, context: RequestContext, host: str) -> list[dict[str, Any]]:
+        if host in self.without_queue:
+            raise oslo_messaging.MessageUndeliverable(exception=None, exchange="", routing_key="", message="")
+        return self.manageable
 
 
 class FakeVolumeTasks:

@@ -24,6 +24,11 @@ _STATES = {
     ("retyping", "placing"),
     ("retyping", "copying"),
     ("retyping", "working"),
+    ("managing", "scheduling"),
+    ("managing", "placing"),
+    ("managing", "working"),
+    ("error_managing", None),
+    ("unmanaging", "working"),
     ("deleting", "removing"),
     ("deleting", "working"),
     ("error_deleting", None),
@@ -34,7 +39,9 @@ _STATES = {
 }
 
 #: Statuses that end by a deadline.
-_TIMED = ("creating", "extending", "migrating", "retyping", "deleting")
+_TIMED = ("creating", "managing", "extending", "migrating", "retyping", "unmanaging", "deleting")
+#: Statuses in which the size of a volume may not be known yet.
+_UNMEASURED = ("managing", "unmanaging", "error_managing")
 
 #: By location and uuid: GiB of a volume as it lies on its backend.
 Stored = Mapping[str, Mapping[str, int]]
@@ -77,7 +84,9 @@ def every_volume_ends_in_time(ledger: Ledger) -> Iterator[str]:
         if row["status"].startswith("error") and not row["failure"]:
             yield f"volume {row['uuid']} is in error without a reason"
         for host, pool, size in (("host", "pool", "claimed_gb"), ("held_host", "held_pool", "held_gb")):
-            if not row["deleted"] and len({row[host] is None, row[pool] is None, row[size] == 0}) > 1:
+            unmeasured = row["status"] in _UNMEASURED and not row[size]
+            claims_nothing = row[host] is None if unmeasured else row[size] == 0
+            if not row["deleted"] and len({row[host] is None, row[pool] is None, claims_nothing}) > 1:
                 yield f"volume {row['uuid']} claims {row[size]} GiB of {row[host]}#{row[pool]}"
         holds = row["held_host"] is not None
         if (
@@ -112,7 +121,7 @@ def _allowed(ledger: Ledger, pool: Row) -> dict[str, set[int | None]]:
         sizes: set[int | None] = {row["size_gb"]}
         if row["status"] == "error_extending":
             sizes.add(row["claimed_gb"])
-        if row["status"] in ("error", "error_deleting"):
+        if row["status"] in ("error", "error_deleting", "error_managing"):
             sizes.add(None)
         found[row["uuid"]] = sizes
     return found

@@ -8,6 +8,9 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any
 
+from oslo_utils import units
+
+from fleet import errors
 from fleet.objects import Volume
 
 
@@ -18,6 +21,25 @@ class Stored:
     uuid: str
     pool: str
     size_gb: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Existing:
+    """What lies on a pool and is no volume. :param reason: why it cannot become one; "" if it can"""
+
+    reference: str
+    pool: str
+    size_bytes: int = 0
+    reason: str = ""
+
+    @property
+    def size_gb(self) -> int:
+        """Of the volume that it becomes: it grows to whole GiB."""
+        return -(-self.size_bytes // units.Gi)
+
+    @property
+    def stored_gb(self) -> int:
+        return self.size_bytes // units.Gi
 
 
 class VolumeDriver(abc.ABC):
@@ -86,3 +108,33 @@ class VolumeDriver(abc.ABC):
     @abc.abstractmethod
     def delete(self, uuid: str, pool: str) -> None:
         """Remove a volume or snapshot from ``pool``. If it does not exist, do nothing."""
+
+    def manageable(self) -> Collection[Existing]:
+        """Return what lies on the pools and is no volume or snapshot. :raises errors.NotSupported:"""
+        raise errors.NotSupported(what="Managing what lies on a pool", driver=type(self).__name__)
+
+    def measure(self, reference: str, pool: str) -> Existing:
+        """Return what :meth:`manage` would take. Change nothing.
+
+        :param reference: of the user: refuse everything but what is sure to belong to no volume and to depend on nothing
+        :raises errors.InvalidReference: it does not exist, or cannot become a volume
+        """
+        raise errors.NotSupported(what="Managing what lies on a pool", driver=type(self).__name__)
+
+    def manage(self, volume: Volume) -> None:
+        """Make ``volume.reference`` on ``volume.pool`` the volume, and let it grow to ``volume.claimed_gb`` GiB. If the
+        volume exists already, do nothing.
+
+        :raises errors.InvalidReference: as :meth:`measure`, or it has become larger than what is claimed
+        """
+        raise errors.NotSupported(what="Managing what lies on a pool", driver=type(self).__name__)
+
+    def unmanage(self, uuid: str, pool: str) -> None:
+        """Give a volume a name that is no volume's, ``unmanaged-UUID``. Its data stay. If it does not exist, do nothing."""
+        raise errors.NotSupported(what="Keeping the data of a volume that goes", driver=type(self).__name__)
+
+    def _require_size(self, found: Existing, volume: Volume) -> None:
+        """:raises errors.InvalidReference: it has grown since its space was claimed"""
+        if found.size_gb > volume.claimed_gb:
+            reason = f"it has {found.size_gb} GiB now, and had {volume.claimed_gb} when they were claimed"
+            raise errors.InvalidReference(reference=found.reference, reason=reason)

@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import stat
 import struct
 from collections.abc import Collection
 from typing import Any
@@ -23,7 +24,7 @@ from fleet import errors
 from fleet.agent import commands, image, whole_file
 from fleet.agent.image import QCOW2, RAW
 from fleet.objects import Volume, VolumeImage
-from volume_agent.drivers.base import Stored, VolumeDriver
+from volume_agent.drivers.base import Existing, Stored, VolumeDriver
 
 LOG = logging.getLogger(__name__)
 
@@ -33,6 +34,12 @@ _KINDS = ("volume", "snapshot")
 _LOCATION = "directory:"
 #: The format is part of the name: the first bytes of a raw volume are its user's, who may write an image's header there.
 _NAME = re.compile(rf"(?:{'|'.join(_KINDS)})-([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})(\.qcow2)?")
+#: Begins every qcow2 image. Then come its version, and where the name of its backing file is.
+_QCOW2_BEGIN = struct.Struct(">4sIQ")
+_QCOW2_MAGIC = b"QFI\xfb"
+#: Incompatible features of a qcow2 image of version 3; one says that its data are in another file.
+_QCOW2_FEATURES, _EXTERNAL_DATA = struct.Struct(">72xQ"), 4
+_UNMANAGED = "unmanaged"
 #: The virtual size in the header of a qcow2 image.
 _QCOW2_SIZE = struct.Struct(">24xQ")
 
@@ -203,10 +210,116 @@ class DirectoryDriver(VolumeDriver):
             path.unlink(missing_ok=True)
         whole_file.flush(directory)
 
+    def manageable(self) -> Collection[Existing]:
+        found: list[Existing] = []
+        for pool, directory in self._pools.items():
+            names = (entry.name for entry in os.scandir(directory) if not entry.is_dir(follow_symlinks=False))
+            for name in sorted(names):
+                if _NAME.fullmatch(name) or name.startswith(whole_file.PART):
+                    continue
+                try:
+                    found.append(self.measure(name, pool))
+                except errors.InvalidReference as refused:
+                    found.append(Existing(name, pool, reason=refused.reason))
+        return found
+
+    def measure(self, reference: str, pool: str) -> Existing:
+        """:param reference: the name of a file below the path of the pool, or its whole path"""
+        path = self._path_of(reference, pool)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            raise errors.InvalidReference(reference=reference, reason=f"{path} does not exist") from None
+        except OSError as failure:
+            reason = "it is a symbolic link" if path.is_symlink() else f"it cannot be read: {failure.strerror}"
+            raise errors.InvalidReference(reference=reference, reason=reason) from None
+        try:
+            return Existing(reference, pool, _usable_size(descriptor, path))
+        except ValueError as reason:
+            raise errors.InvalidReference(reference=reference, reason=str(reason)) from None
+        finally:
+            os.close(descriptor)
+
+    def _path_of(self, reference: str, pool: str) -> pathlib.Path:
+        """:raises errors.InvalidReference: this may be no file of a user"""
+        directory = self._directory(pool)
+        name = reference.removeprefix(f"{directory}/")
+        belongs = _NAME.fullmatch(name)
+        if "/" in name or name in ("", ".", ".."):
+            reason = f"it must be the name of a file in {directory}, the path of pool {pool}"
+        elif belongs:
+            reason = f"it belongs to volume or snapshot {belongs.group(1)}"
+        elif name.startswith(whole_file.PART):
+            reason = "it is being written by the agent"
+        else:
+            return directory / name
+        raise errors.InvalidReference(reference=reference, reason=reason)
+
+    def manage(self, volume: Volume) -> None:
+        directory = self._directory(volume.pool)
+        if _find(directory, volume.uuid) is not None:
+            return
+        assert volume.reference is not None, "the ledger has what is to be managed"
+        assert volume.pool is not None, "the ledger has given the volume its pool"
+        self._require_size(self.measure(volume.reference, volume.pool), volume)
+        path = self._path_of(volume.reference, volume.pool)
+        is_image, is_thick = _is_image(path), _is_thick(volume)
+        if is_thick and is_image:
+            raise errors.InvalidReference(reference=volume.reference, reason="a qcow2 image cannot be made thick")
+        path.chmod(0o600)
+        size = volume.claimed_gb * units.Gi
+        self._grow(path, is_image, size, is_thick)
+        if is_thick:
+            with open(path, "r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+        whole_file.flush(path)
+        path.rename(_path(directory, volume, is_image))
+        whole_file.flush(directory)
+
+    def unmanage(self, uuid: str, pool: str) -> None:
+        directory = self._directory(pool)
+        path = _find(directory, uuid)
+        if path is not None:
+            path.rename(directory / f"{_UNMANAGED}-{uuid}{path.suffix}")
+            whole_file.flush(directory)
+
     def _directory(self, pool: str | None) -> pathlib.Path:
         if pool not in self._pools:
             raise FileNotFoundError(f"there is no pool {pool}; directory_pools names {', '.join(self._pools)}")
         return self._pools[pool]
+
+
+def _usable_size(descriptor: int, path: pathlib.Path) -> int:
+    """Return the bytes that a guest would see of an open file. :raises ValueError: why it cannot become a volume"""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("it is not a regular file")
+    if status.st_nlink > 1:
+        raise ValueError(f"it has {status.st_nlink} names: another file shares its data")
+    if not os.access(path, os.W_OK):
+        raise ValueError("the agent may not write it")
+    header = os.pread(descriptor, _QCOW2_FEATURES.size, 0)
+    size = status.st_size
+    if _is_image(path):
+        size = _size_of_image(header)
+    elif header.startswith(_QCOW2_MAGIC):
+        raise ValueError(f"it is a qcow2 image: give it a name that ends in .{QCOW2}")
+    if not size:
+        raise ValueError("it is empty")
+    return size
+
+
+def _size_of_image(header: bytes) -> int:
+    """:raises ValueError: it is no qcow2 image, or depends on another file"""
+    if not header.startswith(_QCOW2_MAGIC) or len(header) < _QCOW2_FEATURES.size:
+        raise ValueError("it is no qcow2 image, although it is named so")
+    _magic, version, backing_file = _QCOW2_BEGIN.unpack_from(header)
+    if backing_file:
+        raise ValueError("it has a backing file: its data are not complete without it")
+    if version > 2 and _QCOW2_FEATURES.unpack(header)[0] & _EXTERNAL_DATA:
+        raise ValueError("it has its data in another file")
+    size: int = _QCOW2_SIZE.unpack_from(header)[0]
+    return size
 
 
 def _is_thick(volume: Volume) -> bool:

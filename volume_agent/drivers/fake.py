@@ -7,9 +7,11 @@ import threading
 from collections.abc import Collection
 from typing import Any
 
+from oslo_utils import units
+
 from fleet import errors
 from fleet.objects import Volume
-from volume_agent.drivers.base import Stored, VolumeDriver
+from volume_agent.drivers.base import Existing, Stored, VolumeDriver
 
 _LOCATION = "fake"
 _WORDS = ("infinite", "unknown")
@@ -27,6 +29,8 @@ class FakeDriver(VolumeDriver):
         self._thin = options.fake_thin
         self._failing = frozenset(options.fake_failures)
         self._delay_s = options.fake_delay
+        #: GiB of what lies on a pool and is no volume, by its name and pool.
+        self._existing = dict(_existing(named, size) for named, size in options.fake_existing.items())
         self._lock = threading.Lock()
         #: By uuid and pool.
         self._volumes: dict[tuple[str, str], Stored] = {}
@@ -41,7 +45,9 @@ class FakeDriver(VolumeDriver):
             {
                 "pool_name": name,
                 "total_capacity_gb": total,
-                "free_capacity_gb": total if isinstance(total, str) else max(0.0, total - held[name]),
+                "free_capacity_gb": total
+                if isinstance(total, str)
+                else max(0.0, total - held[name] - self._existing_gb(name)),
                 "provisioned_capacity_gb": held[name],
                 "thin_provisioning_support": self._thin,
                 "thick_provisioning_support": True,
@@ -53,6 +59,9 @@ class FakeDriver(VolumeDriver):
 
     def _held_gb(self, pool: str) -> int:
         return sum(stored.size_gb for stored in self.volumes() if stored.pool == pool)
+
+    def _existing_gb(self, pool: str) -> int:
+        return sum(each.stored_gb for each in self.manageable() if each.pool == pool)
 
     def volumes(self) -> Collection[Stored]:
         with self._lock:
@@ -91,6 +100,42 @@ class FakeDriver(VolumeDriver):
     def delete(self, uuid: str, pool: str) -> None:
         with self._lock:
             self._volumes.pop((uuid, pool), None)
+
+    def manageable(self) -> Collection[Existing]:
+        with self._lock:
+            return [Existing(name, pool, size_gb * units.Gi) for (name, pool), size_gb in self._existing.items()]
+
+    def measure(self, reference: str, pool: str) -> Existing:
+        found = [each for each in self.manageable() if (each.reference, each.pool) == (reference, pool)]
+        if not found:
+            raise errors.InvalidReference(reference=reference, reason=f"pool {pool} has nothing of this name")
+        return found[0]
+
+    def manage(self, volume: Volume) -> None:
+        assert volume.reference is not None, "the ledger has what is to be managed"
+        assert volume.pool is not None, "the ledger has given the volume its pool"
+        if (volume.uuid, volume.pool) in self._volumes:
+            return
+        self._require_working(volume.pool)
+        self._require_size(self.measure(volume.reference, volume.pool), volume)
+        with self._lock:
+            del self._existing[volume.reference, volume.pool]
+            self._volumes[volume.uuid, volume.pool] = Stored(volume.uuid, volume.pool, volume.claimed_gb)
+
+    def unmanage(self, uuid: str, pool: str) -> None:
+        with self._lock:
+            stored = self._volumes.pop((uuid, pool), None)
+            if stored is not None:
+                self._existing[f"unmanaged-{uuid}", pool] = stored.size_gb
+
+
+def _existing(named: str, size: str) -> tuple[tuple[str, str], int]:
+    """Return name and pool, and GiB. :raises errors.ConfigError:"""
+    pool, slash, name = named.partition("/")
+    if not (pool and slash and name and size.isdecimal()):
+        reason = f"has {named}:{size}, which is not POOL/NAME:GIB"
+        raise errors.ConfigError(option="fake_existing", reason=reason)
+    return (name, pool), int(size)
 
 
 def _capacity(pool: str, total: str) -> float | str:

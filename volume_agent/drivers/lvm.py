@@ -20,7 +20,7 @@ from oslo_utils import units
 from fleet import errors
 from fleet.agent import commands, image
 from fleet.objects import Volume, VolumeImage
-from volume_agent.drivers.base import Stored, VolumeDriver
+from volume_agent.drivers.base import Existing, Stored, VolumeDriver
 from volume_agent.drivers.blocks import Blocks
 from volume_agent.drivers.volume_group import LogicalVolume, VolumeGroup
 
@@ -35,6 +35,8 @@ _LOCATION = "lvm:"
 #: Tag of a thick volume whose growth is not zeroed yet; the size that it had follows.
 _GROWS = "fleet.grows-from."
 _PROGRAMS = ("lvs", "blkdiscard", "dd")
+#: Kinds of logical volumes that depend on no other: a plain and a thin one. A snapshot and its origin are others.
+_PLAIN, _THIN_POOL = ("-", "V"), "t"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,6 +200,53 @@ class LvmDriver(VolumeDriver):
         if found is not None:
             self._pool(pool).group.remove(found.name)
 
+    def manageable(self) -> Collection[Existing]:
+        found: list[Existing] = []
+        for name, pool in self._pools.items():
+            for volume in pool.group.volumes():
+                if not pool.holds(volume) or volume.kind == _THIN_POOL or _is_ours(volume.name):
+                    continue
+                found.append(Existing(volume.name, name, volume.size, _why_not(volume)))
+        return found
+
+    def measure(self, reference: str, pool: str) -> Existing:
+        """:param reference: the name of a logical volume in the pool"""
+        there = self._pool(pool)
+        found = [each for each in there.group.volumes() if each.name == reference]
+        if not found:
+            reason = f"group {there.group.name} has no such logical volume"
+        elif _is_ours(reference):
+            reason = "it belongs to a volume or snapshot"
+        elif not there.holds(found[0]):
+            reason = f"it is not in pool {pool} ({there.group.name}{'/' * bool(there.thin)}{there.thin})"
+        else:
+            reason = _why_not(found[0])
+        if reason:
+            raise errors.InvalidReference(reference=reference, reason=reason)
+        return Existing(reference, pool, found[0].size)
+
+    def manage(self, volume: Volume) -> None:
+        pool = self._pool(volume.pool)
+        if _find(pool, volume.uuid) is not None:
+            return
+        assert volume.reference is not None, "the ledger has what is to be managed"
+        assert volume.pool is not None, "the ledger has given the volume its pool"
+        self._require_kind(volume, pool)
+        found = self.measure(volume.reference, volume.pool)
+        self._require_size(found, volume)
+        size = volume.claimed_gb * units.Gi
+        (there,) = [each for each in pool.group.volumes() if each.name == found.reference]
+        if pool.thin and there.size < size:
+            pool.group.extend(there.name, size)
+        elif not pool.thin:
+            self._grow(pool.group, there, size)
+        pool.group.rename(found.reference, _name(volume))
+
+    def unmanage(self, uuid: str, pool: str) -> None:
+        found = _find(self._pool(pool), uuid)
+        if found is not None:
+            self._pool(pool).group.rename(found.name, f"unmanaged-{uuid}")
+
     def _pool(self, name: str | None) -> _Pool:
         if name not in self._pools:
             raise FileNotFoundError(f"there is no pool {name}; lvm_pools names {', '.join(self._pools)}")
@@ -235,6 +284,17 @@ def _named(pool: _Pool) -> Iterator[tuple[str, LogicalVolume]]:
 
 def _name(volume: Volume) -> str:
     return f"{'volume' if volume.snapshot_of is None else 'snap'}-{volume.uuid}"
+
+
+def _is_ours(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None or name.startswith(_PART)
+
+
+def _why_not(volume: LogicalVolume) -> str:
+    """Why a logical volume cannot become a volume; "" if it can."""
+    if volume.kind not in _PLAIN:
+        return f"it is no plain or thin logical volume (its attributes are {volume.attributes})"
+    return "a program has it open" if volume.is_open else ""
 
 
 def _find(pool: _Pool, uuid: str) -> LogicalVolume | None:

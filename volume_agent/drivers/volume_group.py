@@ -11,24 +11,37 @@ from typing import Any
 
 from fleet.agent import commands
 
-_FIELDS = "lv_name,lv_size,pool_lv,data_percent,lv_tags"
+_FIELDS = "lv_name,lv_size,pool_lv,data_percent,lv_tags,lv_attr"
 _REPORT = ("--reportformat", "json", "--units", "b", "--nosuffix", "-o")
 
 
 @dataclasses.dataclass(frozen=True)
 class LogicalVolume:
-    """``size`` in bytes. ``pool`` is its thin pool, or empty. ``data_percent`` is that of a thin pool."""
+    """``size`` in bytes. ``pool`` is its thin pool, or empty. ``data_percent`` is that of a thin pool.
+
+    ``attributes`` are those of ``lvs``: the first letter is the kind of the volume, the sixth "o" if it is open.
+    """
 
     name: str
     size: int
     pool: str = ""
     data_percent: float = 0.0
     tags: tuple[str, ...] = ()
+    attributes: str = "-wi-a-----"
 
     @classmethod
     def of(cls, row: Mapping[str, str]) -> LogicalVolume:
         tags = tuple(each for each in row["lv_tags"].split(",") if each)
-        return cls(row["lv_name"], int(row["lv_size"]), row["pool_lv"], float(row["data_percent"] or 0), tags)
+        percent = float(row["data_percent"] or 0)
+        return cls(row["lv_name"], int(row["lv_size"]), row["pool_lv"], percent, tags, row["lv_attr"])
+
+    @property
+    def kind(self) -> str:
+        return self.attributes[:1]
+
+    @property
+    def is_open(self) -> bool:
+        return self.attributes[5:6] == "o"
 
 
 class VolumeGroup:

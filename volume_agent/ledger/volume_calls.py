@@ -52,6 +52,11 @@ class VolumeCalls:
         place = {"volume_uuid": volume.uuid, "attempt": volume.attempt, "host": host, "status": volume.status}
         return Volume.from_wire(self._step(context, "volume_done", **place))
 
+    def measured(self, context: RequestContext, volume: Volume, host: str, size_gb: int, stored_gb: int) -> Volume:
+        """Claim the space of what is to be managed. Return the volume as it is then, refused or not."""
+        place = (volume.uuid, volume.attempt, host, size_gb, stored_gb)
+        return Volume.from_wire(self._ask(self._conductor.volume_measured, context, *place))
+
     def failed(self, context: RequestContext, volume: Volume, host: str, failure: dict[str, Any]) -> Volume:
         """The backend cannot do its part of the volume's status. Return the volume as it is then."""
         place = (volume.uuid, volume.attempt, host, volume.status, failure)

@@ -41,6 +41,18 @@ class VolumeWorker:
         except Unanswered as silence:
             LOG.warning("Volume %s is left to the conductor's sweeper: %s", uuid, silence)
 
+    def manageable(self) -> list[dict[str, object]]:
+        """Return what lies on the backend and is no volume. :raises errors.NotSupported: errors.ServiceDown:"""
+        try:
+            found = self._backend.driver.manageable()
+        except OSError as failure:
+            reason = f"it cannot be used: {failure}"
+            raise errors.ServiceDown(binary="fleet-volume", host=self._backend.name, reason=reason) from None
+        return [
+            {"pool": each.pool, "reference": each.reference, "size_gb": each.size_gb, "reason": each.reason}
+            for each in found
+        ]
+
     def _is_mine(self, volume: Volume) -> bool:
         return volume.acting[0] == self._backend.name
 
@@ -56,6 +68,10 @@ class VolumeWorker:
             return self._extend(context, volume)
         if volume.status == volume_states.RETYPING:
             return self._retype(context, volume)
+        if volume.status == volume_states.MANAGING:
+            return self._manage(context, volume)
+        if volume.status == volume_states.UNMANAGING:
+            return self._unmanage(context, volume)
         if volume.status == volume_states.DELETING:
             return self._delete(context, volume)
         LOG.warning("Volume %s is %s, which this agent does not know", volume.uuid, volume.status)
@@ -135,6 +151,48 @@ class VolumeWorker:
             return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
         then()
         return self._calls.done(context, volume, self._backend.name)
+
+    def _manage(self, context: RequestContext, volume: Volume) -> Volume | None:
+        """Read the size of what is to be managed; once the ledger has claimed it, make it the volume."""
+        began = time.monotonic()
+        assert volume.reference is not None, "the ledger has what is to be managed"
+        assert volume.pool is not None, "the ledger has given the volume its pool"
+        found = None
+        try:
+            failpoints.hit("agent.manage.before")
+            if volume.claimed_gb:
+                self._backend.driver.manage(volume)
+            else:
+                found = self._backend.driver.measure(volume.reference, volume.pool)
+        except Exception as failure:
+            LOG.warning("%s on pool %s cannot be managed: %s", volume.reference, volume.pool, failure)
+            if not self._let_go(volume):
+                return None
+            return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
+        if found is not None:
+            return self._calls.measured(context, volume, self._backend.name, found.size_gb, found.stored_gb)
+        failpoints.hit("agent.manage.after")
+        return self._calls.done(context, volume, self._backend.name)
+
+    def _unmanage(self, context: RequestContext, volume: Volume) -> Volume | None:
+        failpoints.hit("agent.unmanage.before")
+        if not self._let_go(volume):
+            return None
+        failpoints.hit("agent.unmanage.after")
+        return self._calls.done(context, volume, self._backend.name)
+
+    def _let_go(self, volume: Volume) -> bool:
+        """Take its name from a volume, whose data stay. Return whether it has none now."""
+        assert volume.pool is not None, "the ledger has given the volume its pool"
+        try:
+            self._backend.driver.unmanage(volume.uuid, volume.pool)
+        except errors.NotSupported:
+            # It has managed nothing.
+            return volume.status == volume_states.MANAGING
+        except Exception:
+            LOG.exception("Volume %s keeps its name on pool %s", volume.uuid, volume.pool)
+            return False
+        return True
 
     def _delete(self, context: RequestContext, volume: Volume) -> Volume | None:
         # Otherwise the sweeper repeats the order: no other backend can delete it.

@@ -49,6 +49,7 @@ NEWER = (
         ("update_instance", "list_key_pairs", "create_key_pair", "show_key_pair", "delete_key_pair"), "1.13"
     )
     | dict.fromkeys(("list_quotas", "show_quota", "set_quota", "delete_quota"), "1.13")
+    | dict.fromkeys(("manage_volume", "unmanage_volume", "list_manageable"), "1.13")
 )
 #: Arguments without which a call would mean something else, and the version that introduced them.
 NEEDED_ARGUMENTS = {

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fleet.context import RequestContext
-from fleet.rpc.clients.api import Message
+from fleet.rpc.clients.api import MANDATORY, Message
 from fleet.rpc.clients.compute import HostAPI
 
 
@@ -16,3 +18,12 @@ class VolumeAPI(HostAPI):
     def advance_volume(self, context: RequestContext, host: str, volume_uuid: str) -> None:
         """Tell the agent to read the volume, which has work for it."""
         self._order(context, host, Message("advance_volume", {"volume_uuid": volume_uuid}))
+
+    def get_manageable(self, context: RequestContext, host: str) -> list[dict[str, Any]]:
+        """Return what may become a volume on the backend.
+
+        :raises oslo_messaging.MessageUndeliverable: no agent serves the backend
+        :raises errors.VersionPinned: it is too old
+        """
+        message = Message("get_manageable", {}, version="1.1")
+        return self._ask(context, message, server=host, transport_options=MANDATORY)

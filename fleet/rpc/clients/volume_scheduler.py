@@ -38,3 +38,13 @@ class VolumeSchedulerAPI(DecisionAPI):
         :raises oslo_messaging.MessagingTimeout: the outcome is unknown
         """
         return self._decide(context, "retype", request_spec, filter_properties)
+
+    def manage_existing(
+        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return the pool that ``volume_properties.host`` names, if the volume may be there. Its space is not judged.
+
+        :raises errors.NoValidHost:
+        :raises oslo_messaging.MessagingTimeout: the outcome is unknown
+        """
+        return self._decide(context, "manage_existing", request_spec, filter_properties)

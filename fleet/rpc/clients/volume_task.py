@@ -12,6 +12,8 @@ from fleet.rpc.clients.api import API, Message
 _SINCE = "1.9"
 #: Statuses that version 1.9 knows; others came with 1.11.
 _FIRST = (volume_states.CREATING, volume_states.EXTENDING, volume_states.DELETING)
+_SINCE_MANAGED = "1.13"
+_MANAGED = (volume_states.MANAGING, volume_states.UNMANAGING)
 
 
 class VolumeTaskAPI(API):
@@ -53,6 +55,19 @@ class VolumeTaskAPI(API):
         said = {"volume_uuid": volume_uuid, "attempt": attempt, "host": host, "status": status, "failure": failure}
         return self._ask(context, Message("volume_failed", said, version=_since(status)))
 
+    def volume_measured(
+        self, context: RequestContext, volume_uuid: str, attempt: int, host: str, size_gb: int, stored_gb: int
+    ) -> dict[str, Any]:
+        """Claim the space of a volume that is being managed. :param stored_gb: what of it lies on the pool already"""
+        said = {
+            "volume_uuid": volume_uuid,
+            "attempt": attempt,
+            "host": host,
+            "size_gb": size_gb,
+            "stored_gb": stored_gb,
+        }
+        return self._ask(context, Message("volume_measured", said, version=_SINCE_MANAGED))
+
     def takes_steps(self) -> bool:
         """Return True if :meth:`volume_steps` may be used.
 
@@ -71,4 +86,6 @@ class VolumeTaskAPI(API):
 
 def _since(status: str) -> str:
     """The version that introduced reports about this status."""
+    if status in _MANAGED:
+        return _SINCE_MANAGED
     return _SINCE if status in _FIRST else "1.11"

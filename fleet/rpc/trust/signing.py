@@ -74,6 +74,7 @@ _AGENT_TO_CONDUCTOR: _Methods = {
             "get_removable_volumes",
             "volume_done",
             "volume_failed",
+            "volume_measured",
             "volume_steps",
         }
     ),

@@ -28,6 +28,8 @@ POINTS = {
     "extend": _points(("extend", "done"), "extend"),
     "migrate": _points(("migrate", "take", "claim", "done"), "migrate", "leave"),
     "retype": _points(("retype", "take", "claim", "done"), "retype"),
+    "manage": _points(("take", "claim", "measure", "done"), "manage"),
+    "unmanage": _points(("unmanage", "done"), "unmanage"),
     "snapshot": [f"conductor.snapshot.{when}" for when in (BEFORE_COMMIT, AFTER_COMMIT)] + _points(("done",), "volume"),
     "delete": _points(("delete", "done")),
     "fail": _points(["fail"]),
@@ -35,7 +37,7 @@ POINTS = {
     "overdue": _points(["overdue"]),
 }
 #: Acts on volumes that are there.
-_ON_VOLUMES = ("extend", "delete", "migrate", "retype", "snapshot")
+_ON_VOLUMES = ("extend", "delete", "migrate", "retype", "unmanage", "snapshot")
 #: What must go wrong, so that a volume gets there.
 _TROUBLE: dict[str, dict[str, Any]] = {
     "fail": {"agent.volume.before": {"action": "raise"}},
@@ -55,6 +57,8 @@ def kill_in_volume(world: World, chance: random.Random, act: str) -> None:
         world.until(lambda: _asked(disks, act) or all(map(world.fired, POINTS[act])), timeout_s=40)
     unmet = [point for point in POINTS[act] if not world.fired(point)]
     world.disarm()
+    disks.settle()
+    disks.remove_files_of_users()
     disks.end()
     assert not unmet, f"not met: {', '.join(unmet)}"
 
@@ -83,6 +87,17 @@ def _retype(disks: Disks) -> None:
         disks.order("retype_volume", name=row["uuid"], volume_type="any")
 
 
+def _manage(disks: Disks) -> None:
+    for _each in range(2):
+        disks.order("manage_volume", request={"host": f"{HOST}#p", "reference": disks.file_of_a_user("p").name})
+
+
+def _unmanage(disks: Disks) -> None:
+    for row in disks.with_status("available")[:2]:
+        disks.order("unmanage_volume", name=row["uuid"])
+    disks.create(2)
+
+
 def _snapshot(disks: Disks) -> None:
     for row in disks.with_status("available")[:2]:
         disks.order("create_snapshot", volume=row["uuid"])
@@ -108,6 +123,8 @@ _ASK: dict[str, Callable[[Disks], object]] = {
     "extend": _extend,
     "migrate": _migrate,
     "retype": _retype,
+    "manage": _manage,
+    "unmanage": _unmanage,
     "snapshot": _snapshot,
     "delete": _delete,
     "fail": lambda disks: disks.create(2),

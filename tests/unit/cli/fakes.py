@@ -49,6 +49,10 @@ class Conductor:
         self.tokens.append(client_token)
         return self.operator("create_volumes", request=request)
 
+    def manage_volume(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
+        self.tokens.append(client_token)
+        return self.operator("manage_volume", request=request)
+
     def act_for(self, project_id: str | None, user_id: str | None) -> None:
         self.acts_for = project_id, user_id
 

@@ -47,6 +47,7 @@ class Conductor(fakes.Conductor):
         self.looks = list(looks) or [[VOLUME]]
         self.answers = {"show_volume": FAILED, "list_pools": [POOL], "delete_volume": None}
         self.answers["create_volumes"] = {"volumes": [{"uuid": VOLUME["uuid"], "name": "data"}], "warnings": ["odd"]}
+        self.answers["manage_volume"] = self.answers["create_volumes"]
 
     def operator(self, method: str, **arguments: Any) -> Any:
         known = super().operator(method, **arguments)
@@ -185,6 +186,47 @@ def test_retype_waits_for_the_type(run, _what: str, looks: list[list[dict[str, A
     assert (status, True) == (found, said in errors)
     sent = {"name": "data", "volume_type": "fast", "migration_policy": "never"}
     assert ("retype_volume", sent) == conductor.calls[0]
+
+
+@pytest.mark.parametrize(
+    ("last", "status"), [pytest.param(VOLUME, 0, id="it is a volume"), pytest.param(FAILED, 1, id="it cannot be one")]
+)
+def test_manage_waits(run, last: dict[str, Any], status: int) -> None:
+    """The exit status says whether it is available, the table why not."""
+    conductor = Conductor([{**VOLUME, "status": "managing"}], [last])
+    arguments = ("--host", "m1@disks#files", "--name", "data", "--type", "fast", "--wait", "disk.raw")
+    found, out, errors = run(conductor, "volume", "manage", *arguments)
+    assert (status, last["status"] in out, "Warning: odd" in errors) == (found, True, True)
+    request = conductor.calls[0][1]["request"]
+    known = {"host": "m1@disks#files", "reference": "disk.raw", "name": "data", "volume_type": "fast"}
+    assert {**known, "availability_zone": None, "metadata": {}} == request
+
+
+@pytest.mark.parametrize(
+    ("looks", "status", "said"),
+    [
+        pytest.param([[{**VOLUME, "status": "unmanaging"}], []], 0, "", id="it is gone"),
+        pytest.param([[{**VOLUME, "failure": {"message": "no"}}]], 1, "is still managed: no", id="it stays"),
+    ],
+)
+def test_unmanage_waits_until_the_volume_is_gone(
+    run, looks: list[list[dict[str, Any]]], status: int, said: str
+) -> None:
+    conductor = Conductor(*looks)
+    conductor.answers["unmanage_volume"] = VOLUME
+    found, _out, errors = run(conductor, "volume", "unmanage", "--wait", "data")
+    assert (status, True) == (found, said in errors)
+    assert ("unmanage_volume", {"name": "data"}) == conductor.calls[0]
+
+
+def test_what_can_be_managed_is_listed(run) -> None:
+    """With the reason of what cannot."""
+    conductor = Conductor()
+    there = {"pool": "m1@disks#files", "reference": "disk.raw", "size_gb": 3, "reason": ""}
+    conductor.answers["list_manageable"] = [there, {**there, "reference": "link", "reason": "it is a symbolic link"}]
+    found, out, _errors = run(conductor, "volume", "pool", "manageable", "m1@disks#files")
+    assert (0, True, True) == (found, "disk.raw" in out, "it is a symbolic link" in out)
+    assert ("list_manageable", {"host": "m1@disks#files"}) == conductor.calls[0]
 
 
 FULL = {"failure": {"error": "OSError", "message": "the disk is full"}}

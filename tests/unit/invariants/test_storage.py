@@ -98,6 +98,7 @@ def test_snapshots_count_as_space_and_not_as_volumes() -> None:
 GIVEN_UP = [
     ("a volume was not made in time", {"status": "error"}, {None, 10}),
     ("a volume was not removed in time", {"status": "error_deleting"}, {None, 10}),
+    ("a volume was not managed in time", {"status": "error_managing"}, {None, 10}),
     ("a volume was not extended in time", {"status": "error_extending", "size_gb": 5}, {5, 10}),
     ("all is well", {}, {10}),
 ]
@@ -115,3 +116,12 @@ def test_what_was_given_up_may_be_there_or_not(_name: str, given: dict[str, Any]
             )
         )
         assert (size in sizes) == (not found), (size, found)
+
+
+def test_a_volume_whose_size_is_not_read_yet_claims_nothing_of_its_pool() -> None:
+    """It has a pool all the same, and is one of its volumes. No other volume may be so."""
+    timed = {"deadline": NOW, "step": "working"}
+    found = volume(status="managing", claimed_gb=0, size_gb=0, **timed)
+    assert [] == list(storage.every_volume_ends_in_time(ledger(volumes=[found])))
+    (line,) = storage.every_volume_ends_in_time(ledger(volumes=[{**found, "status": "creating"}]))
+    assert "claims 0 GiB of m1@disks#p" in line

@@ -52,7 +52,7 @@ def _following(volume: Volume) -> Volume:
         return dataclasses.replace(volume, **places, status="available", step="removing", attempt=volume.attempt + 1)
     if volume.step == "removing":
         return dataclasses.replace(volume, held_host=None, held_pool=None, step=None)
-    ended = "deleted" if volume.status == "deleting" else "available"
+    ended = "deleted" if volume.status in ("deleting", "unmanaging") else "available"
     return dataclasses.replace(volume, status=ended, step=None)
 
 
@@ -64,6 +64,8 @@ class FakeConductor:
         #: Volumes that the ledger has deleted, or has elsewhere.
         self.gone: set[str] = set()
         self.failures: list[dict[str, Any]] = []
+        #: GiB of each volume that was measured, and GiB that lie there.
+        self.measured: list[tuple[int, int]] = []
         self.reports: list[dict[str, Any]] = []
 
     def get_host_volumes(
@@ -81,6 +83,14 @@ class FakeConductor:
         found = self.volumes[volume_uuid]
         if (found.attempt, found.acting[0], found.status) == (attempt, host, status):
             self.volumes[volume_uuid] = found = _following(found)
+        return found.to_wire()
+
+    def volume_measured(
+        self, context: RequestContext, volume_uuid: str, attempt: int, host: str, size_gb: int, stored_gb: int
+    ) -> dict[str, Any]:
+        self.measured.append((size_gb, stored_gb))
+        found = dataclasses.replace(self.volumes[volume_uuid], size_gb=size_gb, claimed_gb=size_gb)
+        self.volumes[volume_uuid] = found
         return found.to_wire()
 
     def takes_steps(self) -> bool:

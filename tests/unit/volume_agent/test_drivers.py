@@ -7,11 +7,12 @@ import dataclasses
 import os
 import pathlib
 import shutil
+import struct
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from oslo_utils import units
+from oslo_utils import units, uuidutils
 
 from fleet import errors
 from tests.unit.volume_agent.builders import options, stored, volume
@@ -336,3 +337,140 @@ def test_a_simulated_pool_may_fail() -> None:
     with pytest.raises(FakeVolumeFailure, match="configured to fail"):
         driver.create(volume())
     assert "infinite" == driver.stats()["pools"][0]["free_capacity_gb"]
+
+
+def existing(path: pathlib.Path, size: int = 2 * units.Gi) -> pathlib.Path:
+    """A sparse file of a user, which ends with a mark."""
+    path.touch()
+    os.truncate(path, size)
+    with open(path, "r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(b"mark")
+    return path
+
+
+def image_header(version: int = 3, backing_file: int = 0, features: int = 0, size: int = 3 * units.Gi) -> bytes:
+    return struct.pack(">4sIQ", b"QFI\xfb", version, backing_file) + struct.pack(">8xQ40xQ", size, features) + bytes(32)
+
+
+@pytest.fixture
+def found(tmp_path: pathlib.Path) -> tuple[DirectoryDriver, pathlib.Path]:
+    """A driver, and the path of its pool p1."""
+    return directory(tmp_path), tmp_path / "p1"
+
+
+def test_a_file_becomes_a_volume_and_a_file_again(found: tuple[DirectoryDriver, pathlib.Path]) -> None:
+    """Each step may be repeated. It grows to whole GiB, and keeps its data and their blocks."""
+    driver, path = found
+    inode = existing(path / "disk.raw", 2 * units.Gi + 512).stat().st_ino
+    (seen,) = driver.manageable()
+    assert (seen, (3, 2)) == (driver.measure("disk.raw", "p1"), (seen.size_gb, seen.stored_gb))
+    assert seen.size_bytes == driver.measure(str(path / "disk.raw"), "p1").size_bytes
+    wanted = volume("p1", status="managing", reference="disk.raw", claimed_gb=3)
+    for _repeated in range(2):
+        driver.manage(wanted)
+    made = path / f"volume-{wanted.uuid}"
+    assert ({wanted.uuid: ("p1", 3)}, [made]) == (stored(driver), list(path.iterdir()))
+    assert (inode, 3 * units.Gi, 0o600) == (made.stat().st_ino, made.stat().st_size, made.stat().st_mode & 0o777)
+    with open(made, "rb") as file:
+        file.seek(2 * units.Gi + 508)
+        assert b"mark\0" == file.read(5)
+    for _repeated in range(2):
+        driver.unmanage(wanted.uuid, "p1")
+    assert ({}, [path / f"unmanaged-{wanted.uuid}"]) == (stored(driver), list(path.iterdir()))
+    assert 3 == driver.measure(f"unmanaged-{wanted.uuid}", "p1").size_gb
+
+
+def test_a_thick_volume_that_was_a_file_has_its_space(found: tuple[DirectoryDriver, pathlib.Path]) -> None:
+    driver, path = found
+    (path / "disk.raw").write_bytes(b"data")
+    wanted = volume("p1", thick=True, reference="disk.raw", claimed_gb=1)
+    if shutil.disk_usage(path).free < 2 * units.Gi:
+        pytest.skip("the disk is too full")
+    driver.manage(wanted)
+    status = (path / f"volume-{wanted.uuid}").stat()
+    assert status.st_blocks * 512 >= status.st_size == units.Gi
+
+
+def _link(path: pathlib.Path) -> None:
+    existing(path.parent / "other")
+    os.link(path.parent / "other", path)
+
+
+REFUSED: list[tuple[str, str, Callable[[pathlib.Path], object], str]] = [
+    ("it does not exist", "none", lambda path: None, "none does not exist"),
+    ("it is empty", "empty", pathlib.Path.touch, "it is empty"),
+    ("it is a symbolic link", "link", lambda path: path.symlink_to(existing(path.parent / "x")), "a symbolic link"),
+    ("it has two names", "second", _link, "it has 2 names"),
+    ("it is a directory", "dir", pathlib.Path.mkdir, "not a regular file"),
+    ("it is a pipe", "pipe", os.mkfifo, "not a regular file"),
+    ("it lies elsewhere", "../p2/disk", lambda path: existing(path), "must be the name of a file in"),
+    ("it lies far away", "/etc/passwd", lambda path: None, "must be the name of a file in"),
+    ("it is a volume", f"volume-{uuidutils.generate_uuid()}", existing, "belongs to volume or snapshot"),
+    ("it is a snapshot", f"snapshot-{uuidutils.generate_uuid()}.qcow2", existing, "belongs to volume or snapshot"),
+    ("it is half-made", ".part-volume-1", existing, "being written by the agent"),
+    ("it is an image by another name", "i.raw", lambda p: p.write_bytes(image_header()), "ends in .qcow2"),
+    ("it is named as an image", "i.qcow2", existing, "it is no qcow2 image"),
+    ("it is half an image", "i.qcow2", lambda p: p.write_bytes(image_header()[:40]), "it is no qcow2 image"),
+    ("its data are in two files", "i.qcow2", lambda p: p.write_bytes(image_header(2, 104)), "backing file"),
+    ("its data are in another file", "i.qcow2", lambda p: p.write_bytes(image_header(features=4)), "another file"),
+]
+
+
+@pytest.mark.parametrize(("_what", "name", "make", "said"), REFUSED, ids=[case[0] for case in REFUSED])
+def test_what_may_be_no_file_of_its_own_is_refused(
+    found: tuple[DirectoryDriver, pathlib.Path], _what: str, name: str, make: Callable[..., object], said: str
+) -> None:
+    """It is as it was, also if the ledger has claimed its space by mistake."""
+    driver, path = found
+    make(path / name)
+    before = sorted(each.name for each in path.iterdir())
+    with pytest.raises(errors.InvalidReference, match=said):
+        driver.measure(name, "p1")
+    with pytest.raises(errors.InvalidReference, match=said):
+        driver.manage(volume("p1", reference=name, claimed_gb=9))
+    assert before == sorted(each.name for each in path.iterdir())
+
+
+def test_a_file_that_grows_after_its_claim_is_refused(found: tuple[DirectoryDriver, pathlib.Path]) -> None:
+    driver, path = found
+    existing(path / "disk.raw")
+    with pytest.raises(errors.InvalidReference, match="it has 2 GiB now, and had 1 when"):
+        driver.manage(volume("p1", reference="disk.raw", claimed_gb=1))
+    assert ["disk.raw"] == [each.name for each in path.iterdir()]
+
+
+def test_an_image_becomes_a_volume(found: tuple[DirectoryDriver, pathlib.Path]) -> None:
+    """Its format is in its name, before and after."""
+    driver, path = found
+    (path / "i.qcow2").write_bytes(image_header())
+    (path / "link").symlink_to(path / "i.qcow2")
+    listed = {each.reference: (each.size_gb, each.reason) for each in driver.manageable()}
+    assert {"i.qcow2": (3, ""), "link": (0, "it is a symbolic link")} == listed
+    wanted = volume("p1", reference="i.qcow2", claimed_gb=3)
+    driver.manage(wanted)
+    assert (path / f"volume-{wanted.uuid}.qcow2").exists()
+    driver.unmanage(wanted.uuid, "p1")
+    assert (path / f"unmanaged-{wanted.uuid}.qcow2").exists()
+
+
+def test_an_item_of_the_fake_inventory_becomes_a_volume() -> None:
+    """What lies there is not free, before and after."""
+    driver = FakeDriver(options(fake_pools={"p1": "100"}, fake_existing={"p1/disk": "60"}))
+
+    def counted() -> tuple[float, int]:
+        (pool,) = driver.stats()["pools"]
+        return pool["free_capacity_gb"], pool["provisioned_capacity_gb"]
+
+    assert ((40, 0), 60) == (counted(), driver.measure("disk", "p1").size_gb)
+    wanted = volume("p1", reference="disk", claimed_gb=60)
+    for _repeated in range(2):
+        driver.manage(wanted)
+    assert ((40, 60), {wanted.uuid: ("p1", 60)}, []) == (counted(), stored(driver), driver.manageable())
+    for _repeated in range(2):
+        driver.unmanage(wanted.uuid, "p1")
+    assert ((40, 0), f"unmanaged-{wanted.uuid}") == (counted(), [*driver.manageable()][0].reference)
+    with pytest.raises(errors.InvalidReference, match="pool p1 has nothing of this name"):
+        driver.measure("disk", "p1")
+    with pytest.raises(errors.ConfigError, match="POOL/NAME:GIB"):
+        FakeDriver(options(fake_existing={"disk": "60"}))

@@ -107,6 +107,47 @@ def test_a_volume_is_adapted_to_its_type(failing: bool, monkeypatch: pytest.Monk
     assert failing or "available" == stand.status(made.uuid)
 
 
+def test_what_lies_on_the_pool_becomes_the_volume() -> None:
+    """Its size is reported first. Once the ledger has claimed it, the volume is there; nothing else is touched."""
+    wanted = volume(status="managing", size_gb=0, reference="disk")
+    stand = Stand(wanted, fake_existing={"p1/disk": "3", "p1/other": "4"})
+    stand.run(wanted.uuid)
+    assert ([(3, 3)], "available", {wanted.uuid: ("p1", 3)}) == (
+        *(stand.conductor.measured, stand.status(wanted.uuid), stored(stand.driver)),
+    )
+    stand.conductor.volumes[wanted.uuid] = dataclasses.replace(wanted, status="unmanaging", claimed_gb=3)
+    for _repeated in range(2):
+        stand.run(wanted.uuid)
+    assert ("deleted", {}) == (stand.status(wanted.uuid), stored(stand.driver))
+    assert {"other", f"unmanaged-{wanted.uuid}"} == {each["reference"] for each in stand.worker.manageable()}
+
+
+@pytest.mark.parametrize("claimed_gb", [0, 3], ids=["before its claim", "after its claim"])
+def test_what_cannot_become_a_volume_is_reported(claimed_gb: int) -> None:
+    """Nothing has the name of the volume then."""
+    wanted = volume(status="managing", size_gb=claimed_gb, claimed_gb=claimed_gb, reference="none")
+    stand = Stand(wanted, fake_existing={"p1/disk": "3"})
+    stand.run(wanted.uuid)
+    (failure,) = stand.conductor.failures
+    assert ("managing", "InvalidReference") == (failure["step"], failure["code"])
+    assert "none cannot be managed: pool p1 has nothing of this name." == failure["message"]
+    assert ({}, 1) == (stored(stand.driver), len(stand.worker.manageable()))
+
+
+def test_a_volume_that_cannot_lose_its_name_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sweeper repeats the order; meanwhile the volume counts."""
+    wanted = volume(status="unmanaging", claimed_gb=1)
+    stand = Stand(wanted)
+    stand.driver.create(wanted)
+
+    def refuse(uuid: str, pool: str) -> None:
+        raise OSError("the disk said no")
+
+    monkeypatch.setattr(stand.driver, "unmanage", refuse)
+    stand.run(wanted.uuid)
+    assert ("unmanaging", []) == (stand.status(wanted.uuid), stand.conductor.failures)
+
+
 def test_a_volume_is_removed() -> None:
     """The ledger deletes it when its backend has removed it."""
     made = volume()
