@@ -28,7 +28,7 @@ POINTS = {
     "extend": _points(("extend", "done"), "extend"),
     "migrate": _points(("migrate", "take", "claim", "done"), "migrate", "leave"),
     "retype": _points(("retype", "take", "claim", "done"), "retype"),
-    "manage": _points(("take", "claim", "measure", "done"), "manage"),
+    "manage": _points(("accept", "claim", "measure", "done"), "manage"),
     "unmanage": _points(("unmanage", "done"), "unmanage"),
     "snapshot": [f"conductor.snapshot.{when}" for when in (BEFORE_COMMIT, AFTER_COMMIT)] + _points(("done",), "volume"),
     "delete": _points(("delete", "done")),
