@@ -27,6 +27,8 @@ LOG = logging.getLogger(__name__)
 
 #: Threads of a backend's server. One is enough, because an order is only put into a queue.
 SERVER_THREADS = 1
+#: Seconds between two messages about copies under way. Users look at them; nothing else depends on them.
+COPIES_S = 5.0
 
 
 @dataclasses.dataclass
@@ -81,6 +83,7 @@ class VolumeAgent:
         self._periodics = [
             Periodic("heartbeat", reporter.heartbeat, intervals.heartbeat_s, chance.uniform(0, intervals.heartbeat_s)),
             Periodic("report", self._report, intervals.report_s, chance.uniform(0, intervals.report_s)),
+            Periodic("copies", reporter.report_copies, COPIES_S, chance.uniform(0, COPIES_S)),
         ]
         self._lock = threading.Lock()
         self._beginning = threading.Thread(

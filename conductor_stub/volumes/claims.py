@@ -58,6 +58,7 @@ def claim(
     pools.claim(tx, place.host, place.nodename, request_of(row, row.size_gb), ctx.now)
     plan = {**row.plan, "alternates": [each.to_wire() for each in alternates]}
     is_new = row.status in _NEW
+    plan.pop("copied", None)
     if not is_new:
         plan["copy_from"] = pools.location_info(tx, row.host, row.pool)
     return volumes.write(
@@ -129,6 +130,13 @@ def measured(tx: Transaction, attempt: Attempt, size_gb: int, stored_gb: int, ct
     pools.claim(tx, row.host, row.pool, wanted, ctx.now, volumes=0)
     due = ctx.due(ctx.limits.placing_timeout_s, row.deadline)
     return volumes.write(tx, row, ctx.now, size_gb=size_gb, claimed_gb=size_gb, step_deadline=due)
+
+
+def copied(tx: Transaction, host: str, percents: Mapping[str, int]) -> None:
+    """Keep how much of these volumes is copied to a backend. Others, which it does not copy now, are left out."""
+    for row in volumes.lock_all(tx, percents):
+        if (row.step, row.held_host) == (volume_states.COPYING, host):
+            volumes.note(tx, row, plan={**row.plan, "copied": percents[row.uuid]})
 
 
 @failpoints.commits("conductor.volume_extend")

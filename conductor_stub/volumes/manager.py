@@ -22,6 +22,7 @@ from fleet.rpc.endpoint import endpoint
 
 #: Steps in one message. An agent sends far fewer.
 MOST_STEPS = 256
+Percent = Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=100)]
 _Method: Any = Literal["get_host_volumes", "volume_done"]
 #: Statuses in which a backend must act.
 Status = Literal["creating", "managing", "extending", "migrating", "retyping", "unmanaging", "deleting", "available"]
@@ -46,7 +47,10 @@ class VolumeManager:
         context: RequestContext,
         reports: list[dict[str, Any]],
         pools: dict[fields.Name, list[fields.Name]],
+        copies: Annotated[dict[fields.Name, dict[fields.Uuid, Percent]], pydantic.Field(max_length=MOST_STEPS)]
+        | None = None,
     ) -> list[dict[str, Any]]:
+        self._progress.copied(copies or {})
         return self._progress.report(reports, pools)
 
     @endpoint

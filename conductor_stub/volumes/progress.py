@@ -72,6 +72,11 @@ class VolumeProgress:
         self._database.write(pools.report, report, self._placement.step_context().now)
         return answer
 
+    def copied(self, copies: Mapping[str, Mapping[str, int]]) -> None:
+        """Keep how much of each volume is copied, for users. :param copies: per cent by backend and uuid"""
+        for host, percents in copies.items():
+            self._database.write(claims.copied, host, percents)
+
     def of_host(self, host: str, uuids: Collection[str] | None) -> list[Volume]:
         """The volumes that claim space of the backend."""
         return [volumes.to_volume(row) for row in self._database.read(volumes.on_host, host, uuids)]

@@ -35,9 +35,14 @@ def of_volume(row: Any) -> dict[str, Any]:
 
 
 def _migration(row: Any) -> dict[str, Any] | None:
-    """The step of a migration, and the pool that it leads to, or leaves; None if there is none."""
+    """The step of a migration, and the pool that it leads to, or leaves; None if there is none.
+
+    ``copied_percent`` is there once the backend has reported it.
+    """
     if row.held_host is not None:
-        return {"step": row.step or row.status, "pool": location.append_host(row.held_host, row.held_pool)}
+        under_way = {"step": row.step or row.status, "pool": location.append_host(row.held_host, row.held_pool)}
+        known = row.step == volume_states.COPYING and "copied" in row.plan
+        return {**under_way, "copied_percent": row.plan["copied"]} if known else under_way
     return {"step": row.step, "pool": row.plan.get("to")} if row.status == volume_states.MIGRATING else None
 
 

@@ -12,10 +12,15 @@ from collections.abc import Iterator
 PART = ".part-"
 
 
+def part_of(path: pathlib.Path) -> pathlib.Path:
+    """Return where a file is until it is whole."""
+    return path.with_name(f"{PART}{path.name}")
+
+
 @contextlib.contextmanager
 def written(path: pathlib.Path, mode: int = 0o600) -> Iterator[pathlib.Path]:
     """Write a file: the body writes the path that it is given, which then gets its name."""
-    part = path.with_name(f"{PART}{path.name}")
+    part = part_of(path)
     try:
         yield part
         part.chmod(mode)

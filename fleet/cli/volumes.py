@@ -6,11 +6,12 @@ have the rest.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fleet import volume_states
-from fleet.cli import build_arguments, command, listing, moments
+from fleet.cli import build_arguments, command, listing, moments, progress
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
 
@@ -222,7 +223,10 @@ class MigrateVolume(command.Command):
         asked = self.conductor.operator("migrate_volume", name=parsed_args.volume, host=parsed_args.location)
         if not parsed_args.wait:
             return
-        (found,) = following.volumes(self.conductor, [asked["uuid"]], parsed_args.timeout, _is_migrated)
+        with _copies_shown(self.app.options.verbose_level) as show:
+            (found,) = following.volumes(
+                self.conductor, [asked["uuid"]], parsed_args.timeout, _is_migrated, on_look=show
+            )
         if not _is_migrated(found) or found.get("host") == asked["host"]:
             reason = why(found) or f"it is {found['status']} after {parsed_args.timeout} s"
             raise connection.CommandFailed(f"volume {parsed_args.volume} has not migrated: {reason}")
@@ -249,7 +253,10 @@ class RetypeVolume(command.Command):
         begun = self.conductor.operator("retype_volume", name=parsed_args.volume, **asked)
         if not parsed_args.wait:
             return
-        (found,) = following.volumes(self.conductor, [begun["uuid"]], parsed_args.timeout, _is_retyped)
+        with _copies_shown(self.app.options.verbose_level) as show:
+            (found,) = following.volumes(
+                self.conductor, [begun["uuid"]], parsed_args.timeout, _is_retyped, on_look=show
+            )
         if not _is_retyped(found) or found.get("volume_type") != parsed_args.volume_type or found["failure"]:
             reason = why(found) or f"it is {found['status']} after {parsed_args.timeout} s"
             raise connection.CommandFailed(f"volume {parsed_args.volume} has its old type: {reason}")
@@ -272,6 +279,19 @@ class DeleteVolumes(command.Command):
         if not parsed_args.wait:
             return
         require_gone(following.volumes(self.conductor, uuids, parsed_args.timeout, is_gone), parsed_args.timeout)
+
+
+@contextlib.contextmanager
+def _copies_shown(verbose_level: int) -> Iterator[Callable[[list[Record]], None]]:
+    """Show how much of a volume is copied, as far as that is known."""
+    with progress.shown(100, "per cent", verbose_level) as shown:
+
+        def show(found: list[Record]) -> None:
+            migration = found[0].get("migration") or {}
+            if "copied_percent" in migration:
+                shown.show(migration["copied_percent"], f"copied to {migration['pool']}")
+
+        yield show
 
 
 def _place(named: str | None) -> dict[str, str]:

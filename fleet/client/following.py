@@ -156,12 +156,14 @@ def volumes(
     method: str = "list_volumes",
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
+    on_look: Callable[[list[Record]], object] = lambda found: None,
 ) -> list[Record]:
     """Wait until ``is_over`` for each of these volumes, or ``timeout_s`` is over; return them as they are then.
 
     A volume that is no longer listed has the status ``deleted`` and nothing else.
 
     :param method: lists them: volumes or snapshots
+    :param on_look: called with them after each look
     """
     wanted = list(uuids)
     for _ in _looks(timeout_s, clock, sleep):
@@ -170,6 +172,7 @@ def volumes(
             part = wanted[start : start + _BATCH]
             listed = {each["uuid"]: each for each in conductor.operator(method, filters={"uuids": part})}
             found += [listed.get(uuid) or {"uuid": uuid, "status": volume_states.DELETED} for uuid in part]
+        on_look(found)
         if all(map(is_over, found)):
             break
     return found

@@ -193,6 +193,12 @@ def write(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> A
     return written
 
 
+def note(tx: Transaction, row: Any, **values: Any) -> None:
+    """Set ``values`` on a locked row, which only users read: its step goes on as before."""
+    tx.update(VOLUMES, row.uuid, values)
+    tx.locked[VOLUMES][row.uuid] = changed(row, values)
+
+
 def _is_read(values: Mapping[str, Any]) -> bool:
     """Whether schedulers must read what is written. Otherwise its transaction waits for no generation."""
     unclaimed = values.get("step", volume_states.PLACING) in (volume_states.SCHEDULING, volume_states.PLACING)

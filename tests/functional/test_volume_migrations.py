@@ -55,6 +55,26 @@ def test_a_volume_migrates(volumes: Volumes) -> None:
     assert [(0, 0), (10, 1)] == volumes.allocated()
 
 
+def test_a_copy_under_way_is_shown_in_per_cent(volumes: Volumes) -> None:
+    """As its destination reports it; a report of another backend, and one that is late, change nothing."""
+
+    def percent() -> int | None:
+        return (volumes.operator.show_volume(uuid)["migration"] or {}).get("copied_percent")
+
+    volumes.add_backend("m3@more", "p3")
+    uuid = migrate(volumes, B, ("m3@more", "p3"))
+    before = volumes.operator.show_volume(uuid)["updated_at"]
+    volumes.volume_progress.copied({A[0]: {uuid: 90}})
+    assert None is percent()
+    volumes.volume_progress.copied({B[0]: {uuid: 40}})
+    assert (40, before) == (percent(), volumes.operator.show_volume(uuid)["updated_at"])
+    volumes.fails(uuid, B[0], status="migrating", step="copying")
+    assert (("copying", "m3@more#p3"), None) == (migration(volumes, uuid), percent())
+    volumes.done(uuid, "migrating", "m3@more")
+    volumes.volume_progress.copied({B[0]: {uuid: 50}, "m3@more": {uuid: 60}})
+    assert None is percent()
+
+
 def test_the_scheduler_leaves_out_where_the_volume_is(volumes: Volumes) -> None:
     """It is restricted to what the request names. A scheduler that chooses the same pool all the same is refused."""
     uuid = migrate(volumes, A, to="m2@slow")

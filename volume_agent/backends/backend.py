@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from oslo_config import cfg
@@ -13,7 +14,7 @@ from oslo_log import log as logging
 
 from fleet import errors
 from fleet.agent import host_names
-from fleet.objects import PoolReport, pool_report
+from fleet.objects import PoolReport, Volume, pool_report
 from volume_agent import conf as volume_conf
 from volume_agent import drivers
 from volume_agent.drivers.base import VolumeDriver
@@ -57,7 +58,7 @@ class Policy:
 
 
 class Backend:
-    """``name`` is ``machine@section``. The lock guards the set of strays."""
+    """``name`` is ``machine@section``. The lock guards the set of strays, and the copies under way."""
 
     def __init__(self, name: str, driver: VolumeDriver, policy: Policy) -> None:
         self.name = name
@@ -65,6 +66,7 @@ class Backend:
         self._policy = policy
         self._lock = threading.Lock()
         self._strays: frozenset[str] = frozenset()
+        self._copies: dict[str, Volume] = {}
         #: Why the backend cannot be used; "" if it can.
         self.problem = "it has not reported yet"
 
@@ -77,6 +79,31 @@ class Backend:
         """The ledger has this volume here now: what an earlier attempt has left is no longer foreign."""
         with self._lock:
             self._strays -= {uuid}
+
+    @contextlib.contextmanager
+    def copying(self, volume: Volume) -> Iterator[None]:
+        """The body copies a volume to the pool that it holds."""
+        with self._lock:
+            self._copies[volume.uuid] = volume
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._copies[volume.uuid]
+
+    def copied(self) -> dict[str, int]:
+        """Return by uuid how much is copied of the volumes whose copies are under way, in per cent."""
+        with self._lock:
+            under_way = list(self._copies.values())
+        found: dict[str, int] = {}
+        for volume in under_way:
+            assert volume.held_pool is not None, "the ledger has given the volume its destination"
+            # The copy may not have begun, or may be over by now.
+            with contextlib.suppress(OSError, ZeroDivisionError):
+                percent = self.driver.copied_percent(volume, volume.held_pool)
+                if percent is not None:
+                    found[volume.uuid] = percent
+        return found
 
     def report(self) -> list[PoolReport]:
         """Return a report of each pool. :raises OSError: the backend cannot be used now"""

@@ -95,6 +95,10 @@ class VolumeDriver(abc.ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} takes no volumes of other pools")
 
+    def copied_percent(self, volume: Volume, pool: str) -> int | None:
+        """Return how much of a volume :meth:`receive` has copied until now. None: it cannot tell. :raises OSError:"""
+        return None
+
     def retype(self, volume: Volume) -> None:  # noqa: B027  (a hook that does nothing)
         """Adapt a volume that stays where it is to ``volume.volume_type``, its new type. If it cannot be, raise an error.
 

@@ -136,11 +136,15 @@ class DirectoryDriver(VolumeDriver):
     def receive(self, volume: Volume, pool: str) -> None:
         """The source is a file that this machine can read: on a pool of the machine, or on a shared file system."""
         directory = self._directory(pool)
-        if _find(directory, volume.uuid) is not None:
-            return
-        if volume.copy_from is None or not volume.copy_from.startswith(_LOCATION):
-            raise FileNotFoundError(f"the data of {volume.location} are in no directory")
-        self._copy(volume, _require(pathlib.Path(volume.copy_from.removeprefix(_LOCATION)), volume.uuid), directory)
+        if _find(directory, volume.uuid) is None:
+            self._copy(volume, _source_of(volume), directory)
+
+    def copied_percent(self, volume: Volume, pool: str) -> int | None:
+        """By the size of the part, which grows as it is written; holes are jumped over."""
+        source = _source_of(volume)
+        part = whole_file.part_of(_path(self._directory(pool), volume, _is_image(source)))
+        done, size = part.stat().st_size, source.stat().st_size
+        return min(100 * done // size, 100)
 
     def _copy(self, volume: Volume, source: pathlib.Path, directory: pathlib.Path) -> None:
         """Copy the source, in its format. The file system shares the blocks of both if it can.
@@ -361,6 +365,13 @@ def _candidates(directory: pathlib.Path, uuid: str) -> list[pathlib.Path]:
 
 def _find(directory: pathlib.Path, uuid: str) -> pathlib.Path | None:
     return next((path for path in _candidates(directory, uuid) if path.exists()), None)
+
+
+def _source_of(volume: Volume) -> pathlib.Path:
+    """The file that a migration copies. :raises FileNotFoundError: it is not on this machine"""
+    if volume.copy_from is None or not volume.copy_from.startswith(_LOCATION):
+        raise FileNotFoundError(f"the data of {volume.location} are in no directory")
+    return _require(pathlib.Path(volume.copy_from.removeprefix(_LOCATION)), volume.uuid)
 
 
 def _require(directory: pathlib.Path, uuid: str) -> pathlib.Path:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from oslo_log import log as logging
@@ -35,6 +36,7 @@ class Reporter:
         self._presence = presence
         self._backends = {backend.name: backend for backend in backends}
         self._superseded = superseded
+        self._copies: dict[str, dict[str, int]] = {}
 
     def forget(self, name: str) -> None:
         """Send nothing more for this backend."""
@@ -72,6 +74,16 @@ class Reporter:
         for verdict in answer:
             if not verdict["accepted"]:
                 LOG.error("The report of %s#%s is refused: %s", verdict["host"], verdict["pool"], verdict["reason"])
+
+    def report_copies(self) -> None:
+        """Send how much is copied of the volumes that migrate to these backends, if there is news."""
+        copied = {name: backend.copied() for name, backend in list(self._backends.items())}
+        found = {name: percents for name, percents in copied.items() if percents}
+        if found and found != self._copies and self._conductor.takes_copies():
+            # Nothing waits for it: what is lost comes with the next one.
+            with contextlib.suppress(*UNKNOWN_OUTCOME):
+                self._conductor.report_copies(fleet_context.new_context(), found)
+        self._copies = found
 
 
 def _report(backend: Backend) -> list[PoolReport] | None:

@@ -109,7 +109,8 @@ class VolumeWorker:
         assert volume.held_pool is not None, "the ledger has given the volume its destination"
         try:
             failpoints.hit("agent.migrate.before")
-            self._backend.driver.receive(volume, volume.held_pool)
+            with self._backend.copying(volume):
+                self._backend.driver.receive(volume, volume.held_pool)
         except Exception as failure:
             LOG.warning("Volume %s cannot migrate to pool %s: %s", volume.uuid, volume.held_pool, failure)
             if not self._remove(volume):

@@ -12,7 +12,7 @@ from fleet.rpc.clients.api import API, Message
 _SINCE = "1.9"
 #: Statuses that version 1.9 knows; others came with 1.11.
 _FIRST = (volume_states.CREATING, volume_states.EXTENDING, volume_states.DELETING)
-_SINCE_MANAGED = "1.13"
+_SINCE_MANAGED = _SINCE_COPIES = "1.13"
 _MANAGED = (volume_states.MANAGING, volume_states.UNMANAGING)
 
 
@@ -31,6 +31,15 @@ class VolumeTaskAPI(API):
     ) -> list[dict[str, Any]]:
         """:param pools: by backend, all its pools"""
         return self._ask(context, Message("report_pools", {"reports": reports, "pools": pools}, version=_SINCE))
+
+    def takes_copies(self) -> bool:
+        """Return True if :meth:`report_copies` may be used."""
+        return self._can_send(_SINCE_COPIES)
+
+    def report_copies(self, context: RequestContext, copies: dict[str, dict[str, int]]) -> None:
+        """:param copies: by backend and uuid, how much of each volume is copied, in per cent"""
+        said = {"reports": [], "pools": {}, "copies": copies}
+        self._ask(context, Message("report_pools", said, version=_SINCE_COPIES))
 
     def get_host_volumes(
         self, context: RequestContext, host: str, volume_uuids: list[str] | None = None

@@ -267,7 +267,7 @@ def hosts_named(arguments: Mapping[str, Any]) -> set[str]:
     named = [arguments.get("host"), arguments.get("host_name"), *_each(arguments.get("hosts"))]
     for name in ("services", "reports", "steps", "instance_info"):
         named += [record.get("host") for record in _each(arguments.get(name)) if isinstance(record, dict)]
-    for name in ("nodes", "alarms", "held", "power", "pools"):
+    for name in ("nodes", "alarms", "held", "power", "pools", "copies"):
         by_host = arguments.get(name)
         named += list(by_host) if isinstance(by_host, dict) else []
     return {str(host) for host in named if host is not None}

@@ -171,6 +171,16 @@ def test_migrate_waits_until_the_volume_is_there(
     assert ("migrate_volume", {"name": "data", "host": "m2@disks"}) == conductor.calls[0]
 
 
+def test_migrate_prints_how_much_is_copied(run) -> None:
+    """On standard error, a line for each change."""
+    copying = {**VOLUME, "status": "migrating", "migration": {"step": "copying", "pool": "m2@disks#files"}}
+    known = {**copying, "migration": {**copying["migration"], "copied_percent": 40}}
+    conductor = Conductor([copying], [known], [known], [MOVED])
+    conductor.answers["migrate_volume"] = VOLUME
+    _found, _out, errors = run(conductor, "volume", "migrate", "--wait", "data")
+    assert 1 == errors.count("40 of 100 per cent done: copied to m2@disks#files")
+
+
 RETYPES = [
     ("it has the type", [[{**VOLUME, "status": "retyping"}], [{**VOLUME, "volume_type": "fast"}]], 0, ""),
     ("its pool does not suit", [[{**VOLUME, "failure": {"message": "no"}}]], 1, "has its old type: no"),

@@ -67,6 +67,7 @@ class FakeConductor:
         #: GiB of each volume that was measured, and GiB that lie there.
         self.measured: list[tuple[int, int]] = []
         self.reports: list[dict[str, Any]] = []
+        self.copies: list[dict[str, dict[str, int]]] = []
 
     def get_host_volumes(
         self, context: RequestContext, host: str, volume_uuids: list[str] | None = None
@@ -110,6 +111,12 @@ class FakeConductor:
     ) -> list[dict[str, Any]]:
         self.reports = reports
         return [{"host": each["host"], "pool": each["pool"], "accepted": True, "reason": ""} for each in reports]
+
+    def takes_copies(self) -> bool:
+        return True
+
+    def report_copies(self, context: RequestContext, copies: dict[str, dict[str, int]]) -> None:
+        self.copies.append(copies)
 
 
 def calls(conductor: FakeConductor, patience: Patience) -> VolumeCalls:

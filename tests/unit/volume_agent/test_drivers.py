@@ -17,6 +17,7 @@ from oslo_utils import units, uuidutils
 from fleet import errors
 from tests.unit.volume_agent.builders import options, stored, volume
 from volume_agent import drivers
+from volume_agent.backends.backend import Backend, Policy
 from volume_agent.drivers.base import VolumeDriver
 from volume_agent.drivers.directory import DirectoryDriver
 from volume_agent.drivers.fake import FakeDriver, FakeVolumeFailure
@@ -474,3 +475,18 @@ def test_an_item_of_the_fake_inventory_becomes_a_volume() -> None:
         driver.measure("disk", "p1")
     with pytest.raises(errors.ConfigError, match="POOL/NAME:GIB"):
         FakeDriver(options(fake_existing={"disk": "60"}))
+
+
+def test_a_copy_under_way_tells_how_much_is_copied(tmp_path: pathlib.Path) -> None:
+    """By the part that is written. Before and after it there is nothing to tell."""
+    driver = directory(tmp_path)
+    moving = volume("p1", 4, held_host="m1@store", held_pool="p2", copy_from=f"directory:{tmp_path}/p1")
+    driver.create(moving)
+    part = tmp_path / "p2" / f".part-volume-{moving.uuid}"
+    backend = Backend("m1@store", driver, Policy("store", "z1"))
+    assert {} == backend.copied()
+    with backend.copying(moving):
+        assert {} == backend.copied()
+        existing(part, 3 * units.Gi)
+        assert {moving.uuid: 75} == backend.copied()
+    assert {} == backend.copied()

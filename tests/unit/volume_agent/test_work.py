@@ -360,6 +360,21 @@ class FakePresence:
     def unanswered(self, silence: Exception) -> None: ...
 
 
+def test_a_copy_is_reported_when_there_is_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that copies nothing sends nothing."""
+    moving = migrating()
+    stand = Stand(moving)
+    reporter = Reporter(stand.conductor, FakePresence(), [stand.backend], lambda _name, _why: None)  # type: ignore[arg-type]
+    percents = iter([10, 10, 20])
+    monkeypatch.setattr(stand.driver, "copied_percent", lambda _volume, _pool: next(percents))
+    reporter.report_copies()
+    with stand.backend.copying(moving):
+        for _look in range(3):
+            reporter.report_copies()
+    reporter.report_copies()
+    assert [{HOST: {moving.uuid: percent}} for percent in (10, 20)] == stand.conductor.copies
+
+
 def test_a_backend_that_cannot_be_used_is_down(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
