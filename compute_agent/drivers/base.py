@@ -123,6 +123,12 @@ class ComputeDriver:
         """The guest now runs on another host for good: delete what was kept. May be repeated."""
         self.destroy(context, instance_uuid)
 
+    def forget_former_size(self, context: RequestContext, instance_uuid: str) -> None:
+        """The guest was resized on this host, for good: delete what was kept to undo that. May be repeated.
+
+        If the method is left out, nothing was kept.
+        """
+
     def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
         """Start the switched-off guest again with ``instance``'s flavor; a running guest is a success.
 

@@ -198,7 +198,9 @@ class Mover:
 
         def forget() -> None:
             uuid = migration.instance.uuid
-            if not migration.on_one_host and uuid in self._host.driver.list_instance_uuids():
+            if migration.on_one_host:
+                self._host.driver.forget_former_size(context, uuid)
+            elif uuid in self._host.driver.list_instance_uuids():
                 self._host.driver.confirm_migration(context, uuid)
 
         return self._try(context, migration, "confirm", forget)

@@ -87,6 +87,8 @@ def write(
         options["DEFAULT", "hosts"] = f"host[1-{hosts}]"
     if libvirt_uri:
         options["DEFAULT", "compute_driver"], options["DEFAULT", "hosts"] = "libvirt", "host1"
+        # There is no other host that a resize could go to.
+        options["DEFAULT", "allow_resize_to_same_host"] = "true"
         options["libvirt", "connection_uri"], options["libvirt", "virt_type"] = libvirt_uri, "qemu"
     path.write_text(with_options(text, options))
     return path

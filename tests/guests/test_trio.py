@@ -42,10 +42,10 @@ class Metal:
         (uuid,) = self.trio.boot(flavor=flavor, image={"id": image or self.image}, **request)
         return uuid
 
-    def console(self, uuid: str) -> dict[str, str]:
+    def console(self, uuid: str, boots: int = 1) -> dict[str, str]:
         """What a guest that has booted has printed."""
         path = self.directory / "guests" / uuid / "console.log"
-        eventually(lambda: BOOTED.search(path.read_text(errors="replace")), timeout_s=BOOT_S)
+        eventually(lambda: len(BOOTED.findall(path.read_text(errors="replace"))) >= boots, timeout_s=BOOT_S)
         return dict(lines(path))
 
     @property
@@ -97,7 +97,7 @@ def _metal(
     directory: pathlib.Path, rabbitmq_url: str, postgresql_url: str, libvirtd: Libvirt, image: pathlib.Path
 ) -> Iterator[Metal]:
     directory.chmod(0o711)
-    options = f"compute_driver = libvirt\nhost = {HOST}\n"
+    options = f"compute_driver = libvirt\nhost = {HOST}\nallow_resize_to_same_host = true\n"
     libvirt = f"[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n"
     libvirt += f"[failpoints]\nenabled = true\nfile = {directory}/points.json\n"
     with running(Trio(directory, rabbitmq_url, postgresql_url, default=options, more=libvirt)) as trio:
@@ -157,6 +157,22 @@ def test_stop_and_start(metal: Metal) -> None:
     metal.trio.operator("start_instance", name=uuid)
     metal.trio.wait_for([uuid], "active")
     eventually(lambda: metal.power(uuid) == 1)
+    assert 1 == len(metal.left()[1])
+
+
+def test_resize_and_revert(metal: Metal) -> None:
+    """The guest boots with what its flavor says: the new one, and the former one again."""
+    uuid = metal.boot()
+    metal.trio.wait_for([uuid], "active")
+    assert "1" == metal.console(uuid)["cpus"]
+    metal.trio.operator("resize_instance", name=uuid, flavor={"vcpus": 2, "memory_mb": 192, "root_gb": 2})
+    metal.trio.wait_for([uuid], "resized", "error")
+    shown = metal.console(uuid, boots=2)
+    assert ("2", True) == (shown["cpus"], int(shown["memory_kb"]) > 128 * 1024)
+    assert ("disk", f"vda {2**31}") in set(lines(metal.directory / "guests" / uuid / "console.log"))
+    metal.trio.operator("revert_resize", name=uuid)
+    metal.trio.wait_for([uuid], "active")
+    assert "1" == metal.console(uuid, boots=3)["cpus"]
     assert 1 == len(metal.left()[1])
 
 

@@ -7,6 +7,7 @@ without a directory and without our mark belongs to something else: it is report
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -19,6 +20,7 @@ from oslo_utils import units
 
 from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import ComputeDriver, FindBootData, FindImage, GuestInfo, SpawnFailed
+from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt import domain_xml, extra, power
 from compute_agent.drivers.libvirt.capabilities import Capabilities
 from compute_agent.drivers.libvirt.connection import Connection, Unreachable, library
@@ -27,7 +29,7 @@ from compute_agent.drivers.libvirt.guest_disks import CONSOLE, GuestDisks
 from compute_agent.drivers.libvirt.image_cache import ImageCache
 from fleet import errors, failpoints, states
 from fleet.context import RequestContext
-from fleet.objects import BootData, Image, ImageRecord, Instance
+from fleet.objects import BootData, Flavor, Image, ImageRecord, Instance
 
 LOG = logging.getLogger(__name__)
 
@@ -171,6 +173,51 @@ class LibvirtDriver(ComputeDriver):
         if not self._disks.remove(instance_uuid) and domain is None:
             LOG.warning("Nothing to destroy: instance %s is not on this machine", instance_uuid)
 
+    def migrate_disk_and_power_off(
+        self, context: RequestContext, instance: Instance, dest: str, flavor: Flavor
+    ) -> None:
+        record = self._record(instance.uuid)
+        if dest != self._host:
+            raise errors.NotSupported(
+                what=f"A move from {self._host} to another host, {dest},", driver="the driver libvirt"
+            )
+        self._disks.require_no_smaller(instance.uuid, flavor)
+        self._disks.keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
+        self.power_off(context, instance)
+
+    def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+        record, now = self._record(instance.uuid), GuestRecord.of(instance)
+        domain = self._find(instance.uuid)
+        if record == now and domain is not None and self._state(domain) in power.WITH_A_PROCESS:
+            return
+        try:
+            self._disks.grow(instance)
+            self._disks.keep(now)
+            self._start(instance)
+        except BaseException as failure:
+            self._disks.keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
+            self._undo_resize(instance.uuid)
+            if isinstance(failure, OSError | library().libvirtError):
+                raise SpawnFailed(f"The guest cannot be resized: {failure}") from failure
+            raise
+
+    def forget_former_size(self, context: RequestContext, instance_uuid: str) -> None:
+        self._disks.forget_former(instance_uuid)
+
+    def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
+        self._record(instance.uuid)
+        if self._disks.is_grown(instance.uuid):
+            self._undo_resize(instance.uuid)
+        self._disks.keep(GuestRecord.of(instance))
+        self.power_on(context, instance)
+
+    def _undo_resize(self, uuid: str) -> None:
+        """The domain goes, too: its definition is that of the new flavor."""
+        domain = self._find(uuid)
+        if domain is not None:
+            self._connection.call(lambda _connection: power.remove(domain))
+        self._disks.shrink(uuid)
+
     def _find(self, uuid: str) -> Any | None:
         """:raises Unreachable:"""
         module = library()
@@ -210,9 +257,15 @@ class LibvirtDriver(ComputeDriver):
 
     def _require(self, uuid: str) -> Any | None:
         """Return the domain of a guest, None if it is not defined. :raises errors.NotFound: there is no such guest"""
-        if self._disks.record(uuid) is None:
-            raise errors.NotFound(kind="Guest", name=uuid)
+        self._record(uuid)
         return self._find(uuid)
+
+    def _record(self, uuid: str) -> GuestRecord:
+        """:raises errors.NotFound: there is no such guest"""
+        record = self._disks.record(uuid)
+        if record is None:
+            raise errors.NotFound(kind="Guest", name=uuid)
+        return record
 
     def _state(self, domain: Any) -> int:
         state: int = self._connection.call(lambda _connection: power.state_of(domain))

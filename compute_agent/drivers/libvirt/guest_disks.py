@@ -19,7 +19,7 @@ from oslo_utils import units
 from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.drivers.libvirt import seed
+from compute_agent.drivers.libvirt import resize, seed
 from compute_agent.drivers.libvirt.domain_xml import Disk
 from compute_agent.drivers.libvirt.image_cache import ImageCache
 from fleet import failpoints
@@ -31,6 +31,8 @@ LOG = logging.getLogger(__name__)
 
 CONSOLE = "console.log"
 _RECORD, _BASE, _ROOT, _EPHEMERAL, _SWAP, _SEED = "guest.json", "base", "disk", "ephemeral", "swap", "seed.iso"
+#: What a guest writes to.
+_DISKS = (_ROOT, _EPHEMERAL, _SWAP)
 _DESTROYED = "destroyed-"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 #: The hypervisor's user goes through the directories, and cannot list them.
@@ -108,6 +110,43 @@ class GuestDisks:
         disks = [Disk(directory / name, QCOW2, f"vd{letter}") for letter, name in zip("abc", names, strict=False)]
         # The last of all names, so that disks that come later do not change the order.
         return [*disks, Disk(directory / _SEED, RAW, "vdz", readonly=True)]
+
+    def require_no_smaller(self, uuid: str, flavor: Flavor) -> None:
+        """:raises SpawnFailed: the flavor has a smaller disk than the guest"""
+        sizes = {
+            _EPHEMERAL: flavor.ephemeral_gb * units.Gi,
+            **({_ROOT: flavor.root_gb * units.Gi} if flavor.root_gb else {}),
+        }
+        resize.require_no_smaller(self.of(uuid), sizes)
+
+    def grow(self, instance: Instance) -> None:
+        """Give a guest that is off the disks of its new flavor; the former ones are kept. May be repeated.
+
+        :raises OSError:
+        """
+        directory, flavor = self.of(instance.uuid), instance.flavor
+        resize.keep(directory, _DISKS)
+        if flavor.root_gb:
+            resize.grow(directory / _ROOT, flavor.root_gb * units.Gi)
+        # What was swapped out is of no use to a guest that boots.
+        (directory / _SWAP).unlink(missing_ok=True)
+        for name, size in _blank(flavor).items():
+            if (directory / name).exists():
+                resize.grow(directory / name, size)
+            else:
+                _qemu_img("create", str(directory / name), str(size))
+                (directory / name).chmod(_PRIVATE)
+
+    def is_grown(self, uuid: str) -> bool:
+        return resize.is_kept(self.of(uuid))
+
+    def shrink(self, uuid: str) -> None:
+        """Give a guest that is off the disks that it had before :meth:`grow`. May be repeated."""
+        resize.give_back(self.of(uuid), _DISKS)
+
+    def forget_former(self, uuid: str) -> None:
+        """The guest keeps the disks that it has."""
+        resize.forget(self.of(uuid))
 
     def remove(self, uuid: str) -> bool:
         """Remove all files of a guest. Return False if there are none. May be repeated after a crash."""

@@ -149,6 +149,17 @@ def test_a_confirmed_resize_leaves_nothing_on_the_source() -> None:
     assert ("confirmed", 0, None) == (part.look(), part.held_mb(), part.power())
 
 
+def test_a_resize_that_is_confirmed_on_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver deletes what it kept for a revert; the guest runs on."""
+    part = Part("preparing", **BOTH)
+    assert "finished" == part.look()
+    forgotten: list[str] = []
+    monkeypatch.setattr(part.stand.driver, "forget_former_size", lambda _context, uuid: forgotten.append(uuid))
+    part.moves.put(part.moves.records[UUID], status=move_states.CONFIRMING)
+    assert ("confirmed", states.RUNNING) == (part.look(), part.power())
+    assert [part.instance.uuid] == forgotten
+
+
 def test_a_refused_claim_is_told_and_holds_nothing() -> None:
     """The tracker's no, and the ledger's, give the claim back."""
     full = Part("preparing", **DEST)

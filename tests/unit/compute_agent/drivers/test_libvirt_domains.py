@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import pathlib
 import shutil
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from compute_agent.drivers.libvirt import LibvirtDriver, driver
+from compute_agent.drivers.libvirt import LibvirtDriver, driver, resize
 from fleet import errors, states
 from fleet.objects import Image, ImageRecord, Instance
 from tests import conftest, factories
@@ -40,6 +41,33 @@ class Machine:
         instance = builders.an_instance(node=HOST, image=Image(id=IMAGE), **values)
         self.driver.spawn(self.context, instance, instance.image)
         return instance
+
+    def resized(self, instance: Instance, **sizes: int) -> Instance:
+        """The instance as it is after the resize, which ``resize`` has begun."""
+        now = dataclasses.replace(instance, flavor=builders.a_flavor(**sizes))
+        self.driver.migrate_disk_and_power_off(self.context, instance, HOST, now.flavor)
+        return now
+
+    def resize(self, instance: Instance, **sizes: int) -> Instance:
+        """Each step twice, as after a lost answer."""
+        self.resized(instance, **sizes)
+        now = self.resized(instance, **sizes)
+        for _twice in range(2):
+            self.driver.finish_migration(self.context, now, now.image)
+        return now
+
+    def directory(self, instance: Instance) -> pathlib.Path:
+        return pathlib.Path(self.driver.conf.instances_path) / "libvirt" / "guests" / instance.uuid
+
+    def sizes(self, instance: Instance) -> dict[str, int]:
+        """Bytes of its disks."""
+        names = ("disk", "ephemeral", "swap")
+        paths = {name: self.directory(instance) / name for name in names}
+        return {name: resize._size(path) for name, path in paths.items() if path.exists()}
+
+    def shape(self, instance: Instance) -> tuple[int, int]:
+        found = self.driver.get_info(instance.uuid)
+        return found.num_cpu, found.max_mem_kb >> 10
 
     def state(self, instance: Instance) -> int:
         return self.driver.get_info(instance.uuid).state
@@ -88,3 +116,93 @@ def test_a_domain_of_something_else(machine: Machine) -> None:
     assert {"uuid": THEIRS, "memory_mb": 8192, "node": HOST} == usage
     machine.driver.destroy(machine.context, THEIRS)
     assert states.RUNNING == machine.driver.get_info(THEIRS).state
+
+
+GIB = 2**30
+SMALL = {"vcpus": 1, "memory_mb": 64, "root_gb": 1, "swap": 8}
+LARGE = {"vcpus": 2, "memory_mb": 96, "root_gb": 2, "ephemeral_gb": 1}
+
+
+def test_a_resize_is_confirmed(machine: Machine) -> None:
+    """The domain and its disks have what the new flavor says; of the former disks nothing is left."""
+    guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
+    assert (1, 64) == machine.shape(guest)
+    now = machine.resize(guest, **LARGE)
+    assert ((2, 96), states.RUNNING) == (machine.shape(now), machine.state(now))
+    assert {"disk": 2 * GIB, "ephemeral": GIB} == machine.sizes(now)
+    usage = machine.driver.get_per_instance_usage()[now.uuid]
+    assert (96, None) == (usage["memory_mb"], usage.get("switched_off"))
+    assert (machine.directory(now) / "before").exists()
+    for _twice in range(2):
+        machine.driver.forget_former_size(machine.context, now.uuid)
+    assert [] == list(machine.directory(now).glob("*before*"))
+    again = machine.resize(now, **{**LARGE, "root_gb": 3})
+    assert 3 * GIB == machine.sizes(again)["disk"]
+
+
+def test_a_resize_is_reverted(machine: Machine) -> None:
+    """The disks are byte for byte what they were; those that came with the new flavor are gone."""
+    guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
+    machine.resized(guest, **LARGE)
+    before = (machine.directory(guest) / "disk").read_bytes()
+    now = machine.resize(guest, **LARGE)
+    machine.driver.migrate_disk_and_power_off(machine.context, now, HOST, now.flavor)
+    assert machine.driver.get_per_instance_usage()[guest.uuid]["switched_off"]
+    for _twice in range(2):
+        machine.driver.finish_revert_migration(machine.context, guest)
+    assert ((1, 64), states.RUNNING) == (machine.shape(guest), machine.state(guest))
+    assert {"disk": GIB, "swap": 8 * 2**20} == machine.sizes(guest)
+    assert before == (machine.directory(guest) / "disk").read_bytes()
+    assert [] == list(machine.directory(guest).glob("*before*"))
+
+
+REFUSED = [
+    ("a smaller root disk", {**LARGE, "root_gb": 1}, HOST, "the disk disk has 2147483648 bytes, the flavor 1073741824"),
+    ("no ephemeral disk", {**LARGE, "ephemeral_gb": 0}, HOST, "the disk ephemeral has 1073741824 bytes, the flavor 0"),
+    ("another host", {**LARGE, "root_gb": 3}, "h2", "A move from machine to another host, h2, is not supported"),
+]
+
+
+@pytest.mark.parametrize(("sizes", "host", "reason"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_a_resize_that_is_refused(machine: Machine, sizes: dict[str, int], host: str, reason: str) -> None:
+    """Before the guest is switched off; what undoes the move finds it running."""
+    guest = machine.spawn(flavor=builders.a_flavor(**LARGE))
+    identity = machine.driver._find(guest.uuid).ID()
+    with pytest.raises((driver.SpawnFailed, errors.NotSupported), match=reason):
+        machine.driver.migrate_disk_and_power_off(machine.context, guest, host, builders.a_flavor(**sizes))
+    machine.driver.finish_revert_migration(machine.context, guest)
+    assert (identity, states.RUNNING) == (machine.driver._find(guest.uuid).ID(), machine.state(guest))
+
+
+def test_a_resized_guest_that_does_not_start(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is off, with its former disks, until the move is undone."""
+    guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
+    now = machine.resized(guest, **LARGE)
+    with monkeypatch.context() as patched:
+        patched.setattr(driver.domain_xml, "build", lambda *_args: "<domain/>")
+        with pytest.raises(driver.SpawnFailed, match="The guest cannot be resized"):
+            machine.driver.finish_migration(machine.context, now, now.image)
+    assert states.SHUTDOWN == machine.state(guest)
+    assert {"disk": GIB, "swap": 8 * 2**20} == machine.sizes(guest)
+    machine.driver.finish_revert_migration(machine.context, guest)
+    assert ((1, 64), states.RUNNING) == (machine.shape(guest), machine.state(guest))
+
+
+@pytest.mark.parametrize("died_at", ["copying", "moving back"])
+def test_a_crash_while_disks_are_kept_or_given_back(tmp_path: pathlib.Path, died_at: str) -> None:
+    """What the next call finds half-done is done whole, or again."""
+    names = ("disk", "swap")
+    (tmp_path / "disk").write_text("old")
+    if died_at == "copying":
+        (tmp_path / ".part-before").mkdir()
+        (tmp_path / ".part-before" / "disk").write_text("ol")
+    resize.keep(tmp_path, names)
+    (tmp_path / "disk").write_text("new")
+    (tmp_path / "swap").write_text("new")
+    if died_at == "moving back":
+        (tmp_path / "swap").unlink()
+        (tmp_path / "before").rename(tmp_path / "returning")
+    assert resize.is_kept(tmp_path)
+    for _twice in range(2):
+        resize.give_back(tmp_path, names)
+    assert {"disk": "old"} == {path.name: path.read_text() for path in tmp_path.iterdir()}

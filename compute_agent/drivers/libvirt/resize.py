@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The disks of a guest that is resized on its host: they grow, and are as before if the resize is undone.
+
+Their former content is kept in the guest's directory::
+
+    (nothing) ── all copied ──▶ before/ ── resize confirmed ──▶ (nothing)
+                                  └── resize undone: new disks removed ──▶ returning/ ── each moved back ──▶ (nothing)
+
+Every function may be repeated after a crash. The guest is off while they run, but for :func:`require_no_smaller` and
+:func:`forget`.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from collections.abc import Mapping
+
+from compute_agent.drivers.base import SpawnFailed
+from fleet.agent import commands, whole_file
+
+_BEFORE, _RETURNING = "before", "returning"
+
+
+def require_no_smaller(directory: pathlib.Path, sizes: Mapping[str, int]) -> None:
+    """:raises SpawnFailed: a disk would be smaller than it is. :param sizes: bytes by disk; others are not compared"""
+    for name, size in sizes.items():
+        path = directory / name
+        if path.exists() and _size(path) > size:
+            reason = f"the disk {name} has {_size(path)} bytes, the flavor {size}: a disk cannot become smaller"
+            raise SpawnFailed(f"The guest cannot be resized: {reason}")
+
+
+def keep(directory: pathlib.Path, names: tuple[str, ...]) -> None:
+    """Copy the disks of these names that there are, if that has not been done yet."""
+    kept = directory / _BEFORE
+    if kept.exists():
+        return
+    part = _part(directory)
+    part.mkdir(mode=0o700)
+    for name in names:
+        if (directory / name).exists():
+            commands.run("cp", "--reflink=auto", "--sparse=always", str(directory / name), str(part / name))
+            whole_file.flush(part / name)
+    part.rename(kept)
+    whole_file.flush(directory)
+
+
+def grow(path: pathlib.Path, size: int) -> None:
+    if _size(path) < size:
+        commands.run("qemu-img", "resize", "-q", "-f", "qcow2", str(path), str(size))
+
+
+def is_kept(directory: pathlib.Path) -> bool:
+    return (directory / _BEFORE).exists() or (directory / _RETURNING).exists()
+
+
+def give_back(directory: pathlib.Path, names: tuple[str, ...]) -> None:
+    """Give the disks of these names their former content, and remove those that are new."""
+    kept, returning = directory / _BEFORE, directory / _RETURNING
+    if kept.exists():
+        for name in names:
+            if not (kept / name).exists():
+                (directory / name).unlink(missing_ok=True)
+        kept.rename(returning)
+    if returning.exists():
+        for path in returning.iterdir():
+            path.rename(directory / path.name)
+        returning.rmdir()
+
+
+def forget(directory: pathlib.Path) -> None:
+    """Remove the former content: the resize is confirmed."""
+    part = _part(directory)
+    if (directory / _BEFORE).exists():
+        (directory / _BEFORE).rename(part)
+        shutil.rmtree(part)
+
+
+def _part(directory: pathlib.Path) -> pathlib.Path:
+    """Return the path of a directory that does not exist; what a crash has left of it is removed."""
+    part = directory / f"{whole_file.PART}{_BEFORE}"
+    if part.exists():
+        shutil.rmtree(part)
+    return part
+
+
+def _size(path: pathlib.Path) -> int:
+    """Bytes that the guest sees; it may be running."""
+    text = commands.run("qemu-img", "info", "-U", "--output=json", str(path), timeout_s=commands.QUICK_S)
+    size: int = json.loads(text)["virtual-size"]
+    return size
