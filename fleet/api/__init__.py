@@ -12,6 +12,7 @@ Read in this order:
 - the resources: ``servers`` with ``server_request``, ``server_view``, ``server_change``, ``server_details``
   (metadata and tags), ``actions`` and ``instance_actions``; ``migrations``; ``flavors``; ``images``; ``hosts``
   (hypervisors, services, zones); ``aggregates``; ``groups``; ``key_pairs``; ``limits``, ``quotas`` and ``projects``
+- volumes: the package ``block_storage``
 - ours beside nova's: ``own`` (``/fleet/v1``) with ``calls`` (those of the ``fleet`` command), and ``page`` (``/ui/``, with
   its files in ``static/``)
 """

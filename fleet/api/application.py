@@ -11,6 +11,7 @@ from oslo_config import cfg
 from fleet.api import faults, microversions, own, page
 from fleet.api.actions import Actions
 from fleet.api.aggregates import Aggregates
+from fleet.api.block_storage.routes import routes as block_storage
 from fleet.api.conductor import Conductor
 from fleet.api.flavors import ExtraSpecs, Flavors
 from fleet.api.groups import Groups
@@ -41,6 +42,9 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts) -> falcon.App:
     app.add_route(_ROOT, discovery, suffix="version")
     for path, resource, suffix in _routes(conductor, conf):
         app.add_route(f"{_ROOT}{path}", resource, suffix=suffix)
+    app.add_route(microversions.VOLUME.path, discovery, suffix="volume")
+    for path, resource, suffix in block_storage(conductor, conf.api.max_limit):
+        app.add_route(f"{microversions.VOLUME.path}{path}", resource, suffix=suffix)
     own.add_routes(app, conductor)
     page.add_routes(app)
     images = Images(conductor)

@@ -25,7 +25,7 @@ class Conductor:
         self._scheduler = SchedulerAPI(transport, conf)
         self.calls = Calls(transport, conf)
 
-    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
+    def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
         """Call a method of the namespace ``operator``."""
         return self._operator.call(_caller(request), method, **arguments)
 

@@ -25,7 +25,7 @@ from fleet.context import RequestContext, new_context
 #: Whom ``auth_strategy = none`` takes everybody for.
 ADMIN = "admin"
 #: Paths that need no user and password: the documents of discovery.
-_PUBLIC = ("/", "/v2.1")
+_PUBLIC = ("/", "/v2.1", "/v3")
 
 
 class Identity:

@@ -35,7 +35,9 @@ def cut(request: falcon.Request, found: Sequence[Item], keys: Sequence[str], mos
     return found[start:end], end < len(found)
 
 
-def next_link(request: falcon.Request, path: str, marker: str) -> list[dict[str, Any]]:
+def next_link(
+    request: falcon.Request, path: str, marker: str, service: microversions.Service = microversions.COMPUTE
+) -> list[dict[str, Any]]:
     """Return the link to what comes after ``marker``."""
     parameters = {**request.params, "marker": marker}
-    return [microversions.link(request, f"{path}?{urlencode(parameters, doseq=True)}", "next")]
+    return [microversions.link(request, f"{path}?{urlencode(parameters, doseq=True)}", "next", service)]

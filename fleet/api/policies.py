@@ -22,9 +22,13 @@ ALL_QUOTAS = "compute:quotas:all_projects"
 ZONES = "compute:zones:get"
 FORCED_HOST = "compute:servers:create:forced_host"
 MIGRATE, EVACUATE = "compute:servers:action:migrate", "compute:servers:action:evacuate"
+ALL_VOLUMES, MIGRATE_VOLUME = "volume:all_projects", "volume:action:migrate"
 #: Rules of requests for which fleet-api asks the conductor as the administrator. All others are asked as the project.
 AS_ADMINISTRATOR = frozenset(
-    {OTHERS, ALL_PROJECTS, ALL_QUOTAS, FORCED_HOST, MIGRATE, EVACUATE, ZONES, "compute:quotas:update"}
+    {
+        *(OTHERS, ALL_PROJECTS, ALL_QUOTAS, FORCED_HOST, MIGRATE, EVACUATE, ZONES, "compute:quotas:update"),
+        *(ALL_VOLUMES, MIGRATE_VOLUME),
+    }
 )
 _ROOT = "/v2.1"
 
@@ -38,7 +42,7 @@ def _rule(name: str, check: str, description: str, *operations: str) -> policy.D
 
 
 def _absolute(path: str) -> str:
-    return path if path.startswith(("/fleet/", "/v2")) else f"{_ROOT}{path}"
+    return path if path.startswith(("/fleet/", "/v2", "/v3")) else f"{_ROOT}{path}"
 
 
 _IMAGES = [f"GET {root}/images{one}" for root in ("/v2", _ROOT, f"{_ROOT}/v2") for one in ("", "/{image_id}")]
@@ -122,7 +126,13 @@ RULES = [
         "POST /os-keypairs",
         "DELETE /os-keypairs/{name}",
     ),
-    _rule(ZONES, _READER, "List availability zones, without their hosts.", "GET /os-availability-zone"),
+    _rule(
+        ZONES,
+        _READER,
+        "List availability zones, without their hosts.",
+        "GET /os-availability-zone",
+        "GET /v3/os-availability-zone",
+    ),
     _rule(
         "compute:server_groups:get",
         _READER,
@@ -145,6 +155,10 @@ RULES = [
         "GET /os-quota-sets/{project_id}",
         "GET /os-quota-sets/{project_id}/detail",
         "GET /os-quota-sets/{project_id}/defaults",
+        *(
+            f"GET /v3{path}"
+            for path in ("/limits", "/os-quota-sets/{project_id}", "/os-quota-sets/{project_id}/defaults")
+        ),
     ),
     _rule(
         "compute:projects:get", _READER, "Look up a project by its name.", "GET /projects", "GET /projects/{project_id}"
@@ -156,6 +170,41 @@ RULES = [
         "Change what projects may have.",
         "PUT /os-quota-sets/{project_id}",
         "DELETE /os-quota-sets/{project_id}",
+        "PUT /v3/os-quota-sets/{project_id}",
+        "DELETE /v3/os-quota-sets/{project_id}",
+    ),
+    _rule(
+        "volume:get",
+        _READER,
+        "List and show volumes and snapshots of the own project, and volume types.",
+        *(f"GET /v3{path}" for path in ("/volumes", "/volumes/detail", "/volumes/{volume_id}")),
+        "GET /v3/volumes/{volume_id}/metadata",
+        *(f"GET /v3{path}" for path in ("/snapshots", "/snapshots/detail", "/snapshots/{snapshot_id}")),
+        *(f"GET /v3{path}" for path in ("/types", "/types/{type_id}")),
+    ),
+    _rule(
+        ALL_VOLUMES,
+        _ADMIN,
+        "List and show volumes of all projects, with their pools.",
+        "GET /v3/volumes/detail?all_tenants=1",
+    ),
+    _rule(
+        "volume:change",
+        _MEMBER,
+        "Create, extend, retype and delete volumes and snapshots of the own project.",
+        "POST /v3/volumes",
+        "PUT /v3/volumes/{volume_id}",
+        "DELETE /v3/volumes/{volume_id}",
+        "POST /v3/volumes/{volume_id}/metadata",
+        "POST /v3/volumes/{volume_id}/action",
+        "POST /v3/snapshots",
+        "DELETE /v3/snapshots/{snapshot_id}",
+    ),
+    _rule(
+        MIGRATE_VOLUME,
+        _ADMIN,
+        "Move a volume to another pool.",
+        "POST /v3/volumes/{volume_id}/action (os-migrate_volume)",
     ),
     _rule(
         OTHERS,

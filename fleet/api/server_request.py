@@ -96,7 +96,7 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
         "min_count": server.min_count or 1,
         "max_count": server.max_count or server.min_count or 1,
         "availability_zone": _zone(server),
-        "scheduler_hints": _hints(bodies.whole(request)),
+        "scheduler_hints": hints(bodies.whole(request)),
         "metadata": server.metadata,
     }
     if server.description:
@@ -142,7 +142,8 @@ def _zone(server: _Server) -> str:
     return f"{zone}:{server.host or ''}{node}"
 
 
-def _hints(body: Mapping[str, Any]) -> dict[str, Any]:
+def hints(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what stands under one of HINTS. :raises errors.InvalidInput:"""
     for key in HINTS:
         if key in body:
             return fields.parse(dict[fields.Name, Any], body[key] or {}, key)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The paths of the API of volumes."""
+
+from __future__ import annotations
+
+from fleet.api.block_storage.pools import Pools
+from fleet.api.block_storage.snapshots import Snapshots
+from fleet.api.block_storage.volume_types import VolumeTypes
+from fleet.api.block_storage.volumes import Volumes
+from fleet.api.conductor import Conductor
+from fleet.api.limits import Limits
+from fleet.api.quotas import Quotas
+
+
+def routes(conductor: Conductor, most: int) -> list[tuple[str, object, str | None]]:
+    """Path below ``/v3``, resource and suffix. :param most: most entries in one answer"""
+    volumes, snapshots = Volumes(conductor, most), Snapshots(conductor, most)
+    types, pools, quotas = VolumeTypes(conductor, most), Pools(conductor), Quotas(conductor)
+    return [
+        ("/volumes", volumes, None),
+        ("/volumes/detail", volumes, "detail"),
+        ("/volumes/{volume_id}", volumes, "one"),
+        ("/volumes/{volume_id}/metadata", volumes, "metadata"),
+        ("/volumes/{volume_id}/action", volumes, "action"),
+        ("/snapshots", snapshots, None),
+        ("/snapshots/detail", snapshots, "detail"),
+        ("/snapshots/{snapshot_id}", snapshots, "one"),
+        ("/types", types, None),
+        ("/types/{type_id}", types, "one"),
+        ("/types/{type_id}/extra_specs", types, "extra_specs"),
+        ("/types/{type_id}/extra_specs/{key}", types, "extra_spec"),
+        ("/scheduler-stats/get_pools", pools, None),
+        ("/os-services", pools, "services"),
+        ("/os-availability-zone", pools, "zones"),
+        ("/limits", Limits(conductor), None),
+        ("/os-quota-sets/{project_id}", quotas, None),
+        ("/os-quota-sets/{project_id}/defaults", quotas, "defaults"),
+    ]

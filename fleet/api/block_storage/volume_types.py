@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volume types and their extra specs. All are public."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import falcon
+
+from fleet import errors
+from fleet.api import bodies, identity, paging, policies
+from fleet.api.conductor import Conductor
+from fleet.api.faults import Fault, NotHere
+from fleet.objects import VolumeType, fields
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    __pydantic_config__ = bodies.STRICT
+
+    name: fields.Name
+    description: fields.Text | None = None
+    extra_specs: fields.Texts = dataclasses.field(default_factory=dict)
+    is_public: Any = None
+
+
+class VolumeTypes:
+    """:param most: most types in one answer"""
+
+    def __init__(self, conductor: Conductor, most: int) -> None:
+        self._conductor = conductor
+        self._most = most
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        found = _all(self._conductor, request)
+        part, _ = paging.cut(request, found, [str(each.id) for each in found], self._most)
+        response.media = {"volume_types": [_view(request, each) for each in part]}
+
+    def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
+        asked = bodies.part(request, "volume_type", _Wanted)
+        if asked.is_public is False:
+            raise NotHere("A volume type that is not public")
+        wanted = {"name": asked.name, "extra_specs": asked.extra_specs, "description": asked.description or ""}
+        made = self._conductor.ask(request, "create_volume_type", volume_type=wanted)
+        response.media = {"volume_type": _view(request, VolumeType.from_wire(made))}
+
+    def on_get_one(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
+        response.media = {"volume_type": _view(request, self._by_id(request, type_id))}
+
+    def on_delete_one(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
+        self._conductor.ask(request, "delete_volume_type", name=self._by_id(request, type_id).name)
+        response.status = falcon.HTTP_202
+
+    def on_get_extra_specs(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
+        response.media = {"extra_specs": self._by_id(request, type_id).extra_specs}
+
+    def on_post_extra_specs(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
+        name = self._by_id(request, type_id).name
+        given = bodies.part(request, "extra_specs", fields.Texts)
+        self._conductor.ask(request, "update_volume_type", name=name, extra_specs=given)
+        response.media = {"extra_specs": given}
+
+    def on_delete_extra_spec(self, request: falcon.Request, response: falcon.Response, type_id: str, key: str) -> None:
+        known = self._by_id(request, type_id)
+        if key not in known.extra_specs:
+            raise Fault(404, f"Volume type {known.name} has no extra spec {key[:100]}.")
+        self._conductor.ask(request, "update_volume_type", name=known.name, extra_specs={key: None})
+        response.status = falcon.HTTP_202
+
+    def _by_id(self, request: falcon.Request, type_id: str) -> VolumeType:
+        """By id only: clients look for a name in the list. :raises errors.NotFound:"""
+        found = next((each for each in _all(self._conductor, request) if str(each.id) == type_id), None)
+        if found is None:
+            raise errors.NotFound(kind="Volume type", name=type_id)
+        return found
+
+
+def find(conductor: Conductor, request: falcon.Request, name: str) -> VolumeType:
+    """By id or name. :raises errors.NotFound:"""
+    found = next((each for each in _all(conductor, request) if name in (str(each.id), each.name)), None)
+    if found is None:
+        raise errors.NotFound(kind="Volume type", name=name)
+    return found
+
+
+def _all(conductor: Conductor, request: falcon.Request) -> list[VolumeType]:
+    return [VolumeType.from_wire(each) for each in conductor.ask(request, "list_volume_types")]
+
+
+def _view(request: falcon.Request, known: VolumeType) -> dict[str, Any]:
+    """Extra specs name backends: they are the administrator's."""
+    shown = {
+        "id": str(known.id),
+        "name": known.name,
+        "description": known.description or None,
+        "is_public": True,
+        "os-volume-type-access:is_public": True,
+        "qos_specs_id": None,
+    }
+    specs = {"extra_specs": known.extra_specs} if identity.allows(request, policies.ALL_VOLUMES) else {}
+    return {**shown, **specs}

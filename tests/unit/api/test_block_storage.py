@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API of volumes: what clients send, right and wrong, and what other projects see. The conductor is a fake."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pathlib
+from typing import Any
+
+import bcrypt
+import falcon
+import pytest
+from falcon import testing
+
+from fleet import errors
+from fleet.api import conf as api_conf
+from fleet.api.application import application
+from fleet.api.conductor import Conductor
+from fleet.objects import ImageRecord
+from fleet.objects.quota import RESOURCES
+from tests import factories
+from tests.configuration import configuration
+
+UUID, SNAPSHOT, IMAGE = factories.uuid(1), factories.uuid(2), factories.uuid(3)
+NEWEST = {"OpenStack-API-Version": "volume 3.70"}
+VOLUME = {
+    **dict.fromkeys(("source", "snapshot", "image", "migration", "updated_at", "volume_type")),
+    "uuid": UUID,
+    "name": "v",
+    "size_gb": 1,
+    "status": "available",
+    "availability_zone": "nova",
+    "metadata": {},
+    "host": "m@b#p",
+    "project_id": "web",
+    "user_id": "alice",
+    "created_at": "2026-11-22T05:07:38.149Z",
+}
+KEPT = {**VOLUME, "uuid": SNAPSHOT, "name": "s", "volume": UUID}
+POOL = {
+    **dict.fromkeys(("total_capacity_gb", "free_capacity_gb", "allocated_capacity_gb", "provisioned_capacity_gb"), 1.0),
+    **dict.fromkeys(("reserved_percentage", "max_over_subscription_ratio", "total_volumes"), 1),
+    **dict.fromkeys(("thin_provisioning_support", "thick_provisioning_support"), True),
+    "name": "m@b#p",
+    "volume_backend_name": "b",
+    "availability_zone": "az1",
+    "state": "up",
+    "updated_at": None,
+    "capabilities": {"vendor_name": "fleet"},
+}
+SERVICE = {"binary": "fleet-volume", "host": "m@b", "status": "enabled", "state": "up", "disabled_reason": None}
+FAST = {"name": "fast", "extra_specs": {"a": "b"}, "description": "", "id": 7}
+
+
+class FakeConductor(Conductor):
+    """Has a volume, a snapshot and a type; ``asked`` are the calls that change something."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.filters: list[dict[str, Any]] = []
+
+    def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
+        answers: dict[str, Any] = {
+            "list_volumes": [{**VOLUME, "uuid": factories.uuid(n)} for n in range(10, 15)],
+            "list_snapshots": [KEPT],
+            "list_volume_types": [FAST],
+            "list_pools": [POOL],
+            "show_quota": {name: dict.fromkeys(RESOURCES, 5) for name in ("limits", "used", "default")},
+            "list_services": [{**SERVICE, "last_seen_up": None}, {"binary": "fleet-compute"}],
+        }
+        if method in answers:
+            self.filters.append(arguments.get("filters", {}))
+            return answers[method]
+        known = {
+            "show_volume": VOLUME,
+            "show_snapshot": KEPT,
+            "show_image": ImageRecord(uuid=IMAGE, name="i", location="/i").to_wire(),
+        }
+        if method in known:
+            if arguments["name"] not in (known[method]["uuid"],):
+                raise errors.NotFound(kind="Thing", name=arguments["name"])
+            return known[method]
+        self.asked.append((method, arguments))
+        return {"create_volumes": {"volumes": [{"uuid": UUID}]}, "create_snapshot": KEPT}.get(method, FAST)
+
+
+@pytest.fixture
+def conductor() -> FakeConductor:
+    return FakeConductor()
+
+
+def send(client: testing.TestClient, method: str, path: str, body: Any = None, **headers: str) -> testing.Result:
+    text = json.dumps(body) if body is not None else ""
+    return client.simulate_request(method, f"/v3{path}", body=text, headers={**NEWEST, **headers})
+
+
+def test_discovery(client: testing.TestClient) -> None:
+    (found,) = client.simulate_get("/v3/").json["versions"]
+    assert ("v3.0", "3.70") == (found["id"], found["version"])
+    assert found["links"][0]["href"].endswith("/v3/")
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "said"),
+    [
+        ("volume 3.64", 200, "volume 3.64"),
+        ("volume latest", 200, "volume 3.70"),
+        ("compute 2.1", 200, "volume 3.0"),
+        ("volume 3.71", 406, None),
+        ("volume 2.0", 406, None),
+        ("volume x", 400, None),
+    ],
+)
+def test_versions(client: testing.TestClient, asked: str, code: int, said: str | None) -> None:
+    answer = client.simulate_get("/v3/volumes", headers={"OpenStack-API-Version": asked})
+    assert code == answer.status_code
+    assert said == answer.headers.get("OpenStack-API-Version")
+
+
+def test_a_volume(client: testing.TestClient, conductor: FakeConductor) -> None:
+    """As the client sends it: what is not wanted is null."""
+    empty = dict.fromkeys(
+        ("source_volid", "consistencygroup_id", "imageRef", "backup_id", "description", "snapshot_id")
+    )
+    volume = {**empty, "name": "v", "size": 1, "volume_type": "fast", "availability_zone": None, "metadata": {"x": "y"}}
+    body = {"volume": volume, "OS-SCH-HNT:scheduler_hints": {"a": "b"}}
+    answer = send(client, "POST", "/volumes", body, **{"Idempotency-Key": "k1"})
+    assert (202, UUID) == (answer.status_code, answer.json["volume"]["id"]), answer.text
+    wanted = {"size": 1, "name": "v", "volume_type": "fast", "metadata": {"x": "y"}, "scheduler_hints": {"a": "b"}}
+    assert [("create_volumes", {"request": wanted, "client_token": "k1"})] == conductor.asked
+
+
+@pytest.mark.parametrize(
+    ("origin", "wanted"),
+    [
+        ({"source_volid": UUID}, {"source": UUID}),
+        ({"snapshot_id": SNAPSHOT}, {"snapshot": SNAPSHOT}),
+        ({"imageRef": IMAGE, "size": 2}, {"image": IMAGE, "size": 2}),
+    ],
+)
+def test_what_a_volume_begins_with(
+    client: testing.TestClient, conductor: FakeConductor, origin: Any, wanted: Any
+) -> None:
+    assert 202 == send(client, "POST", "/volumes", {"volume": origin}).status_code
+    assert [("create_volumes", {"request": wanted})] == conductor.asked
+
+
+BAD = [
+    ("/volumes", {"volume": {"size": 0}}, 400, "size"),
+    ("/volumes", {"volume": {"size": "1"}}, 400, "size"),
+    ("/volumes", {"volume": {"size": 1, "colour": "red"}}, 400, "colour"),
+    ("/volumes", {"volume": {"size": 1, "metadata": {"a": 1}}}, 400, "metadata"),
+    ("/volumes", {"volume": {"size": 1, "multiattach": True}}, 501, "several servers"),
+    ("/volumes", {"volume": {"size": 1, "backup_id": "b"}}, 501, "backup"),
+    ("/volumes", {"volume": {"size": 1, "description": "d"}}, 501, "description"),
+    ("/volumes", {"volume": {"size": 1, "imageRef": "none"}}, 400, "imageRef"),
+    ("/volumes", {"volume": {"source_volid": factories.uuid(9)}}, 400, "source_volid"),
+    ("/volumes", {"volume": {"source_volid": UUID, "snapshot_id": SNAPSHOT}}, 400, "one of"),
+    ("/volumes", {"size": 1}, 400, "size"),
+    ("/volumes", [], 400, "object"),
+    (f"/volumes/{UUID}/action", {}, 400, "action"),
+    (f"/volumes/{UUID}/action", {"os-extend": {"new_size": "2"}}, 400, "new_size"),
+    (f"/volumes/{UUID}/action", {"os-extend": None}, 400, "os-extend"),
+    (f"/volumes/{UUID}/action", {"os-retype": {"new_type": "none"}}, 400, "new_type"),
+    (f"/volumes/{UUID}/action", {"os-retype": {"new_type": "7", "migration_policy": "x"}}, 400, "migration_policy"),
+    (f"/volumes/{UUID}/action", {"os-reset_status": {"status": "error"}}, 501, "os-reset_status"),
+    ("/volumes/v/action", {"os-extend": {"new_size": 2}}, 404, "Volume v"),
+    (f"/volumes/{UUID}/metadata", {"metadata": {}}, 501, "metadata"),
+    ("/snapshots", {"snapshot": {"volume_id": "v"}}, 400, "volume_id"),
+    ("/snapshots", {"snapshot": {"volume_id": factories.uuid(9)}}, 400, "volume_id"),
+    ("/types", {"volume_type": {}}, 400, "name"),
+    ("/types", {"volume_type": {"name": "x", "is_public": False}}, 501, "not public"),
+    ("/types/8/extra_specs", {"extra_specs": {}}, 404, "Volume type 8"),
+    ("/types/7/extra_specs", {"extra_specs": {"a": 1}}, 400, "extra_specs"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "code", "word"), BAD)
+def test_what_is_refused(
+    client: testing.TestClient, conductor: FakeConductor, path: str, body: Any, code: int, word: str
+) -> None:
+    """With the field that is wrong, or a sentence on what is not here. Nothing is asked of the fleet."""
+    answer = send(client, "POST", path, body)
+    ((_, failure),) = answer.json.items()
+    assert (code, code) == (answer.status_code, failure["code"]), answer.text
+    assert word in failure["message"]
+    assert [] == conductor.asked
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code", "asked"),
+    [
+        ("DELETE", f"/volumes/{UUID}?cascade=False&force=False", None, 202, ("delete_volume", {"name": UUID})),
+        ("POST", f"/volumes/{UUID}/action", {"os-extend": {"new_size": 2}}, 202,
+         ("extend_volume", {"name": UUID, "size": 2})),
+        ("POST", f"/volumes/{UUID}/action", {"os-migrate_volume": {"host": "m@b#q", "lock_volume": False}}, 202,
+         ("migrate_volume", {"name": UUID, "host": "m@b#q"})),
+        ("POST", f"/volumes/{UUID}/action", {"os-retype": {"new_type": "7", "migration_policy": "on-demand"}}, 202,
+         ("retype_volume", {"name": UUID, "volume_type": "fast", "migration_policy": "on-demand"})),
+        ("POST", "/snapshots", {"snapshot": {"volume_id": UUID, "name": "s", "metadata": None, "description": None}}, 202,
+         ("create_snapshot", {"volume": UUID, "name": "s", "metadata": {}})),
+        ("DELETE", f"/snapshots/{SNAPSHOT}", None, 202, ("delete_snapshot", {"name": SNAPSHOT})),
+        ("POST", "/types", {"volume_type": {"name": "x", "description": None}}, 200,
+         ("create_volume_type", {"volume_type": {"name": "x", "extra_specs": {}, "description": ""}})),
+        ("POST", "/types/7/extra_specs", {"extra_specs": {"c": "d"}}, 200,
+         ("update_volume_type", {"name": "fast", "extra_specs": {"c": "d"}})),
+        ("DELETE", "/types/7/extra_specs/a", None, 202,
+         ("update_volume_type", {"name": "fast", "extra_specs": {"a": None}})),
+        ("DELETE", "/types/7", None, 202, ("delete_volume_type", {"name": "fast"})),
+    ],
+)  # fmt: skip
+def test_changes(
+    client: testing.TestClient, conductor: FakeConductor, method: str, path: str, body: Any, code: int, asked: Any
+) -> None:
+    assert code == send(client, method, path, body).status_code
+    assert [asked] == conductor.asked
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/volumes/v", 404),
+        (f"/volumes/{factories.uuid(9)}", 404),
+        ("/types/fast", 404),
+        ("/types/7/extra_specs", 200),
+        ("/snapshots/s", 404),
+        (f"/snapshots/{SNAPSHOT}", 200),
+        ("/volumes?marker=none", 400),
+        ("/volumes?limit=x", 400),
+        ("/backups", 404),
+    ],
+)
+def test_paths(client: testing.TestClient, path: str, code: int) -> None:
+    assert code == send(client, "GET", path).status_code
+
+
+def test_pages(client: testing.TestClient) -> None:
+    """The link leads to the API of volumes."""
+    answer = send(client, "GET", "/volumes/detail?limit=2&with_count=True").json
+    assert ([factories.uuid(10), factories.uuid(11)], 5) == (
+        [each["id"] for each in answer["volumes"]],
+        answer["count"],
+    )
+    (link,) = answer["volumes_links"]
+    assert "/v3/volumes?" in link["href"]
+    last = send(client, "GET", f"/volumes?marker={factories.uuid(13)}").json
+    assert ([factories.uuid(14)], False) == ([each["id"] for each in last["volumes"]], "volumes_links" in last)
+
+
+@pytest.mark.parametrize("path", ["/limits", "/os-quota-sets/web", "/os-quota-sets/web/defaults"])
+def test_quotas_are_those_of_the_compute_api(client: testing.TestClient, path: str) -> None:
+    """The client asks the API of volumes for those of volumes."""
+    ((_, ours),) = send(client, "GET", path).json.items()
+    ((_, theirs),) = client.simulate_get(f"/v2.1{path}", headers={"OpenStack-API-Version": "compute 2.100"}).json.items()
+    assert ours == theirs
+    assert 5 in (ours.get("volumes"), ours.get("absolute", {}).get("maxTotalVolumes"))
+
+
+def test_pools_services_and_zones(client: testing.TestClient) -> None:
+    assert {"pools": [{"name": "m@b#p"}]} == send(client, "GET", "/scheduler-stats/get_pools").json
+    (pool,) = send(client, "GET", "/scheduler-stats/get_pools?detail=True").json["pools"]
+    assert ("fleet", 1.0) == (pool["capabilities"]["vendor_name"], pool["capabilities"]["free_capacity_gb"])
+    (service,) = send(client, "GET", "/os-services").json["services"]
+    assert ("cinder-volume", "m@b", "az1") == (service["binary"], service["host"], service["zone"])
+    (zone,) = send(client, "GET", "/os-availability-zone").json["availabilityZoneInfo"]
+    assert "az1" == zone["zoneName"]
+
+
+class TestProjects:
+    """Users with passwords: alice's project has the volume, bob's has not."""
+
+    @pytest.fixture
+    def client(self, conductor: FakeConductor, tmp_path: pathlib.Path) -> testing.TestClient:
+        known, projects = tmp_path / "htpasswd", tmp_path / "projects"
+        hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+        known.write_text("".join(f"{name}:{hashed}\n" for name in ("alice", "bob", "ron", "root")))
+        known.chmod(0o600)
+        projects.write_text(
+            "[alice]\nproject=web\n[bob]\nproject=db\n[ron]\nproject=web\nroles=reader\n[root]\nroles=admin\n"
+        )
+        conf = configuration(api_conf.register_opts)
+        for name, value in (("auth_strategy", "http_basic"), ("basic_auth_file", known), ("projects_file", projects)):
+            conf.set_override(name, str(value), "api")
+        return testing.TestClient(application(conductor, conf))
+
+    @pytest.mark.parametrize(
+        ("user", "method", "path", "body", "code"),
+        [
+            ("alice", "GET", f"/volumes/{UUID}", None, 200),
+            ("ron", "GET", f"/volumes/{UUID}", None, 200),
+            ("bob", "GET", f"/volumes/{UUID}", None, 404),
+            ("root", "GET", f"/volumes/{UUID}", None, 200),
+            ("bob", "DELETE", f"/volumes/{UUID}", None, 404),
+            ("bob", "POST", f"/volumes/{UUID}/action", {"os-extend": {"new_size": 2}}, 404),
+            ("ron", "POST", f"/volumes/{UUID}/action", {"os-extend": {"new_size": 2}}, 403),
+            ("ron", "POST", "/volumes", {"volume": {"size": 1}}, 403),
+            ("alice", "POST", f"/volumes/{UUID}/action", {"os-migrate_volume": {}}, 403),
+            ("bob", "POST", "/volumes", {"volume": {"source_volid": UUID}}, 400),
+            ("bob", "POST", "/volumes", {"volume": {"snapshot_id": SNAPSHOT}}, 400),
+            ("bob", "POST", "/snapshots", {"snapshot": {"volume_id": UUID}}, 400),
+            ("bob", "GET", f"/snapshots/{SNAPSHOT}", None, 404),
+            ("bob", "DELETE", f"/snapshots/{SNAPSHOT}", None, 404),
+            ("alice", "GET", "/volumes?all_tenants=1", None, 403),
+            ("alice", "GET", "/scheduler-stats/get_pools", None, 403),
+            ("alice", "GET", "/os-services", None, 403),
+            ("alice", "POST", "/types", {"volume_type": {"name": "x"}}, 403),
+        ],
+    )
+    def test_who_may_do_what(
+        self,
+        client: testing.TestClient,
+        conductor: FakeConductor,
+        user: str,
+        method: str,
+        path: str,
+        body: Any,
+        code: int,
+    ) -> None:
+        answer = send(client, method, path, body, **_password(user))
+        assert code == answer.status_code, answer.text
+        if code >= 400:
+            assert [] == conductor.asked
+
+    def test_what_a_project_sees(self, client: testing.TestClient, conductor: FakeConductor) -> None:
+        """Its own volumes, without pools; types without extra specs."""
+        volume = send(client, "GET", f"/volumes/{UUID}", **_password("alice")).json["volume"]
+        assert "os-vol-host-attr:host" not in volume
+        send(client, "GET", "/volumes/detail", **_password("bob"))
+        assert {"project_id": "db"} == conductor.filters[-1]
+        assert "extra_specs" not in send(client, "GET", "/types/7", **_password("alice")).json["volume_type"]
+        assert {"a": "b"} == send(client, "GET", "/types/7", **_password("root")).json["volume_type"]["extra_specs"]
+
+
+def _password(user: str) -> dict[str, str]:
+    return {"Authorization": f"Basic {base64.b64encode(f'{user}:secret'.encode()).decode()}"}
