@@ -15,8 +15,12 @@ from oslo_utils import units
 from fleet import errors
 from fleet.objects import location
 from tests.amqp.daemons import Trio, eventually
+from tests.amqp.test_api import Api, api
+from tests.amqp.test_openstack_client import runner
 from tests.invariants import storage
 from tests.invariants.ledger import Ledger, open_engine
+
+__all__ = ["api"]
 
 SLOTS, WANTED = 50, 200
 BACKENDS = ("files", "more", "few")
@@ -361,13 +365,16 @@ def test_200_creates_for_50_slots_give_50(trio: Trio, disks: pathlib.Path) -> No
 
 
 def test_an_agent_that_was_killed_goes_on(trio: Trio, disks: pathlib.Path) -> None:
-    """Volumes that were ordered, and deletions, are finished by the next life of the agent."""
+    """A volume that it was about to make, and a deletion, are finished by the next life of the agent."""
     (kept,) = create(trio, "files", name="kept")
     (going,) = create(trio, "files", name="going")
     wait_for(trio, [kept, going], "available")
+    held = "agent.volume.before"
+    fault(disks, {held: {"action": "delay", "seconds": 3600, "times": 1}})
+    (late,) = create(trio, "files", name="late")
+    eventually(lambda: fired(disks, held))
     trio.kill("disks")
     trio.operator("delete_volume", name=going)
-    (late,) = create(trio, "files", name="late")
     assert {kept, going} == stored(disks).keys()
     trio.restart("disks")
     wait_for(trio, [late], "available")
@@ -389,3 +396,29 @@ def test_kill_9_at_each_step_of_the_agent(trio: Trio, disks: pathlib.Path) -> No
     come_to_rest(trio, disks)
     assert [] == [point for point in points if not fired(disks, point)]
     delete(trio, made)
+
+
+def test_the_openstack_client(trio: Trio, disks: pathlib.Path, api: Api) -> None:
+    """Volumes, snapshots, types and pools, with the client as it is installed; the files are on the disk."""
+    known = {"OS_AUTH_TYPE": "none", "OS_ENDPOINT": f"{api.url}/v2.1", "OS_IDENTITY_API_VERSION": "3"}
+    openstack = runner({**known, "OS_VOLUME_ENDPOINT_OVERRIDE": f"{api.url}/v3"})
+    openstack("volume type create --property volume_backend_name=more mine")
+    made = openstack("volume create --size 1 --type mine --property kept=yes first")
+    wait_for(trio, [made["id"]], "available")
+    openstack("volume set --size 2 first", form="")
+    wait_for(trio, [made["id"]], "available")
+    shown = openstack("volume show first")
+    assert (2, "disks@more#c", {"kept": "yes"}) == (shown["size"], shown["os-vol-host-attr:host"], shown["properties"])
+    (file,) = disks.glob(f"c/*{made['id']}*")
+    assert 2 * units.Gi == file.stat().st_size
+    openstack("volume snapshot create --volume first kept")
+    assert "delete them first" in openstack("volume delete first", form="", status=1)
+    eventually(lambda: openstack("volume snapshot show kept")["status"] == "available")
+    openstack("volume snapshot delete kept", form="")
+    eventually(lambda: [] == openstack("volume snapshot list"))
+    assert "disks@more#c" in [each["Name"] for each in openstack("volume backend pool list")]
+    assert ["first"] == [each["Name"] for each in openstack("volume list --name first")]
+    openstack("volume delete first", form="")
+    eventually(lambda: [] == openstack("volume list --name first"))
+    openstack("volume type delete mine", form="")
+    assert "No Volume found" in openstack("volume show first", form="", status=1)
