@@ -252,7 +252,9 @@ def test_pages(client: testing.TestClient) -> None:
 def test_quotas_are_those_of_the_compute_api(client: testing.TestClient, path: str) -> None:
     """The client asks the API of volumes for those of volumes."""
     ((_, ours),) = send(client, "GET", path).json.items()
-    ((_, theirs),) = client.simulate_get(f"/v2.1{path}", headers={"OpenStack-API-Version": "compute 2.100"}).json.items()
+    ((_, theirs),) = client.simulate_get(
+        f"/v2.1{path}", headers={"OpenStack-API-Version": "compute 2.100"}
+    ).json.items()
     assert ours == theirs
     assert 5 in (ours.get("volumes"), ours.get("absolute", {}).get("maxTotalVolumes"))
 
