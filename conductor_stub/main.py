@@ -36,6 +36,7 @@ from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.operators.quotas import QuotaManager
+from conductor_stub.operators.tenancy import Tenancy
 from conductor_stub.power.intake import PowerIntake
 from conductor_stub.power.sweeper import PowerSweeper
 from conductor_stub.steps.limits import StepLimits
@@ -194,6 +195,7 @@ def build_servers(
             ledger=ledger,
             threads=_threads(conf),
             signatures=taken,
+            guard=Tenancy(database),
         ),
         local,
         _sweep(conf, "deadlines", skew, sweeper.end_overdue),

@@ -124,6 +124,13 @@ def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.
     return connection.execute(query.order_by(INSTANCES.c.created_at, INSTANCES.c.name)).all()
 
 
+def not_of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> Sequence[str]:
+    """Those of the instances, also of deleted ones, that are of another project or of none."""
+    another = sa.or_(INSTANCES.c.project_id != project_id, INSTANCES.c.project_id.is_(None))
+    query = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.uuid.in_(uuids), another)
+    return connection.execute(query).scalars().all()
+
+
 def on_host(connection: sa.Connection, host: str, uuids: Sequence[str] | None = None) -> Sequence[sa.Row]:
     """Live instances on ``host``, oldest first. :param uuids: only these of them"""
     if uuids is None:

@@ -67,6 +67,7 @@ def get_server(
     threads: int | None = None,
     signatures: replay_protection.Record | None = None,
     serializing: serializer.ContextSerializer | None = None,
+    guard: admission.Guard | None = None,
 ) -> Server:
     """Return a server for ``topic``. It also receives messages to ``topic.server`` and fanouts, and serves ``baseapi``.
 
@@ -76,6 +77,7 @@ def get_server(
     :param signatures: record of signed messages, shared with the other servers of the topic
     :param threads: messages handled at a time; None: ``executor_thread_pool_size``
     :param serializing: reads the context of messages that are not this project's own
+    :param guard: decides what callers may ask for
     :param queues: connection shared with other hosts; the server then receives messages to ``topic.server`` only
     """
     keys = signing.keys_of(transport.conf)
@@ -85,6 +87,7 @@ def get_server(
         admission.MethodsOnly,
         checker=signing.Checker(transport.conf, keys, topic, server, record=signatures) if keys else None,
         ledger=ledger,
+        guard=guard,
     )
     target = oslo_messaging.Target(exchange=exchange, topic=topic, server=server)
     options = (transport, target, dispatching, "threading")

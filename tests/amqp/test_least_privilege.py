@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import json
 import shlex
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -21,7 +22,7 @@ from fleet import errors
 from fleet.context import new_context
 from fleet.rpc import clients, transport
 from fleet.trial.private_servers import RabbitMQ
-from tests.amqp.daemons import Trio, eventually, running
+from tests.amqp.daemons import Trio, _script, environment, eventually, running
 from tests.amqp.invariants import come_to_rest
 
 NAME = "least_privilege"
@@ -43,6 +44,7 @@ KEYS = {
     "h2": f"agent-2 host:h2 {'2' * 32}",
     "v1": f"agent-3 host:{BACKEND} {'3' * 32}",
     "client": f"people client {'c' * 32}",
+    "web": f"scripts project:web {'w' * 32}",
 }
 SIGNING = "[message_signing]\nkeys_file = {}\n"
 #: Of the volume agent; other daemons do not read it.
@@ -169,6 +171,39 @@ def test_an_order_that_no_conductor_signed_is_refused(trio: Trio, broker: Rabbit
         broker, "h1", lambda channel: channel.basic_publish_confirm(sent, exchange="", routing_key="compute.h2")
     )
     eventually(lambda: "The message is not trusted: terminate_instance is not signed" in trio.log("h2"))
+
+
+def test_a_project_has_a_key_of_its_own(trio: Trio, users: dict[str, str]) -> None:
+    """It boots, sees and deletes what is its own, with the broker account that all clients share; without a key, nothing."""
+    run = functools.partial(_fleet, trio, users["client"])
+    (other,) = trio.boot(name="other")
+    boot = ("boot", "mine", "--flavor", "vcpus=1,memory_mb=64,root_gb=0", "--wait", "--timeout", "60")
+    assert (0, True) == (run("web", *boot)[0], "other" in run("client", "server", "list")[1])
+    listed = run("web", "server", "list")[1]
+    assert (True, False) == ("mine" in listed, "other" in listed)
+    for line in (("server", "show", other), ("server", "delete", "--yes", other)):
+        status, said_ = run("web", *line)
+        assert (1, True) == (status, "could not be found" in said_), said_
+    status, said_ = run("web", "host", "list")
+    assert (1, True) == (status, "list_hosts is for the administrator" in said_), said_
+    assert 0 == run("web", "server", "delete", "--yes", "mine")[0]
+    status, said_ = run("", "server", "list")
+    assert (1, True) == (status, "is not signed" in said_), said_
+    trio.terminate([other])
+    eventually(lambda: not trio.operator("list_instances"))
+
+
+def _fleet(trio: Trio, url: str, keys: str, *arguments: str) -> tuple[int, str]:
+    """Run the command with the keys of a user, or without keys; return its status, and what it has printed."""
+    path = trio.directory / f"{keys or 'nobody'}-cli.conf"
+    if keys and not (file := trio.directory / f"{keys}.keys").exists():
+        file.touch(mode=0o600)
+        file.write_text(KEYS[keys])
+    signing = SIGNING.format(trio.directory / f"{keys}.keys") if keys else ""
+    path.write_text(f"[DEFAULT]\ntransport_url = {url}\n{signing}")
+    own = {**environment(), "FLEET_CONFIG_FILE": str(path)}
+    done = subprocess.run([_script("fleet"), *arguments], capture_output=True, text=True, env=own, check=False)
+    return done.returncode, done.stdout + done.stderr
 
 
 def consume(queue: str, channel: amqp.Channel) -> None:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from conductor_stub.operators.tenancy import CHECKS, Tenancy
 from fleet import errors
 from fleet.objects import BuildRequest
 from tests.functional.conductor import Conductor, Operator, context
@@ -66,3 +68,103 @@ def test_a_build_joins_groups_of_its_project_only(conductor: Conductor) -> None:
         with pytest.raises(errors.NotFound, match="Server group"):
             conductor.intake.accept(context("shop", is_admin=False), request)
         conductor.intake.accept(context("web", is_admin=False), request)
+
+
+class Door:
+    """What a message of project ``web`` becomes at the conductor's door."""
+
+    def __init__(self, conductor: Conductor) -> None:
+        self._tenancy = Tenancy(conductor.database)
+
+    def admit(self, method: str, namespace: str = "operator", is_admin: bool = False, **arguments: Any) -> Any:
+        """Return the arguments that the method receives."""
+        message = {"namespace": namespace, "method": method, "args": arguments}
+        return self._tenancy.admit({"project_id": "web", "is_admin": is_admin}, message)["args"]
+
+
+@pytest.fixture
+def door(conductor: Conductor) -> Door:
+    return Door(conductor)
+
+
+def build(conductor: Conductor, project: str, **request: Any) -> str:
+    asked = BuildRequest.from_wire({"flavor": SIZES, **request})
+    return str(conductor.intake.accept(context(project), asked)["instances"][0]["uuid"])
+
+
+@pytest.mark.parametrize(
+    "method", ["list_hosts", "migrate_instance", "set_quota", "create_flavor", "trace", "no_such_method", "list_pools"]
+)
+def test_what_is_not_a_projects_is_the_administrators(door: Door, method: str) -> None:
+    """Also what a later release adds, until somebody says whose it is."""
+    with pytest.raises(errors.NotTrusted, match=f"{method} is for the administrator"):
+        door.admit(method)
+    assert {} == door.admit(method, is_admin=True)
+
+
+def test_each_check_is_of_a_method(conductor: Conductor) -> None:
+    """A method that is renamed would become the administrator's."""
+    for namespace, method in CHECKS:
+        assert namespace == "compute_task" or callable(getattr(conductor.operator, method)), method
+
+
+def test_methods_of_daemons_are_not_looked_at(door: Door) -> None:
+    """They run on behalf of the project that has asked for a build."""
+    assert {"instance_uuids": ["u"]} == door.admit("build_instances", "compute_task", instance_uuids=["u"])
+
+
+def test_an_instance_of_another_project_is_not_there(conductor: Conductor, door: Door) -> None:
+    """By name and by uuid, alone and among others; also one of no project."""
+    mine, other = build(conductor, "web", name="mine"), build(conductor, "shop", name="other")
+    for name in (mine, "mine"):
+        assert {"name": name} == door.admit("stop_instance", name=name)
+    for name in (other, "other"):
+        with pytest.raises(errors.NotFound, match=name):
+            door.admit("show_instance", name=name)
+    assert {"instance_uuids": [mine]} == door.admit("terminate_instances", "compute_task", instance_uuids=[mine])
+    for uuids in ([mine, other], [build(conductor, None)]):  # type: ignore[arg-type]
+        with pytest.raises(errors.NotFound):
+            door.admit("terminate_instances", "compute_task", instance_uuids=uuids)
+
+
+def test_a_list_is_narrowed_to_the_project(door: Door) -> None:
+    """A list of another project is refused."""
+    assert {"filters": {"host": "h1", "project_id": "web"}} == door.admit("list_instances", filters={"host": "h1"})
+    assert {"filters": {"project_id": "web"}} == door.admit("list_volumes", filters=None)
+    assert {"project_id": "web"} == door.admit("show_quota")
+    for method, asked in (
+        ("list_instances", {"filters": {"project_id": "shop"}}),
+        ("show_quota", {"project_id": "shop"}),
+    ):
+        with pytest.raises(errors.NotTrusted, match="asks for another one"):
+            door.admit(method, **asked)
+
+
+def test_a_project_names_no_host(door: Door) -> None:
+    """A zone alone is a wish that filters decide about."""
+    request = {"request": {"availability_zone": "east"}}
+    assert request == door.admit("create", "compute_task", **request)
+    with pytest.raises(errors.NotTrusted, match="names the host"):
+        door.admit("create", "compute_task", request={"availability_zone": "east:h1"})
+
+
+@pytest.mark.parametrize("arguments", [{}, {"name": 5}, {"name": None}, {"filters": 5}, {"request": []}, {"uuids": {}}])
+def test_malformed_arguments_are_left_for_the_method(door: Door, arguments: dict[str, Any]) -> None:
+    """It names the field. Nothing here fails for them."""
+    for namespace, method in CHECKS:
+        door.admit(method, namespace, **arguments)
+
+
+def test_volumes_and_snapshots_of_another_project_are_not_there(conductor: Conductor, door: Door) -> None:
+    """Nor is anything made of them."""
+    conductor.operator.under("shop").create_volumes({"size": 1, "name": "theirs"})
+    for method, asked in (
+        ("show_volume", {"name": "theirs"}),
+        ("delete_volume", {"name": "theirs"}),
+        ("create_snapshot", {"volume": "theirs"}),
+        ("create_volumes", {"request": {"source": "theirs"}}),
+    ):
+        with pytest.raises(errors.NotFound, match="theirs"):
+            door.admit(method, **asked)
+    conductor.operator.under("web").create_volumes({"size": 1, "name": "mine"})
+    assert {"name": "mine"} == door.admit("show_volume", name="mine")

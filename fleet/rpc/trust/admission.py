@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refuses messages before an endpoint sees them: too large, nested too deeply, malformed, not trusted, or of another
-ledger.
+"""Refuses messages before an endpoint sees them: too large, nested too deeply, malformed, not trusted, of another
+ledger, or of a caller that may not ask for this.
 
 Anybody with the broker's password may send anything. A message is already acknowledged here, so a message that
 crashes a worker is not delivered to the next one. A refused call is answered, and the log has one line a minute,
@@ -12,8 +12,8 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -44,6 +44,13 @@ class MethodsOnly(oslo_messaging.DefaultRPCAccessPolicy):
         return super().is_allowed(endpoint, method) and inspect.isroutine(getattr(endpoint, method))
 
 
+class Guard(Protocol):
+    """Decides by what a caller may see in the database."""
+
+    def admit(self, context: Mapping[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+        """Return the message that the method receives. :raises errors.NotTrusted: errors.NotFound: errors.Conflict:"""
+
+
 class Dispatcher(oslo_messaging.RPCDispatcher):
     """Passes a message to its endpoint, or refuses it as the sender's mistake, without a traceback."""
 
@@ -53,11 +60,13 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
         *options: Any,
         checker: signing.Checker | None = None,
         ledger: LedgerIdentity | None = None,
+        guard: Guard | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(endpoints, *options)
         self._checker = checker
         self._ledger = ledger or LedgerIdentity()
+        self._guard = guard
         self._log_rate = rate_limited_log.RateLimit(clock)
         self._monitor = call_monitor.CallMonitor()
 
@@ -97,6 +106,8 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
             if self._checker is not None:
                 self._checker.check(incoming.ctxt, incoming.message)
             self._require_own_ledger(incoming)
+            if self._guard is not None and isinstance(incoming.ctxt, dict):
+                incoming.message = self._guard.admit(incoming.ctxt, incoming.message)
             _drop_own_arguments(incoming)
             with self._monitor.watching(incoming):
                 return None, super().dispatch(incoming)
@@ -105,6 +116,8 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
             oslo_messaging.UnsupportedVersion,
             errors.InvalidInput,
             errors.NotTrusted,
+            errors.NotFound,
+            errors.Conflict,
             errors.ForeignLedger,
             errors.DatabaseError,
         ) as refusal:

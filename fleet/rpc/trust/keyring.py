@@ -2,7 +2,8 @@
 """The keys that sign messages: whose key each is, and which key to use for which receiver.
 
 A line of the file is ``ID WHOSE SECRET``. WHOSE is ``service`` (conductors and schedulers), ``client`` (their
-callers) or ``host:NAME[,NAME…]`` (an agent). SECRET has at least 32 characters. Lines that begin with ``#`` are
+callers), ``project:NAME`` (callers that act for one project) or ``host:NAME[,NAME…]`` (an agent).
+SECRET has at least 32 characters. Lines that begin with ``#`` are
 comments.
 """
 
@@ -19,7 +20,7 @@ from fleet import errors
 
 LOG = logging.getLogger(__name__)
 
-SERVICE, CLIENT, HOST = "service", "client", "host:"
+SERVICE, CLIENT, PROJECT, HOST = "service", "client", "project:", "host:"
 MIN_SECRET = 32
 #: File permissions that let others read the file: a reader could sign.
 _OTHERS = 0o077
@@ -30,7 +31,7 @@ _OPTION = "[message_signing] keys_file"
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """``hosts`` are the hosts of an agent's key; empty for other keys."""
+    """``hosts`` are the hosts of an agent's key, ``project`` is that of a project's; empty for other keys."""
 
     key_id: str
     whose: str
@@ -39,6 +40,10 @@ class Key:
     @property
     def hosts(self) -> frozenset[str]:
         return frozenset(self.whose.removeprefix(HOST).split(",")) if self.whose.startswith(HOST) else frozenset()
+
+    @property
+    def project(self) -> str:
+        return self.whose.removeprefix(PROJECT) if self.whose.startswith(PROJECT) else ""
 
 
 def parse(text: str, path: str) -> dict[str, Key]:
@@ -63,9 +68,15 @@ def _problem(parts: list[str], keys: Mapping[str, Key]) -> str:
     key_id, whose, secret = parts
     if key_id in keys:
         return f"key {key_id} is there already"
-    if whose not in (SERVICE, CLIENT) and (not whose.startswith(HOST) or "" in whose.removeprefix(HOST).split(",")):
-        return f"{whose} is none of service, client, host:NAME"
+    if not _is_known(whose):
+        return f"{whose} is none of service, client, project:NAME, host:NAME"
     return "" if len(secret) >= MIN_SECRET else f"the secret is shorter than {MIN_SECRET} characters"
+
+
+def _is_known(whose: str) -> bool:
+    if whose.startswith(HOST):
+        return "" not in whose.removeprefix(HOST).split(",")
+    return whose in (SERVICE, CLIENT) or (whose.startswith(PROJECT) and whose != PROJECT)
 
 
 class Keyring:

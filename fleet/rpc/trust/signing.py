@@ -59,6 +59,8 @@ _AGENT_TOPICS = ("compute", "volume")
 FIELD = "fleet_signature"
 #: Keys of the context that are signed; the others are for logs.
 _SIGNED_CONTEXT = ("request_id", "project_id", "user_id")
+#: These too where a caller acts for a project, in what clients send: receivers of earlier releases know no such callers.
+_SIGNED_OF_PROJECT = ("is_admin", "roles")
 #: Methods that every key may call: they change nothing, and users have no agent's key.
 _OPEN = {("baseapi", "ping"), (None, "describe_host")}
 #: Methods by namespace; None: all of them.
@@ -112,7 +114,8 @@ class Letter:
 
     def signature(self, key: Key, at: float, context: Mapping[str, Any]) -> str:
         said = [self.to, self.namespace, self.version, self.method, self.arguments]
-        who = [context.get(name) for name in _SIGNED_CONTEXT]
+        of_project = not context.get("is_admin", True) and _allows(_CLIENT_TO_CONDUCTOR, self.namespace, self.method)
+        who = [context.get(name) for name in (*_SIGNED_CONTEXT, *(_SIGNED_OF_PROJECT if of_project else ()))]
         # Encoded twice: keys of mappings must be text before they are sorted.
         plain = jsonutils.loads(jsonutils.dumps([key.key_id, at, who, said]))
         text = jsonutils.dumps(plain, sort_keys=True, separators=(",", ":"))
@@ -143,6 +146,8 @@ class Signer:
         if key is None:
             LOG.debug("No key for host %s: %s is sent without a signature", host, letter.method)
             return context
+        if key.project:
+            values.update(project_id=key.project, is_admin=False)
         # Two equal messages of the same time need two signatures; the second would count as a replay.
         at = round(self._clock(), 3) + random.uniform(0, 0.001)
         values[FIELD] = {"key": key.key_id, "at": at, "mac": letter.signature(key, at, values)}
@@ -187,7 +192,7 @@ class Checker:
         key = self._key(signature, context, message)
         # An agent has only the keys that it shares with conductors.
         if key.whose != keyring.SERVICE and self._topic not in _AGENT_TOPICS:
-            self._require_right(key, namespace, method, message.get("args", {}))
+            self._require_right(key, context, namespace, method, message.get("args", {}))
         self._require_first(namespace, str(method), signature)
 
     def _require_first(self, namespace: str | None, method: str, signature: Mapping[str, Any]) -> None:
@@ -205,10 +210,19 @@ class Checker:
         if not taken:
             raise Repeated(reason=f"{method} was received before with the same signature")
 
-    def _require_right(self, key: Key, namespace: str | None, method: object, arguments: Mapping[str, Any]) -> None:
+    def _require_right(
+        self,
+        key: Key,
+        context: Mapping[str, Any],
+        namespace: str | None,
+        method: object,
+        arguments: Mapping[str, Any],
+    ) -> None:
         """:raises errors.NotTrusted: the key is good for other messages only"""
         if not self._is_for(key, namespace, method):
             raise errors.NotTrusted(reason=f"{method} is not for key {key.key_id} of {key.whose}")
+        if key.project and (context.get("is_admin", True) or context.get("project_id") != key.project):
+            raise errors.NotTrusted(reason=f"{method} is of another project, key {key.key_id} is of {key.whose}")
         services = services_named(arguments) - _AGENTS if key.hosts else None
         if services:
             raise errors.NotTrusted(reason=f"{method} speaks for {min(services)}, key {key.key_id} is of {key.whose}")
@@ -241,10 +255,14 @@ class Checker:
     def _is_for(self, key: Key, namespace: str | None, method: object) -> bool:
         if self._topic in ("scheduler", "volume_scheduler"):
             methods = _AGENT_TO_SCHEDULER if key.hosts else _CLIENT_TO_SCHEDULER
-        else:
-            methods = _AGENT_TO_CONDUCTOR if key.hosts else _CLIENT_TO_CONDUCTOR
-        allowed = methods.get(namespace, frozenset())
-        return allowed is None or method in allowed
+            # The answers of schedulers name hosts.
+            return not key.project and _allows(methods, namespace, method)
+        return _allows(_AGENT_TO_CONDUCTOR if key.hosts else _CLIENT_TO_CONDUCTOR, namespace, method)
+
+
+def _allows(methods: _Methods, namespace: str | None, method: object) -> bool:
+    allowed = methods.get(namespace, frozenset())
+    return allowed is None or method in allowed
 
 
 def _is_time(at: object) -> bool:

@@ -25,7 +25,8 @@ SERVICE, A, B, CLIENT = (
     f"people client {SECRETS['c']}",
 )
 NEW_A = f"agent-a-2 host:a1,a2 {'n' * 32}"
-CONDUCTORS = (SERVICE, A, B, CLIENT)
+PROJECT = f"scripts project:web {'p' * 32}"
+CONDUCTORS = (SERVICE, A, B, CLIENT, PROJECT)
 
 
 class Post:
@@ -35,6 +36,8 @@ class Post:
         self._directory = directory
         self.now = 1000.0
         self.conf = configuration(signing.register_opts)
+        #: Of the caller.
+        self.is_admin = True
 
     def keys(self, *lines: str, name: str = "keys") -> keyring.Keyring:
         path = self._directory / name
@@ -54,9 +57,9 @@ class Post:
         message = {"method": method, "namespace": namespace, "version": "1.0", "args": said}
         letter = signing.Letter(to, namespace, "1.0", method, said)
         host = to.partition(".")[2] or None
-        sealed = signing.Signer(self.keys(sender, name="sender"), lambda: self.now).seal(
-            new_context("p1"), letter, host
-        )
+        context = new_context("p1")
+        context.is_admin = self.is_admin
+        sealed = signing.Signer(self.keys(sender, name="sender"), lambda: self.now).seal(context, letter, host)
         return jsonutils.loads(jsonutils.dumps([sealed.to_dict(), message]))
 
     def said_to(
@@ -116,6 +119,9 @@ LETTERS: list[tuple[str, Callable[[Post], Any], str]] = [
     ("a person commands", lambda post: post.letter(CLIENT, "force_down", "operator", host="b1"), "taken"),
     ("a person boots", lambda post: post.letter(CLIENT, "create", "compute_task", request={}), "taken"),
     ("a person claims", lambda post: post.letter(CLIENT, "claim_instance", host="b1"), "is not for key people"),
+    ("a project boots", lambda post: post.letter(PROJECT, "create", "compute_task", request={}), "taken"),
+    ("a project asks", lambda post: post.letter(PROJECT, "list_instances", "operator"), "taken"),
+    ("a project claims", lambda post: post.letter(PROJECT, "claim_instance", host="b1"), "is not for key scripts"),
     ("a conductor", lambda post: post.letter(SERVICE, "build_instances", "compute_task", attempt=1), "taken"),
     ("a key that nobody knows", lambda post: post.letter(NEW_A, hosts=["a1"]), "key agent-a-2, which is unknown"),
     ("a known key's name", lambda post: post.letter(f"agent-a host:a1 {'x' * 32}"), "with key agent-a is wrong"),
@@ -133,6 +139,30 @@ def test_what_a_scheduler_takes(post: Post, host: str, expected: str) -> None:
     """An agent tells of its own guests, host by host or together."""
     letter = post.letter(A, "update_instance_info", to="scheduler", instance_info=[{"host": "a1"}, {"host": host}])
     assert expected in post.said_to(letter, "scheduler")
+
+
+def test_a_project_asks_no_scheduler(post: Post) -> None:
+    """The answers name hosts."""
+    letter = post.letter(PROJECT, "explain", to="scheduler")
+    assert "is not for key scripts" in post.said_to(letter, "scheduler")
+
+
+def test_a_key_of_a_project_is_good_for_this_project(post: Post) -> None:
+    """The signer says so in the context by itself; another project, and the administrator, are refused."""
+    context, _message = post.letter(PROJECT, "list_instances", "operator")
+    assert ("web", False) == (context["project_id"], context["is_admin"])
+    other = f"scripts project:shop {'p' * 32}"
+    refused = post.said_to(post.letter(other, "list_instances", "operator"))
+    assert "list_instances is of another project, key scripts is of project:web" == refused
+
+
+@pytest.mark.parametrize("change", [{"is_admin": True}, {"roles": ["admin"]}, {"project_id": "web"}])
+def test_who_acts_for_a_project_cannot_become_another(post: Post, change: dict[str, Any]) -> None:
+    """The mark, the roles and the project are signed with the message."""
+    post.is_admin = False
+    context, message = post.letter(CLIENT, "list_instances", "operator")
+    assert "taken" == post.said_to((context, message))
+    assert "is wrong" in post.said_to(({**context, **change}, message))
 
 
 CHANGES: list[tuple[str, Callable[[dict[str, Any], dict[str, Any]], object]]] = [
@@ -230,7 +260,7 @@ FILES = [
     ("nothing", "# none\n", "has no key"),
     ("too few words", "agent-a host:a1\n", "line 1: is not ID WHOSE SECRET"),
     ("the same twice", f"{A}\n{A}", "line 2: key agent-a is there already"),
-    ("of nobody", f"x nobody {'x' * 32}", "nobody is none of service, client, host:NAME"),
+    ("of nobody", f"x nobody {'x' * 32}", "nobody is none of service, client, project:NAME, host:NAME"),
     ("of no host", f"x host: {'x' * 32}", "host: is none of"),
     ("too short", "x service secret", "the secret is shorter than 32 characters"),
 ]

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a caller may ask that acts for a project (``is_admin`` of its context is false), whatever program it is.
+
+``fleet-api`` decides by roles what each user may do. This check is in the conductor, behind it: it holds for every message,
+and with signed messages a sender cannot claim another project, or to be the administrator (``fleet.rpc.trust.signing``).
+It looks at the namespace ``operator``, and at ``create`` and ``terminate_instances``; other methods are those of daemons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from fleet import errors
+from fleet.db import instances, volumes
+from fleet.db.engine import Connection, Database
+
+Arguments = Mapping[str, Any]
+#: (connection, project, arguments) -> the arguments that the method receives.
+_Check = Callable[[Connection, str, Arguments], Arguments]
+
+
+def _anything(_connection: Connection, _project: str, arguments: Arguments) -> Arguments:
+    """For methods without objects of projects, and for those that check the project themselves."""
+    return arguments
+
+
+def _own_instance(connection: Connection, project: str, arguments: Arguments) -> Arguments:
+    """:raises errors.NotFound: errors.Conflict: several have the name"""
+    for name in _texts(arguments.get("name")):
+        if instances.find(connection, name).project_id != project:
+            raise errors.NotFound(kind="Instance", name=name)
+    return arguments
+
+
+def _own_instances(argument: str) -> _Check:
+    """For a list of uuids."""
+
+    def check(connection: Connection, project: str, arguments: Arguments) -> Arguments:
+        uuids = _texts(arguments.get(argument))
+        strangers = instances.not_of_project(connection, uuids, project) if uuids else ()
+        if strangers:
+            raise errors.NotFound(kind="Instance", name=strangers[0])
+        return arguments
+
+    return check
+
+
+def _own_storage(kind: volumes.Kind, *names: str) -> _Check:
+    """:param names: arguments that name a volume or a snapshot"""
+
+    def check(connection: Connection, project: str, arguments: Arguments) -> Arguments:
+        for name in _texts([arguments.get(each) for each in names]):
+            if volumes.find(connection, name, kind).project_id != project:
+                raise errors.NotFound(kind=kind, name=name)
+        return arguments
+
+    return check
+
+
+def _own_origin(connection: Connection, project: str, arguments: Arguments) -> Arguments:
+    """For a new volume: what it is copied from."""
+    request = _mapping(arguments.get("request"))
+    _own_storage("Volume", "source")(connection, project, request)
+    _own_storage("Snapshot", "snapshot")(connection, project, request)
+    return arguments
+
+
+def _own_list(_connection: Connection, project: str, arguments: Arguments) -> Arguments:
+    """A list is narrowed to the project."""
+    filters = _mapping(arguments.get("filters"))
+    _require_own(filters.get("project_id"), project)
+    return {**arguments, "filters": {**filters, "project_id": project}}
+
+
+def _own_project(_connection: Connection, project: str, arguments: Arguments) -> Arguments:
+    _require_own(arguments.get("project_id"), project)
+    return {**arguments, "project_id": project}
+
+
+def _no_forced_host(_connection: Connection, _project: str, arguments: Arguments) -> Arguments:
+    """:raises errors.NotTrusted: no filter would decide"""
+    if ":" in str(_mapping(arguments.get("request")).get("availability_zone", "")):
+        raise errors.NotTrusted(reason="only the administrator names the host of a build")
+    return arguments
+
+
+_ONE_INSTANCE = (
+    *("show_instance", "update_instance", "stop_instance", "start_instance", "reboot_instance", "get_console_output"),
+    *("resize_instance", "confirm_resize", "revert_resize"),
+)
+_OPEN = (
+    *("list_flavors", "show_flavor", "list_images", "show_image", "list_volume_types"),
+    *("list_groups", "create_group", "show_group", "update_group", "delete_group"),
+    *("list_key_pairs", "create_key_pair", "show_key_pair", "delete_key_pair"),
+)
+#: By namespace and method. All other methods of the namespace ``operator`` are the administrator's.
+CHECKS: Mapping[tuple[str, str], _Check] = {
+    ("compute_task", "create"): _no_forced_host,
+    ("compute_task", "terminate_instances"): _own_instances("instance_uuids"),
+    **{("operator", name): _anything for name in _OPEN},
+    **{("operator", name): _own_instance for name in _ONE_INSTANCE},
+    **{("operator", name): _own_list for name in ("list_instances", "list_volumes", "list_snapshots")},
+    **{("operator", name): _own_project for name in ("show_quota", "list_queue")},
+    ("operator", "newest_faults"): _own_instances("uuids"),
+    ("operator", "create_volumes"): _own_origin,
+    **{
+        ("operator", name): _own_storage("Volume", "name") for name in ("show_volume", "extend_volume", "delete_volume")
+    },
+    ("operator", "create_snapshot"): _own_storage("Volume", "volume"),
+    **{("operator", name): _own_storage("Snapshot", "name") for name in ("show_snapshot", "delete_snapshot")},
+}
+
+
+class Tenancy:
+    """Implements :class:`fleet.rpc.trust.admission.Guard`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def admit(self, context: Mapping[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+        """Return the message that the method receives.
+
+        :raises errors.NotTrusted: the method is the administrator's; errors.NotFound: errors.Conflict:
+        """
+        namespace, method = message.get("namespace"), str(message.get("method"))
+        check = CHECKS.get((namespace or "", method))
+        if context.get("is_admin", True) or (check is None and namespace != "operator"):
+            return message
+        project = context.get("project_id")
+        if check is None or not project or not isinstance(project, str):
+            raise errors.NotTrusted(reason=f"{method[:40]} is for the administrator, the caller acts for a project")
+        return {**message, "args": dict(self._database.read(check, project, message.get("args", {})))}
+
+
+def _require_own(named: object, project: str) -> None:
+    """:raises errors.NotTrusted:"""
+    if named not in (None, project):
+        raise errors.NotTrusted(reason=f"the caller acts for project {project} and asks for another one")
+
+
+def _texts(value: object) -> list[str]:
+    """Names in an argument, which nobody has checked yet. What is no name is left for the method to refuse."""
+    found: Iterable[object] = value if isinstance(value, list) else (value,)
+    return [each for each in found if isinstance(each, str) and each]
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
