@@ -25,7 +25,7 @@ class Samples(columns.FormattableColumn):
 def add_plot(parser: build_arguments.Arguments) -> None:
     endings = " or ".join(plot.ENDINGS)
     parser.add_argument("--plot", type=pathlib.Path, metavar="FILE", help=f"Draw the figures over time, and a map of "
-                        f"the hosts, to this file ({endings}); needs matplotlib.")  # fmt: skip
+                        f"the hosts or pools, to this file ({endings}); needs matplotlib.")  # fmt: skip
 
 
 def check(path: pathlib.Path | None) -> None:

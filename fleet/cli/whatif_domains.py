@@ -55,6 +55,7 @@ VOLUME_FIGURES = (
     "largest_thick",
     "unplaced",
     "decision_ms",
+    "over_time",
 )
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,16 @@ class _Panel(NamedTuple):
     lines: Mapping[str, Callable[[Mapping[str, Any]], float]]
 
 
-_PANELS = (
+@dataclasses.dataclass(frozen=True)
+class _Subject:
+    """What is drawn. :param used: key of the figures with the use of each place, whose names are below ``place``"""
+
+    panels: Sequence[_Panel]
+    place: str
+    used: str
+
+
+_HOST_PANELS = (
     _Panel(
         "Used",
         "%",
@@ -43,6 +53,13 @@ _PANELS = (
     _Panel("Stranded: free, but the next request does not fit", "vcpus", {"": lambda each: each["stranded_vcpus"]}),
     _Panel("Refused until now", "instances", {"": lambda each: each["refused"]}),
 )
+_POOL_PANELS = (
+    _Panel("Promised to volumes", "% of capacity", {"": lambda each: 100 * each["provisioned"]}),
+    _Panel("Pools without volumes", "pools", {"": lambda each: each["pools_empty"]}),
+    _Panel("Largest thin volume that fits", "GiB", {"": lambda each: each["largest_gb"]}),
+    _Panel("Refused until now", "volumes", {"": lambda each: each["refused"]}),
+)
+_SUBJECTS = (_Subject(_HOST_PANELS, "host", "hosts_used"), _Subject(_POOL_PANELS, "pool", "pools_used"))
 
 
 def require() -> None:
@@ -56,27 +73,29 @@ def require() -> None:
 def draw(path: pathlib.Path, scenarios: Mapping[str, Mapping[str, Any]]) -> None:
     """Write a drawing; the ending of ``path`` (one of :data:`ENDINGS`) is its format.
 
-    :param scenarios: name → ``over_time`` and ``hosts_used`` as :meth:`history.History.figures` returns them
+    :param scenarios: name → ``over_time``, and ``hosts_used`` or ``pools_used``, as the histories of
+        :mod:`fleet.utilization.history` return them
     :raises NotInstalled:
     :raises OSError:
     """
     require()
     from matplotlib.figure import Figure
 
-    rows = len(_PANELS) + 1
-    height = _PANEL * len(_PANELS) + _MAP
-    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-    grid = figure.add_gridspec(rows, len(scenarios), height_ratios=[*[_PANEL] * len(_PANELS), _MAP])
+    known = next(iter(scenarios.values()))
+    (subject,) = [each for each in _SUBJECTS if each.used in known]
+    panels, count = subject.panels, len(subject.panels)
+    figure = Figure(figsize=(_WIDTH, _PANEL * count + _MAP), layout="constrained")
+    grid = figure.add_gridspec(count + 1, len(scenarios), height_ratios=[*[_PANEL] * count, _MAP])
     first = None
-    for number, panel in enumerate(_PANELS):
+    for number, panel in enumerate(panels):
         axes = figure.add_subplot(grid[number, :], sharex=first)
         first = first or axes
-        _draw_panel(axes, panel, scenarios, is_last=number == len(_PANELS) - 1)
+        _draw_panel(axes, panel, scenarios, is_last=number == count - 1)
     maps = [figure.add_subplot(grid[-1, column]) for column in range(len(scenarios))]
-    # An overcommitted host has more than 100 %.
-    largest = max((each["used"] for figures in scenarios.values() for each in figures["hosts_used"]), default=0.0)
+    # An overcommitted host, and an over-subscribed pool, has more than 100 %.
+    largest = max((each["used"] for figures in scenarios.values() for each in figures[subject.used]), default=0.0)
     images = [
-        _draw_map(axes, name, figures["hosts_used"], max(100.0, 100 * largest))
+        _draw_map(axes, name, subject, figures[subject.used], max(100.0, 100 * largest))
         for axes, (name, figures) in zip(maps, scenarios.items(), strict=True)
     ]
     figure.colorbar(images[0], ax=maps, label="used, %")
@@ -113,16 +132,16 @@ def _draw_panel(axes: Any, panel: _Panel, scenarios: Mapping[str, Mapping[str, A
         axes.tick_params(labelbottom=False)
 
 
-def _draw_map(axes: Any, name: str, used: Sequence[Mapping[str, Any]], most: float) -> Any:
-    """Draw one cell per host, in the order of their names."""
-    shares = [100 * each["used"] for each in sorted(used, key=lambda each: each["host"])]
+def _draw_map(axes: Any, name: str, subject: _Subject, used: Sequence[Mapping[str, Any]], most: float) -> Any:
+    """Draw one cell per host or pool, in the order of their names."""
+    shares = [100 * each["used"] for each in sorted(used, key=lambda each: each[subject.place])]
     columns = min(max(_COLUMNS, math.ceil(math.sqrt(len(shares) * 3))), max(len(shares), 1))
     cells = numpy.full(math.ceil(len(shares) / columns) * columns or 1, numpy.nan)
     cells[: len(shares)] = shares
     image = axes.imshow(
         cells.reshape(-1, columns), vmin=0, vmax=most, cmap="viridis_r", aspect="equal", interpolation="nearest"
     )
-    axes.set_title(f"{len(shares)} hosts at the end: {name}", loc="left", fontsize="medium")
+    axes.set_title(f"{len(shares)} {subject.place}s at the end: {name}", loc="left", fontsize="medium")
     # White lines between the cells.
     axes.set_xticks(numpy.arange(columns - 1) + 0.5, minor=True)
     axes.set_yticks(numpy.arange(len(cells) // columns - 1) + 0.5, minor=True)

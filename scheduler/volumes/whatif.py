@@ -18,6 +18,8 @@ from oslo_config import cfg
 from fleet.db.feed import Changes
 from fleet.objects.volume import size_of
 from fleet.objects.whatif import VOLUME_RATIO, Change, Demand
+from fleet.utilization.history import REQUESTS, SECONDS, PoolHistory
+from fleet.utilization.pools import Pools
 from scheduler import conf as scheduler_conf
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.decision import StateAge
@@ -48,9 +50,20 @@ def run(
     asked = without_filters(loading.load_pipeline(conf), change.without_filters)
     pools = CopiedFleet(asked, hypothetical(state, change, _POOLS), conf.service_down_time, HostManager)
     outcomes, ends = Outcomes(), list[tuple[float, str]]()
+    history = _history(demands)
+
+    def go_on(at_s: float) -> None:
+        """Take the samples that are due until then."""
+        at = at_s if history.axis == SECONDS else outcomes.requests
+        if history.due(at):
+            history.add(at, pools.read(_reading), outcomes.placed, outcomes.refused)
+
     for demand in demands:
         while ends and ends[0][0] <= demand.at_s:
-            pools.release(heapq.heappop(ends)[1])
+            at_s, uuid = heapq.heappop(ends)
+            go_on(at_s)
+            pools.release(uuid)
+        go_on(demand.at_s)
         request = VolumeRequest.from_wire(demand.request_spec, demand.filter_properties)
         began = time.perf_counter()
         made = pools.decide(request)
@@ -61,7 +74,34 @@ def run(
             heapq.heappush(ends, (demand.at_s + life_s, made.picks[0].instance_uuid))
         tick(1)
     counts = {"volumes": outcomes.placed + outcomes.refused}
-    return {**outcomes.figures(), **counts, **outcomes.hours("gb"), **pools.read(_use)}
+    history.finish(pools.read(_names), pools.read(_reading), outcomes.placed, outcomes.refused)
+    return {**outcomes.figures(), **counts, **outcomes.hours("gb"), **pools.read(_use), **history.figures()}
+
+
+def _history(demands: Sequence[Demand]) -> PoolHistory:
+    """Return the history to fill: over the time of the demands, or over their number if they have no times."""
+    first, last = (demands[0].at_s, demands[-1].at_s) if demands else (0.0, 0.0)
+    return PoolHistory(SECONDS, first, last) if first < last else PoolHistory(REQUESTS, 0, len(demands))
+
+
+def _names(pools: Candidates, _state: StateAge) -> Sequence[str]:
+    """The names of the pools of a known capacity, in the order of :func:`_reading`."""
+    return [name_of(pools.key(row)) for row in pools.rows[_sized(pools)].tolist()]
+
+
+def _reading(pools: Candidates, _state: StateAge) -> Pools:
+    sized = _sized(pools)
+    return Pools(
+        total=pools.column("total_capacity_gb")[sized],
+        provisioned=pools.column("provisioned_capacity_gb")[sized],
+        room=space.room(pools, True)[sized],
+        empty=int(numpy.count_nonzero(pools.present() & (pools.column("total_volumes") == 0))),
+    )
+
+
+def _sized(pools: Candidates) -> numpy.ndarray:
+    found: numpy.ndarray = pools.present() & pools.column("sized")
+    return found
 
 
 def _emptied(row: Any, _host: str) -> Mapping[str, Any]:
@@ -84,8 +124,7 @@ _POOLS = Places(_emptied, _overcommitted)
 
 def _use(pools: Candidates, _state: StateAge) -> dict[str, Any]:
     """What volumes hold of all pools, and the largest volume that still fits. Capacity without a number is left out."""
-    there = pools.present()
-    sized = there & pools.column("sized")
+    there, sized = pools.present(), _sized(pools)
     total = float(pools.column("total_capacity_gb")[sized].sum())
     provisioned = float(pools.column("provisioned_capacity_gb")[sized].sum())
     return {

@@ -12,7 +12,8 @@ import pytest
 
 from fleet.objects.flavor_mix import Shape
 from fleet.utilization import plot
-from fleet.utilization.history import REQUESTS, SAMPLES, SECONDS, History
+from fleet.utilization.history import REQUESTS, SAMPLES, SECONDS, History, PoolHistory
+from fleet.utilization.pools import Pools
 from fleet.utilization.sample import Hosts, measure, use_of
 
 SMALL, LARGE = Shape(1, 1024), Shape(8, 8192)
@@ -83,6 +84,18 @@ def scenario(share: float) -> dict:
     history.add(7200, hosts((16, 16384), (16 * (1 - share), 16384)), 2, 1)
     history.finish(["h1", "h2"], hosts((16, 16384), (16 * (1 - share), 16384)), 2, 1)
     return history.figures()
+
+
+def test_a_drawing_of_pools(tmp_path: pathlib.Path) -> None:
+    """With what is promised, in place of what hosts use."""
+    pools = Pools(*(numpy.array([amount]) for amount in (100.0, 150.0, 50.0)), empty=0)
+    history = PoolHistory(SECONDS, 0, 7200)
+    history.add(7200, pools, 2, 1)
+    history.finish(["m1@a#p"], pools, 2, 1)
+    plot.draw(tmp_path / "plot.svg", {"now": history.figures()})
+    text = (tmp_path / "plot.svg").read_text()
+    for said in ("Promised to volumes", "Largest thin volume that fits", "1 pools at the end: now"):
+        assert f"<!-- {said}" in text
 
 
 @pytest.mark.parametrize("ending", plot.ENDINGS)

@@ -111,3 +111,31 @@ def test_what_is_not_there_cannot_be_changed(change: Change, error: type[Excepti
     """Named, instead of a figure that means nothing."""
     with pytest.raises(error, match=said):
         run(change)
+
+
+def test_the_pools_are_sampled_over_time() -> None:
+    """At each moment what has come and gone until then is counted."""
+    # The second volume comes when the first one goes; the third one fits nowhere.
+    demands = [demand(1, 90, 0.0, 100.0), demand(2, 90, 100.0), demand(3, 2000, 200.0)]
+    found = run(Change(), *demands, pools=(B,))
+    samples = found["over_time"]["samples"]
+    told = [(each["provisioned"], each["largest_gb"], each["pools_empty"], each["placed"], each["refused"])
+            for each in (samples[0], samples[1], samples[-1])]  # fmt: skip
+    assert [(0.9, 0.0, 0, 1, 0), (0.9, 0.0, 0, 1, 0), (0.9, 0.0, 0, 2, 1)] == told
+    assert ("seconds", 200) == (found["over_time"]["axis"], len(samples))
+    assert [{"pool": "m2@b#p", "used": 0.9}] == found["pools_used"]
+
+
+def test_without_times_there_is_a_sample_after_each_demand() -> None:
+    found = run(Change(), *SEVEN)
+    placed = [each["placed"] for each in found["over_time"]["samples"]]
+    assert ("requests", [1, 2, 3, 4, 5, 6, 6]) == (found["over_time"]["axis"], placed)
+
+
+def test_a_pool_that_reports_no_capacity_is_not_measured() -> None:
+    """It counts as a pool without volumes only."""
+    unlimited = Pool("m3@c", "p", 3, total_capacity_gb=None, **{**EMPTY, "free_capacity_gb": None})
+    found = run(Change(without_hosts=["m2@b"]), demand(1, 2000), pools=(A, B, unlimited))
+    (sample,) = found["over_time"]["samples"]
+    assert (1, 0.5, 50.0) == (sample["placed"], sample["provisioned"], sample["room_gb"])
+    assert ["m1@a#p"] == [each["pool"] for each in found["pools_used"]]
