@@ -286,6 +286,20 @@ LIBVIRT_OPTS = [
         help="Processor that guests see.",
     ),
     cfg.IntOpt(
+        "memory_overhead_mb",
+        default=0,
+        min=0,
+        help="Memory in MB that each guest needs besides that of its flavor, for QEMU itself. Claims include it. Related: "
+        "reserved_host_memory_mb, which is for the whole host.",
+    ),
+    cfg.ListOpt(
+        "pci_devices",
+        default=[],
+        help="PCI devices of this machine that guests may have: addresses such as 0000:81:00.1, and VENDOR:PRODUCT such as "
+        "8086:10ed for all devices of a kind. libvirt takes a device from its driver when a guest with it starts, so name "
+        "none that the machine needs. [pci] alias of the conductor gives users a name for them.",
+    ),
+    cfg.IntOpt(
         "shutdown_timeout",
         default=30,
         min=0,

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from compute_agent.drivers.libvirt import pci_devices
 from compute_agent.drivers.machine import SMALL_PAGE_KB
-from fleet.objects import Instance, numa
+from fleet.objects import Instance, numa, pci
 
 #: Of the element that marks a domain as one of ours.
 NAMESPACE = "https://fleet.example.org/libvirt/1"
@@ -70,7 +71,8 @@ def build(machine: Machine, instance: Instance, host: str, disks: Sequence[Disk]
     # A guest that panics or is shut down stays off: the agent reports it, and its option says what follows.
     for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
         _text(domain, f"on_{event}", action)
-    _devices(domain, disks, console)
+    devices = _devices(domain, disks, console)
+    pci_devices.add(devices, pci.devices_from_wire(instance.claimed_pci_devices, "instance.claimed_pci_devices"))
     return ElementTree.tostring(domain, encoding="unicode")
 
 
@@ -126,7 +128,7 @@ def _cpu(domain: Element, machine: Machine, instance: Instance, cells: Sequence[
             SubElement(layout, "cell", id=str(number), cpus=_listed(cell.cpuset), memory=memory, unit="KiB")
 
 
-def _devices(domain: Element, disks: Sequence[Disk], console: pathlib.Path) -> None:
+def _devices(domain: Element, disks: Sequence[Disk], console: pathlib.Path) -> Element:
     devices = SubElement(domain, "devices")
     for disk in disks:
         device = SubElement(devices, "disk", type="file", device="disk")
@@ -140,6 +142,7 @@ def _devices(domain: Element, disks: Sequence[Disk], console: pathlib.Path) -> N
     SubElement(serial, "target", port="0")
     random = SubElement(devices, "rng", model="virtio")
     _text(random, "backend", "/dev/urandom", model="random")
+    return devices
 
 
 def _listed(numbers: Iterable[int]) -> str:

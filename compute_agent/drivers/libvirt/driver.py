@@ -21,7 +21,7 @@ from oslo_utils import units
 from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import ComputeDriver, FindBootData, FindImage, GuestInfo, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.drivers.libvirt import domain_xml, extra, power
+from compute_agent.drivers.libvirt import domain_xml, extra, pci_devices, power
 from compute_agent.drivers.libvirt.capabilities import Capabilities
 from compute_agent.drivers.libvirt.connection import Connection, Unreachable, library
 from compute_agent.drivers.libvirt.domain_xml import Machine
@@ -60,6 +60,7 @@ class LibvirtDriver(ComputeDriver):
     def init_host(self, host: str) -> None:
         self._host = host
         extra.require()
+        pci_devices.require_valid(self._options.pci_devices)
         if shutil.which("qemu-img") is None:
             raise errors.ConfigError(option="compute_driver", reason="is libvirt, and qemu-img is not installed")
         try:
@@ -95,6 +96,7 @@ class LibvirtDriver(ComputeDriver):
         try:
             resources = self._connection.call(self._read_resources)
             capabilities = self._capabilities()
+            devices = self._connection.call(self._read_devices) if self._options.pci_devices else []
         except Unreachable as away:
             reason = f"cannot be read: {away}"
             raise errors.ReportRefused(host=self._host, node=node, field="it", reason=reason) from None
@@ -106,6 +108,7 @@ class LibvirtDriver(ComputeDriver):
             "local_gb": disk.total // units.Gi,
             "disk_available_least": disk.free // units.Gi - promised_gb,
             "hypervisor_hostname": node,
+            "pci_passthrough_devices": devices,
             "cpu_info": json.dumps(capabilities.cpu_info),
             "numa_topology": {"cells": list(capabilities.cells)} if capabilities.cells else None,
             "supported_instances": capabilities.supported_instances,
@@ -120,6 +123,13 @@ class LibvirtDriver(ComputeDriver):
             "hypervisor_type": connection.getType(),
             "hypervisor_version": connection.getVersion(),
         }
+
+    def _read_devices(self, connection: Any) -> list[dict[str, Any]]:
+        devices = connection.listAllDevices(library().VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV)
+        return pci_devices.inventory((each.XMLDesc() for each in devices), self._options.pci_devices)
+
+    def estimate_instance_overhead(self, flavor: Flavor) -> dict[str, int]:
+        return {"memory_mb": self._options.memory_overhead_mb}
 
     def _capabilities(self) -> Capabilities:
         return Capabilities.parse(self._connection.call(lambda connection: connection.getCapabilities()))

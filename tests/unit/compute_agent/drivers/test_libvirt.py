@@ -18,14 +18,14 @@ import pycdlib
 import pytest
 
 from compute_agent.drivers import libvirt
-from compute_agent.drivers.libvirt import domain_xml, extra, seed
+from compute_agent.drivers.libvirt import domain_xml, extra, pci_devices, seed
 from compute_agent.drivers.libvirt.capabilities import Capabilities
 from compute_agent.drivers.libvirt.domain_xml import Disk, Machine
 from compute_agent.drivers.libvirt.guest_disks import GuestDisks
 from compute_agent.drivers.libvirt.image_cache import ImageCache
 from fleet import errors
 from fleet.agent import commands, image
-from fleet.objects import BootData, ImageRecord, Instance
+from fleet.objects import BootData, ImageRecord, Instance, pci
 from tests import factories
 from tests.unit.compute_agent import builders
 
@@ -127,6 +127,56 @@ def test_a_domain_holds_the_cells_that_are_claimed() -> None:
     assert [("0,1", "524288"), ("2", "262144")] == [
         (each.get("cpus"), each.get("memory")) for each in made.findall("cpu/numa/cell")
     ]
+
+
+NODE_DEVICE = """
+<device><name>pci_0000_81_00_1</name>
+  <capability type='pci'><domain>0</domain><bus>129</bus><slot>0</slot><function>1</function>
+    <product id='0x10ed'>82599</product><vendor id='0x8086'>Intel</vendor>{more}</capability></device>
+"""
+NIC = {"address": "0000:81:00.1", "vendor_id": "8086", "product_id": "10ed"}
+
+
+@pytest.mark.parametrize(
+    ("more", "allowed", "found"),
+    [
+        ("", ["8086:10ed"], [{**NIC, "dev_type": "type-PCI", "numa_node": None}]),
+        ("<numa node='1'/>", ["0000:81:00.1"], [{**NIC, "dev_type": "type-PCI", "numa_node": 1}]),
+        (
+            "<capability type='phys_function'><address/></capability>",
+            ["8086:10ed"],
+            [{**NIC, "dev_type": "type-VF", "numa_node": None}],
+        ),
+        (
+            "<capability type='virt_functions' maxCount='7'/>",
+            ["8086:10ed"],
+            [{**NIC, "dev_type": "type-PF", "numa_node": None}],
+        ),
+        ("<capability type='pci-bridge'/>", ["8086:10ed"], []),
+        ("", ["8086:10ee", "0000:81:00.0"], []),
+    ],
+)
+def test_devices_that_guests_may_have(more: str, allowed: list[str], found: list[dict[str, Any]]) -> None:
+    """Those that the list names, with what requests are compared with; never a bridge."""
+    assert found == pci_devices.inventory([NODE_DEVICE.format(more=more)], allowed)
+    assert len(found) == len(pci.devices_from_wire(found))
+
+
+@pytest.mark.parametrize("wrong", ["81:00.1", "0000:81:00.9", "8086", "8086:10EDX", "*"])
+def test_a_list_of_devices_that_makes_no_sense(wrong: str) -> None:
+    """The agent does not start."""
+    with pytest.raises(errors.ConfigError, match="got"):
+        pci_devices.require_valid(["8086:10ed", wrong])
+
+
+def test_a_domain_has_the_devices_of_its_claim() -> None:
+    """libvirt takes them from the machine, and gives them back."""
+    (made,) = domain(builders.an_instance(claimed_pci_devices=[NIC])).iter("hostdev")
+    assert {"mode": "subsystem", "type": "pci", "managed": "yes"} == made.attrib
+    wanted = {"domain": "0x0000", "bus": "0x81", "slot": "0x00", "function": "0x1"}
+    assert wanted == made.find("source/address").attrib  # type: ignore[union-attr]
+    with pytest.raises(errors.InvalidInput, match="claimed_pci_devices"):
+        domain(builders.an_instance(claimed_pci_devices=[{**NIC, "address": "'/><disk"}]))
 
 
 def test_the_seed_is_what_cloud_init_reads(tmp_path: pathlib.Path) -> None:

@@ -206,3 +206,13 @@ def test_a_crash_while_disks_are_kept_or_given_back(tmp_path: pathlib.Path, died
     for _twice in range(2):
         resize.give_back(tmp_path, names)
     assert {"disk": "old"} == {path.name: path.read_text() for path in tmp_path.iterdir()}
+
+
+def test_the_options_of_the_inventory(machine: Machine) -> None:
+    """The overhead goes into the claim; this machine has no device of the kind."""
+    machine.driver.conf.set_override("memory_overhead_mb", 24, group="libvirt")
+    machine.driver.conf.set_override("pci_devices", ["8086:10ed"], group="libvirt")
+    assert {"memory_mb": 24} == machine.driver.estimate_instance_overhead(builders.a_flavor())
+    found = machine.driver.get_available_resource(HOST)
+    assert found is not None
+    assert [] == found["pci_passthrough_devices"]
