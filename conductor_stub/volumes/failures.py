@@ -63,7 +63,10 @@ def _not_managed(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) 
     where = {"backend": location.append_host(row.host, row.pool), "attempt": row.attempt, "step": failure.step}
     tried = {**where, "result": failure.code, "reason": failure.message}
     released = claims.release(tx, row, volumes.OWN, ctx)
-    why = {"error": failure.code, "message": f"The volume was not managed: {failure.message}", "details": {}}
+    # This error begins in the same way.
+    named = failure.code == errors.InvalidReference.__name__
+    message = failure.message if named else f"The volume was not managed: {failure.message}"
+    why = {"error": failure.code, "message": message, "details": {}}
     values = {"status": volume_states.ERROR_MANAGING, "failure": why, "plan": {**row.plan, "tried": [tried]}}
     return volumes.write(tx, row, ctx.now, **values, **released, **SETTLED)
 

@@ -85,9 +85,10 @@ class _Groups(columns.FormattableColumn):
 
 
 def _largest(largest: Record) -> str:
+    what = "volume" if explain.is_pool(largest) else "flavor"
     room = ", ".join(f"{name} {_count(amount)}" for name, amount in largest["room"].items())
     return (
-        f"{largest['host']}:{largest['nodename']} takes one of {_count(largest['times'])} times the flavor, "
+        f"{explain.place(largest)} takes one of {_count(largest['times'])} times the {what}, "
         f"or {_count(largest['fits'])} of it ({room})"
     )
 

@@ -153,7 +153,17 @@ class _Picks(columns.FormattableColumn):
     """The host of each instance."""
 
     def human_readable(self) -> str:
-        return "\n".join(f"{pick['host']}:{pick['nodename']}  weight {pick['weight']:.3f}" for pick in self._value)
+        return "\n".join(f"{place(pick)}  weight {pick['weight']:.3f}" for pick in self._value)
+
+
+def is_pool(found: Record) -> bool:
+    """Only names of storage backends have an @."""
+    return "@" in found["host"]
+
+
+def place(found: Record) -> str:
+    """Return ``host:node``, or the location of a pool."""
+    return f"{found['host']}{'#' if is_pool(found) else ':'}{found['nodename']}"
 
 
 class _Scores(columns.FormattableColumn):
@@ -165,7 +175,7 @@ class _Scores(columns.FormattableColumn):
 
 
 def _score_lines(host: Record, width: int) -> list[str]:
-    lines = [f"{host['host']}:{host['nodename']}  weight {host['weight']:.3f}"]
+    lines = [f"{place(host)}  weight {host['weight']:.3f}"]
     for part in host["weighers"]:
         lines.append(
             f"  {part['name']:{width}}  raw {part['raw']:g}  normalised {part['normalised']:.3f}"

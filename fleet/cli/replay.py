@@ -67,6 +67,8 @@ class Replay(command.ShowOne):
         return _shown(summary)
 
     def _of_volumes(self, parsed_args: argparse.Namespace) -> tuple:
+        if parsed_args.plot:
+            raise connection.CommandFailed("--plot is not for volumes here; 'fleet whatif --volumes' has it")
         if parsed_args.sample:
             parsed_args.trace = volume_traces.SAMPLE
         requests = trace_arguments.read_volume_trace(parsed_args)

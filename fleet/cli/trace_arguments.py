@@ -54,7 +54,7 @@ def read_volume_trace(parsed_args: argparse.Namespace) -> list[volume_traces.Vol
 
 def require_volumes(parsed_args: argparse.Namespace) -> None:
     """:raises connection.CommandFailed: an argument that describes instances is given"""
-    for name in ("lifetimes", "interval_map", "flavor_map", "disk", "plot"):
+    for name in ("lifetimes", "interval_map", "flavor_map", "disk"):
         if getattr(parsed_args, name):
             raise connection.CommandFailed(f"--{name.replace('_', '-')} is not for volumes")
 

@@ -13,7 +13,7 @@ import pytest
 from oslo_config import cfg
 
 from fleet import errors, states
-from fleet.cli import build_arguments, servers
+from fleet.cli import build_arguments, explain, servers
 from fleet.client import connection, faults, following
 from tests.unit.cli import fakes
 
@@ -232,6 +232,13 @@ def test_capacity(run) -> None:
         "east: unlimited on 2 of 3 hosts, nothing binds first",
     ):
         assert line in printed
+
+
+def test_a_pool_is_named_by_its_location() -> None:
+    """As everywhere else, and as it can be given to other commands."""
+    assert ("m1@disks#files", "h1:n1") == (
+        *(explain.place({"host": host, "nodename": name}) for host, name in (("m1@disks", "files"), ("h1", "n1"))),
+    )
 
 
 def test_capacity_for_volumes(run) -> None:

@@ -43,7 +43,8 @@ def a_pool(name: str = "m1@b#p", **changed: Any) -> dict[str, Any]:
     """100 GiB, of which volumes have 60."""
     space = {"total_capacity_gb": 100.0, "free_capacity_gb": 40.0, "provisioned_capacity_gb": 60.0}
     rule = {"reserved_percentage": 10, "over_subscription": 1.0, "max_over_subscription_ratio": "1"}
-    return {"name": name, "total_volumes": 6, "thin_provisioning_support": True, **space, **rule, **changed}
+    reported = {"capabilities": {"free_capacity_gb": changed.get("free_capacity_gb", 40.0)}}
+    return {"name": name, "total_volumes": 6, "thin_provisioning_support": True, **space, **rule, **reported, **changed}
 
 
 @dataclasses.dataclass
@@ -285,6 +286,12 @@ def test_a_fleet_of_volumes_needs_no_scheduler_for_machines() -> None:
     assert {Level.OK} == {each.level for each in of_daemons(volumes_only)}
     (found,) = [each for each in of_daemons(Fleet(services=[], silent=("scheduler",))) if each.level]
     assert "scheduler" == found.check
+
+
+def test_thin_volumes_take_no_free_space_by_being_claimed() -> None:
+    """What is free is judged by the last report, which does not have the claims since then."""
+    promised = a_pool(free_capacity_gb=-20.0, capabilities={"free_capacity_gb": 40.0})
+    assert [] == [each for each in of_daemons(Fleet(services=[a_backend()], pools=[promised])) if each.level]
 
 
 @pytest.mark.parametrize(("what", "fleet", "level", "check", "text"), BAD, ids=[case[0] for case in BAD])
