@@ -176,6 +176,22 @@ def test_resize_and_revert(metal: Metal) -> None:
     assert 1 == len(metal.left()[1])
 
 
+@pytest.mark.parametrize("point", ["agent.move.before", "agent.move.after"])
+def test_an_agent_that_is_killed_in_a_resize_goes_on(metal: Metal, point: str) -> None:
+    """The next agent resizes the guest. What was kept of it goes when the resize is confirmed."""
+    uuid = metal.boot()
+    metal.trio.wait_for([uuid], "active")
+    metal.arm(point)
+    metal.trio.operator("resize_instance", name=uuid, flavor={"vcpus": 2, "memory_mb": 160, "root_gb": 2})
+    metal.trio.wait_for([uuid], "resized", "error")
+    assert (True, "resized") == (metal.has_died_at(point), metal.trio.state(uuid))
+    kept = metal.directory / "guests" / uuid / "before"
+    assert kept.exists()
+    metal.trio.operator("confirm_resize", name=uuid)
+    metal.trio.wait_for([uuid], "active")
+    assert (False, 1) == (kept.exists(), len(metal.left()[1]))
+
+
 @pytest.mark.parametrize("point", POINTS)
 def test_an_agent_that_is_killed_in_a_spawn_leaves_all_or_nothing(metal: Metal, point: str) -> None:
     """kill -9 at each step. The next agent removes what is left; the build ends, and there is no other host to try."""
