@@ -32,6 +32,7 @@ from conductor_stub.operators.console import ConsoleManager
 from conductor_stub.operators.details import DetailsManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
+from conductor_stub.operators.events import EventsManager
 from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
@@ -157,6 +158,7 @@ def build_servers(
         KeyPairManager(database, clock),
         ConsoleManager(database, compute),
         DetailsManager(database, clock),
+        EventsManager(database, clock),
         MoveIntake(database, move_placement, aliases, skew.require_in_step),
         power,
         moves,

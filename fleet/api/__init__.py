@@ -13,6 +13,6 @@ Read in this order:
   (metadata and tags), ``actions`` and ``instance_actions``; ``migrations``; ``flavors``; ``images``; ``hosts``
   (hypervisors, services, zones); ``aggregates``; ``groups``; ``key_pairs``; ``limits``, ``quotas`` and ``projects``
 - volumes: the package ``block_storage``
-- ours beside nova's: ``own`` (``/fleet/v1``) with ``calls`` (those of the ``fleet`` command), and ``page`` (``/ui/``, with
-  its files in ``static/``)
+- ours beside nova's: ``own`` (``/fleet/v1``) with ``calls`` (those of the ``fleet`` command) and ``events``, and ``page``
+  (``/ui/``, with its files in ``static/``)
 """

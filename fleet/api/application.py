@@ -13,6 +13,7 @@ from fleet.api.actions import Actions
 from fleet.api.aggregates import Aggregates
 from fleet.api.block_storage.routes import routes as block_storage
 from fleet.api.conductor import Conductor
+from fleet.api.events import Events, Streams
 from fleet.api.flavors import ExtraSpecs, Flavors
 from fleet.api.groups import Groups
 from fleet.api.hosts import Hypervisors, Services, Zones
@@ -30,8 +31,12 @@ from fleet.api.servers import Servers
 _ROOT = "/v2.1"
 
 
-def application(conductor: Conductor, conf: cfg.ConfigOpts) -> falcon.App:
-    """Return the application for any WSGI server. :raises errors.ConfigError: the files of users cannot be used"""
+def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | None = None) -> falcon.App:
+    """Return the application for any WSGI server.
+
+    :param streams: to end the streams of events when the server stops
+    :raises errors.ConfigError: the files of users cannot be used
+    """
     middleware: Any = [Identity(conf), microversions.Negotiation(), page.Browsers(conf)]
     app = falcon.App(middleware=middleware)
     app.req_options.strip_url_path_trailing_slash = True
@@ -46,6 +51,7 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts) -> falcon.App:
     for path, resource, suffix in block_storage(conductor, conf.api.max_limit):
         app.add_route(f"{microversions.VOLUME.path}{path}", resource, suffix=suffix)
     own.add_routes(app, conductor)
+    app.add_route(f"{own.ROOT}/events", Events(conductor, streams or Streams(conf.api.event_streams)))
     page.add_routes(app)
     images = Images(conductor)
     # With one endpoint for all services the client asks for images below it; with one of their own, at /v2.

@@ -50,6 +50,13 @@ OPTS = [
         help="Requests that are worked on at the same time. A request waits for the conductor. Clients that send or read "
         "slowly take no thread.",
     ),
+    cfg.IntOpt(
+        "event_streams",
+        default=16,
+        min=1,
+        help="Clients that may follow /fleet/v1/events at the same time; further ones get 503. Each takes a thread beside "
+        "those of threads, and asks the conductor once a second. The page is such a client while it shows events.",
+    ),
     cfg.IntOpt("connection_limit", default=1000, min=1, help="Connections at the same time. Further clients wait."),
     cfg.IntOpt(
         "idle_timeout", default=60, min=1, help="Seconds after which a connection on which nothing is sent is closed."

@@ -11,6 +11,7 @@ import waitress
 from oslo_config import cfg
 
 from fleet import errors
+from fleet.api.events import Streams
 
 _STOP_S = 5.0
 #: Bytes of the headers of a request, all together.
@@ -23,14 +24,15 @@ class HTTPServer:
     :raises errors.ConfigError: the address cannot be used
     """
 
-    def __init__(self, application: Callable[..., Any], conf: cfg.ConfigOpts) -> None:
+    def __init__(self, application: Callable[..., Any], conf: cfg.ConfigOpts, streams: Streams) -> None:
         options = conf.api
+        self._streams = streams
         try:
             self._server = waitress.create_server(
                 application,
                 host=options.bind_host,
                 port=options.port,
-                threads=options.threads,
+                threads=options.threads + streams.most,
                 connection_limit=options.connection_limit,
                 channel_timeout=options.idle_timeout,
                 max_request_body_size=options.max_body,
@@ -50,6 +52,7 @@ class HTTPServer:
 
     def stop(self) -> None:
         """Accept nothing more. Requests that are being worked on are answered."""
+        self._streams.close()
         self._server.task_dispatcher.shutdown(timeout=_STOP_S)
         self._server.close()
 

@@ -16,6 +16,7 @@ from fleet import errors, service
 from fleet.api import conf as api_conf
 from fleet.api.application import application
 from fleet.api.conductor import Conductor
+from fleet.api.events import Streams
 from fleet.api.http_server import HTTPServer
 from fleet.checks import required
 from fleet.context import new_context
@@ -51,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def servers(conf: cfg.ConfigOpts, bus: oslo_messaging.RPCTransport) -> list[service.Runnable]:
     """Return what a process of fleet-api runs. :raises errors.ConfigError: the address cannot be used"""
     require_loopback(conf)
-    return [HTTPServer(application(Conductor(bus, conf), conf), conf)]
+    streams = Streams(conf.api.event_streams)
+    return [HTTPServer(application(Conductor(bus, conf), conf, streams), conf, streams)]
 
 
 def require_loopback(conf: cfg.ConfigOpts) -> None:

@@ -207,6 +207,12 @@ RULES = [
         "POST /v3/volumes/{volume_id}/action (os-migrate_volume)",
     ),
     _rule(
+        "fleet:events",
+        _READER,
+        "Follow what happens to instances and volumes of the own project.",
+        "GET /fleet/v1/events",
+    ),
+    _rule(
         OTHERS,
         _ADMIN,
         "All else: hosts, services, aggregates, changes of flavors, and all under /fleet/v1.",

@@ -18,6 +18,7 @@ from conductor_stub.moves.manager import MigrationManager
 from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.console import ConsoleManager
 from conductor_stub.operators.details import DetailsManager
+from conductor_stub.operators.events import EventsManager
 from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
@@ -44,8 +45,8 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "show_host", "list_services", "update_service", "list_flavors", "create_flavor", "list_aggregates",
                      "create_aggregate", "add_aggregate_host", "remove_aggregate_host", "set_aggregate_metadata",
                      "list_groups", "create_group", "resize_instance", "confirm_resize", "revert_resize",
-                     "evacuate_instance", "update_instance", "show_key_pair", "delete_key_pair", "list_key_pairs",
-                     "create_key_pair", "stop_instance", "start_instance", "reboot_instance",
+                     "evacuate_instance", "update_instance", "list_events", "show_key_pair", "delete_key_pair",
+                     "list_key_pairs", "create_key_pair", "stop_instance", "start_instance", "reboot_instance",
                      "list_migrations", "force_down", "show_flavor", "delete_flavor",
                      "show_aggregate", "delete_aggregate", "show_group", "delete_group", "delete_service", "delete_host",
                      "create_volumes", "list_volumes", "show_volume", "delete_volume", "extend_volume", "migrate_volume",
@@ -82,7 +83,7 @@ _LEAVE_BEHIND = {"create", "create_key_pair", "create_flavor", "create_aggregate
                  "report_hosts", "create_volumes", "manage_volume", "create_volume_type", "create_snapshot",
                  "report_pools"}  # fmt: skip
 _ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, CatalogManager, ConsoleManager,
-              DetailsManager, GroupManager, KeyPairManager, QuotaManager,
+              DetailsManager, EventsManager, GroupManager, KeyPairManager, QuotaManager,
               MoveIntake, VolumeIntake, SnapshotIntake, MigrationIntake, ExistingIntake, VolumeManager,
               BackendManager, VolumeSchedulerManager, SchedulerManager, ComputeManager)  # fmt: skip
 #: The arguments that a method has.

@@ -196,3 +196,16 @@ def test_a_conductor_that_does_not_answer(page: Page) -> None:
     page.tab.unroute("**/fleet/v1/**")
     page.expect("#status", "6 hosts")
     page.said = [each for each in page.said if "ERR_FAILED" not in each]
+
+
+def test_events_as_they_happen(page: Page, trio: Trio) -> None:
+    """A boot shows within seconds, without a reload; its name leads to the build; what is left ends with the view."""
+    page.open("#events")
+    page.expect("#events", "Nothing has happened")
+    page.expect("#status", "live")
+    trio.cli("boot", "--flavor", "vcpus=1,memory_mb=64", "seen-live", "--wait")
+    page.expect("#events tbody", re.compile("seen-live.*attempt.*success|seen-live.*success"))
+    page.tab.get_by_role("link", name="seen-live").first.click()
+    page.expect("#details", "seen-live")
+    trio.cli("server", "delete", "seen-live", "--wait")
+    assert [] == page.said

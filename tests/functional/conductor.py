@@ -27,6 +27,7 @@ from conductor_stub.operators.console import ConsoleManager
 from conductor_stub.operators.details import DetailsManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
+from conductor_stub.operators.events import EventsManager
 from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
@@ -142,6 +143,7 @@ class Conductor:
             KeyPairManager(database, self.clock),
             ConsoleManager(database, self.compute),  # type: ignore[arg-type]
             DetailsManager(database, self.clock),
+            EventsManager(database, self.clock),
             VolumeIntake(database, self.volume_placement, self.volume_creation),
             SnapshotIntake(database, self.volume_placement),
             MigrationIntake(database, self.volume_placement),

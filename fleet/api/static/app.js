@@ -1,11 +1,12 @@
 // The views, one at a time, chosen by the fragment of the address; each is asked anew every few seconds while it is shown.
 
 import * as builds from "./builds.js";
+import * as events from "./events.js";
 import * as explain from "./explain.js";
 import * as map from "./map.js";
 import * as room from "./room.js";
 
-const VIEWS = { map, builds, explain, room };
+const VIEWS = { map, builds, events, explain, room };
 const EVERY_MS = 3000;
 
 const view = document.getElementById("view");
@@ -39,6 +40,7 @@ function show() {
   }
   document.title = `fleet: ${known}`;
   view.replaceChildren();
+  shown?.close?.();
   shown = VIEWS[known].open(view, rest.map(decodeURIComponent));
   refresh();
 }

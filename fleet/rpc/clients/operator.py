@@ -46,7 +46,8 @@ NEWER = (
     | {"list_queue": "1.11"}
     | dict.fromkeys(("stop_instance", "start_instance", "reboot_instance", "get_console_output"), "1.12")
     | dict.fromkeys(
-        ("update_instance", "list_key_pairs", "create_key_pair", "show_key_pair", "delete_key_pair"), "1.13"
+        ("list_events", "update_instance", "list_key_pairs", "create_key_pair", "show_key_pair", "delete_key_pair"),
+        "1.13",
     )
     | dict.fromkeys(("list_quotas", "show_quota", "set_quota", "delete_quota"), "1.13")
     | dict.fromkeys(("manage_volume", "unmanage_volume", "list_manageable"), "1.13")

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stream of events. The conductor is a fake, and time passes when the test lets it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import falcon
+import oslo_messaging
+import pytest
+from falcon import testing
+from oslo_config import cfg
+
+from fleet.api import conf as api_conf
+from fleet.api import events
+from fleet.api.application import application
+from fleet.api.conductor import Conductor
+from fleet.api.faults import Fault
+from tests.configuration import configuration
+
+PATH = "/fleet/v1/events"
+EVENT = {"kind": "instance", "id": 7, "name": "web", "event": "create", "host": "h1", "message": "on h1"}
+SERVICE = {"binary": "fleet-compute", "host": "h1", "state": "up", "status": "enabled"}
+
+
+class FakeConductor(Conductor):
+    """``answers`` are those of ``list_events``; the last one is repeated."""
+
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+        self.services = [[SERVICE], [{**SERVICE, "state": "down"}], []]
+        self.after: list[Any] = []
+
+    def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
+        if method == "list_services":
+            return self.services.pop(0) if len(self.services) > 1 else self.services[0]
+        if "after" not in arguments:
+            return {"events": [], "position": {"instance": 6, "volume": 0}}
+        self.after.append(arguments["after"])
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Looks(events.Streams):
+    """Ends the streams after ``looks``."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__(most=2)
+        self.looks = looks
+
+    def pause(self) -> bool:
+        self.looks -= 1
+        return self.looks > 0
+
+
+@pytest.fixture
+def conductor() -> FakeConductor:
+    return FakeConductor()
+
+
+@pytest.fixture
+def follow(conductor: FakeConductor) -> Callable[..., list[dict[str, Any]]]:
+    """Follows for some looks; returns the events with their ids and kinds."""
+
+    def follow(looks: int, **headers: str) -> list[dict[str, Any]]:
+        client = testing.TestClient(application(conductor, _conf(), Looks(looks)))
+        answer = client.simulate_get(PATH, headers=headers)
+        assert ("text/event-stream", 200) == (answer.headers["Content-Type"].split(";")[0], answer.status_code)
+        first, *blocks = answer.text.split("\n\n")
+        assert "retry: 3000" == first
+        lines = [dict(line.split(": ", 1) for line in block.split("\n")) for block in blocks if block]
+        return [{**each, "data": json.loads(each.get("data", "null"))} for each in lines]
+
+    return follow
+
+
+def _conf() -> cfg.ConfigOpts:
+    conf = configuration(api_conf.register_opts)
+    conf.set_override("host_names", ["falconframework.org"], group="api")
+    return conf
+
+
+def answer(*found: dict[str, Any], instance: int = 6) -> dict[str, Any]:
+    return {"events": list(found), "position": {"instance": instance, "volume": 0}}
+
+
+def test_an_event_comes_once(conductor: FakeConductor, follow: Callable[..., Any]) -> None:
+    """Though the conductor repeats it; its id is where the next stream begins."""
+    conductor.answers = [answer(EVENT), answer(EVENT), answer(EVENT, {**EVENT, "id": 8}), answer(instance=8)]
+    first, second = [each for each in follow(4) if each["event"] == "instance"]
+    assert (EVENT, "6.0", 8) == (first["data"], first["id"], second["data"]["id"])
+
+
+def test_a_client_comes_back(conductor: FakeConductor, follow: Callable[..., Any]) -> None:
+    conductor.answers = [answer()]
+    follow(1, **{"Last-Event-ID": "3.9"})
+    assert [{"instance": 3, "volume": 9}] == conductor.after
+
+
+@pytest.mark.parametrize("header", ["x", "1", "1.2.3", "1.-2", "1.x", "²." + "1"])
+def test_ids_that_are_not_ours(conductor: FakeConductor, header: str) -> None:
+    client = testing.TestClient(application(conductor, _conf()))
+    refused = client.simulate_get(PATH, headers={"Last-Event-ID": header.encode().decode("latin-1")})
+    assert 400 == refused.status_code
+    assert "Last-Event-ID" in refused.text
+
+
+def test_hosts(conductor: FakeConductor, follow: Callable[..., Any]) -> None:
+    """Only changes: a host that goes down, and one that is taken out."""
+    conductor.answers = [answer()]
+    found = [each["data"] for each in follow(11) if each.get("event") == "host"]
+    assert [{"host": "h1", "state": state} for state in ("down", "gone")] == [
+        {"host": each["host"], "state": each["state"]} for each in found
+    ]
+
+
+def test_a_conductor_that_is_away(conductor: FakeConductor, follow: Callable[..., Any], caplog: Any) -> None:
+    """The stream says so, and goes on."""
+    conductor.answers = [oslo_messaging.MessagingTimeout("late"), answer(EVENT)]
+    assert ["away", "instance"] == [each["event"] for each in follow(2)]
+    caplog.clear()
+
+
+def test_a_comment_shows_that_the_client_is_there(conductor: FakeConductor) -> None:
+    conductor.services = [[]]
+    conductor.answers = [answer()]
+    client = testing.TestClient(application(conductor, _conf(), Looks(21)))
+    assert 2 == client.simulate_get(PATH).text.count(": nothing new\n\n")
+
+
+def test_a_client_too_many(conductor: FakeConductor) -> None:
+    """The answer is a failure in the form of all others."""
+    streams = Looks(1)
+    streams.hold(iter(()))
+    streams.hold(iter(()))
+    client = testing.TestClient(application(conductor, _conf(), streams))
+    refused = client.simulate_get(PATH)
+    assert (503, 503) == (refused.status_code, refused.json["serviceUnavailable"]["code"])
+
+
+def test_there_are_enough_streams() -> None:
+    """A place is free again when the server closes a stream, read or not, and when one ends."""
+    streams = events.Streams(most=2)
+
+    def numbers() -> Iterator[bytes]:
+        yield b"1"
+
+    held = [streams.hold(numbers()), streams.hold(numbers())]
+    with pytest.raises(Fault, match="event_streams") as refused:
+        streams.hold(numbers())
+    assert 503 == refused.value.code
+    held[0].close()  # type: ignore[attr-defined]
+    held[0].close()  # type: ignore[attr-defined]
+    assert [b"1"] == list(held[1])
+    for _ in range(2):
+        streams.hold(numbers())
+    with pytest.raises(Fault):
+        streams.hold(numbers())
