@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import datetime
+from collections.abc import Mapping
 from typing import Any
 
 import oslo_messaging
@@ -55,8 +55,9 @@ class GroupManager:
     ) -> dict[str, Any]:
         """:raises errors.Conflict: errors.QuotaExceeded:"""
         uuid = uuidutils.generate_uuid()
-        about = name, policy, max_server_per_host, context.project_id
-        self._database.write(_create_group, self._default_quota, uuid, *about, self._clock())
+        about = {"name": name, "policy": policy, "max_server_per_host": max_server_per_host}
+        group = {**about, "project_id": context.project_id, "now": self._clock()}
+        self._database.write(_create_group, self._default_quota, uuid, group)
         return self._show_group(context, uuid)
 
     @endpoint
@@ -85,20 +86,13 @@ class GroupManager:
         return self._database.read(lambda read: _group_view(read, groups.find(read, name, context.may_see)))
 
 
-def _create_group(
-    tx: Transaction,
-    default: Quota,
-    uuid: str,
-    name: str,
-    policy: str,
-    max_server_per_host: int,
-    project_id: str | None,
-    now: datetime.datetime,
-) -> None:
+def _create_group(tx: Transaction, default: Quota, uuid: str, group: Mapping[str, Any]) -> None:
+    """:param group: the arguments of ``groups.create``"""
+    project_id = group["project_id"]
     known, headroom = quotas.headroom(tx, quotas.SERVER_GROUPS, [project_id], default, [uuid])
     if not known:
         headroom.take(project_id, server_groups=1)
-    groups.create(tx, uuid, name, policy, max_server_per_host, project_id, now)
+    groups.create(tx, uuid, **group)
 
 
 def _group_view(connection: Connection, row: Row) -> dict[str, Any]:

@@ -89,6 +89,7 @@ _ONE_INSTANCE = (
     *("show_instance", "update_instance", "stop_instance", "start_instance", "reboot_instance", "get_console_output"),
     *("resize_instance", "confirm_resize", "revert_resize"),
 )
+_ONE_VOLUME = ("show_volume", "extend_volume", "retype_volume", "delete_volume")
 _OPEN = (
     *("list_flavors", "show_flavor", "list_images", "show_image", "list_volume_types"),
     *("list_groups", "create_group", "show_group", "update_group", "delete_group"),
@@ -104,9 +105,7 @@ CHECKS: Mapping[tuple[str, str], _Check] = {
     **{("operator", name): _own_project for name in ("show_quota", "list_queue")},
     ("operator", "newest_faults"): _own_instances("uuids"),
     ("operator", "create_volumes"): _own_origin,
-    **{
-        ("operator", name): _own_storage("Volume", "name") for name in ("show_volume", "extend_volume", "delete_volume")
-    },
+    **{("operator", name): _own_storage("Volume", "name") for name in _ONE_VOLUME},
     ("operator", "create_snapshot"): _own_storage("Volume", "volume"),
     **{("operator", name): _own_storage("Snapshot", "name") for name in ("show_snapshot", "delete_snapshot")},
 }

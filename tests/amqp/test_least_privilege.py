@@ -181,6 +181,11 @@ def test_a_project_has_a_key_of_its_own(trio: Trio, users: dict[str, str]) -> No
     assert (0, True) == (run("web", *boot)[0], "other" in run("client", "server", "list")[1])
     listed = run("web", "server", "list")[1]
     assert (True, False) == ("mine" in listed, "other" in listed)
+    assert (True, False) == (
+        "ACTIVE" in (whole := run("web", "server", "show", "mine", "-f", "json")[1]),
+        "h1" in whole,
+    )
+    assert "h2" not in whole
     for line in (("server", "show", other), ("server", "delete", "--yes", other)):
         status, said_ = run("web", *line)
         assert (1, True) == (status, "could not be found" in said_), said_

@@ -160,6 +160,7 @@ def test_volumes_and_snapshots_of_another_project_are_not_there(conductor: Condu
     conductor.operator.under("shop").create_volumes({"size": 1, "name": "theirs"})
     for method, asked in (
         ("show_volume", {"name": "theirs"}),
+        ("retype_volume", {"name": "theirs", "volume_type": "fast"}),
         ("delete_volume", {"name": "theirs"}),
         ("create_snapshot", {"volume": "theirs"}),
         ("create_volumes", {"request": {"source": "theirs"}}),

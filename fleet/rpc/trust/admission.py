@@ -110,7 +110,8 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
                 incoming.message = self._guard.admit(incoming.ctxt, incoming.message)
             _drop_own_arguments(incoming)
             with self._monitor.watching(incoming):
-                return None, super().dispatch(incoming)
+                answer = super().dispatch(incoming)
+            return None, answer if self._checker is None else self._checker.released(incoming.ctxt, answer)
         except (
             oslo_messaging.NoSuchMethod,
             oslo_messaging.UnsupportedVersion,
