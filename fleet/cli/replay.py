@@ -67,17 +67,17 @@ class Replay(command.ShowOne):
         return _shown(summary)
 
     def _of_volumes(self, parsed_args: argparse.Namespace) -> tuple:
-        if parsed_args.plot:
-            raise connection.CommandFailed("--plot is not for volumes here; 'fleet whatif --volumes' has it")
         if parsed_args.sample:
             parsed_args.trace = volume_traces.SAMPLE
         requests = trace_arguments.read_volume_trace(parsed_args)
         run = volume_replay.VolumeRun(self.conductor, parsed_args.concurrency, parsed_args.timeout)
         self._replay(run, requests)
         summary = {**run.summary(), "attribution": traces.note(parsed_args.trace)}
+        utilization.draw(parsed_args.plot, {"replay": summary})
         if parsed_args.delete:
             run.delete_all()
             summary["deleted"] = run.deleted
+        del summary["pools_used"]
         return _shown(summary)
 
     def _replay(self, run: Course, requests: Sequence[Any]) -> None:

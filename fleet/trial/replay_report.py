@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy
@@ -13,6 +12,7 @@ import numpy
 from fleet import capacity
 from fleet.client.connection import Record
 from fleet.objects.flavor_mix import Shape
+from fleet.trial.replay_events import Event, events, have_times
 from fleet.trial.traces import TraceRequest
 from fleet.utilization import hours
 from fleet.utilization.history import REQUESTS, SECONDS, History
@@ -32,15 +32,6 @@ class Result(NamedTuple):
     life_s: float | None
 
 
-@dataclasses.dataclass(frozen=True)
-class _Event:
-    """An instance comes to its host, or leaves it: ``sign`` is 1 or -1. A refused one has no host."""
-
-    at: float
-    sign: int
-    result: Result
-
-
 def figures(hosts: Sequence[Record], requests: Sequence[TraceRequest], results: Iterable[Result]) -> dict[str, Any]:
     """Return the figures of ``fleet whatif`` that depend on time.
 
@@ -51,14 +42,14 @@ def figures(hosts: Sequence[Record], requests: Sequence[TraceRequest], results: 
     fleet = _Fleet(hosts)
     asked = collections.Counter(result.shape for result in known)
     first, last = (requests[0].at_s, requests[-1].at_s) if requests else (0, 0)
-    has_times = first < last and any(life is not None for request in requests for life in request.lifetimes_s)
+    has_times = have_times(requests)
     axis = SECONDS if has_times else REQUESTS
     history = History(axis, first, last, asked) if has_times else History(axis, 0, len(requests), asked)
     counts = collections.Counter[bool]()
     empty, before = 0.0, float(first) if has_times else 0.0
     begun = before
     end = float(last) if has_times else float(len(requests))
-    for event in _events(known, has_times, end):
+    for event in events(known, has_times, end):
         empty += fleet.empty * (event.at - before)
         before = event.at
         if history.due(event.at):
@@ -79,17 +70,6 @@ def figures(hosts: Sequence[Record], requests: Sequence[TraceRequest], results: 
         "hosts_empty_on_average": round(empty / (end - begun) if end > begun else fleet.empty, 1),
         **history.figures(),
     }
-
-
-def _events(results: Sequence[Result], has_times: bool, end: float) -> Iterator[_Event]:
-    """Yield the events until ``end`` in their order. What leaves at a moment leaves before what comes."""
-    events = []
-    for each in results:
-        comes = each.at_s if has_times else float(each.request)
-        events.append(_Event(comes, 1, each))
-        if has_times and each.host is not None and each.life_s is not None and comes + each.life_s <= end:
-            events.append(_Event(comes + each.life_s, -1, each))
-    return iter(sorted(events, key=lambda event: (event.at, event.sign)))
 
 
 def _vcpu_hours(results: Sequence[Result], end_s: float) -> dict[str, float]:
@@ -119,7 +99,7 @@ class _Fleet:
     def empty(self) -> int:
         return int(numpy.count_nonzero(self._instances == 0))
 
-    def apply(self, event: _Event) -> None:
+    def apply(self, event: Event[Result]) -> None:
         row = self._row.get(event.result.host or "")
         if row is None:
             return

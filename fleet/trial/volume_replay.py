@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fleet import volume_states
 from fleet.client import faults, following
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
+from fleet.trial import volume_replay_report
 from fleet.trial.pacing import Replay
 from fleet.trial.volume_traces import VolumeTraceRequest
 from fleet.utilization import hours
@@ -26,6 +28,17 @@ class VolumeRun(Replay[VolumeTraceRequest]):
         self._reasons: collections.Counter[str] = collections.Counter()
         self._sizes: collections.Counter[str] = collections.Counter()
         self._lives: list[hours.Life] = []
+        self._pools_before: list[Record] = []
+        self._results: list[volume_replay_report.Result] = []
+
+    def replay(self, requests: Sequence[VolumeTraceRequest], on_done: Callable[[int], object]) -> None:
+        self._pools_before = self._list_pools()
+        super().replay(requests, on_done)
+
+    def _list_pools(self) -> list[Record]:
+        with self._conductor.plain_failures():
+            found: list[Record] = self._conductor.operator("list_pools")
+        return found
 
     def send(self, number: int, request: VolumeTraceRequest) -> None:
         wanted = {"name": "replay", "size": request.size_gb, "volume_type": request.volume_type}
@@ -36,6 +49,11 @@ class VolumeRun(Replay[VolumeTraceRequest]):
         with self.lock:
             self._outcomes[volume["status"]] += 1
             self._lives.append(hours.Life(request.at_s, request.life_s, request.size_gb, placed))
+            if placed or volume["status"] == volume_states.ERROR:
+                where = volume["host"] if placed else None
+                self._results.append(
+                    volume_replay_report.Result(number, request.at_s, request.size_gb, where, request.life_s)
+                )
             if placed:
                 self.place(volume["uuid"], request, request.life_s)
             elif volume["status"] == volume_states.ERROR:
@@ -55,8 +73,7 @@ class VolumeRun(Replay[VolumeTraceRequest]):
         return self._outcomes[volume_states.DELETED] + self.gone
 
     def summary(self) -> dict[str, Any]:
-        with self._conductor.plain_failures():
-            pools = self._conductor.operator("list_pools")
+        pools = self._list_pools()
         placed, end_s = self._outcomes[volume_states.AVAILABLE], max((each.at_s for each in self._lives), default=0)
         return {
             "volumes": len(self.requests),
@@ -69,6 +86,7 @@ class VolumeRun(Replay[VolumeTraceRequest]):
             **hours.figures("gb", self._lives, end_s),
             "pools": len(pools),
             "provisioned_gb": _share(pools),
+            **volume_replay_report.figures(self._pools_before, self.requests, self._results),
             "duration_s": round(self.duration_s, 1),
             "volumes_per_s": round(placed / self.duration_s, 1) if self.duration_s else 0.0,
         }

@@ -27,7 +27,7 @@ class Backends(fakes.Conductor):
             wanted = arguments["request"]
             fits = wanted["size"] <= self.room - sum(each["size"] for each in self.volumes.values())
             made = {"uuid": str(uuid.uuid4()), **wanted, "status": "available", "failure": None}
-            made |= {} if fits else {"status": "error", "failure": FULL, "size": 0}
+            made |= {"host": "m1@a#p"} if fits else {"host": None, "status": "error", "failure": FULL, "size": 0}
             self.volumes[made["uuid"]] = made
             return {"volumes": [made], "warnings": []}
         if method == "list_volumes":
@@ -36,9 +36,12 @@ class Backends(fakes.Conductor):
             return self.volumes.pop(arguments["name"])
         if method == "list_pools":
             held = sum(each["size"] for each in self.volumes.values())
+            rule = {"reserved_percentage": 0, "over_subscription": 1.0}
+            here = {"name": "m1@a#p", "total_capacity_gb": float(self.room), "provisioned_capacity_gb": held}
+            there = {"name": "m2@b#p", "total_capacity_gb": None, "provisioned_capacity_gb": 0}
             return [
-                {"total_capacity_gb": float(self.room), "provisioned_capacity_gb": held},
-                {"total_capacity_gb": None, "provisioned_capacity_gb": 0},
+                {**here, **rule, "total_volumes": len(self.volumes)},
+                {**there, **rule, "total_volumes": 0},
             ]
         return super().operator(method, **arguments)
 
@@ -101,3 +104,17 @@ def test_refusals_are_counted(run, tmp_path: pathlib.Path) -> None:
         found["gb_hours_placed"],
         found["provisioned_gb"],
     )
+
+
+@pytest.mark.parametrize("life", [" - 100", ""], ids=["with times", "without times"])
+def test_the_pools_over_time(run, tmp_path: pathlib.Path, life: str) -> None:
+    """Of 10 GiB: 6 are taken, 8 more do not fit, and with times the first volume is gone when the last one comes."""
+    path, plot = tmp_path / "volumes.txt", tmp_path / "plot.svg"
+    path.write_text(f"0 6{life}\n50 8{life}\n200 3{life}\n")
+    status, printed, _ = run(Backends(10), "-q", "replay", "--volumes", str(path), "--plot", str(plot), "-f", "json")
+    found = json.loads(printed)["over_time"]
+    told = [(each["provisioned"], each["pools_empty"], each["placed"], each["refused"]) for each in found["samples"]]
+    assert (0, (0.3 if life else 0.9, 1, 2, 1)) == (status, told[-1])
+    assert (0.6, 1, 1, 0) == told[0] if life else (0.6, 1, 1, 0) in told
+    assert ("seconds" if life else "requests") == found["axis"]
+    assert "1 pools at the end: replay" in plot.read_text()
