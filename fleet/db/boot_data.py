@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from fleet import errors
+from fleet import errors, move_states
 from fleet.db import models
 from fleet.db.engine import Transaction
 from fleet.objects import BootData
@@ -29,7 +29,11 @@ def of_instance(connection: sa.Connection, uuid: str, host: str) -> BootData:
     """
     arrives = (
         sa.select(MIGRATIONS.c.uuid)
-        .where(MIGRATIONS.c.instance_uuid == INSTANCES.c.uuid, MIGRATIONS.c.dest_compute == host)
+        .where(
+            MIGRATIONS.c.instance_uuid == INSTANCES.c.uuid,
+            MIGRATIONS.c.dest_compute == host,
+            MIGRATIONS.c.status.in_(move_states.IN_PROGRESS),
+        )
         .exists()
     )
     here = sa.or_(INSTANCES.c.host == host, arrives)

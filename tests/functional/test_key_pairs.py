@@ -73,6 +73,21 @@ def test_what_a_host_gets(conductor: Conductor) -> None:
     assert "mine" == conductor.operator.show_instance(uuid)["instance"]["key_name"]
 
 
+def test_a_host_on_the_way(conductor: Conductor) -> None:
+    """The destination of a move that is under way gets them, too, and after a failed one no more."""
+    uuid = on_h1(conductor, user_data=SECRET)
+    conductor.scheduler.answers.append([("h2", ())])
+    conductor.operator.resize_instance(uuid, {"vcpus": 1, "memory_mb": 2048, "root_gb": 10})
+    conductor.moves.deliver(conductor.place_move)
+    assert SECRET == conductor.agents.boot_data(uuid, "h2").user_data
+    (record,) = conductor.operator.list_migrations({"instance_uuid": uuid})
+    failed = {"status": "error", "held_host": None, "held_node": None}
+    conductor.database.write(lambda tx: tx.execute(models.migrations.update().values(**failed)))
+    assert "h2" == record["dest_compute"]
+    with pytest.raises(errors.NotFound, match=f"{uuid} on host h2"):
+        conductor.agents.boot_data(uuid, "h2")
+
+
 def test_an_instance_without_any(conductor: Conductor) -> None:
     assert BootData() == conductor.agents.boot_data(on_h1(conductor), "h1")
 

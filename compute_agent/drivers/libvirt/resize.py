@@ -21,6 +21,8 @@ from compute_agent.drivers.base import SpawnFailed
 from fleet.agent import commands, whole_file
 
 _BEFORE, _RETURNING = "before", "returning"
+#: Copies that are being made or removed.
+_PART = f"{whole_file.PART}{_BEFORE}"
 
 
 def require_no_smaller(directory: pathlib.Path, sizes: Mapping[str, int]) -> None:
@@ -34,10 +36,10 @@ def require_no_smaller(directory: pathlib.Path, sizes: Mapping[str, int]) -> Non
 
 def keep(directory: pathlib.Path, names: tuple[str, ...]) -> None:
     """Copy the disks of these names that there are, if that has not been done yet."""
-    kept = directory / _BEFORE
+    kept, part = directory / _BEFORE, directory / _PART
     if kept.exists():
         return
-    part = _part(directory)
+    _clear(part)
     part.mkdir(mode=0o700)
     for name in names:
         if (directory / name).exists():
@@ -53,7 +55,8 @@ def grow(path: pathlib.Path, size: int) -> None:
 
 
 def is_kept(directory: pathlib.Path) -> bool:
-    return (directory / _BEFORE).exists() or (directory / _RETURNING).exists()
+    """Return True if there is anything for :func:`give_back`, also what a crash has left of a copy."""
+    return any((directory / name).exists() for name in (_BEFORE, _RETURNING, _PART))
 
 
 def give_back(directory: pathlib.Path, names: tuple[str, ...]) -> None:
@@ -68,22 +71,22 @@ def give_back(directory: pathlib.Path, names: tuple[str, ...]) -> None:
         for path in returning.iterdir():
             path.rename(directory / path.name)
         returning.rmdir()
+    _clear(directory / _PART)
 
 
 def forget(directory: pathlib.Path) -> None:
     """Remove the former content: the resize is confirmed."""
-    part = _part(directory)
+    part = directory / _PART
+    _clear(part)
     if (directory / _BEFORE).exists():
+        # Half of it must not be given back.
         (directory / _BEFORE).rename(part)
-        shutil.rmtree(part)
+        _clear(part)
 
 
-def _part(directory: pathlib.Path) -> pathlib.Path:
-    """Return the path of a directory that does not exist; what a crash has left of it is removed."""
-    part = directory / f"{whole_file.PART}{_BEFORE}"
+def _clear(part: pathlib.Path) -> None:
     if part.exists():
         shutil.rmtree(part)
-    return part
 
 
 def _size(path: pathlib.Path) -> int:

@@ -188,6 +188,15 @@ def test_a_resized_guest_that_does_not_start(machine: Machine, monkeypatch: pyte
     assert ((1, 64), states.RUNNING) == (machine.shape(guest), machine.state(guest))
 
 
+def test_a_copy_that_a_crash_has_left_goes_when_the_resize_is_undone(tmp_path: pathlib.Path) -> None:
+    """No disk was changed yet."""
+    (tmp_path / "disk").write_text("old")
+    (tmp_path / ".part-before").mkdir()
+    assert resize.is_kept(tmp_path)
+    resize.give_back(tmp_path, ("disk",))
+    assert ["disk"] == [path.name for path in tmp_path.iterdir()]
+
+
 @pytest.mark.parametrize("died_at", ["copying", "moving back"])
 def test_a_crash_while_disks_are_kept_or_given_back(tmp_path: pathlib.Path, died_at: str) -> None:
     """What the next call finds half-done is done whole, or again."""
