@@ -81,7 +81,7 @@ def write(
         # The file is of an earlier release.
         options["DEFAULT", "enabled_backends"], options["disks", "volume_driver"] = "disks", "directory"
     if "[disks]" in text or "enabled_backends" not in text:
-        options["disks", "directory_pools"] = f"files:{instances}/disks"
+        options["disks", "directory_pools"] = _pools(text, directory, instances)
     options["api", "port"] = str(_api_port(text))
     if hosts:
         options["DEFAULT", "hosts"] = f"host[1-{hosts}]"
@@ -92,6 +92,14 @@ def write(
         options["libvirt", "connection_uri"], options["libvirt", "virt_type"] = libvirt_uri, "qemu"
     path.write_text(with_options(text, options))
     return path
+
+
+def _pools(text: str, directory: pathlib.Path, instances: pathlib.Path) -> str:
+    """Return the pools of the file. That of the trial moves with the database; others are the user's."""
+    known = re.search(r"^directory_pools[ \t]*=[ \t]*(.*)$", text, re.MULTILINE)
+    listed = [each.strip() for each in known[1].split(",") if each.strip()] if known else []
+    own, former = f"files:{instances}/disks", f"files:{directory}/instances"
+    return ",".join(own if each.startswith(former) else each for each in listed) or own
 
 
 def _api_port(text: str) -> int:

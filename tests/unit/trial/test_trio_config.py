@@ -52,6 +52,16 @@ def test_edits_stay(tmp_path: pathlib.Path) -> None:
     assert once == path.read_text()
 
 
+def test_further_pools_stay(tmp_path: pathlib.Path) -> None:
+    """The pool of the trial moves to the directory of the database in use."""
+    path = trio_config.write(tmp_path, None)
+    first = f"files:{tmp_path}/instances/disks"
+    path.write_text(path.read_text().replace(first, f"{first},more:/srv/more"))
+    trio_config.write(tmp_path, None, "rabbit://new/", "postgresql://new/")
+    own = f"files:{tmp_path}/instances-of-private-database/disks"
+    assert [f"{own},more:/srv/more"] == values(path)["disks"]["directory_pools"]
+
+
 def test_one_fleet_in_a_directory(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture) -> None:
     """The second start names the running process and changes nothing."""
     config = trio_config.write(tmp_path, 3)
