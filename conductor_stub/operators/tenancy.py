@@ -93,6 +93,7 @@ _ONE_VOLUME = ("show_volume", "extend_volume", "retype_volume", "delete_volume")
 _OPEN = (
     *("list_flavors", "show_flavor", "list_images", "show_image", "list_volume_types"),
     *("list_groups", "create_group", "show_group", "update_group", "delete_group"),
+    "list_events",
     *("list_key_pairs", "create_key_pair", "show_key_pair", "delete_key_pair"),
 )
 #: By namespace and method. All other methods of the namespace ``operator`` are the administrator's.
