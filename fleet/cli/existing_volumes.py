@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 
 from fleet import volume_states
@@ -12,11 +11,11 @@ from fleet.cli import command, listing, volumes
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
 
-_MANAGED = ("name", "size_gb", "status", "host", "failure")
 
-
-class ManageVolume(listing.Fitted, command.Lister):
+class ManageVolume(volumes.VolumesToBe):
     """Make a volume of a file or a logical volume that lies on a pool. It stays where it is, and grows to whole GiB."""
+
+    shown = ("name", "size_gb", "status", "host", "failure")
 
     arguments = (
         command.argument(
@@ -56,10 +55,6 @@ class ManageVolume(listing.Fitted, command.Lister):
         volumes.TIMEOUT,
     )
 
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        self._failed = False
-        return super().run(parsed_args) or int(self._failed)
-
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         request = {
             "host": parsed_args.location,
@@ -71,15 +66,7 @@ class ManageVolume(listing.Fitted, command.Lister):
         }
         self.conductor.act_for(parsed_args.project, parsed_args.user)
         accepted = self.conductor.manage_volume(request, parsed_args.client_token)
-        for warning in accepted["warnings"]:
-            print(f"Warning: {warning}", file=sys.stderr)
-        uuids = [each["uuid"] for each in accepted["volumes"]]
-        timeout_s = parsed_args.timeout if parsed_args.wait else 0
-        found = following.volumes(self.conductor, uuids, timeout_s, _is_managed)
-        if parsed_args.wait:
-            self._failed = any(each["status"] != volume_states.AVAILABLE for each in found)
-        shown = [{**each, "failure": volumes.why(each)} for each in found]
-        return command.table(volumes.telling(_MANAGED, found), shown)
+        return self.outcome(parsed_args, accepted)
 
 
 class UnmanageVolume(command.Command):
@@ -116,10 +103,6 @@ class ListManageable(listing.List):
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         return self.conductor.operator("list_manageable", host=parsed_args.pool)
-
-
-def _is_managed(volume: Record) -> bool:
-    return volume["status"] != volume_states.MANAGING
 
 
 def _is_over(volume: Record) -> bool:

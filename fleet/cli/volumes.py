@@ -31,7 +31,6 @@ COLUMNS = (
     ),
     *("attempt", "project_id", "user_id", "metadata", "scheduler_hints", "created_at", "updated_at", "failure"),
 )
-_MADE = ("uuid", "name", "status", "host", "failure")
 VOLUME = command.argument("volume", help="Name, uuid, or the beginning of one.")
 TIMEOUT = command.argument(
     "--timeout",
@@ -42,7 +41,29 @@ TIMEOUT = command.argument(
 )
 
 
-class CreateVolume(listing.Fitted, command.Lister):
+class VolumesToBe(listing.Fitted, command.Lister):
+    """Shows volumes that were asked for. With ``--wait`` the exit status is 1 unless all are available."""
+
+    #: Of the table.
+    shown: Sequence[str] = ("uuid", "name", "status", "host", "failure")
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        self._failed = False
+        return super().run(parsed_args) or int(self._failed)
+
+    def outcome(self, parsed_args: argparse.Namespace, accepted: Record) -> tuple:
+        """:param accepted: the conductor's answer"""
+        for warning in accepted["warnings"]:
+            print(f"Warning: {warning}", file=sys.stderr)
+        uuids = [each["uuid"] for each in accepted["volumes"]]
+        timeout_s = parsed_args.timeout if parsed_args.wait else 0
+        found = following.volumes(self.conductor, uuids, timeout_s, is_made)
+        if parsed_args.wait:
+            self._failed = any(each["status"] != volume_states.AVAILABLE for each in found)
+        return command.table(telling(self.shown, found), [{**each, "failure": why(each)} for each in found])
+
+
+class CreateVolume(VolumesToBe):
     """Create one or several volumes."""
 
     arguments = (
@@ -90,10 +111,6 @@ class CreateVolume(listing.Fitted, command.Lister):
         TIMEOUT,
     )
 
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        self._failed = False
-        return super().run(parsed_args) or int(self._failed)
-
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         request = {
             "name": parsed_args.name,
@@ -109,14 +126,7 @@ class CreateVolume(listing.Fitted, command.Lister):
         }
         self.conductor.act_for(parsed_args.project, parsed_args.user)
         accepted = self.conductor.create_volumes(request, parsed_args.client_token)
-        for warning in accepted["warnings"]:
-            print(f"Warning: {warning}", file=sys.stderr)
-        uuids = [each["uuid"] for each in accepted["volumes"]]
-        timeout_s = parsed_args.timeout if parsed_args.wait else 0
-        found = following.volumes(self.conductor, uuids, timeout_s, is_made)
-        if parsed_args.wait:
-            self._failed = any(each["status"] != volume_states.AVAILABLE for each in found)
-        return command.table(telling(_MADE, found), [{**each, "failure": why(each)} for each in found])
+        return self.outcome(parsed_args, accepted)
 
 
 class ListVolumes(listing.List):
@@ -315,7 +325,7 @@ def telling(columns: Sequence[str], found: Iterable[Record]) -> Sequence[str]:
 
 
 def is_made(volume: Record) -> bool:
-    return volume["status"] != volume_states.CREATING
+    return volume["status"] not in (volume_states.CREATING, volume_states.MANAGING)
 
 
 def _is_extended(volume: Record) -> bool:
