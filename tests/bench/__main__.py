@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from tests.bench import (
     agents,
+    api,
     builds,
     conflicts,
     decision,
@@ -36,6 +37,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "select": select.run,
     "builds": builds.run,
     "agents": agents.run,
+    "api": api.run,
     "conflicts": conflicts.run,
     "packing": packing.run,
     "pools": pools.run,
