@@ -113,9 +113,11 @@ class Servers:
         marker = request.get_param("marker")
         while len(found) < wanted:
             more = {"marker": marker} if marker else {}
-            part = self._conductor.ask(request, "list_instances", filters=exact, limit=_BATCH, **more)
+            # Without conditions of ours, what is asked for is what is needed.
+            batch = _BATCH if matches else wanted - len(found)
+            part = self._conductor.ask(request, "list_instances", filters=exact, limit=batch, **more)
             found += [each for each in part if all(match(each) for match in matches)]
-            if len(part) < _BATCH:
+            if len(part) < batch:
                 break
             marker = part[-1]["uuid"]
         return found[:wanted]

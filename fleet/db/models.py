@@ -192,6 +192,8 @@ instances = sa.Table(
     sa.Index(None, "host", "node"),
     sa.Index(None, "vm_state", "task_state"),
     sa.Index(None, "project_id", "deleted"),
+    #: The order of lists.
+    sa.Index(None, "created_at", "launch_index", "uuid"),
 )
 
 #: What queued builds (``fleet.states``) wait for, from when such a build is first queued until a later one cleans up.

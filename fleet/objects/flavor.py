@@ -29,7 +29,8 @@ class Flavor:
         return fields.parse(cls, data, field)
 
     def to_wire(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        # Not asdict, which is ten times slower: lists of instances have a flavor each.
+        return {**vars(self), "extra_specs": dict(self.extra_specs)}
 
     @property
     def requested_disk_mb(self) -> int:

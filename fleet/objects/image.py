@@ -27,4 +27,5 @@ class Image:
         return fields.parse(cls, data, field)
 
     def to_wire(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        # Not asdict: as of a flavor.
+        return {**vars(self), "properties": dict(self.properties)}
