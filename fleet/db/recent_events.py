@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The newest events of all instances and volumes, for who follows them."""
+"""The newest events of all instances and volumes, for readers that follow them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ __all__ = ["api", "flavor"]
 
 CLIENTS = 200
 POSTS = int(os.environ.get("FLEET_LOAD_POSTS", "2"))
-#: What a client may see besides success: nobody has answered, and it is told so.
+#: Answers besides success that a client may get: no conductor answered in time.
 CLEAR = {"503", "ReadTimeout", "ConnectionError"}
 _PATIENCE_S = 300
 #: Instances that one call deletes.

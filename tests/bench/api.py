@@ -86,7 +86,7 @@ def _create(config: str, url: str) -> None:
 
 
 def _fill(database: Database, servers: int) -> None:
-    """Servers that nobody serves: rows as a build leaves them."""
+    """Insert rows as builds leave them; no agent has these servers."""
     spec = {
         "flavor": {"name": "tiny", "vcpus": 1, "memory_mb": 64, "root_gb": 1, "flavorid": "1", "id": 1},
         "image": {},

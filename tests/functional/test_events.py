@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events for who follows them: none is lost, whatever the order of commits; a project gets its own."""
+"""Following events: none is lost, in whatever order transactions commit; a project gets only its own."""
 
 from __future__ import annotations
 
