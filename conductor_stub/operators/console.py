@@ -39,4 +39,5 @@ class ConsoleManager:
             return self._compute.get_console_output(context, row.host, row.uuid)
         except (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable) as silence:
             reason = f"it does not answer ({type(silence).__name__})"
-            raise errors.ServiceDown(binary=services.COMPUTE, host=row.host, reason=reason) from None
+            host = row.host if context.is_admin else "of the instance"
+            raise errors.ServiceDown(binary=services.COMPUTE, host=host, reason=reason) from None

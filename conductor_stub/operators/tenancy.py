@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from conductor_stub.operators import redaction
 from fleet import errors
 from fleet.db import instances, volumes
 from fleet.db.engine import Connection, Database
@@ -96,13 +97,14 @@ _OPEN = (
     "list_events",
     *("list_key_pairs", "create_key_pair", "show_key_pair", "delete_key_pair"),
 )
+_LISTS = ("list_instances", "list_migrations", "list_volumes", "list_snapshots")
 #: By namespace and method. All other methods of the namespace ``operator`` are the administrator's.
 CHECKS: Mapping[tuple[str, str], _Check] = {
     ("compute_task", "create"): _no_forced_host,
     ("compute_task", "terminate_instances"): _own_instances("instance_uuids"),
     **{("operator", name): _anything for name in _OPEN},
     **{("operator", name): _own_instance for name in _ONE_INSTANCE},
-    **{("operator", name): _own_list for name in ("list_instances", "list_volumes", "list_snapshots")},
+    **{("operator", name): _own_list for name in _LISTS},
     **{("operator", name): _own_project for name in ("show_quota", "list_queue")},
     ("operator", "newest_faults"): _own_instances("uuids"),
     ("operator", "create_volumes"): _own_origin,
@@ -131,6 +133,13 @@ class Tenancy:
         if check is None or not project or not isinstance(project, str):
             raise errors.NotTrusted(reason=f"{method[:40]} is for the administrator, the caller acts for a project")
         return {**message, "args": dict(self._database.read(check, project, message.get("args", {})))}
+
+    def release(self, context: Mapping[str, Any], message: Mapping[str, Any], answer: Any) -> Any:
+        """Return the answer that the caller receives: a project does not see names and sizes of hosts."""
+        method = (message.get("namespace") or "", str(message.get("method")))
+        if context.get("is_admin", True) or method not in CHECKS:
+            return answer
+        return redaction.redact(answer, str(context.get("project_id")))
 
 
 def _require_own(named: object, project: str) -> None:

@@ -135,7 +135,7 @@ def _require(tx: Transaction, row: Any, task: str, ctx: StepContext) -> None:
     if not reason:
         service = services.get(tx, row.host, services.COMPUTE)
         if service is None or not services.is_up(service, ctx.now, ctx.limits.service_down_time_s):
-            reason = f"is on host {row.host}, whose {services.COMPUTE} is down: nothing there can be switched"
+            reason = f"is on a host whose {services.COMPUTE} is down: nothing there can be switched"
     if reason:
         raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
 

@@ -56,13 +56,14 @@ class Identity:
     ) -> None:
         """:raises Fault: the roles of the sender do not allow the request"""
         if resource is not None and not _is_public(request):
-            require(request, self._policies.rule_of(request.method, request.uri_template or ""))
+            require(request, self._policies.rule_of(request.method, request.uri_template or "", request.path))
 
 
 def require(request: falcon.Request, rule: str) -> None:
     """:raises Fault:"""
     if not allows(request, rule):
-        raise Fault(403, f"Policy does not allow {rule} to be performed.")
+        only = "is for administrators" if rule == OTHERS else "is not allowed to your roles"
+        raise Fault(403, f"This {only} (policy rule {rule}).")
     if rule in AS_ADMINISTRATOR:
         request.context.caller.is_admin = True
 
@@ -73,6 +74,22 @@ def allows(request: falcon.Request, rule: str) -> bool:
     caller: RequestContext = request.context.caller
     policies: Policies = request.context.policies
     return policies.allows(rule, caller.roles, caller.project_id)
+
+
+def acting_for(request: falcon.Request, project_id: str | None, user_id: str | None) -> RequestContext:
+    """Return the context of a call for this project and user; None is the sender's own, and nobody for administrators.
+
+    :raises Fault: they are not the sender's, and the sender is no administrator
+    """
+    caller: RequestContext = request.context.caller
+    if caller.is_admin:
+        context = new_context(project_id, user_id)
+        context.request_id, context.roles = caller.request_id, caller.roles
+        return context
+    if project_id not in (None, caller.project_id) or user_id not in (None, caller.user_id):
+        who = f"user {caller.user_id} of project {caller.project_id}"
+        raise Fault(403, f"You are {who}; only administrators act for others.")
+    return caller
 
 
 def act_for(request: falcon.Request, user_id: str) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from fleet.api import identity
 from fleet.api.conductor import Conductor
 from fleet.api.identity import ADMIN
 from fleet.api.servers import show
+from fleet.objects import host_id
 
 Event = Mapping[str, Any]
 
@@ -93,11 +93,9 @@ def _event(request: falcon.Request, instance: Mapping[str, Any], event: Event) -
     if sees_all:
         shown["traceback"] = None
     if version >= _HOSTS:
-        host = event["host"]
-        about = f"{instance['project_id'] or ADMIN}{host}"
-        shown["hostId"] = hashlib.sha224(about.encode()).hexdigest() if host else ""
+        shown["hostId"] = event.get("host_id") or host_id.of(instance["project_id"] or ADMIN, event["host"])
         if sees_all:
-            shown["host"] = host
+            shown["host"] = event["host"]
     if version >= _DETAILS:
         shown["details"] = event["message"] if sees_all and not good else None
     return shown

@@ -12,9 +12,8 @@ from typing import Any, Literal
 
 import falcon
 
-from fleet.api import bodies
+from fleet.api import bodies, identity
 from fleet.api.conductor import Conductor
-from fleet.context import RequestContext, new_context
 from fleet.objects import fields
 
 ROOT = "/fleet/v1"
@@ -45,7 +44,7 @@ class _Wanted:
 
 @dataclasses.dataclass(frozen=True)
 class _Call:
-    """``project_id`` and ``user_id`` are whom the call is for; by default nobody."""
+    """``project_id`` and ``user_id`` are whom the call is for; see :func:`fleet.api.identity.acting_for`."""
 
     __pydantic_config__ = bodies.STRICT
 
@@ -99,9 +98,7 @@ class Own:
     def on_post_call(self, request: falcon.Request, response: falcon.Response, topic: str, method: str) -> None:
         """A call of the wire contract, as the ``fleet`` command makes it."""
         asked = fields.parse(_Call, bodies.whole(request), "body")
-        caller: RequestContext = request.context.caller
-        context = new_context(asked.project_id, asked.user_id)
-        context.request_id, context.roles = caller.request_id, caller.roles
+        context = identity.acting_for(request, asked.project_id, asked.user_id)
         calls = self._conductor.calls
         response.media, response.status = calls.answer(context, topic, method, asked.arguments)
 

@@ -31,6 +31,8 @@ AS_ADMINISTRATOR = frozenset(
     }
 )
 _ROOT = "/v2.1"
+#: Below it are the calls of the ``fleet`` command, by topic and method of the wire contract.
+CALLS = "/fleet/v1/calls"
 
 
 def _rule(name: str, check: str, description: str, *operations: str) -> policy.DocumentedRuleDefault:
@@ -43,6 +45,11 @@ def _rule(name: str, check: str, description: str, *operations: str) -> policy.D
 
 def _absolute(path: str) -> str:
     return path if path.startswith(("/fleet/", "/v2", "/v3")) else f"{_ROOT}{path}"
+
+
+def _calls(*methods: str, topic: str = "operator") -> list[str]:
+    """The operations by which the ``fleet`` command does over HTTP what the rule is about."""
+    return [f"POST {CALLS}/{topic}/{method}" for method in methods]
 
 
 _IMAGES = [f"GET {root}/images{one}" for root in ("/v2", _ROOT, f"{_ROOT}/v2") for one in ("", "/{image_id}")]
@@ -62,11 +69,18 @@ RULES = [
         "GET /servers/{server_id}/os-security-groups",
         "GET /servers/{server_id}/os-instance-actions",
         "GET /servers/{server_id}/os-instance-actions/{request_id}",
+        *_calls("list_instances", "show_instance", "newest_faults", "list_migrations", "list_queue"),
     ),
     _rule(
         ALL_PROJECTS, _ADMIN, "List and show servers of all projects, with their hosts.", "GET /servers?all_tenants=1"
     ),
-    _rule("compute:servers:create", _MEMBER, "Create servers in the own project.", "POST /servers"),
+    _rule(
+        "compute:servers:create",
+        _MEMBER,
+        "Create servers in the own project.",
+        "POST /servers",
+        *_calls("create", topic="compute_task"),
+    ),
     _rule(FORCED_HOST, _ADMIN, "Name the host of a server; no filter then decides.", "POST /servers (with a host)"),
     _rule(
         "compute:servers:update",
@@ -81,13 +95,22 @@ RULES = [
         "DELETE /servers/{server_id}/tags",
         "PUT /servers/{server_id}/tags/{tag}",
         "DELETE /servers/{server_id}/tags/{tag}",
+        *_calls("update_instance"),
     ),
-    _rule("compute:servers:delete", _MEMBER, "Delete servers of the own project.", "DELETE /servers/{server_id}"),
+    _rule(
+        "compute:servers:delete",
+        _MEMBER,
+        "Delete servers of the own project.",
+        "DELETE /servers/{server_id}",
+        *_calls("terminate_instances", topic="compute_task"),
+    ),
     _rule(
         "compute:servers:action",
         _MEMBER,
         "Stop, start, reboot, resize, confirm or revert it, and read consoles; other actions have rules of their own.",
         "POST /servers/{server_id}/action",
+        *_calls("stop_instance", "start_instance", "reboot_instance", "get_console_output"),
+        *_calls("resize_instance", "confirm_resize", "revert_resize"),
     ),
     _rule(
         MIGRATE,
@@ -110,14 +133,16 @@ RULES = [
         "GET /flavors/{flavor_id}",
         "GET /flavors/{flavor_id}/os-extra_specs",
         "GET /flavors/{flavor_id}/os-extra_specs/{key}",
+        *_calls("list_flavors", "show_flavor"),
     ),
-    _rule("compute:images:get", _READER, "List and show images.", *_IMAGES),
+    _rule("compute:images:get", _READER, "List and show images.", *_IMAGES, *_calls("list_images", "show_image")),
     _rule(
         "compute:keypairs:get",
         _READER,
         "List and show the own key pairs.",
         "GET /os-keypairs",
         "GET /os-keypairs/{name}",
+        *_calls("list_key_pairs", "show_key_pair"),
     ),
     _rule(
         "compute:keypairs:change",
@@ -125,6 +150,7 @@ RULES = [
         "Create and delete own key pairs.",
         "POST /os-keypairs",
         "DELETE /os-keypairs/{name}",
+        *_calls("create_key_pair", "delete_key_pair"),
     ),
     _rule(
         ZONES,
@@ -139,6 +165,7 @@ RULES = [
         "List and show server groups of the own project.",
         "GET /os-server-groups",
         "GET /os-server-groups/{group_id}",
+        *_calls("list_groups", "show_group"),
     ),
     _rule(
         "compute:server_groups:change",
@@ -146,6 +173,7 @@ RULES = [
         "Create and delete server groups of the own project.",
         "POST /os-server-groups",
         "DELETE /os-server-groups/{group_id}",
+        *_calls("create_group", "update_group", "delete_group"),
     ),
     _rule(
         "compute:limits:get",
@@ -159,6 +187,7 @@ RULES = [
             f"GET /v3{path}"
             for path in ("/limits", "/os-quota-sets/{project_id}", "/os-quota-sets/{project_id}/defaults")
         ),
+        *_calls("show_quota"),
     ),
     _rule(
         "compute:projects:get", _READER, "Look up a project by its name.", "GET /projects", "GET /projects/{project_id}"
@@ -181,6 +210,7 @@ RULES = [
         "GET /v3/volumes/{volume_id}/metadata",
         *(f"GET /v3{path}" for path in ("/snapshots", "/snapshots/detail", "/snapshots/{snapshot_id}")),
         *(f"GET /v3{path}" for path in ("/types", "/types/{type_id}")),
+        *_calls("list_volumes", "show_volume", "list_snapshots", "show_snapshot", "list_volume_types"),
     ),
     _rule(
         ALL_VOLUMES,
@@ -199,6 +229,8 @@ RULES = [
         "POST /v3/volumes/{volume_id}/action",
         "POST /v3/snapshots",
         "DELETE /v3/snapshots/{snapshot_id}",
+        *_calls("create_volumes", "extend_volume", "retype_volume", "delete_volume"),
+        *_calls("create_snapshot", "delete_snapshot"),
     ),
     _rule(
         MIGRATE_VOLUME,
@@ -211,6 +243,7 @@ RULES = [
         _READER,
         "Follow what happens to instances and volumes of the own project.",
         "GET /fleet/v1/events",
+        *_calls("list_events"),
     ),
     _rule(
         OTHERS,
@@ -232,8 +265,10 @@ class Policies:
             (operation["method"], operation["path"]): rule.name for rule in RULES for operation in rule.operations
         }
 
-    def rule_of(self, method: str, route: str) -> str:
-        return self._by_route.get(("GET" if method == "HEAD" else method, route), OTHERS)
+    def rule_of(self, method: str, route: str, path: str) -> str:
+        """:param route: with the names of parameters in place of their values; calls have no such rules"""
+        asked = path if route.startswith(f"{CALLS}/") else route
+        return self._by_route.get(("GET" if method == "HEAD" else method, asked), OTHERS)
 
     def allows(self, rule: str, roles: Iterable[str], project: str | None) -> bool:
         """:param rule: the name of one of RULES"""

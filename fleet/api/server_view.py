@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import falcon
 from fleet import states
 from fleet.api import identity, microversions
 from fleet.api.identity import ADMIN
+from fleet.objects import host_id
 
 #: Versions from which an answer has a form.
 _LOCKED, _TAGS, _FLAVOR_INSIDE, _GROUPS, _PINNED_ZONE, _HINTS = (2, 9), (2, 26), (2, 47), (2, 71), (2, 96), (2, 100)
@@ -58,6 +58,8 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]
     """Return a server as in a list with details."""
     version, host = request.context.version, instance["host"]
     project = instance["project_id"] or ADMIN
+    # A project gets the id in place of the name.
+    alias = instance.get("host_id") or host_id.of(project, host)
     shown = {
         **brief(request, instance),
         "status": status(instance),
@@ -65,7 +67,7 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]
         "user_id": instance["user_id"] or ADMIN,
         "created": _seconds(instance["created_at"]),
         "updated": _seconds(instance["updated_at"] or instance["created_at"]),
-        "hostId": hashlib.sha224(f"{project}{host}".encode()).hexdigest() if host else "",
+        "hostId": alias,
         "image": _image(request, instance["image"]),
         "flavor": _flavor(request, instance["flavor"]),
         "addresses": {},
@@ -75,7 +77,7 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]
         "accessIPv4": "",
         "accessIPv6": "",
         "OS-DCF:diskConfig": "MANUAL",
-        "OS-EXT-AZ:availability_zone": (instance["availability_zone"] or "") if host else "",
+        "OS-EXT-AZ:availability_zone": (instance["availability_zone"] or "") if alias else "",
         "OS-EXT-STS:task_state": instance["task_state"],
         "OS-EXT-STS:vm_state": instance["vm_state"],
         "OS-EXT-STS:power_state": instance["power_state"],
@@ -88,7 +90,7 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]
     }
     if status(instance) in ("ACTIVE", "BUILD", "RESIZE", "REBUILD"):
         shown["progress"] = 100 if instance["vm_state"] == states.ACTIVE else 0
-    if host:
+    if alias:
         shown["security_groups"] = [{"name": "default"}]
     shown.update(_newer(version, instance))
     return (
@@ -122,33 +124,17 @@ def whole(request: falcon.Request, shown: Mapping[str, Any]) -> dict[str, Any]:
     if request.context.version >= _GROUPS:
         server["server_groups"] = [instance["group_uuid"]] if instance["group_uuid"] else []
     if instance["vm_state"] == states.ERROR and shown["faults"]:
-        server["fault"] = fault(request, shown["faults"][-1])
+        server["fault"] = fault(shown["faults"][-1])
     return server
 
 
-def fault(request: falcon.Request, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a fault; names and sizes of hosts are in it only for those who may see hosts."""
+def fault(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a fault, with the nearest miss if the conductor says it: not to projects."""
     details = found.get("details") or {}
-    code = details.get("reason_code")
-    if identity.sees_all(request):
-        misses = [str(miss["text"]) for miss in details.get("nearest") or ()][:1]
-        message = " ".join([f"{code}: {found['message']}" if code else str(found["message"]), *misses])
-    else:
-        message = " ".join([f"{code or found['error']}: No valid host was found.", *_without_hosts(details)])
+    code = details.get("reason_code") or found["error"]
+    misses = [str(miss["text"]) for miss in details.get("nearest") or ()][:1]
+    message = " ".join([f"{code}: {found['message']}", *misses])
     return {"code": found["code"], "created": _seconds(found["created_at"]), "message": message[:2000]}
-
-
-def _without_hosts(details: Mapping[str, Any]) -> list[str]:
-    """Return how many hosts each filter kept, and what the request lacks on the nearest host."""
-    counts = [f"{each['name']} kept {each['end']} of {each['start']}" for each in details.get("filters") or ()]
-    said = [f"Hosts: {', '.join(counts)}."] if counts else []
-    for each in details.get("nearest") or ():
-        lacks = [
-            f"{lack['lacks']:g} {lack['unit'] or ''} of {lack['resource']}" for lack in each.get("shortfalls") or ()
-        ]
-        if lacks:
-            return [*said, f"The nearest host lacks {', '.join(' '.join(lack.split()) for lack in lacks)}."]
-    return said
 
 
 def _flavor(request: falcon.Request, flavor: Mapping[str, Any]) -> dict[str, Any]:

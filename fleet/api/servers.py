@@ -95,7 +95,7 @@ class Servers:
         failed = {each["id"]: each for each in servers if each.get("status") == "ERROR"}
         faults = self._conductor.ask(request, "newest_faults", uuids=list(failed)) if failed else {}
         for uuid, newest in faults.items():
-            failed[uuid]["fault"] = server_view.fault(request, newest)
+            failed[uuid]["fault"] = server_view.fault(newest)
         answer: dict[str, Any] = {"servers": servers}
         if len(found) > limit:
             answer["servers_links"] = paging.next_link(request, path, found[limit - 1]["uuid"])

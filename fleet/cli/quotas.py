@@ -40,10 +40,11 @@ class _OfProject(listing.List):
 class ShowQuota(_OfProject):
     """Show what a project may have and has. -1 is unlimited; ram is in MiB."""
 
-    arguments = (_PROJECT,)
+    arguments = (command.argument("project", nargs="?", help="Id of the project; not needed by who acts for one."),)
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        return self.lines(self.conductor.operator("show_quota", project_id=parsed_args.project))
+        named = {} if parsed_args.project is None else {"project_id": parsed_args.project}
+        return self.lines(self.conductor.operator("show_quota", **named))
 
 
 class SetQuota(_OfProject):

@@ -27,8 +27,9 @@ _FAILURES: Mapping[str, type[Exception]] = {
 
 
 class HttpConnection(Calls):
-    """A fleet behind ``url``, such as ``https://fleet.example:8774``. The calls are those of an administrator.
+    """A fleet behind ``url``, such as ``https://fleet.example:8774``.
 
+    Administrators may make all calls, for any project. Others make those that their roles allow, for their own project.
     Without ``username`` the name and the password of ``~/.netrc`` are used, if it has them for the host.
     """
 

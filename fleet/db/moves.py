@@ -121,6 +121,9 @@ def destinations_of_group(connection: Transaction | sa.Connection, group_uuid: s
 _FILTERS: Mapping[str, Callable[[Any], Any]] = {
     "uuids": MIGRATIONS.c.uuid.in_,
     "instance_uuid": lambda uuid: MIGRATIONS.c.instance_uuid == uuid,
+    "project_id": lambda project: MIGRATIONS.c.instance_uuid.in_(
+        sa.select(models.instances.c.uuid).where(models.instances.c.project_id == project)
+    ),
     "status": lambda status: MIGRATIONS.c.status == status,
     "migration_type": lambda kind: MIGRATIONS.c.migration_type == kind,
     "host": lambda host: sa.or_(MIGRATIONS.c.source_compute == host, MIGRATIONS.c.dest_compute == host),

@@ -619,6 +619,9 @@ def test_a_migration_keeps_the_flavor(database: Database, same_host: bool) -> No
     assert ["h1"] == properties["ignore_hosts"]
     (record,) = stage.conductor.operator.list_migrations({"instance_uuid": stage.uuid})
     assert ("resize", False) == (record["migration_type"], record["resized"])
+    project = stage.conductor.operator.show_instance(stage.uuid)["instance"]["project_id"]
+    assert [record] == stage.conductor.operator.list_migrations({"project_id": project})
+    assert [] == stage.conductor.operator.list_migrations({"project_id": "another"})
 
 
 @pytest.mark.parametrize("method", ["migrate_instance", "evacuate_instance"])

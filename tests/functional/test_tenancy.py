@@ -81,6 +81,11 @@ class Door:
         message = {"namespace": namespace, "method": method, "args": arguments}
         return self._tenancy.admit({"project_id": "web", "is_admin": is_admin}, message)["args"]
 
+    def answer(self, method: str, answer: Any, namespace: str = "operator", is_admin: bool = False) -> Any:
+        """Return what the caller receives of an answer."""
+        context = {"project_id": "web", "is_admin": is_admin}
+        return self._tenancy.release(context, {"namespace": namespace, "method": method}, answer)
+
 
 @pytest.fixture
 def door(conductor: Conductor) -> Door:
@@ -131,6 +136,7 @@ def test_a_list_is_narrowed_to_the_project(door: Door) -> None:
     """A list of another project is refused."""
     assert {"filters": {"host": "h1", "project_id": "web"}} == door.admit("list_instances", filters={"host": "h1"})
     assert {"filters": {"project_id": "web"}} == door.admit("list_volumes", filters=None)
+    assert {"filters": {"project_id": "web"}} == door.admit("list_migrations", filters={})
     assert {"project_id": "web"} == door.admit("show_quota")
     for method, asked in (
         ("list_instances", {"filters": {"project_id": "shop"}}),
@@ -169,3 +175,14 @@ def test_volumes_and_snapshots_of_another_project_are_not_there(conductor: Condu
             door.admit(method, **asked)
     conductor.operator.under("web").create_volumes({"size": 1, "name": "mine"})
     assert {"name": "mine"} == door.admit("show_volume", name="mine")
+
+
+def test_a_project_does_not_see_hosts(conductor: Conductor, door: Door) -> None:
+    """The administrator does; methods of daemons are not looked at."""
+    build(conductor, "web", name="mine")
+    shown = conductor.operator.show_instance("mine")
+    shown["instance"]["host"] = "h1"
+    redacted = door.answer("show_instance", shown)["instance"]
+    assert (None, 56) == (redacted["host"], len(redacted["host_id"]))
+    assert shown == door.answer("show_instance", shown, is_admin=True)
+    assert {"host": "h1"} == door.answer("build_instances", {"host": "h1"}, "compute_task")

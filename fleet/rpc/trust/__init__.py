@@ -2,5 +2,5 @@
 """Which messages are accepted: size and form, signature, ledger.
 
 Read ``admission`` (every check before an endpoint sees a message), ``message_size``, ``signing`` with ``keyring`` (the keys)
-and ``replay_protection`` (a signature is good for one message), ``redaction`` (what the key of a project does not see).
+and ``replay_protection`` (a signature is good for one message).
 """

@@ -45,10 +45,13 @@ class MethodsOnly(oslo_messaging.DefaultRPCAccessPolicy):
 
 
 class Guard(Protocol):
-    """Decides by what a caller may see in the database."""
+    """Decides by what a caller may see in the database, and what it sees of the answer."""
 
     def admit(self, context: Mapping[str, Any], message: dict[str, Any]) -> dict[str, Any]:
         """Return the message that the method receives. :raises errors.NotTrusted: errors.NotFound: errors.Conflict:"""
+
+    def release(self, context: Mapping[str, Any], message: Mapping[str, Any], answer: Any) -> Any:
+        """Return the answer that the caller receives. :param message: as :meth:`admit` has returned it"""
 
 
 class Dispatcher(oslo_messaging.RPCDispatcher):
@@ -111,7 +114,9 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
             _drop_own_arguments(incoming)
             with self._monitor.watching(incoming):
                 answer = super().dispatch(incoming)
-            return None, answer if self._checker is None else self._checker.released(incoming.ctxt, answer)
+            if self._guard is not None and isinstance(incoming.ctxt, dict):
+                answer = self._guard.release(incoming.ctxt, incoming.message, answer)
+            return None, answer
         except (
             oslo_messaging.NoSuchMethod,
             oslo_messaging.UnsupportedVersion,

@@ -20,7 +20,7 @@ from oslo_log import log as logging
 from oslo_serialization import jsonutils
 
 from fleet import errors
-from fleet.rpc.trust import keyring, redaction, replay_protection
+from fleet.rpc.trust import keyring, replay_protection
 from fleet.rpc.trust.keyring import Key, Keyring
 
 LOG = logging.getLogger(__name__)
@@ -194,12 +194,6 @@ class Checker:
         if key.whose != keyring.SERVICE and self._topic not in _AGENT_TOPICS:
             self._require_right(key, context, namespace, method, message.get("args", {}))
         self._require_first(namespace, str(method), signature)
-
-    def released(self, context: Mapping[str, Any], answer: Any) -> Any:
-        """Return the answer to a message that was accepted, as its sender may see it."""
-        signature = context.get(FIELD)
-        key = self._keys.keys().get(str(signature.get("key"))) if isinstance(signature, dict) else None
-        return redaction.without_hosts(answer) if key is not None and key.project else answer
 
     def _require_first(self, namespace: str | None, method: str, signature: Mapping[str, Any]) -> None:
         """:raises errors.NotTrusted: the message came before"""

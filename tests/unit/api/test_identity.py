@@ -14,9 +14,12 @@ import falcon
 import pytest
 from falcon import testing
 
+from conductor_stub.operators import redaction
+from conductor_stub.operators.tenancy import CHECKS
 from fleet import errors
 from fleet.api import conf as api_conf
 from fleet.api.application import application
+from fleet.api.policies import CALLS, OTHERS, RULES
 from fleet.api.users import Users
 from fleet.objects.quota import NO_LIMITS, RESOURCES
 from tests import factories
@@ -76,15 +79,30 @@ EVENT = {
 }
 
 
+class FakeCalls:
+    def __init__(self) -> None:
+        self.contexts: list[Any] = []
+
+    def answer(self, context: Any, *_call: Any) -> tuple[dict[str, Any], int]:
+        self.contexts.append(context)
+        return {"result": None}, 200
+
+
 class Conductor(FakeConductor):
     """Has one server of each of two projects."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.calls = FakeCalls()
         self.instances = [instance(1, "web"), instance(2, "bob")]
         self.terminated: list[str] = []
 
     def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
+        """A project gets what the conductor lets it see."""
+        caller, answer = request.context.caller, self._answer(request, method, **arguments)
+        return answer if caller.is_admin else redaction.redact(answer, caller.project_id)
+
+    def _answer(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
         if method == "list_instances":
             wanted = arguments["filters"].get("project_id")
             return [each for each in self.instances if wanted in (None, each["project_id"])]
@@ -192,7 +210,44 @@ ROLES = [
     ("GET", "/fleet/v1/builds", "root"),
     ("GET", "/fleet/v1/flavors", "root"),
     ("POST", "/fleet/v1/explain", "root"),
+    ("POST", "/fleet/v1/calls/operator/show_instance", "rita alice root"),
+    ("POST", "/fleet/v1/calls/operator/stop_instance", "alice root"),
+    ("POST", "/fleet/v1/calls/compute_task/create", "alice root"),
+    ("POST", "/fleet/v1/calls/operator/list_hosts", "root"),
+    ("POST", "/fleet/v1/calls/operator/no_such_method", "root"),
+    ("POST", "/fleet/v1/calls/scheduler/explain", "root"),
 ]
+
+
+def test_calls_of_projects_have_the_rules_of_the_requests_like_them() -> None:
+    """What the conductor allows to projects, and nothing else: a policy file then holds for the command, too."""
+    ruled = {
+        tuple(each["path"].removeprefix(f"{CALLS}/").split("/"))
+        for rule in RULES
+        if rule.name != OTHERS
+        for each in rule.operations
+        if each["path"].startswith(CALLS)
+    }
+    assert set(CHECKS) == ruled
+
+
+def test_a_call_is_of_the_senders_project(client, conductor) -> None:
+    """An administrator names any project, and by default none."""
+    path = f"{CALLS}/operator/show_instance"
+    for name, asked, status, acts_for in (
+        ("alice", {}, 200, ("web", "alice", False)),
+        ("alice", {"project_id": "web", "user_id": "alice"}, 200, ("web", "alice", False)),
+        ("alice", {"project_id": "bob"}, 403, None),
+        ("alice", {"user_id": "bob"}, 403, None),
+        ("root", {"project_id": "bob"}, 200, ("bob", None, True)),
+        ("root", {}, 200, (None, None, True)),
+    ):
+        conductor.calls.contexts.clear()
+        body = json.dumps({"arguments": {"name": "x"}, **asked})
+        assert status == client.simulate_post(path, headers=as_user(name), body=body).status_code
+        assert ([acts_for] if acts_for else []) == [
+            (each.project_id, each.user_id, each.is_admin) for each in conductor.calls.contexts
+        ]
 
 
 @pytest.mark.parametrize(("method", "path", "allowed"), ROLES)

@@ -216,7 +216,7 @@ class TestUsers:
         [
             (None, None, "401.*FLEET_USERNAME"),
             ("root", "wrong", "401.*FLEET_USERNAME"),
-            ("alice", "secret", "403: Policy does not allow"),
+            ("alice", "secret", "403: This is for administrators"),
         ],
     )
     def test_who_may_not(self, url: str, conductor: Conductor, username: str, password: str, message: str) -> None:

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a project does not learn from an answer of the conductor: names of hosts and pools, and how much they have.
+
+It learns why a request was refused: the reason code, how many hosts each filter kept, and what the request lacks on the
+nearest host. ``host_id`` tells whether two of its instances share a host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleet.objects import host_id
+
+#: Names of hosts, nodes and pools, and what names a place on them.
+_PLACES = frozenset(
+    {
+        *("host", "node", "launched_on", "forced_host", "forced_node", "kept_host"),
+        *("pool", "reference", "copy_from", "held_host", "held_node", "held_pool", "plan"),
+        *("source_compute", "source_node", "dest_compute", "dest_node"),
+    }
+)
+#: Lists of them.
+_LISTS_OF_PLACES = frozenset({"hosts", "tried"})
+#: What users have written: it is theirs.
+_OF_USERS = frozenset({"metadata", "scheduler_hints", "extra_specs", "properties", "flavor", "image", "spec"})
+_NO_HOST = "No valid host was found."
+
+
+def redact(answer: Any, project: str) -> Any:
+    """Return an answer of the conductor, of any shape, as its project may see it."""
+    if isinstance(answer, list):
+        return [redact(each, project) for each in answer]
+    if not isinstance(answer, dict):
+        return answer
+    shown = {name: _redacted(name, value, project) for name, value in answer.items()}
+    if "host" in answer:
+        shown["host_id"] = host_id.of(project, answer["host"])
+    if "message" in answer:
+        shown.update(_without_places(answer))
+    return shown
+
+
+def _redacted(name: str, value: Any, project: str) -> Any:
+    if name in _OF_USERS:
+        return value
+    if name in _LISTS_OF_PLACES:
+        return []
+    return None if name in _PLACES else redact(value, project)
+
+
+def _without_places(said: Mapping[str, Any]) -> dict[str, Any]:
+    """A fault, the reason of a failure, an event, or why a build waits: the texts name hosts."""
+    if "details" not in said:
+        return {"message": None if "event" in said else _NO_HOST}
+    details = said["details"] or {}
+    counts = [{name: each[name] for name in ("name", "start", "end")} for each in details.get("filters") or ()]
+    kept = {name: details[name] for name in ("reason_code",) if name in details}
+    if counts:
+        kept["filters"] = counts
+    return {"message": " ".join([_NO_HOST, *_counted(counts), *_lacking(details)]), "details": kept}
+
+
+def _counted(counts: list[dict[str, Any]]) -> list[str]:
+    kept = ", ".join(f"{each['name']} kept {each['end']} of {each['start']}" for each in counts)
+    return [f"Hosts: {kept}."] if kept else []
+
+
+def _lacking(details: Mapping[str, Any]) -> list[str]:
+    """Say what the request lacks on the nearest host for which numbers say it."""
+    for miss in details.get("nearest") or ():
+        lacks = [
+            f"{each['lacks']:g} {each['unit'] or ''} of {each['resource']}" for each in miss.get("shortfalls") or ()
+        ]
+        if lacks:
+            return [f"The nearest host lacks {', '.join(' '.join(lack.split()) for lack in lacks)}."]
+    return []
