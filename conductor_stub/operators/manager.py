@@ -14,7 +14,7 @@ from conductor_stub.moves import views
 from conductor_stub.operators import trace
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
-from conductor_stub.operators.views import instance_view, plain, queued_view, shown, waiting_view
+from conductor_stub.operators.views import instance_view, instance_views, plain, queued_view, shown, waiting_view
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -74,7 +74,7 @@ class OperatorManager:
         found = self._database.read(instances.list_all, limit, marker, newest_first, **filters)
         if not found and filters.get("host"):
             self._database.read(services.require_host, str(filters["host"]))
-        return [instance_view(row) for row in found]
+        return instance_views(found)
 
     @endpoint
     def show_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class OperatorManager:
             nodes = self._host_views(connection, name)
             if not nodes:
                 raise errors.NotFound(kind="Host", name=name)
-            there = [instance_view(row) for row in instances.on_host(connection, name)]
+            there = instance_views(instances.on_host(connection, name))
             return {"host": name, "nodes": nodes, "instances": there}
 
         return self._database.read(read)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import datetime
+import types
+from collections.abc import Sequence
 from typing import Any
 
 from fleet import states
@@ -23,7 +25,7 @@ def shown(row: Row) -> dict[str, Any]:
 
 def instance_view(row: Any) -> dict[str, Any]:
     """:param row: from a query of ``fleet.db.instances``, or from ``instances.moved``"""
-    view = instances.to_instance(row).to_wire()
+    view = instances.to_wire(row)
     times = ("created_at", "updated_at", "launched_at", "terminated_at", "deadline")
     view.update({name: plain(getattr(row, name)) for name in times})
     view.update(request_id=row.request_id, deleted=row.deleted, group_uuid=row.group_uuid)
@@ -34,6 +36,12 @@ def instance_view(row: Any) -> dict[str, Any]:
     zone = Zone.parse(row.spec.get("availability_zone") or "")
     view.update(forced_host=zone.host or None, forced_node=zone.node or None)
     return view
+
+
+def instance_views(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """:func:`instance_view` of each, for many: attributes of a row are slow to read."""
+    names = rows[0]._fields if rows else ()
+    return [instance_view(types.SimpleNamespace(**dict(zip(names, row, strict=True)))) for row in rows]
 
 
 def waiting_view(place: int, row: Row, kept_host: str | None) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import falcon
+import orjson
+from falcon import media
 from oslo_config import cfg
 
 from fleet.api import faults, microversions, own, page
@@ -39,6 +41,8 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | N
     """
     middleware: Any = [Identity(conf), microversions.Negotiation(), page.Browsers(conf)]
     app = falcon.App(middleware=middleware)
+    # Lists have thousands of records.
+    app.resp_options.media_handlers[falcon.MEDIA_JSON] = media.JSONHandler(dumps=orjson.dumps)
     app.req_options.strip_url_path_trailing_slash = True
     app.req_options.auto_parse_qs_csv = False
     faults.register(app)

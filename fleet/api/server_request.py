@@ -92,7 +92,7 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
             )
     build = {
         "name": server.name,
-        "flavor": _flavor(request, conductor, str(server.flavorRef)),
+        "flavor": str(server.flavorRef),
         "min_count": server.min_count or 1,
         "max_count": server.max_count or server.min_count or 1,
         "availability_zone": _zone(server),
@@ -111,11 +111,6 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
     if server.user_data:
         build["user_data"] = server.user_data
     return Wanted(build, server.return_reservation_id)
-
-
-def _flavor(request: falcon.Request, conductor: Conductor, flavor_id: str) -> dict[str, Any]:
-    with bodies.naming("server.flavorRef"):
-        return conductor.flavor(request, flavor_id).to_wire()
 
 
 def _image(request: falcon.Request, conductor: Conductor, uuid: str) -> dict[str, Any]:

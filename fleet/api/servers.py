@@ -44,7 +44,7 @@ class Servers:
         wanted = server_request.parse(request, self._conductor)
         if ":" in wanted.build["availability_zone"]:
             identity.require(request, policies.FORCED_HOST)
-        made = self._conductor.create(request, wanted.build, request.get_header(IDEMPOTENCY_KEY))
+        made = self._create(request, wanted.build)
         response.status = falcon.HTTP_202
         if wanted.reservation:
             response.media = {"reservation_id": made["reservation_id"]}
@@ -56,6 +56,15 @@ class Servers:
         response.media = {
             "server": {"id": uuid, "links": links, "OS-DCF:diskConfig": "MANUAL", "security_groups": groups}
         }
+
+    def _create(self, request: falcon.Request, build: dict[str, Any]) -> dict[str, Any]:
+        """:raises errors.FleetError: as the conductor does; naming the field if there is no such flavor"""
+        try:
+            return self._conductor.create(request, build, request.get_header(IDEMPOTENCY_KEY))
+        except errors.NotFound as unknown:
+            if unknown.kind != "Flavor":
+                raise
+            raise errors.InvalidInput(field="server.flavorRef", reason=unknown.message) from None
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/servers", server_view.brief)

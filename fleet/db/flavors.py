@@ -32,7 +32,7 @@ def create(tx: Transaction, flavor: Flavor, now: datetime.datetime) -> Flavor:
         tx.insert(FLAVORS, {**values, "created_at": now})
     except db_exception.DBDuplicateEntry:
         raise errors.Conflict(kind="Flavor", name=flavor.name, reason="exists already") from None
-    return find(tx, flavor.name)
+    return _named(tx, flavor.name)
 
 
 def change(tx: Transaction, key: int, flavor: Flavor) -> Flavor:
@@ -45,16 +45,21 @@ def change(tx: Transaction, key: int, flavor: Flavor) -> Flavor:
     tx.execute(
         FLAVORS.update().where(FLAVORS.c.id == key), {name: getattr(flavor, name) for name in (*_COLUMNS, "name")}
     )
-    return find(tx, flavor.name)
+    return _named(tx, flavor.name)
 
 
 def find(connection: Transaction | sa.Connection, name: str) -> Flavor:
-    """By name or flavorid. :raises errors.NotFound:"""
+    """By flavorid or name; the flavorid goes before another flavor's name. :raises errors.NotFound:"""
     query = sa.select(FLAVORS).where(sa.or_(FLAVORS.c.name == name, FLAVORS.c.flavorid == name))
-    row = connection.execute(query).first()
+    found = connection.execute(query).all()
+    row = min(found, key=lambda each: each.flavorid != name, default=None)
     if row is None:
         raise errors.NotFound(kind="Flavor", name=name)
     return _to_flavor(row)
+
+
+def _named(tx: Transaction, name: str) -> Flavor:
+    return _to_flavor(tx.execute(sa.select(FLAVORS).where(FLAVORS.c.name == name)).one())
 
 
 def list_all(connection: sa.Connection) -> Sequence[Flavor]:

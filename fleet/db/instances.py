@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import types
 from collections.abc import Collection, Mapping, Sequence
@@ -18,6 +19,14 @@ from fleet.objects import Flavor, Image, Instance
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
 REQUESTS = models.build_requests
+
+#: Fields of an Instance that come from its request, that are times, and that are columns as they stand.
+_OF_REQUEST = ("flavor", "image", "metadata", "numa_topology", "pci_requests")
+_TIMES = ("created_at", "launched_at")
+_AS_STORED = [each.name for each in dataclasses.fields(Instance) if each.name not in (*_OF_REQUEST, *_TIMES)]
+#: What requests of earlier releases lack.
+_FLAVOR = vars(Flavor(vcpus=1, memory_mb=1))
+_IMAGE = vars(Image())
 
 #: Instances with the spec of their request.
 JOINED = sa.select(INSTANCES, REQUESTS.c.spec, REQUESTS.c.group_uuid).join_from(INSTANCES, REQUESTS)
@@ -259,6 +268,18 @@ def to_instance(row: Any) -> Instance:
         claimed_numa_topology=row.claimed_numa_topology,
         claimed_pci_devices=row.claimed_pci_devices,
     )
+
+
+def to_wire(row: Any) -> dict[str, Any]:
+    """``to_instance(row).to_wire()`` in half the time, for lists."""
+    spec = spec_of(row)
+    wire = {name: getattr(row, name) for name in _AS_STORED}
+    for name in _TIMES:
+        wire[name] = _plain(getattr(row, name))
+    for name in _OF_REQUEST:
+        wire[name] = spec.get(name)
+    wire.update(flavor={**_FLAVOR, **spec["flavor"]}, image={**_IMAGE, **spec["image"]})
+    return wire
 
 
 def _plain(moment: datetime.datetime | None) -> str | None:

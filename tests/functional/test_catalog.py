@@ -37,6 +37,15 @@ def silent(conductor: Conductor, host: str) -> None:
 # Flavors
 
 
+def test_an_id_goes_before_another_flavors_name(conductor: Conductor) -> None:
+    """As clients mean it that send an id; so a new flavor is also answered if its name is the id of another one."""
+    first = a_flavor(conductor)
+    second = a_flavor(conductor, name=first["flavorid"])
+    assert second["flavorid"] != first["flavorid"] == second["name"]
+    assert first == conductor.operator.show_flavor(first["flavorid"])
+    assert second == conductor.operator.show_flavor(second["flavorid"])
+
+
 def test_a_flavor_is_changed(conductor: Conductor) -> None:
     """What is not named stays; a null removes an extra spec. Later requests get the new sizes, instances keep theirs."""
     made = a_flavor(conductor)
