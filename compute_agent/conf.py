@@ -83,8 +83,16 @@ AGENT_OPTS = [
         "driver_timeout",
         default=60,
         min=1,
-        help="Seconds that the driver may take to destroy a guest. After that the guest's resources stay counted on this "
-        "host as an orphan's, and each audit tries again. Related: [conductor] spawn_timeout, which limits a spawn.",
+        help="Seconds that the driver may take to destroy a guest, to switch it, or to attach or detach a volume. What "
+        "takes longer has failed. The resources of a guest that is not destroyed stay counted on this host as an "
+        "orphan's, and each audit tries again. Related: [conductor] spawn_timeout, which limits a spawn.",
+    ),
+    cfg.ListOpt(
+        "volume_hosts",
+        default=[],
+        help="Machines of storage backends (the part of machine@backend before the @) whose volumes guests of this host may "
+        "have: their files or block devices are here under the same paths, for example on a shared file system. An "
+        "element may be a shell pattern; * stands for all. A machine with the name of this host is always one of them.",
     ),
     cfg.StrOpt(
         "lost_guest_action",

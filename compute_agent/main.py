@@ -28,6 +28,7 @@ from compute_agent.manager import ComputeManager
 from compute_agent.monitors import Monitors
 from compute_agent.node.host import Host
 from compute_agent.node.inventory import HostPolicy
+from compute_agent.work.attach import Attacher
 from compute_agent.work.build import BuildRunner
 from compute_agent.work.move import Mover
 from compute_agent.work.power import PowerSwitch
@@ -194,7 +195,8 @@ def build_agents(
         builder = BuildRunner(host, build_calls, notifications)
         termination = Termination(host, build_calls, move_calls, queues)
         mover, switch = Mover(host, move_calls, notifications), PowerSwitch(host, build_calls, notifications)
-        manager = ComputeManager(host, builder, mover, termination, switch, queues)
+        attacher = Attacher(host, build_calls)
+        manager = ComputeManager(host, builder, mover, termination, switch, attacher, queues)
         served = server.get_server(host_transport, TOPIC, name, [manager], exchange, queues=message_queues, ledger=mine)
         return ServedHost(host, served, queues)
 

@@ -11,6 +11,7 @@ import oslo_messaging
 
 from compute_agent.node.host import Host
 from compute_agent.work import orders
+from compute_agent.work.attach import Attacher
 from compute_agent.work.build import BuildOrder, BuildRunner
 from compute_agent.work.move import Mover
 from compute_agent.work.power import PowerSwitch
@@ -42,6 +43,7 @@ class ComputeManager:
         mover: Mover,
         termination: Termination,
         switch: PowerSwitch,
+        attacher: Attacher,
         queues: WorkQueues,
     ) -> None:
         self._host = host
@@ -49,6 +51,7 @@ class ComputeManager:
         self._mover = mover
         self._termination = termination
         self._switch = switch
+        self._attacher = attacher
         self._queues = queues
 
     def build_and_run_instance(self, context: RequestContext, **build: Any) -> None:
@@ -90,6 +93,15 @@ class ComputeManager:
             return
         self._queues.submit(uuid, functools.partial(self._switch.run, context, uuid))
 
+    def advance_attachments(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
+        """Read the attachments of the instance, and attach or detach its volumes."""
+        try:
+            uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
+        except errors.InvalidInput as invalid:
+            orders.invalid(orders.ATTACH, invalid.message)
+            return
+        self._queues.submit(uuid, functools.partial(self._attacher.run, context, uuid))
+
     @endpoint
     def get_console_output(
         self, context: RequestContext, instance_uuid: fields.Uuid, most_bytes: fields.Positive = MOST_CONSOLE_BYTES
@@ -114,4 +126,5 @@ class ComputeManager:
             "now": utcnow().isoformat(),
             "nodes": nodes,
             "guests": sorted(self._host.driver.list_instance_uuids()),
+            "volumes": self._host.driver.attached_volumes(),
         }

@@ -126,6 +126,13 @@ CONDUCTOR_OPTS = [
         "not migrated stays where it is. Raise it if backends copy large images or volumes.",
     ),
     cfg.IntOpt(
+        "attach_timeout",
+        default=300,
+        min=1,
+        help="Seconds from a request to attach or detach a volume until its host has done it. Afterwards an attachment is "
+        "undone, and a volume that was to be detached stays in use. Keep it above the compute agents' driver_timeout.",
+    ),
+    cfg.IntOpt(
         "power_timeout",
         default=300,
         min=1,

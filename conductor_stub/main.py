@@ -15,6 +15,9 @@ from oslo_config import cfg
 
 from conductor_stub import conf as conductor_conf
 from conductor_stub.agents.api import AgentAPI
+from conductor_stub.attachments.intake import AttachmentIntake
+from conductor_stub.attachments.progress import AttachmentManager
+from conductor_stub.attachments.sweeper import AttachmentSweeper
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.room_queue import RoomQueue
@@ -139,6 +142,8 @@ def build_servers(
     own = local if VOLUME in conf.conductor_domains else None
     creation = VolumeCreation(database, volume_placement, local=own, default_quota=limits.default_quota)
     power = PowerIntake(database, compute, limits, clock.fresh)
+    attachments = AttachmentIntake(database, compute, backends, limits, clock.fresh)
+    of_attachments = AttachmentManager(database, limits, clock.fresh)
     agents = ConductorManager(agent_api, pins)
     moves = MigrationManager(move_placement, MoveProgress(database, move_placement, limits))
     volumes = VolumeManager(volume_placement, VolumeProgress(database, volume_placement))
@@ -161,6 +166,8 @@ def build_servers(
         EventsManager(database, clock),
         MoveIntake(database, move_placement, aliases, skew.require_in_step),
         power,
+        attachments,
+        of_attachments,
         moves,
         VolumeIntake(database, volume_placement, creation),
         SnapshotIntake(database, volume_placement),
@@ -168,9 +175,10 @@ def build_servers(
         ExistingIntake(database, volume_placement, creation, backends),
         volumes,
     ]
-    for_agents = [agents, AgentTaskManager(placement), moves, volumes]
+    for_agents = [agents, of_attachments, AgentTaskManager(placement), moves, volumes]
     move_sweeper = MoveSweeper(database, move_placement, limits, clock.fresh)
     power_sweeper = PowerSweeper(database, power, limits, clock.fresh)
+    attachment_sweeper = AttachmentSweeper(database, attachments, limits, clock.fresh)
     volume_sweeper = VolumeSweeper(database, volume_placement, limits, clock.fresh)
     room_queue = RoomQueue(database, placement, limits, clock)
     sweeper = BuildSweeper(database, placement, termination, limits, clock.fresh)
@@ -204,6 +212,7 @@ def build_servers(
         _sweep(conf, "sweeper", skew, sweeper.retry_lost),
         _sweep(conf, "moves", skew, move_sweeper.sweep),
         _sweep(conf, "power", skew, power_sweeper.sweep),
+        _sweep(conf, "attachments", skew, attachment_sweeper.sweep),
         service.Periodic("room queue", functools.partial(_in_step, skew, room_queue.look), QUEUE_INTERVAL_S),
         _flavor_mix(conf, database, clock.fresh, skew),
     ]

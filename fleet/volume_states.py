@@ -51,6 +51,18 @@ A volume that lies on a pool already is taken over where it is::
 
 Of a volume in ``managing`` or ``error_managing`` a deletion removes the row only, as ``unmanaging`` does.
 
+A guest gets an available volume, and gives it back (``conductor_stub.attachments``). The volume has no step meanwhile: its
+*attachment* is a row of its own, which has the steps::
+
+    attach ──▶ attaching ── the host has attached it ──▶ in-use ── detach ──▶ detaching ──▶ available
+                 │                                         ▲                     │
+                 │ failed, or late                         └─────────────────────┤ failed, or late
+                 ▼                                                               │
+               detaching (without a deadline) ── the host does not have it ──▶ available
+
+The attachment is ``attached`` while the volume is ``in-use``. Otherwise both have the same status. The deletion of the
+instance ends each of its attachments: the volumes are available again.
+
 A snapshot is a row of the same table. Its space is claimed when it is asked for, so its life begins with
 ``creating/working``; it is made on the pool of its volume or nowhere.
 """
@@ -68,6 +80,9 @@ MIGRATING: Final = "migrating"
 RETYPING: Final = "retyping"
 MANAGING: Final = "managing"
 UNMANAGING: Final = "unmanaging"
+ATTACHING: Final = "attaching"
+IN_USE: Final = "in-use"
+DETACHING: Final = "detaching"
 DELETING: Final = "deleting"
 DELETED: Final = "deleted"
 ERROR: Final = "error"
@@ -100,8 +115,15 @@ FAILED: Final[Mapping[str, str]] = types.MappingProxyType(
 )
 #: Statuses of volumes that are not deleted, in the order of a life.
 LISTED: Final = (
-    *(CREATING, MANAGING, AVAILABLE, EXTENDING, MIGRATING, RETYPING, UNMANAGING, DELETING),
+    *(CREATING, MANAGING, AVAILABLE, ATTACHING, IN_USE, DETACHING),
+    *(EXTENDING, MIGRATING, RETYPING, UNMANAGING, DELETING),
     *(ERROR, ERROR_MANAGING, ERROR_EXTENDING, ERROR_DELETING),
 )
 #: Statuses of volumes whose data fleet has not made, and does not remove.
 FOUND: Final = (MANAGING, UNMANAGING, ERROR_MANAGING)
+#: Status of the attachment of a volume that is in use.
+ATTACHED: Final = "attached"
+#: Statuses in which the host of a guest must act.
+WITH_A_HOST: Final = (ATTACHING, DETACHING)
+#: Statuses of volumes that have an attachment.
+WITH_A_GUEST: Final = (*WITH_A_HOST, IN_USE)

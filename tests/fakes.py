@@ -15,7 +15,7 @@ from typing import Any
 
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import FailedAttempt, HostReport, Instance
+from fleet.objects import Attachment, FailedAttempt, HostReport, Instance
 from fleet.rpc import batch_answers
 
 
@@ -46,7 +46,9 @@ class FakeConductor:
         self.rescheduled: dict[str, dict[str, Any]] = {}
         self.aborted: dict[str, dict[str, Any]] = {}
         self.violated_policy: str = ""
-        #: The arguments of ``power_done`` calls, by instance uuid.
+        #: By uuid. A host that could not attach a volume detaches it.
+        self.attachments: dict[str, Attachment] = {}
+        #: The arguments of ``power_done`` and ``attachment_done`` calls, by the instance's or the attachment's uuid.
         self.failures: dict[str, str] = {}
         #: What a heartbeat is told that the database's clock shows.
         self.now: str | None = None
@@ -176,6 +178,30 @@ class FakeConductor:
             return True
 
         return self._serve("power_done", work)
+
+    def get_attachments(self, context: RequestContext, instance_uuid: str, host: str) -> list[dict[str, Any]]:
+        def work() -> list[dict[str, Any]]:
+            return [each.to_wire() for each in self.attachments.values() if each.instance_uuid == instance_uuid]
+
+        return self._serve("get_attachments", work)
+
+    def attachment_done(
+        self, context: RequestContext, attachment_uuid: str, host: str, status: str, attempt: int, failure: str
+    ) -> dict[str, Any] | None:
+        def work() -> dict[str, Any] | None:
+            row = self.attachments.get(attachment_uuid)
+            if row is None or (row.status, row.attempt) != (status, attempt):
+                return row and row.to_wire()
+            if failure:
+                self.failures[attachment_uuid] = failure
+            then = {"attaching": "detaching" if failure else "attached", "detaching": "attached" if failure else None}
+            del self.attachments[attachment_uuid]
+            if then[status] is None:
+                return None
+            self.attachments[attachment_uuid] = dataclasses.replace(row, status=then[status], attempt=attempt + 1)
+            return self.attachments[attachment_uuid].to_wire()
+
+        return self._serve("attachment_done", work)
 
     def claim_instance(
         self,

@@ -47,6 +47,16 @@ class BackendManager:
         """
         return self._worker.manageable()
 
+    @endpoint
+    def get_connection(self, context: RequestContext, volume_uuid: fields.Uuid, pool: fields.Name) -> dict[str, Any]:
+        """Return where the data of a volume are: ``kind``, ``path``, ``format``.
+
+        :raises errors.NotFound: the volume is not on this pool
+        :raises errors.NotSupported: volumes of the driver cannot be attached
+        :raises errors.ServiceDown: the backend cannot be used now
+        """
+        return self._worker.connection(volume_uuid, pool).to_wire()
+
     def order(self, context: RequestContext, uuid: str) -> None:
         """Queue the work on a volume."""
         self._queues.submit(uuid, functools.partial(self._worker.run, context, uuid))

@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import BootData, Flavor, Image, ImageRecord, Instance
+from fleet.objects import Attachment, BootData, Flavor, Image, ImageRecord, Instance
 
 #: Returns the record of an image by its id: where its bytes are. :raises errors.NotFound:
 FindImage = Callable[[RequestContext, str], ImageRecord]
@@ -159,6 +159,27 @@ class ComputeDriver:
         """
         self.power_off(context, instance)
         self.power_on(context, instance)
+
+    # Volumes. Guests of a driver without these methods have none. Each method may be repeated, and ends within
+    # ``driver_timeout``. All raise errors.NotFound: there is no such guest.
+
+    def attach_volume(self, context: RequestContext, instance_uuid: str, attachment: Attachment) -> None:
+        """Give the guest the volume: now if it runs, and whenever it starts, until it is detached. One that it has
+        already is a success. After an exception the caller detaches it.
+
+        The guest finds the volume by its serial number: the first 20 characters of ``attachment.volume_uuid``.
+        """
+        raise errors.NotSupported(what="Attaching a volume", driver=type(self).__name__)
+
+    def detach_volume(self, context: RequestContext, instance_uuid: str, attachment: Attachment) -> None:
+        """Take the volume from the guest. Return when nothing on this host has it open any more. One that the guest does
+        not have is a success.
+        """
+        raise errors.NotSupported(what="Detaching a volume", driver=type(self).__name__)
+
+    def attached_volumes(self) -> dict[str, list[str]]:
+        """Return for each guest that has volumes their uuids."""
+        return {}
 
     def get_console_output(self, context: RequestContext, instance_uuid: str, most_bytes: int) -> bytes:
         """Return the end of what the guest has printed on its console.

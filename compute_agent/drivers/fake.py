@@ -20,7 +20,7 @@ from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Flavor, Image, Instance, host_report
+from fleet.objects import Attachment, Flavor, Image, Instance, host_report
 
 LOG = logging.getLogger(__name__)
 
@@ -107,9 +107,7 @@ class FakeDriver(ComputeDriver):
 
     def _switch_off(self, instance: Instance, stopped: bool) -> None:
         with self._lock:
-            record = self._guests.get(instance.uuid)
-            if record is None:
-                raise errors.NotFound(kind="Guest", name=instance.uuid)
+            record = self._known(instance.uuid)
             self._keep(dataclasses.replace(record, power_state=states.SHUTDOWN, stopped=stopped))
 
     def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
@@ -129,14 +127,33 @@ class FakeDriver(ComputeDriver):
 
     def _run(self, instance: Instance) -> None:
         with self._lock:
-            self._keep(dataclasses.replace(GuestRecord.of(instance), power_state=states.RUNNING))
+            known = self._guests.get(instance.uuid)
+            volumes = known.volumes if known else {}
+            self._keep(dataclasses.replace(GuestRecord.of(instance), power_state=states.RUNNING, volumes=volumes))
+
+    def attach_volume(self, context: RequestContext, instance_uuid: str, attachment: Attachment) -> None:
+        with self._lock:
+            self._keep(self._known(instance_uuid).with_volume(attachment))
+
+    def detach_volume(self, context: RequestContext, instance_uuid: str, attachment: Attachment) -> None:
+        with self._lock:
+            self._keep(self._known(instance_uuid).without_volume(attachment.volume_uuid))
+
+    def attached_volumes(self) -> dict[str, list[str]]:
+        with self._lock:
+            return {uuid: sorted(record.volumes) for uuid, record in self._guests.items() if record.volumes}
+
+    def _known(self, instance_uuid: str) -> GuestRecord:
+        """:raises errors.NotFound: there is no such guest"""
+        self._look(instance_uuid)
+        record = self._guests.get(instance_uuid)
+        if record is None:
+            raise errors.NotFound(kind="Guest", name=instance_uuid)
+        return record
 
     def get_info(self, instance_uuid: str) -> GuestInfo:
         with self._lock:
-            self._look(instance_uuid)
-            record = self._guests.get(instance_uuid)
-        if record is None:
-            raise errors.NotFound(kind="Guest", name=instance_uuid)
+            record = self._known(instance_uuid)
         memory_kb = record.memory_mb * 1024
         return GuestInfo(state=record.power_state, max_mem_kb=memory_kb, mem_kb=memory_kb, num_cpu=record.vcpus)
 

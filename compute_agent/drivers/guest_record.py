@@ -10,12 +10,14 @@ from typing import Any, Self
 
 from compute_agent.guest import state_file
 from fleet import errors, states
-from fleet.objects import Instance
+from fleet.objects import Attachment, Instance
 
 
 @dataclasses.dataclass(frozen=True)
 class GuestRecord:
     """``attempt`` is the build that spawned the guest; the sizes are the flavor's, in MB and GB.
+
+    ``volumes`` are the attachments that it has, on the wire's form, by volume.
 
     A guest with the power state SHUTDOWN was ``stopped`` by its owner, or else switched off for a move.
     """
@@ -29,6 +31,7 @@ class GuestRecord:
     name: str = ""
     power_state: int = states.NOSTATE
     stopped: bool = False
+    volumes: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, instance: Instance) -> Self:
@@ -44,6 +47,16 @@ class GuestRecord:
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+    def with_volume(self, attachment: Attachment) -> Self:
+        return dataclasses.replace(self, volumes={**self.volumes, attachment.volume_uuid: attachment.to_wire()})
+
+    def without_volume(self, volume_uuid: str) -> Self:
+        left = {uuid: each for uuid, each in self.volumes.items() if uuid != volume_uuid}
+        return dataclasses.replace(self, volumes=left)
+
+    def attachments(self) -> list[Attachment]:
+        return [Attachment.from_wire(each) for each in self.volumes.values()]
 
     def usage(self) -> dict[str, Any]:
         """Return this guest's part of ``get_per_instance_usage``."""

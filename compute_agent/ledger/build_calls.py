@@ -13,7 +13,7 @@ from compute_agent.ledger.instance_info import InstanceInfo
 from fleet.agent.batching import Batcher
 from fleet.agent.patience import Answer, P, Patience
 from fleet.context import RequestContext
-from fleet.objects import BootData, Claim, FailedAttempt, Finish, ImageRecord, Instance
+from fleet.objects import Attachment, BootData, Claim, FailedAttempt, Finish, ImageRecord, Instance
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
 
 
@@ -95,6 +95,19 @@ class BuildCalls:
         return self._ask(
             self._conductor.power_done, context, instance.uuid, host, instance.task_state or "", power_state, failure
         )
+
+    def find_attachments(self, context: RequestContext, host: str, instance_uuid: str) -> list[Attachment]:
+        """Return the attachments of an instance, if the ledger has it on ``host``. :raises Unanswered:"""
+        answer = self._ask(self._conductor.get_attachments, context, instance_uuid, host)
+        return [Attachment.from_wire(each) for each in answer]
+
+    def attachment_done(
+        self, context: RequestContext, attachment: Attachment, host: str, failure: str = ""
+    ) -> Attachment | None:
+        """Report the end of a step; return the attachment as it is now, None if it is no more. :raises Unanswered:"""
+        said = (attachment.uuid, host, attachment.status, attachment.attempt, failure)
+        answer = self._ask(self._conductor.attachment_done, context, *said)
+        return Attachment.from_wire(answer) if answer else None
 
     def find_instance(self, context: RequestContext, host: str, uuid: str) -> Instance | None:
         """Return the instance, if the ledger has it on ``host``. :raises Unanswered:"""

@@ -34,6 +34,8 @@ class HostPolicy:
     forgive_after_s: float = 600.0
     #: Seconds that a driver may take to destroy a guest; None: no limit.
     driver_timeout_s: float | None = None
+    #: Machines of storage backends whose files and devices are here under the same paths; shell patterns.
+    volume_hosts: tuple[str, ...] = ()
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> HostPolicy:
@@ -53,6 +55,7 @@ class HostPolicy:
             packs_numa_cells=packing,
             forgive_after_s=conf.failed_builds_expiry,
             driver_timeout_s=conf.driver_timeout,
+            volume_hosts=tuple(conf.volume_hosts),
             **ratios,
         )
 

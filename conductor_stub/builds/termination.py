@@ -12,7 +12,7 @@ from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import history, hosts, instances, moves, queued_builds, services
+from fleet.db import attachments, history, hosts, instances, moves, queued_builds, services
 from fleet.db.engine import Connection, Database, Row, Transaction
 from fleet.rpc.clients import ComputeAPI
 
@@ -117,6 +117,7 @@ def _delete(tx: Transaction, row: Row, ctx: StepContext) -> None:
         "terminated_at": ctx.now,
         "power_state": states.NOSTATE,
     }
+    attachments.release(tx, row.uuid, ctx.now)
     instances.leave_host(tx, row, values, ctx.now)
     if row.task_state == states.QUEUED:
         queued_builds.leave(tx, [row.uuid])

@@ -20,7 +20,7 @@ from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, move_states, states
 from fleet.clock import seconds
 from fleet.context import RequestContext
-from fleet.db import flavors, instances, moves, quotas, services
+from fleet.db import attachments, flavors, instances, moves, quotas, removal, services
 from fleet.db.engine import Connection, Database, Row, Transaction
 from fleet.hardware.aliases import Aliases
 from fleet.objects import Flavor, Image, fields
@@ -150,6 +150,7 @@ def accept(
     if moves.find(tx, uuid) is not None:
         return machine.read(tx, uuid)
     _require_settled(row, kind)
+    _require_no_volumes(tx, row)
     spec = instances.spec_of(row)
     old_spec = {key: spec.get(key) for key in ("flavor", "numa_topology", "pci_requests")}
     if kind == move_states.EVACUATION:
@@ -226,6 +227,14 @@ def _require_settled(row: Any, kind: str) -> None:
     if row.task_state is not None or row.vm_state not in allowed:
         advice = "wait until its task has ended" if row.task_state else _ADVICE.get(row.vm_state, "it must be ACTIVE")
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, not ACTIVE: {advice}")
+
+
+def _require_no_volumes(tx: Transaction, row: Any) -> None:
+    """Volumes do not move with an instance. :raises errors.Conflict:"""
+    there = attachments.of_instances(tx, [row.uuid])
+    if there:
+        names = removal.few([each.volume_name for each in there], "volume")
+        raise errors.Conflict(kind="Instance", name=row.name, reason=f"has {names}; detach them before it is moved")
 
 
 def _take_growth(tx: Transaction, row: Any, flavor: Mapping[str, Any], ctx: StepContext) -> None:

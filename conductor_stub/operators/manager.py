@@ -15,10 +15,11 @@ from conductor_stub.operators import trace
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.views import instance_view, instance_views, plain, queued_view, shown, waiting_view
+from conductor_stub.volumes.views import of_attachment
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import aggregates, history, hosts, instances, moves, removal, room_queue, services
+from fleet.db import aggregates, attachments, history, hosts, instances, moves, removal, room_queue, services
 from fleet.db.engine import Connection, Database, Row
 from fleet.objects import Aggregate, BuildRequest, fields, request_keys
 from fleet.rpc import versions
@@ -88,6 +89,7 @@ class OperatorManager:
                 "events": [shown(event) for event in history.events(connection, row.uuid)],
                 "migration": self._last_migration(connection, row.uuid),
                 "queued": queued_view(connection, row),
+                "volumes": [of_attachment(each) for each in attachments.of_instances(connection, [row.uuid])],
             }
 
         return self._database.read(read)

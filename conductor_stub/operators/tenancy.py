@@ -59,6 +59,11 @@ def _own_storage(kind: volumes.Kind, *names: str) -> _Check:
     return check
 
 
+def _own_guest_and_volume(connection: Connection, project: str, arguments: Arguments) -> Arguments:
+    _own_storage("Volume", "volume")(connection, project, arguments)
+    return _own_instance(connection, project, arguments)
+
+
 def _own_origin(connection: Connection, project: str, arguments: Arguments) -> Arguments:
     """For a new volume: what it is copied from."""
     request = _mapping(arguments.get("request"))
@@ -106,7 +111,8 @@ CHECKS: Mapping[tuple[str, str], _Check] = {
     **{("operator", name): _own_instance for name in _ONE_INSTANCE},
     **{("operator", name): _own_list for name in _LISTS},
     **{("operator", name): _own_project for name in ("show_quota", "list_queue")},
-    ("operator", "newest_faults"): _own_instances("uuids"),
+    **{("operator", name): _own_instances("uuids") for name in ("newest_faults", "list_attachments")},
+    **{("operator", name): _own_guest_and_volume for name in ("attach_volume", "detach_volume")},
     ("operator", "create_volumes"): _own_origin,
     **{("operator", name): _own_storage("Volume", "name") for name in _ONE_VOLUME},
     ("operator", "create_snapshot"): _own_storage("Volume", "volume"),

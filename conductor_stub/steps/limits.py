@@ -23,6 +23,7 @@ class StepLimits:
     move_timeout_s: float = 600
     volume_timeout_s: float = 600
     power_timeout_s: float = 300
+    attach_timeout_s: float = 300
     #: 0: never.
     resize_confirm_window_s: float = 0
     retry_interval_s: float = 3
@@ -44,6 +45,7 @@ class StepLimits:
             move_timeout_s=conf.conductor.move_timeout,
             volume_timeout_s=conf.conductor.volume_timeout,
             power_timeout_s=conf.conductor.power_timeout,
+            attach_timeout_s=conf.conductor.attach_timeout,
             resize_confirm_window_s=conf.resize_confirm_window,
             retry_interval_s=conf.conductor.retry_interval,
             service_down_time_s=conf.service_down_time,

@@ -244,9 +244,17 @@ def _removed(tx: Transaction, row: Any, ctx: StepContext) -> Any:
 
 def require_available(row: Any) -> None:
     """:raises errors.Conflict: nothing can be made of the volume or snapshot now"""
+    require_no_guest(row)
     if row.status != volume_states.AVAILABLE:
         kind = "Snapshot" if row.snapshot_of else "Volume"
         raise errors.Conflict(kind=kind, name=row.name, reason=f"is {row.status}, not available")
+
+
+def require_no_guest(row: Any) -> None:
+    """:raises errors.Conflict: a guest has the volume, or is to get or lose it"""
+    if row.status in volume_states.WITH_A_GUEST:
+        reason = f"is {row.status}, not available: detach it from its instance first"
+        raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
 
 
 def require_settled(row: Any) -> None:
@@ -276,6 +284,7 @@ def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext) -> Any:
         return row
     if row.status in volume_states.FOUND:
         return _unmanage(tx, row, ctx)
+    require_no_guest(row)
     require_no_snapshots(tx, row)
     if row.host is None:
         return _deleted(tx, row, ctx)

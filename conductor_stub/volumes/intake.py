@@ -13,9 +13,9 @@ from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes import claims, views
 from conductor_stub.volumes.creation import VolumeCreation
 from conductor_stub.volumes.placement import VolumePlacement
-from fleet import errors
+from fleet import errors, volume_states
 from fleet.context import RequestContext
-from fleet.db import pools, services, volume_history, volume_types, volumes
+from fleet.db import attachments, pools, services, volume_history, volume_types, volumes
 from fleet.db.engine import Connection, Database, Transaction
 from fleet.objects import (
     VolumeRequest,
@@ -64,7 +64,7 @@ class VolumeIntake:
         :raises errors.NotFound: a type or a backend that neither exists nor has volumes
         """
         volumes.require_known(filters)
-        return [views.of_volume(row) for row in self._database.read(_listed, filters or {})]
+        return self._database.read(_listed, filters or {})
 
     @endpoint
     def show_volume(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
@@ -152,11 +152,24 @@ def _with_service(row: Any, service: Any, ctx: StepContext) -> dict[str, Any]:
     return views.of_pool(row, up, service is None or service.disabled)
 
 
-def _listed(connection: Connection, filters: Mapping[str, Any]) -> Sequence[Any]:
+def _listed(connection: Connection, filters: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Live volumes. :raises errors.NotFound: nothing has the type, the backend or the pool that the filters name"""
     found = volumes.list_all(connection, **filters)
     if found:
-        return found
+        return _with_guests(connection, found)
+    _require_places(connection, filters)
+    return []
+
+
+def _with_guests(connection: Connection, found: Sequence[Any]) -> list[dict[str, Any]]:
+    """Volumes as users see them, with the guests that have them."""
+    attached = [row.uuid for row in found if row.status in volume_states.WITH_A_GUEST]
+    guests = attachments.of_volumes(connection, attached)
+    return [views.of_volume(row, guests.get(row.uuid)) for row in found]
+
+
+def _require_places(connection: Connection, filters: Mapping[str, Any]) -> None:
+    """:raises errors.NotFound: nothing has the type, the backend or the pool that the filters name"""
     host, pool, volume_type = (filters.get(name) for name in ("host", "pool", "volume_type"))
     there = [row for row in pools.list_all(connection, host) if pool in (None, row.pool)]
     where = location.append_host(host, pool)
@@ -164,11 +177,11 @@ def _listed(connection: Connection, filters: Mapping[str, Any]) -> Sequence[Any]
         raise errors.NotFound(kind="Storage pool", name=where)
     if volume_type and not volumes.list_all(connection, volume_type=volume_type):
         volume_types.find(connection, volume_type)
-    return found
 
 
 def _shown(connection: Connection, name: str) -> dict[str, Any]:
     """A volume with the names of its snapshots, and what failed in its life. :raises errors.NotFound: errors.Conflict:"""
     row = volumes.find(connection, name)
     faults = [views.of_event(each) for each in volume_history.faults(connection, row.uuid)]
-    return {**views.of_volume(row), "snapshots": volumes.snapshots_of(connection, row.uuid), "faults": faults}
+    (shown,) = _with_guests(connection, [row])
+    return {**shown, "snapshots": volumes.snapshots_of(connection, row.uuid), "faults": faults}

@@ -18,8 +18,11 @@ _POOL = (
 _MOMENTS = ("created_at", "updated_at", "deadline")
 
 
-def of_volume(row: Any) -> dict[str, Any]:
-    """Times are ISO 8601 text in UTC. ``host`` is ``machine@backend#pool``."""
+def of_volume(row: Any, attachment: Any = None) -> dict[str, Any]:
+    """Times are ISO 8601 text in UTC. ``host`` is ``machine@backend#pool``.
+
+    :param attachment: its row, with names and places, if the volume has one
+    """
     moments = {name: _plain(getattr(row, name)) for name in _MOMENTS}
     names = (*_VOLUME, "project_id", "user_id", "request_id")
     shown = {**{name: getattr(row, name) for name in names}, **moments}
@@ -31,7 +34,19 @@ def of_volume(row: Any) -> dict[str, Any]:
         copied = {"source": None, "snapshot": source["uuid"]}
     copied["reference"] = row.spec.get("reference")
     copied["image"] = (row.spec.get("image") or {}).get("name")
-    return {**shown, **spec, **where, **copied, "migration": _migration(row)}
+    return {**shown, **spec, **where, **copied, "migration": _migration(row), "attachments": _attachments(attachment)}
+
+
+def _attachments(row: Any) -> list[dict[str, Any]]:
+    return [] if row is None else [of_attachment(row)]
+
+
+def of_attachment(row: Any) -> dict[str, Any]:
+    """:param row: from a query of ``fleet.db.attachments``. Where the data of the volume are is not shown."""
+    names = ("uuid", "instance_name", "volume_name", "size_gb", "device", "status")
+    shown = {name: getattr(row, name) for name in names}
+    where = {"instance": row.instance_uuid, "volume": row.volume_uuid, "host": row.instance_host}
+    return {**shown, **where, "created_at": _plain(row.created_at)}
 
 
 def _migration(row: Any) -> dict[str, Any] | None:

@@ -233,6 +233,18 @@ RULES = [
         *_calls("create_snapshot", "delete_snapshot"),
     ),
     _rule(
+        "compute:attachments:get",
+        _READER,
+        "List the volumes that servers of the own project have.",
+        *_calls("list_attachments"),
+    ),
+    _rule(
+        "compute:attachments:change",
+        _MEMBER,
+        "Attach volumes of the own project to its servers, and detach them.",
+        *_calls("attach_volume", "detach_volume"),
+    ),
+    _rule(
         MIGRATE_VOLUME,
         _ADMIN,
         "Move a volume to another pool.",

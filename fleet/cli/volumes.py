@@ -29,7 +29,17 @@ COLUMNS = (
         "snapshot",
         "image",
     ),
-    *("attempt", "project_id", "user_id", "metadata", "scheduler_hints", "created_at", "updated_at", "failure"),
+    *(
+        "servers",
+        "attempt",
+        "project_id",
+        "user_id",
+        "metadata",
+        "scheduler_hints",
+        "created_at",
+        "updated_at",
+        "failure",
+    ),
 )
 VOLUME = command.argument("volume", help="Name, uuid, or the beginning of one.")
 TIMEOUT = command.argument(
@@ -133,7 +143,7 @@ class ListVolumes(listing.List):
     """List volumes, the oldest first."""
 
     things = "volumes"
-    brief = ("uuid", "name", "size_gb", "status", "volume_type", "host", "failure")
+    brief = ("uuid", "name", "size_gb", "status", "servers", "volume_type", "host", "failure")
     whole = COLUMNS
 
     arguments = (
@@ -166,7 +176,7 @@ class ListVolumes(listing.List):
         }
         filters = {key: value for key, value in wanted.items() if value}
         found = self.conductor.operator("list_volumes", filters=filters)
-        return [{**each, "failure": why(each), "reason": _word(each)} for each in found]
+        return [{**each, "failure": why(each), "reason": _word(each), "servers": _servers(each)} for each in found]
 
     def shortened(self, record: Record) -> Record:
         """The word for a failure; 'fleet volume show' has the sentence."""
@@ -188,7 +198,7 @@ class ShowVolume(command.ShowOne):
             f"{moments.shown(each['created_at'])} {each['event']} on {each['host'] or 'no pool'}: {each['message']}"
             for each in found.get("faults", ())
         ]
-        shown = {**found, "failure": why(found), "tried": tried, "faults": faults}
+        shown = {**found, "failure": why(found), "servers": _servers(found), "tried": tried, "faults": faults}
         return command.one((*COLUMNS, "reference", "migration", "snapshots", "tried", "faults"), shown)
 
 
@@ -320,8 +330,14 @@ def require_gone(found: Sequence[Record], timeout_s: float) -> None:
 
 
 def telling(columns: Sequence[str], found: Iterable[Record]) -> Sequence[str]:
-    """Return the columns without that of failures, if there is none."""
-    return [name for name in columns if name != "failure" or any(each.get("failure") for each in found)]
+    """Return the columns without those of failures and servers, if there are none."""
+    rare = ("failure", "servers")
+    return [name for name in columns if name not in rare or any(each.get(name) for each in found)]
+
+
+def _servers(volume: Record) -> list[str]:
+    """Return the names of the instances that have the volume."""
+    return [each["instance_name"] for each in volume.get("attachments", ())]
 
 
 def is_made(volume: Record) -> bool:

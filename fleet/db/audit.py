@@ -14,9 +14,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet import move_states, states
+from fleet import move_states, states, volume_states
 from fleet.clock import seconds
-from fleet.db import claimed, history, hosts, models, moves, services
+from fleet.db import attachments, claimed, history, hosts, instances, models, moves, services, volumes
 from fleet.db.engine import Transaction
 
 INSTANCES = models.instances
@@ -34,7 +34,7 @@ Heal = Callable[[Transaction, datetime.datetime], object]
 
 @dataclasses.dataclass(frozen=True)
 class Inconsistency:
-    """``name`` is that of a node or an instance. If ``heal`` is None, the operator must decide, as ``fix`` says."""
+    """``name``: of a node, an instance or a volume. If ``heal`` is None, the operator must decide, as ``fix`` says."""
 
     kind: str
     name: str
@@ -52,6 +52,7 @@ def find(connection: sa.Connection, now: datetime.datetime) -> list[Inconsistenc
         _placed(connection),
         _late(connection, now),
         _late_moves(connection, now),
+        _attachments(connection, now),
     )
     return [each for check in checks for each in check]
 
@@ -153,6 +154,44 @@ def _late_moves(connection: sa.Connection, now: datetime.datetime) -> Iterator[I
         yield Inconsistency("step", f"{row.instance_uuid} ({row.uuid})", found, _NOBODY_SWEEPS)
 
 
+def _attachments(connection: sa.Connection, now: datetime.datetime) -> Iterator[Inconsistency]:
+    """A volume has the status of its attachment, whose instance is there."""
+    volume, attached = volumes.VOLUMES.c, attachments.ATTACHMENTS.c
+    expected = sa.case((attached.status == volume_states.ATTACHED, volume_states.IN_USE), else_=attached.status)
+    alone = sa.and_(attached.uuid.is_(None), volume.status.in_(volume_states.WITH_A_GUEST))
+    wrong = sa.or_(INSTANCES.c.deleted, volume.status != expected, alone)
+    rows = sa.select(volume.uuid, volume.name, volume.status, INSTANCES.c.name.label("instance"), INSTANCES.c.deleted)
+    rows = rows.outerjoin(attachments.ATTACHMENTS, attached.volume_uuid == volume.uuid)
+    rows = rows.outerjoin(INSTANCES, attached.instance_uuid == INSTANCES.c.uuid)
+    for row in connection.execute(rows.where(wrong, sa.not_(volume.deleted)).order_by(volume.uuid)):
+        guest = row.instance or "no instance"
+        found = f"it is {row.status}, and attached to {guest}{', which is deleted' if row.deleted else ''}"
+        yield Inconsistency("volume", _named(row), found, "it gets the status of its attachment", _agree(row.uuid))
+    for row in attachments.due(connection, now - seconds(GRACE_S), _MOST_LATE):
+        found = f"{row.status} is overdue by {(now - row.step_deadline).total_seconds():.0f} s"
+        yield Inconsistency("step", f"{row.volume_name} ({row.volume_uuid})", found, _NOBODY_SWEEPS)
+
+
+def _agree(uuid: str) -> Heal:
+    def agree(tx: Transaction, now: datetime.datetime) -> None:
+        known = attachments.of_volumes(tx, [uuid]).get(uuid)
+        row = attachments.lock(tx, known.uuid) if known is not None else None
+        if row is None:
+            status = volume_states.AVAILABLE
+        elif instances.get(tx, row.instance_uuid).deleted:
+            attachments.remove(tx, row, now)
+            return
+        else:
+            status = volume_states.IN_USE if row.status == volume_states.ATTACHED else row.status
+        volume = volumes.lock(tx, uuid)
+        if volume.status != status and (row is not None or volume.status in volume_states.WITH_A_GUEST):
+            volumes.write(tx, volume, now, status=status)
+
+    return agree
+
+
+#: Overdue attachments in one audit.
+_MOST_LATE = 1000
 _NOBODY_SWEEPS = "no conductor sweeps: start one, or read its log"
 _LIVE = sa.not_(INSTANCES.c.deleted)
 _NO_HOST = INSTANCES.c.host.is_(None)

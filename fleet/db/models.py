@@ -458,6 +458,26 @@ volumes = sa.Table(
     sa.Index(None, "project_id", "deleted"),
 )
 
+#: Volumes that guests have, or are to get or lose: a row is removed when its volume is available again. ``connection`` says
+#: where the data of the volume are. A volume has at most one row, and a guest one disk of a name.
+volume_attachments = sa.Table(
+    "volume_attachments",
+    METADATA,
+    sa.Column("uuid", UUID, primary_key=True),
+    sa.Column("volume_uuid", sa.ForeignKey("volumes.uuid"), nullable=False, unique=True),
+    sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), nullable=False),
+    sa.Column("device", sa.String(32), nullable=False),
+    sa.Column("status", sa.String(32), nullable=False),
+    _number("attempt"),
+    sa.Column("connection", sa.JSON, nullable=False),
+    #: NULL while a volume that could not be attached is detached again: that goes on until the host has done it.
+    sa.Column("deadline", Timestamp),
+    sa.Column("step_deadline", Timestamp, index=True),
+    sa.Column("request_id", NAME),
+    sa.Column("created_at", Timestamp, nullable=False),
+    sa.UniqueConstraint("instance_uuid", "device"),
+)
+
 #: What happened to volumes and snapshots (``fleet.db.volume_history``).
 volume_events = sa.Table(
     "volume_events",

@@ -26,7 +26,7 @@ BEGUN = "begun"
 #: Result of a step whose order reached no agent.
 UNREACHED = "ServiceDown"
 
-_BEGINNINGS = frozenset(volume_states.FAILED) - {volume_states.CREATING}
+_BEGINNINGS = frozenset(volume_states.FAILED) - {volume_states.CREATING} | set(volume_states.WITH_A_HOST)
 _UNCLAIMED = (volume_states.SCHEDULING, volume_states.PLACING)
 _COLUMNS: Mapping[str, Any] = {
     **dict.fromkeys(("host", "pool", "step", "duration_s")),
@@ -70,6 +70,9 @@ def _event(row: Any, values: Mapping[str, Any]) -> dict[str, Any] | None:
         return {"event": CLAIM, "host": values[f"{of}host"], "pool": values[f"{of}pool"]} if is_claim else None
     if status == volume_states.DELETED and row.status not in (volume_states.DELETING, volume_states.UNMANAGING):
         return {"event": status}
+    if row.status in volume_states.WITH_A_GUEST:
+        # An instance that is deleted gives back what it uses.
+        return {**_end_of(row), "event": row.status.replace(volume_states.IN_USE, volume_states.DETACHING)}
     return _end_of(row) if row.step else None
 
 

@@ -73,6 +73,14 @@ POWER_TRANSACTIONS: Mapping[str, str] = {
     "conductor.power_overdue": "the task's deadline has passed: the instance is as before",
 }
 
+#: Of a volume that a guest gets or gives back.
+ATTACH_TRANSACTIONS: Mapping[str, str] = {
+    "conductor.attach_accept": "a volume is to be attached: its attachment is written",
+    "conductor.attach_detach": "a volume is to be detached",
+    "conductor.attach_done": "the host has attached or detached it, or cannot: the ledger shows it",
+    "conductor.attach_overdue": "the attachment's deadline has passed: it is undone, or the volume stays in use",
+}
+
 #: Between transactions.
 BUILD_STEPS: Mapping[str, str] = {
     "conductor.hand_out.before": "accepted builds are about to be given to a thread of their conductor, or cast to a worker",
@@ -135,6 +143,13 @@ POWER_STEPS: Mapping[str, str] = {
     "agent.power.after": "it has done it, the ledger does not know it",
 }
 
+ATTACH_STEPS: Mapping[str, str] = {
+    "agent.attach.before": "the driver is about to attach a volume to a guest",
+    "agent.attach.after": "it is attached, the ledger does not know it",
+    "agent.detach.before": "the driver is about to detach a volume from a guest",
+    "agent.detach.after": "it is detached, the ledger does not know it",
+}
+
 TRANSACTIONS = {
     **BUILD_TRANSACTIONS,
     **QUEUE_TRANSACTIONS,
@@ -142,8 +157,9 @@ TRANSACTIONS = {
     **VOLUME_TRANSACTIONS,
     **GUEST_TRANSACTIONS,
     **POWER_TRANSACTIONS,
+    **ATTACH_TRANSACTIONS,
 }
-STEPS = {**BUILD_STEPS, **LIBVIRT_STEPS, **MOVE_STEPS, **VOLUME_STEPS, **POWER_STEPS}
+STEPS = {**BUILD_STEPS, **LIBVIRT_STEPS, **MOVE_STEPS, **VOLUME_STEPS, **POWER_STEPS, **ATTACH_STEPS}
 
 
 def _names(transactions: Mapping[str, str], steps: Mapping[str, str]) -> dict[str, str]:
@@ -159,6 +175,7 @@ MOVE_NAMES: Mapping[str, str] = _names(MOVE_TRANSACTIONS, MOVE_STEPS)
 VOLUME_NAMES: Mapping[str, str] = _names(VOLUME_TRANSACTIONS, VOLUME_STEPS)
 GUEST_NAMES: Mapping[str, str] = _names(GUEST_TRANSACTIONS, {})
 POWER_NAMES: Mapping[str, str] = _names(POWER_TRANSACTIONS, POWER_STEPS)
+ATTACH_NAMES: Mapping[str, str] = _names(ATTACH_TRANSACTIONS, ATTACH_STEPS)
 QUEUE_NAMES: Mapping[str, str] = _names(QUEUE_TRANSACTIONS, {})
 NAMES: Mapping[str, str] = {
     **BUILD_NAMES,
@@ -167,5 +184,6 @@ NAMES: Mapping[str, str] = {
     **VOLUME_NAMES,
     **GUEST_NAMES,
     **POWER_NAMES,
+    **ATTACH_NAMES,
     **LIBVIRT_STEPS,
 }

@@ -4,12 +4,14 @@
 ``fields`` holds the parser. A ``BuildRequest`` is what a client sends; it becomes ``Instance`` rows; the scheduler
 receives a ``RequestSpec`` and answers with ``Selection`` values; a host records a ``Claim`` and a ``Finish`` for each build
 and describes itself in a ``HostReport``. A storage backend describes each of its pools in a ``PoolReport``. ``location``
-names pools. A ``VolumeRequest`` becomes ``Volume`` rows; a ``VolumeType`` is what volumes ask of pools. An ``ImageRecord``
-is what the fleet keeps of an image, ``BootData`` what a guest finds at its first boot (``KeyPair``, user data).
+names pools. A ``VolumeRequest`` becomes ``Volume`` rows; a ``VolumeType`` is what volumes ask of pools, an ``Attachment``
+a volume that a guest has. An ``ImageRecord`` is what the fleet keeps of an image, ``BootData`` what a guest finds at its
+first boot (``KeyPair``, user data).
 ``quota`` says how much a project may have.
 """
 
 from fleet.objects.aggregate import Aggregate
+from fleet.objects.attachment import Attachment, VolumeConnection
 from fleet.objects.boot_data import BootData
 from fleet.objects.build_request import BuildRequest
 from fleet.objects.build_steps import BuildStep, Claim, FailedAttempt, Finish
@@ -34,6 +36,7 @@ from fleet.objects.zone import Zone
 
 __all__ = [
     "Aggregate",
+    "Attachment",
     "BootData",
     "BuildRequest",
     "BuildStep",
@@ -60,6 +63,7 @@ __all__ = [
     "Selection",
     "Sizing",
     "Volume",
+    "VolumeConnection",
     "VolumeImage",
     "VolumeRequest",
     "VolumeType",

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 #: version.
 CURRENT: dict[str, str] = {
     "scheduler": "4.5",
-    "conductor": "1.13",
-    "compute": "1.2",
-    "volume": "1.1",
+    "conductor": "1.14",
+    "compute": "1.3",
+    "volume": "1.2",
     "volume_scheduler": "1.1",
 }
 #: The oldest version that can still be sent. A service that does not report its version is assumed to speak this one.

@@ -38,7 +38,8 @@ HOST_EXCHANGE = "fleet_hosts"
 METHODS: dict[str, dict[str | None, list[str]]] = {
     "conductor": {
         None: ["register_services", "require_free", "leave", "report_state", "report_hosts", "get_host_instances",
-               "compare_instances", "power_done", "claim_instance", "finish_build", "build_steps", "instance_destroyed"],
+               "compare_instances", "power_done", "get_attachments", "attachment_done",
+               "claim_instance", "finish_build", "build_steps", "instance_destroyed"],
         "compute_task": ["create", "build_instances", "reschedule", "abort_build", "terminate_instances"],
         "migration": ["place_migration", "get_host_migrations", "claim_migration", "migration_done", "migration_failed"],
         "operator": ["list_instances", "show_instance", "trace", "examine", "request_of", "request_for", "list_hosts",
@@ -52,8 +53,8 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "create_volumes", "list_volumes", "show_volume", "delete_volume", "extend_volume", "migrate_volume",
                      "retype_volume", "list_pools", "create_volume_type", "update_volume_type", "delete_volume_type",
                      "list_volume_types", "create_snapshot", "list_snapshots", "show_snapshot", "delete_snapshot",
-                     "get_console_output", "list_quotas", "show_quota", "delete_quota", "manage_volume", "unmanage_volume",
-                     "list_manageable"],
+                     "get_console_output", "list_quotas", "show_quota", "delete_quota", "manage_volume",
+                     "unmanage_volume", "list_manageable", "attach_volume", "detach_volume", "list_attachments"],
         "volume": ["place_volume", "report_pools", "get_host_volumes", "get_removable_volumes", "volume_done",
                    "volume_failed", "volume_measured", "volume_steps"],
         "baseapi": ["ping"],
@@ -64,7 +65,8 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
         "baseapi": ["ping"],
     },
     "compute": {
-        None: ["build_and_run_instance", "terminate_instance", "advance_migration", "advance_power", "describe_host",
+        None: ["build_and_run_instance", "terminate_instance", "advance_migration", "advance_power", "advance_attachments",
+               "describe_host",
                "get_console_output"],
         "baseapi": ["ping"],
     },
@@ -77,7 +79,7 @@ METHODS["volume_scheduler"] = {
            "notify_service_capabilities"],
     "baseapi": ["ping"],
 }  # fmt: skip
-METHODS["volume"] = {None: ["advance_volume", "get_manageable"], "baseapi": ["ping"]}
+METHODS["volume"] = {None: ["advance_volume", "get_manageable", "get_connection"], "baseapi": ["ping"]}
 #: What they would leave behind is not for other tests to find: they get no argument of their own on purpose.
 _LEAVE_BEHIND = {"create", "create_key_pair", "create_flavor", "create_aggregate", "create_group", "register_services",
                  "report_hosts", "create_volumes", "manage_volume", "create_volume_type", "create_snapshot",

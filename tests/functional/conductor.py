@@ -12,6 +12,9 @@ from typing import Any
 import oslo_messaging
 
 from conductor_stub.agents.api import AgentAPI
+from conductor_stub.attachments.intake import AttachmentIntake
+from conductor_stub.attachments.progress import AttachmentManager
+from conductor_stub.attachments.sweeper import AttachmentSweeper
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.room_queue import RoomQueue
@@ -127,6 +130,16 @@ class Conductor:
         )
         self.volume_progress = VolumeProgress(database, self.volume_placement)
         self.volume_sweeper = VolumeSweeper(database, self.volume_placement, self.limits, self.clock)
+        self.attachments = AttachmentIntake(
+            database,
+            self.compute,  # type: ignore[arg-type]
+            self.backends,  # type: ignore[arg-type]
+            self.limits,
+            self.clock,
+        )
+        self.attachment_sweeper = AttachmentSweeper(database, self.attachments, self.limits, self.clock)
+        #: What hosts call.
+        self.hosts = Operator(AttachmentManager(database, self.limits, self.clock))
         self.operator = Operator(
             OperatorManager(
                 database,
@@ -137,6 +150,7 @@ class Conductor:
             ),
             self.move_intake,
             self.power_intake,
+            self.attachments,
             CatalogManager(database, Announcements(database, self.scheduler), self.clock),  # type: ignore[arg-type]
             GroupManager(database, self.limits.default_quota, self.clock),
             QuotaManager(database, self.limits.default_quota),

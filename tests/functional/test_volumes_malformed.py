@@ -24,6 +24,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "retype_volume": {"name": "none", "volume_type": "none", "migration_policy": "never"},
     "manage_volume": {"request": {"host": "m1@fast#p1", "reference": "none", "volume_type": "none"}},
     "unmanage_volume": {"name": "none"},
+    "attach_volume": {"name": "none", "volume": "none"},
+    "detach_volume": {"name": "none", "volume": "none"},
     "list_manageable": {"host": "none"},
     "extend_volume": {"name": "none", "size": 2},
 }

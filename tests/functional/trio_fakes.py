@@ -55,6 +55,7 @@ class FakeCompute:
         self.terminations: list[tuple[str, str]] = []
         self.moves: list[tuple[str, str]] = []
         self.power: list[tuple[str, str]] = []
+        self.attachments: list[tuple[str, str]] = []
         self.without_queue: set[str] = set()
 
     def build_and_run_instance(self, context: RequestContext, host: str, **build: Any) -> None:
@@ -79,6 +80,13 @@ class FakeCompute:
     def advance_power(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         self._check(host)
         self.power.append((host, instance_uuid))
+
+    def require_attachments(self) -> None:
+        """Every agent is new."""
+
+    def advance_attachments(self, context: RequestContext, host: str, instance_uuid: str) -> None:
+        self._check(host)
+        self.attachments.append((host, instance_uuid))
 
     def _check(self, host: str) -> None:
         if host in self.without_queue:
@@ -174,6 +182,11 @@ class FakeBackends:
         if host in self.without_queue:
             raise oslo_messaging.MessageUndeliverable(exception=None, exchange="", routing_key="", message="")
         return self.manageable
+
+    def get_connection(self, context: RequestContext, host: str, volume_uuid: str, pool: str) -> dict[str, Any]:
+        if host in self.without_queue:
+            raise oslo_messaging.MessageUndeliverable(exception=None, exchange="", routing_key="", message="")
+        return {"kind": "file", "path": f"/srv/{pool}/volume-{volume_uuid}", "format": "raw"}
 
 
 class FakeVolumeTasks:

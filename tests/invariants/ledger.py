@@ -42,6 +42,8 @@ class Ledger:
     migrations: Sequence[Row] = ()
     pools: Sequence[Row] = ()
     volumes: Sequence[Row] = ()
+    #: With ``is_alive``: whether the instance is not deleted.
+    attachments: Sequence[Row] = ()
     #: Pools that are known to have become smaller than what they had promised.
     shrunk: frozenset[str] = frozenset()
 
@@ -72,6 +74,10 @@ class Ledger:
                 migrations=rows(f"SELECT * FROM migrations {of_recent} ORDER BY created_at", **since),
                 pools=rows("SELECT * FROM storage_pools WHERE NOT deleted ORDER BY host, pool"),
                 volumes=rows("SELECT * FROM volumes WHERE NOT deleted OR deleted_at > :since", **since),
+                attachments=rows(
+                    "SELECT a.*, NOT i.deleted AS is_alive FROM volume_attachments a"
+                    " JOIN instances i ON i.uuid = a.instance_uuid ORDER BY a.created_at"
+                ),
                 groups={row["uuid"]: row for row in rows("SELECT * FROM instance_groups")},
                 members={
                     group: [row["instance_uuid"] for row in of_group]

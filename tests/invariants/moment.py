@@ -177,4 +177,5 @@ CHECKS: list[tuple[str, Check]] = [
     ("I13", storage.pools_count_their_volumes),
     ("I13", storage.snapshots_have_their_volume),
     ("I14", storage.every_volume_ends_in_time),
+    ("I16", storage.attachments_agree_with_volumes),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from tests.invariants.ledger import Ledger, Row
 
@@ -34,6 +34,9 @@ _STATES = {
     ("error_deleting", None),
     ("available", "removing"),
     ("available", None),
+    ("attaching", None),
+    ("in-use", None),
+    ("detaching", None),
     ("error", None),
     ("deleted", None),
 }
@@ -145,3 +148,38 @@ def every_volume_is_over(ledger: Ledger) -> Iterator[str]:
     for row in ledger.volumes:
         if row["step"] is not None:
             yield f"volume {row['uuid']} is {row['status']}/{row['step']} at attempt {row['attempt']} on {row['host']}"
+
+
+def attachments_agree_with_volumes(ledger: Ledger) -> Iterator[str]:
+    """I16: a volume has one attachment while it is attached, in use or detached, and none otherwise; its instance lives."""
+    status = {"attaching": "attaching", "attached": "in-use", "detaching": "detaching"}
+    attached = {row["volume_uuid"]: row for row in ledger.attachments}
+    known = {row["uuid"]: row for row in ledger.volumes}
+    if len(attached) < len(ledger.attachments):
+        yield f"of {len(ledger.attachments)} attachments {len(ledger.attachments) - len(attached)} share a volume"
+    for row in ledger.volumes:
+        found = attached.get(row["uuid"])
+        expected = found and status.get(found["status"])
+        if expected != (row["status"] if row["status"] in status.values() else None):
+            yield f"volume {row['uuid']} is {row['status']}, its attachment {found and found['status']}"
+    for uuid, row in attached.items():
+        if uuid not in known or known[uuid]["deleted"]:
+            yield f"attachment {row['uuid']} has lost its volume {uuid}"
+        if not row["is_alive"]:
+            yield f"attachment {row['uuid']} has lost its instance {row['instance_uuid']}"
+
+
+def guests_have_their_volumes(ledger: Ledger, drivers: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """I16, at rest: each guest has the volumes that are attached to it, and no others.
+
+    :param drivers: by instance, the volumes that its host's driver has attached
+    """
+    attached: dict[str, set[str]] = {}
+    for row in ledger.attachments:
+        if row["status"] != "attached":
+            yield f"attachment {row['uuid']} is {row['status']} at rest"
+        attached.setdefault(row["instance_uuid"], set()).add(row["volume_uuid"])
+    for uuid in sorted(attached.keys() | drivers.keys()):
+        there, expected = sorted(drivers.get(uuid, ())), sorted(attached.get(uuid, ()))
+        if there != expected:
+            yield f"guest {uuid} has the volumes {there}, the ledger {expected}"

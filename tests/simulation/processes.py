@@ -23,6 +23,7 @@ from compute_agent.manager import ComputeManager
 from compute_agent.node.host import Host
 from compute_agent.node.inventory import HostPolicy
 from compute_agent.work import comparison, power_sync, recovery
+from compute_agent.work.attach import Attacher
 from compute_agent.work.build import BuildRunner
 from compute_agent.work.move import Mover as AgentMover
 from compute_agent.work.power import PowerSwitch
@@ -311,7 +312,10 @@ def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], n
         mover = AgentMover(host, moves, Notifications(None), world.seconds, _no_threads)
         ending = AgentTermination(host, ledger, moves, queues[name])
         switch = PowerSwitch(host, ledger, Notifications(None), _no_threads)
-        process.of_queue[f"compute.{name}"] = [ComputeManager(host, builder, mover, ending, switch, queues[name])]
+        attacher = Attacher(host, ledger, _no_threads)
+        process.of_queue[f"compute.{name}"] = [
+            ComputeManager(host, builder, mover, ending, switch, attacher, queues[name])
+        ]
     identities = {name: Identity(str(uuid.uuid5(uuid.NAMESPACE_DNS, name)), life) for name in hosts}
     reporter = Reporter(conductor, patience, list(hosts.values()), incarnation, identities)
 

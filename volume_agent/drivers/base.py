@@ -11,7 +11,7 @@ from typing import Any
 from oslo_utils import units
 
 from fleet import errors
-from fleet.objects import Volume
+from fleet.objects import Volume, VolumeConnection
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +112,15 @@ class VolumeDriver(abc.ABC):
     @abc.abstractmethod
     def delete(self, uuid: str, pool: str) -> None:
         """Remove a volume or snapshot from ``pool``. If it does not exist, do nothing."""
+
+    def connection(self, uuid: str, pool: str) -> VolumeConnection:
+        """Return where the data of a volume are, for the guest that gets it. They must not move before the guest has
+        given it back.
+
+        :raises FileNotFoundError: the volume is not on this pool
+        :raises OSError: the backend cannot be used now
+        """
+        raise errors.NotSupported(what="Attaching a volume", driver=type(self).__name__)
 
     def manageable(self) -> Collection[Existing]:
         """Return what lies on the pools and is no volume or snapshot. :raises errors.NotSupported:"""

@@ -23,7 +23,7 @@ from oslo_utils import units
 from fleet import errors
 from fleet.agent import commands, image, whole_file
 from fleet.agent.image import QCOW2, RAW
-from fleet.objects import Volume, VolumeImage
+from fleet.objects import Volume, VolumeConnection, VolumeImage
 from volume_agent.drivers.base import Existing, Stored, VolumeDriver
 
 LOG = logging.getLogger(__name__)
@@ -213,6 +213,10 @@ class DirectoryDriver(VolumeDriver):
         for path in _candidates(directory, uuid):
             path.unlink(missing_ok=True)
         whole_file.flush(directory)
+
+    def connection(self, uuid: str, pool: str) -> VolumeConnection:
+        path = _require(self._directory(pool), uuid)
+        return VolumeConnection("file", str(path), QCOW2 if _is_image(path) else RAW)
 
     def manageable(self) -> Collection[Existing]:
         found: list[Existing] = []

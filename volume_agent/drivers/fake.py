@@ -10,7 +10,7 @@ from typing import Any
 from oslo_utils import units
 
 from fleet import errors
-from fleet.objects import Volume
+from fleet.objects import Volume, VolumeConnection
 from volume_agent.drivers.base import Existing, Stored, VolumeDriver
 
 _LOCATION = "fake"
@@ -100,6 +100,11 @@ class FakeDriver(VolumeDriver):
     def delete(self, uuid: str, pool: str) -> None:
         with self._lock:
             self._volumes.pop((uuid, pool), None)
+
+    def connection(self, uuid: str, pool: str) -> VolumeConnection:
+        if (uuid, pool) not in self._volumes:
+            raise FileNotFoundError(f"pool {pool} has no volume {uuid}")
+        return VolumeConnection("fake", f"{_LOCATION}/{uuid}")
 
     def manageable(self) -> Collection[Existing]:
         with self._lock:

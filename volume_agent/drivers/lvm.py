@@ -19,7 +19,7 @@ from oslo_utils import units
 
 from fleet import errors
 from fleet.agent import commands, image
-from fleet.objects import Volume, VolumeImage
+from fleet.objects import Volume, VolumeConnection, VolumeImage
 from volume_agent.drivers.base import Existing, Stored, VolumeDriver
 from volume_agent.drivers.blocks import Blocks
 from volume_agent.drivers.volume_group import LogicalVolume, VolumeGroup
@@ -199,6 +199,10 @@ class LvmDriver(VolumeDriver):
         found = _find(self._pool(pool), uuid)
         if found is not None:
             self._pool(pool).group.remove(found.name)
+
+    def connection(self, uuid: str, pool: str) -> VolumeConnection:
+        there = self._pool(pool)
+        return VolumeConnection("block", str(there.group.device(_require(there, uuid).name)))
 
     def manageable(self) -> Collection[Existing]:
         found: list[Existing] = []

@@ -14,7 +14,7 @@ from oslo_log import log as logging
 from fleet import errors, failpoints, volume_states
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
-from fleet.objects import Volume
+from fleet.objects import Volume, VolumeConnection
 from volume_agent.backends.backend import Backend
 from volume_agent.ledger.volume_calls import VolumeCalls
 
@@ -46,12 +46,24 @@ class VolumeWorker:
         try:
             found = self._backend.driver.manageable()
         except OSError as failure:
-            reason = f"it cannot be used: {failure}"
-            raise errors.ServiceDown(binary="fleet-volume", host=self._backend.name, reason=reason) from None
+            raise self._unusable(failure) from None
         return [
             {"pool": each.pool, "reference": each.reference, "size_gb": each.size_gb, "reason": each.reason}
             for each in found
         ]
+
+    def connection(self, uuid: str, pool: str) -> VolumeConnection:
+        """Return where the data of a volume are. :raises errors.NotFound: errors.NotSupported: errors.ServiceDown:"""
+        try:
+            return self._backend.driver.connection(uuid, pool)
+        except FileNotFoundError:
+            raise errors.NotFound(kind="Volume", name=f"{uuid} on {self._backend.name}#{pool}") from None
+        except OSError as failure:
+            raise self._unusable(failure) from None
+
+    def _unusable(self, failure: OSError) -> errors.ServiceDown:
+        reason = f"it cannot be used: {failure}"
+        return errors.ServiceDown(binary="fleet-volume", host=self._backend.name, reason=reason)
 
     def _is_mine(self, volume: Volume) -> bool:
         return volume.acting[0] == self._backend.name

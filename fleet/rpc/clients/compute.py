@@ -13,6 +13,7 @@ from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients.api import API, MANDATORY, Message
 
 _ADVANCE_POWER = Message("advance_power", {}, version="1.2")
+_ADVANCE_ATTACHMENTS = Message("advance_attachments", {}, version="1.3")
 
 
 class HostAPI(API):
@@ -55,6 +56,16 @@ class ComputeAPI(HostAPI):
     def advance_power(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         """Tell the host to read the row of the instance, whose task is to stop, start or reboot the guest."""
         self._order(context, host, dataclasses.replace(_ADVANCE_POWER, arguments={"instance_uuid": instance_uuid}))
+
+    def require_attachments(self) -> None:
+        """:raises errors.VersionPinned: an agent may be too old for :meth:`advance_attachments`"""
+        self._in_version(_ADVANCE_ATTACHMENTS)
+
+    def advance_attachments(self, context: RequestContext, host: str, instance_uuid: str) -> None:
+        """Tell the host to read the attachments of the instance: its guest is to get volumes, or to give them back."""
+        self._order(
+            context, host, dataclasses.replace(_ADVANCE_ATTACHMENTS, arguments={"instance_uuid": instance_uuid})
+        )
 
     def get_console_output(self, context: RequestContext, host: str, instance_uuid: str) -> str:
         """:raises oslo_messaging.MessageUndeliverable: no agent serves the host; errors.VersionPinned: it is too old"""

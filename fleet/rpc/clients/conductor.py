@@ -146,6 +146,21 @@ class ConductorAPI(API):
         done = {"instance_uuid": instance_uuid, "host": host, "task_state": task_state, "power_state": power_state}
         return self._ask(context, Message("power_done", {**done, "failure": failure}, version="1.12"))
 
+    def get_attachments(self, context: RequestContext, instance_uuid: str, host: str) -> list[dict[str, Any]]:
+        """Return the attachments of an instance; none if it is not on ``host``."""
+        asked = {"instance_uuid": instance_uuid, "host": host}
+        return self._ask(context, Message("get_attachments", asked, version="1.14"))
+
+    def attachment_done(
+        self, context: RequestContext, attachment_uuid: str, host: str, status: str, attempt: int, failure: str
+    ) -> dict[str, Any] | None:
+        """Report the end of a step; return the attachment as it is now, None if it is no more.
+
+        :param failure: "" if it is done
+        """
+        done = {"attachment_uuid": attachment_uuid, "host": host, "status": status, "attempt": attempt}
+        return self._ask(context, Message("attachment_done", {**done, "failure": failure}, version="1.14"))
+
     def claim_instance(
         self,
         context: RequestContext,

@@ -27,3 +27,14 @@ class VolumeAPI(HostAPI):
         """
         message = Message("get_manageable", {}, version="1.1")
         return self._ask(context, message, server=host, transport_options=MANDATORY)
+
+    def get_connection(self, context: RequestContext, host: str, volume_uuid: str, pool: str) -> dict[str, Any]:
+        """Return where the data of a volume are (``fleet.objects.VolumeConnection``).
+
+        :raises oslo_messaging.MessageUndeliverable: no agent serves the backend
+        :raises errors.NotFound: errors.ServiceDown: errors.NotSupported:
+        :raises errors.VersionPinned: it is too old
+        """
+        asked = {"volume_uuid": volume_uuid, "pool": pool}
+        message = Message("get_connection", asked, version="1.2")
+        return self._ask(context, message, server=host, transport_options=MANDATORY)

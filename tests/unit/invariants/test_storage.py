@@ -125,3 +125,30 @@ def test_a_volume_whose_size_is_not_read_yet_claims_nothing_of_its_pool() -> Non
     assert [] == list(storage.every_volume_ends_in_time(ledger(volumes=[found])))
     (line,) = storage.every_volume_ends_in_time(ledger(volumes=[{**found, "status": "creating"}]))
     assert "claims 0 GiB of m1@disks#p" in line
+
+
+def _attachment(**changed: Any) -> dict[str, Any]:
+    return {"uuid": "a1", "volume_uuid": "v1", "instance_uuid": "i1", "status": "attached", "is_alive": True, **changed}
+
+
+ATTACHMENTS = [
+    ("all is well", "in-use", [_attachment()], []),
+    ("nothing is attached", "available", [], []),
+    ("its guest is lost", "in-use", [], ["volume v1 is in-use, its attachment None"]),
+    ("it is given out again", "available", [_attachment()], ["volume v1 is available, its attachment attached"]),
+    ("its instance is deleted", "in-use", [_attachment(is_alive=0)], ["attachment a1 has lost its instance i1"]),
+    ("two guests", "in-use", [_attachment(), _attachment(uuid="a2")], ["of 2 attachments 1 share a volume"]),
+]
+
+
+@pytest.mark.parametrize(("_name", "status", "attached", "lines"), ATTACHMENTS, ids=[case[0] for case in ATTACHMENTS])
+def test_attachments_agree_with_volumes(_name: str, status: str, attached: Any, lines: list[str]) -> None:
+    found = ledger(volumes=[volume(status=status)], attachments=attached)
+    assert lines == list(storage.attachments_agree_with_volumes(found))
+
+
+def test_guests_have_their_volumes() -> None:
+    found = ledger(volumes=[volume(status="in-use")], attachments=[_attachment()])
+    assert [] == list(storage.guests_have_their_volumes(found, {"i1": ["v1"]}))
+    lines = ["guest i1 has the volumes [], the ledger ['v1']", "guest i2 has the volumes ['v2'], the ledger []"]
+    assert lines == list(storage.guests_have_their_volumes(found, {"i2": ["v2"]}))

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attaches volumes to guests and detaches them. The attachments' rows say which; the order only says to read them.
+
+Nothing is stored between the order and the report, and each step has no effect the second time.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import threading
+import weakref
+from collections.abc import Callable
+
+from oslo_log import log as logging
+
+from compute_agent.drivers import time_limit
+from compute_agent.ledger.build_calls import BuildCalls
+from compute_agent.node.host import Host
+from compute_agent.work import orders
+from fleet import errors, failpoints, volume_states
+from fleet.agent.patience import Unanswered
+from fleet.context import RequestContext
+from fleet.objects import Attachment
+
+LOG = logging.getLogger(__name__)
+
+
+class VolumeUnreachable(errors.FleetError):
+    """This host does not have the data of a volume. Set ``volume_hosts`` if it does, or use a volume that it reaches."""
+
+    template = "Host {host} does not reach the volume on {place}: {reason}"
+
+
+class Attacher:
+    """Does what attachments want of one host. The caller ensures that no other work on the instance runs."""
+
+    def __init__(self, host: Host, calls: BuildCalls, within: time_limit.Within = time_limit.run_within) -> None:
+        self._host = host
+        self._calls = calls
+        self._within = within
+        #: By instance. Work that took too long may still run: what follows waits for it.
+        self._locks: weakref.WeakValueDictionary[str, threading.Lock] = weakref.WeakValueDictionary()
+
+    def run(self, context: RequestContext, instance_uuid: str) -> None:
+        """Attach and detach until nothing is left to do. If the conductor does not answer, it sends the order again."""
+        context = context.about(instance_uuid=instance_uuid, host=self._host.name)
+        try:
+            for attachment in self._calls.find_attachments(context, self._host.name, instance_uuid):
+                wanted: Attachment | None = attachment
+                # What could not be attached is to be detached then. What cannot be detached is left to the sweeper.
+                for _step in volume_states.WITH_A_HOST:
+                    if wanted is not None and wanted.status in volume_states.WITH_A_HOST:
+                        wanted = self._act(context.under(wanted.request_id), wanted)
+        except (Unanswered, errors.FleetError) as silence:
+            orders.unconfirmed(orders.ATTACH, instance_uuid, self._host.name, silence)
+
+    def _act(self, context: RequestContext, attachment: Attachment) -> Attachment | None:
+        """Return the attachment as it is after this step; None if it is no more."""
+        failure = ""
+        try:
+            self._within(context, self._host.policy.driver_timeout_s, self._work(context, attachment))
+        except Exception as failed:
+            expected = isinstance(failed, time_limit.Overrun | errors.FleetError)
+            failure = failed.message if isinstance(failed, errors.FleetError) else f"{type(failed).__name__}: {failed}"
+            LOG.warning(
+                "Volume %s is not %s: %s", attachment.volume_uuid, attachment.status, failure, exc_info=not expected
+            )
+        else:
+            LOG.info("Volume %s is %s: done", attachment.volume_uuid, attachment.status)
+        return self._calls.attachment_done(context, attachment, self._host.name, failure)
+
+    def _work(self, context: RequestContext, attachment: Attachment) -> Callable[[], None]:
+        work = self._attach if attachment.status == volume_states.ATTACHING else self._detach
+        lock = self._locks.setdefault(attachment.instance_uuid, threading.Lock())
+
+        def locked() -> None:
+            with lock:
+                work(context, attachment)
+
+        return locked
+
+    def _attach(self, context: RequestContext, attachment: Attachment) -> None:
+        failpoints.hit("agent.attach.before")
+        self._require_reachable(attachment)
+        self._host.driver.attach_volume(context, attachment.instance_uuid, attachment)
+        failpoints.hit("agent.attach.after")
+
+    def _detach(self, context: RequestContext, attachment: Attachment) -> None:
+        failpoints.hit("agent.detach.before")
+        driver, uuid = self._host.driver, attachment.instance_uuid
+        if attachment.volume_uuid in driver.attached_volumes().get(uuid, ()):
+            driver.detach_volume(context, uuid, attachment)
+        failpoints.hit("agent.detach.after")
+
+    def _require_reachable(self, attachment: Attachment) -> None:
+        """:raises VolumeUnreachable:"""
+        connection, machine = attachment.connection, attachment.volume_host.partition("@")[0]
+        if connection.kind == "fake":
+            return
+        name, reason = self._host.name, ""
+        if not any(fnmatch.fnmatchcase(machine, pattern) for pattern in (name, *self._host.policy.volume_hosts)):
+            reason = f"its data are on machine {machine}, which the option volume_hosts of this host does not name"
+        elif not os.path.exists(connection.path):
+            reason = f"there is no {connection.path} on this host"
+        if reason:
+            raise VolumeUnreachable(host=name, place=attachment.volume_host, reason=reason)

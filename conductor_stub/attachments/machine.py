@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state machine of attachments. See ``steps.machine``.
+
+The host is that of the instance, so an attachment never waits for one. The volume is not available before the host has
+reported that its guest does not have it, or the instance is deleted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Collection, Sequence
+from typing import Any, Literal
+
+from conductor_stub.steps.limits import StepContext, not_after
+from conductor_stub.steps.machine import Machine
+from fleet import errors, failpoints, volume_states
+from fleet.clock import seconds
+from fleet.db import attachments, history, instances, volumes
+from fleet.db.engine import Transaction
+from fleet.objects import fields
+
+#: Events of an instance.
+_EVENTS = {volume_states.ATTACHING: "attach_volume", volume_states.DETACHING: "detach_volume"}
+
+
+class AttachmentTimeout(errors.FleetError):
+    """The host did not attach or detach the volume in time. Its agent may be down: 'fleet service list' shows it."""
+
+    code = 504
+    template = "Host {host} did not end {status} of device {device} within {timeout_s} s."
+
+
+@dataclasses.dataclass(frozen=True)
+class AttachmentReport:
+    """What a host has done. ``status`` and ``attempt`` are those that it has read. ``failure`` is "" if it is done."""
+
+    uuid: fields.Uuid
+    host: fields.Name
+    status: Literal["attaching", "detaching"]
+    attempt: fields.Natural
+    failure: fields.LongText = ""
+
+
+class AttachmentMachine(Machine[Any]):
+    waiting = placing = ""
+
+    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[Any]:
+        return list(attachments.lock_all(tx, uuids))
+
+    def status(self, row: Any) -> str | None:
+        return row.status if row.status in volume_states.WITH_A_HOST else None
+
+    def enter(
+        self, tx: Transaction, rows: Sequence[Any], status: str, due: datetime.datetime, ctx: StepContext
+    ) -> list[Any]:
+        return [_set(tx, row, status=status, step_deadline=not_after(due, row.deadline)) for row in rows]
+
+    def refused(self, tx: Transaction, row: Any, error: Exception, ctx: StepContext) -> Any:
+        raise AssertionError("no scheduler decides on attachments")
+
+    def timed_out(self, tx: Transaction, row: Any, ctx: StepContext) -> AttachmentTimeout:
+        timeout_s = f"{ctx.limits.attach_timeout_s:.0f}"
+        host = instances.get(tx, row.instance_uuid).host
+        late = AttachmentTimeout(host=host, status=row.status, device=row.device, timeout_s=timeout_s)
+        _fail(tx, row, type(late).__name__, late.message, ctx)
+        return late
+
+    @failpoints.commits("conductor.attach_overdue")
+    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+        return super().time_out(tx, uuid, ctx)
+
+
+@failpoints.commits("conductor.attach_done")
+def done(tx: Transaction, report: AttachmentReport, ctx: StepContext) -> Any | None:
+    """The host has done its part, or cannot. Return the attachment as it is now; None if there is none any more.
+
+    A late or repeated report changes nothing. But one of a detachment that was given up counts.
+    """
+    row = attachments.lock(tx, report.uuid)
+    if row is None or row.attempt != report.attempt:
+        return row
+    gave_up = (row.status, report.status) == (volume_states.ATTACHED, volume_states.DETACHING)
+    if row.status != report.status and (report.failure or not gave_up):
+        return row
+    if instances.get(tx, row.instance_uuid).host != report.host:
+        return row
+    if report.failure:
+        return _fail(tx, row, "failed", report.failure, ctx)
+    if report.status == volume_states.ATTACHING:
+        volume = volumes.lock(tx, row.volume_uuid)
+        volumes.write(tx, volume, ctx.now, status=volume_states.IN_USE)
+        _add_event(tx, row, ctx)
+        return _set(tx, row, status=volume_states.ATTACHED, deadline=None, step_deadline=None)
+    attachments.remove(tx, row, ctx.now)
+    _add_event(tx, row, ctx, status=volume_states.DETACHING)
+    return None
+
+
+def begin_detaching(tx: Transaction, row: Any, deadline: datetime.datetime | None, ctx: StepContext) -> Any:
+    """``→ detaching``, of a locked attachment. A report of what was begun before is not about this."""
+    due = ctx.due(ctx.limits.placing_timeout_s, deadline)
+    begun = {"status": volume_states.DETACHING, "deadline": deadline, "step_deadline": due}
+    return _set(tx, row, **begun, attempt=row.attempt + 1)
+
+
+def deadline(ctx: StepContext) -> datetime.datetime:
+    return ctx.now + seconds(ctx.limits.attach_timeout_s)
+
+
+def _fail(tx: Transaction, row: Any, result: str, message: str, ctx: StepContext) -> Any:
+    """``attaching → detaching``: the guest may have the volume. ``detaching → attached``; but an undoing goes on."""
+    _add_event(tx, row, ctx, result, message)
+    volume, failure = volumes.lock(tx, row.volume_uuid), {"error": result, "message": message, "details": {}}
+    if row.status == volume_states.ATTACHING:
+        volumes.write(tx, volume, ctx.now, status=volume_states.DETACHING, failure=failure)
+        return begin_detaching(tx, row, None, ctx)
+    if row.deadline is None:
+        # The sweeper repeats it.
+        return row
+    volumes.write(tx, volume, ctx.now, status=volume_states.IN_USE, failure=failure)
+    return _set(tx, row, status=volume_states.ATTACHED, deadline=None, step_deadline=None)
+
+
+def _set(tx: Transaction, row: Any, **values: Any) -> Any:
+    tx.update(attachments.ATTACHMENTS, row.uuid, values)
+    return instances.moved(row, values)
+
+
+def _add_event(
+    tx: Transaction,
+    row: Any,
+    ctx: StepContext,
+    result: str = history.SUCCESS,
+    message: str = "",
+    status: str | None = None,
+) -> None:
+    instance = instances.get(tx, row.instance_uuid)
+    where = {"host": instance.host, "node": instance.node, "attempt": instance.attempt, "request_id": row.request_id}
+    event = _EVENTS[status or row.status]
+    history.add_event(tx, row.instance_uuid, event, now=ctx.now, result=result, message=message, **where)

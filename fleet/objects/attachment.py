@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An attachment: a volume that a guest has, or is to get or lose. ``fleet.volume_states`` draws its life."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from fleet.objects import fields
+
+#: Disks of a guest that a volume may be. The first ones are its own.
+DEVICES = tuple(f"vd{letter}" for letter in "bcdefghijklmnopqrstuvwxy")
+
+
+@dataclasses.dataclass(frozen=True)
+class VolumeConnection:
+    """Where the data of a volume are: a file, a block device, or nowhere (``fake``).
+
+    :param format: of the data: raw or qcow2. It is never found out from the data, which a guest writes
+    """
+
+    kind: Literal["file", "block", "fake"]
+    path: fields.LongText
+    format: Annotated[str, pydantic.StringConstraints(pattern="^(raw|qcow2)$")] = "raw"
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "connection") -> VolumeConnection:
+        """:raises errors.InvalidInput: naming the field"""
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Attachment:
+    """:param attempt: counts what was begun with it
+    :param volume_host: the pool, ``machine@backend#pool``
+    """
+
+    uuid: fields.Uuid
+    volume_uuid: fields.Uuid
+    instance_uuid: fields.Uuid
+    device: fields.Name
+    status: fields.Name
+    attempt: fields.Natural
+    volume_host: fields.Text
+    connection: VolumeConnection
+    request_id: fields.Text | None = None
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "attachment") -> Attachment:
+        """:raises errors.InvalidInput: naming the field"""
+        return fields.parse(cls, data, field)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
