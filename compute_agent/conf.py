@@ -315,6 +315,13 @@ LIBVIRT_OPTS = [
         "After that it is switched off. Keep it below driver_timeout. 0: guests are switched off at once.",
     ),
     cfg.IntOpt(
+        "device_detach_timeout",
+        default=20,
+        min=1,
+        help="Seconds that a guest has to release a volume that is detached while it runs. After that the volume stays "
+        "attached. Keep it below driver_timeout.",
+    ),
+    cfg.IntOpt(
         "remove_unused_original_minimum_age_seconds",
         default=86400,
         min=0,

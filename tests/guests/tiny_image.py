@@ -2,7 +2,8 @@
 """Makes an image of a guest that prints what it has: Debian's kernel, busybox, and SYSLINUX on a FAT file system.
 
 Its console shows lines such as ``GUEST name web-1``, ``GUEST memory_kb 105624`` and ``GUEST disk vda 33554432``,
-and ``GUEST up`` when it is done. It ends by itself when its power button is pressed, and boots again at Ctrl-Alt-Delete.
+and ``GUEST up`` when it is done, then ``GUEST new SERIAL SIZE`` for each disk that it gets. It ends by itself when its power
+button is pressed, and boots again at Ctrl-Alt-Delete.
 """
 
 from __future__ import annotations
@@ -42,15 +43,18 @@ mkdir -p /etc/acpi/PWRF
 printf '#!/bin/sh\\necho "GUEST power button"\\npoweroff -f\\n' > /etc/acpi/PWRF/00000080
 chmod +x /etc/acpi/PWRF/00000080
 acpid -d &
-echo "GUEST up"
-while true; do
+look() {{
     for disk in /sys/block/vd*; do
         name=${{disk##*/}}
-        case " $seen " in *" $name "*) ;; *) [ -z "$seen" ] || echo "GUEST new disk $name"; now="$now $name";; esac
+        case " $seen " in
+        *" $name "*) ;;
+        *) [ -z "$1" ] || echo "GUEST $1 $(cat $disk/serial) $(( $(cat $disk/size) * 512 ))"; seen="$seen $name" ;;
+        esac
     done
-    seen="$seen $now"; now=
-    sleep 1
-done
+}}
+look
+echo "GUEST up"
+while true; do look new; sleep 1; done
 """
 _SYSLINUX = """\
 DEFAULT tiny

@@ -40,6 +40,8 @@ _QCOW2_MAGIC = b"QFI\xfb"
 #: Incompatible features of a qcow2 image of version 3; one says that its data are in another file.
 _QCOW2_FEATURES, _EXTERNAL_DATA = struct.Struct(">72xQ"), 4
 _UNMANAGED = "unmanaged"
+#: Of the directory of a pool. A hypervisor's user goes through it to the volumes of its guests, and cannot list it.
+_MODE = 0o711
 #: The virtual size in the header of a qcow2 image.
 _QCOW2_SIZE = struct.Struct(">24xQ")
 
@@ -58,7 +60,7 @@ class DirectoryDriver(VolumeDriver):
 
     def init_backend(self) -> None:
         for path in self._pools.values():
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.mkdir(mode=_MODE, parents=True, exist_ok=True)
             for part in path.glob(f"{whole_file.PART}*"):
                 LOG.info("Removing %s, which a crash has left half-made", part)
                 part.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ file that has what a guest changed of its base; the *seed* is a small disk with 
 
 Read ``driver`` (the steps of each method), then ``domain_xml`` (what the domain gets), ``guest_disks`` with
 ``image_cache``, ``seed`` and ``resize`` (its files), ``capabilities`` and
-``pci_devices`` (the inventory), ``power`` (its state),
+``pci_devices`` (the inventory), ``power`` (its state), ``volumes`` (disks that come and go),
 ``connection`` (libvirt itself: the only module that loads it).
 """
 

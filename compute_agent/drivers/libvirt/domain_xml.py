@@ -24,12 +24,14 @@ ElementTree.register_namespace("fleet", NAMESPACE)
 
 @dataclasses.dataclass(frozen=True)
 class Disk:
-    """``target`` gives the order; the guest chooses its own names."""
+    """``target`` gives the order; the guest chooses its own names. ``kind`` is file or block."""
 
     path: pathlib.Path
     format: str
     target: str
     readonly: bool = False
+    serial: str = ""
+    kind: str = "file"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,19 +132,30 @@ def _cpu(domain: Element, machine: Machine, instance: Instance, cells: Sequence[
 
 def _devices(domain: Element, disks: Sequence[Disk], console: pathlib.Path) -> Element:
     devices = SubElement(domain, "devices")
-    for disk in disks:
-        device = SubElement(devices, "disk", type="file", device="disk")
-        SubElement(device, "driver", name="qemu", type=disk.format)
-        SubElement(device, "source", file=str(disk.path))
-        SubElement(device, "target", dev=disk.target, bus="virtio")
-        if disk.readonly:
-            SubElement(device, "readonly")
+    devices.extend(_disk(disk) for disk in disks)
     serial = SubElement(devices, "serial", type="pty")
     SubElement(serial, "log", file=str(console), append="on")
     SubElement(serial, "target", port="0")
     random = SubElement(devices, "rng", model="virtio")
     _text(random, "backend", "/dev/urandom", model="random")
     return devices
+
+
+def _disk(disk: Disk) -> Element:
+    device = Element("disk", type=disk.kind, device="disk")
+    SubElement(device, "driver", name="qemu", type=disk.format)
+    SubElement(device, "source", {"dev" if disk.kind == "block" else "file": str(disk.path)})
+    SubElement(device, "target", dev=disk.target, bus="virtio")
+    if disk.readonly:
+        SubElement(device, "readonly")
+    if disk.serial:
+        _text(device, "serial", disk.serial)
+    return device
+
+
+def disk_text(disk: Disk) -> str:
+    """The XML of one disk, to be added to a domain."""
+    return ElementTree.tostring(_disk(disk), encoding="unicode")
 
 
 def _listed(numbers: Iterable[int]) -> str:

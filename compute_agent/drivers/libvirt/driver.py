@@ -21,7 +21,7 @@ from oslo_utils import units
 from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import ComputeDriver, FindBootData, FindImage, GuestInfo, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.drivers.libvirt import domain_xml, extra, pci_devices, power
+from compute_agent.drivers.libvirt import domain_xml, extra, pci_devices, power, volumes
 from compute_agent.drivers.libvirt.capabilities import Capabilities
 from compute_agent.drivers.libvirt.connection import Connection, Unreachable, library
 from compute_agent.drivers.libvirt.domain_xml import Machine
@@ -29,7 +29,7 @@ from compute_agent.drivers.libvirt.guest_disks import CONSOLE, GuestDisks
 from compute_agent.drivers.libvirt.image_cache import ImageCache
 from fleet import errors, failpoints, states
 from fleet.context import RequestContext
-from fleet.objects import BootData, Flavor, Image, ImageRecord, Instance
+from fleet.objects import Attachment, BootData, Flavor, Image, ImageRecord, Instance
 
 LOG = logging.getLogger(__name__)
 
@@ -168,7 +168,9 @@ class LibvirtDriver(ComputeDriver):
         cell_cpus = {cell["id"]: cell["cpuset"] for cell in capabilities.cells}
         machine = Machine(self.kind, self._options.cpu_mode, cell_cpus)
         console = self._disks.of(instance.uuid) / CONSOLE
-        text = domain_xml.build(machine, instance, self._host, self._disks.disks(instance), console)
+        attached = [volumes.disk_of(each) for each in self._record(instance.uuid).attachments()]
+        disks = [*self._disks.disks(instance), *attached]
+        text = domain_xml.build(machine, instance, self._host, disks, console)
         domain = self._connection.call(lambda connection: connection.defineXML(text))
         failpoints.hit("libvirt.define.after")
         self._connection.call(lambda _connection: domain.create())
@@ -196,7 +198,8 @@ class LibvirtDriver(ComputeDriver):
         self.power_off(context, instance)
 
     def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
-        record, now = self._record(instance.uuid), GuestRecord.of(instance)
+        record = self._record(instance.uuid)
+        now = dataclasses.replace(GuestRecord.of(instance), volumes=record.volumes)
         domain = self._find(instance.uuid)
         if record == now and domain is not None and self._state(domain) in power.WITH_A_PROCESS:
             return
@@ -215,10 +218,10 @@ class LibvirtDriver(ComputeDriver):
         self._disks.forget_former(instance_uuid)
 
     def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
-        self._record(instance.uuid)
+        record = self._record(instance.uuid)
         if self._disks.is_grown(instance.uuid):
             self._undo_resize(instance.uuid)
-        self._disks.keep(GuestRecord.of(instance))
+        self._disks.keep(dataclasses.replace(GuestRecord.of(instance), volumes=record.volumes))
         self.power_on(context, instance)
 
     def _undo_resize(self, uuid: str) -> None:
@@ -264,6 +267,26 @@ class LibvirtDriver(ComputeDriver):
         else:
             self.power_off(context, instance)
         self.power_on(context, instance)
+
+    def attach_volume(self, context: RequestContext, instance_uuid: str, attachment: Attachment) -> None:
+        """First the record, then the domain: a volume that may be attached is recorded."""
+        if attachment.connection.kind not in ("file", "block"):
+            raise errors.NotSupported(
+                what=f"A volume of the kind {attachment.connection.kind}", driver="the driver libvirt"
+            )
+        domain = self._require(instance_uuid)
+        self._disks.keep(self._record(instance_uuid).with_volume(attachment))
+        if domain is not None:
+            self._connection.call(lambda _connection: volumes.attach(domain, attachment))
+
+    def detach_volume(self, context: RequestContext, instance_uuid: str, attachment: Attachment) -> None:
+        domain, limit_s = self._require(instance_uuid), self._options.device_detach_timeout
+        if domain is not None:
+            self._connection.call(lambda _connection: volumes.detach(domain, attachment, limit_s))
+        self._disks.keep(self._record(instance_uuid).without_volume(attachment.volume_uuid))
+
+    def attached_volumes(self) -> dict[str, list[str]]:
+        return {uuid: sorted(record.volumes) for uuid, record in self._disks.records().items() if record.volumes}
 
     def _require(self, uuid: str) -> Any | None:
         """Return the domain of a guest, None if it is not defined. :raises errors.NotFound: there is no such guest"""

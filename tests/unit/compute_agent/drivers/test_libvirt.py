@@ -18,14 +18,14 @@ import pycdlib
 import pytest
 
 from compute_agent.drivers import libvirt
-from compute_agent.drivers.libvirt import domain_xml, extra, pci_devices, seed
+from compute_agent.drivers.libvirt import domain_xml, extra, pci_devices, seed, volumes
 from compute_agent.drivers.libvirt.capabilities import Capabilities
 from compute_agent.drivers.libvirt.domain_xml import Disk, Machine
 from compute_agent.drivers.libvirt.guest_disks import GuestDisks
 from compute_agent.drivers.libvirt.image_cache import ImageCache
 from fleet import errors
 from fleet.agent import commands, image
-from fleet.objects import BootData, ImageRecord, Instance, pci
+from fleet.objects import Attachment, BootData, ImageRecord, Instance, VolumeConnection, pci
 from tests import factories
 from tests.unit.compute_agent import builders
 
@@ -84,6 +84,20 @@ def test_a_domain_has_what_the_flavor_says() -> None:
     assert "/guests/console.log" == made.find("devices/serial/log").get("file")  # type: ignore[union-attr]
     assert made.find("cputune") is None
     assert "host-passthrough" == domain(cpu_mode="host-passthrough").find("cpu").get("mode")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("kind", "attribute"), [("file", "file"), ("block", "dev")])
+def test_a_volume_is_a_disk_with_its_uuid_as_serial_number(kind: Any, attribute: str) -> None:
+    where = VolumeConnection(kind, "/srv/<volume>", "qcow2")
+    attachment = Attachment(UUID, factories.uuid(1), UUID, "vdc", "attaching", 1, "m1@files#p", where)
+    disk = ElementTree.fromstring(domain_xml.disk_text(volumes.disk_of(attachment)))
+    found = {name: disk.find(name).attrib for name in ("driver", "source", "target")}  # type: ignore[union-attr]
+    assert {
+        "driver": {"name": "qemu", "type": "qcow2"},
+        "source": {attribute: "/srv/<volume>"},
+        "target": {"dev": "vdc", "bus": "virtio"},
+    } == found
+    assert (kind, factories.uuid(1)) == (disk.get("type"), disk.findtext("serial"))
 
 
 NAMES = ["web", "<script>&amp;", "a\x00b\nc]]>", "'\"><disk/>", "名前", "\ud7ff\x1b[31m", "x" * 1000]
