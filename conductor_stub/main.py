@@ -41,6 +41,7 @@ from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.operators.quotas import QuotaManager
 from conductor_stub.operators.tenancy import Tenancy
+from conductor_stub.operators.use import UseManager
 from conductor_stub.power.intake import PowerIntake
 from conductor_stub.power.sweeper import PowerSweeper
 from conductor_stub.steps.limits import StepLimits
@@ -164,6 +165,7 @@ def build_servers(
         ConsoleManager(database, compute),
         DetailsManager(database, clock),
         EventsManager(database, clock),
+        UseManager(database, clock),
         MoveIntake(database, move_placement, aliases, skew.require_in_step),
         power,
         attachments,

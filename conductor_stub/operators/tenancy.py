@@ -95,7 +95,7 @@ _ONE_INSTANCE = (
     *("show_instance", "update_instance", "stop_instance", "start_instance", "reboot_instance", "get_console_output"),
     *("resize_instance", "confirm_resize", "revert_resize"),
 )
-_ONE_VOLUME = ("show_volume", "extend_volume", "retype_volume", "delete_volume")
+_ONE_VOLUME = ("show_volume", "update_volume", "extend_volume", "retype_volume", "delete_volume")
 _OPEN = (
     *("list_flavors", "show_flavor", "list_images", "show_image", "list_volume_types"),
     *("list_groups", "create_group", "show_group", "update_group", "delete_group"),

@@ -257,6 +257,7 @@ def _rows(context: RequestContext, asked: VolumeRequest, wanted: _Wanted, ctx: S
         "image": wanted.image,
         "scheduler_hints": asked.scheduler_hints,
         "metadata": asked.metadata,
+        **({"description": asked.description} if asked.description else {}),
     }
     shared = {
         "project_id": context.project_id,

@@ -18,6 +18,7 @@ from fleet.context import RequestContext
 from fleet.db import attachments, pools, services, volume_history, volume_types, volumes
 from fleet.db.engine import Connection, Database, Transaction
 from fleet.objects import (
+    VolumeChanges,
     VolumeRequest,
     VolumeType,
     fields,
@@ -70,6 +71,26 @@ class VolumeIntake:
     def show_volume(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         """:raises errors.NotFound: errors.Conflict: several volumes match"""
         return self._database.read(_shown, name)
+
+    @endpoint
+    def update_volume(self, context: RequestContext, name: fields.Name, changes: dict[str, Any]) -> dict[str, Any]:
+        """Change the name, the description or the metadata in any status. No pool and no scheduler needs to know it.
+
+        :param changes: a VolumeChanges
+        :raises errors.NotFound: errors.Conflict: several volumes match; errors.InvalidInput:
+        """
+        require_size(changes, "changes")
+        wanted = VolumeChanges.from_wire(changes)
+
+        def change(tx: Transaction) -> dict[str, Any]:
+            row = volumes.lock(tx, found.uuid)
+            if row.deleted:
+                raise errors.NotFound(kind="Volume", name=name)
+            details = wanted.details({"metadata": row.spec.get("metadata", {})})
+            return views.of_volume(volumes.note(tx, row, name=wanted.name or row.name, spec={**row.spec, **details}))
+
+        found = self._database.read(volumes.find, name)
+        return self._database.write(change)
 
     @endpoint
     def delete_volume(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:

@@ -26,7 +26,11 @@ def of_volume(row: Any, attachment: Any = None) -> dict[str, Any]:
     moments = {name: _plain(getattr(row, name)) for name in _MOMENTS}
     names = (*_VOLUME, "project_id", "user_id", "request_id")
     shown = {**{name: getattr(row, name) for name in names}, **moments}
-    spec = {"metadata": row.spec.get("metadata", {}), "scheduler_hints": row.spec.get("scheduler_hints", {})}
+    spec = {
+        "description": row.spec.get("description", ""),
+        "metadata": row.spec.get("metadata", {}),
+        "scheduler_hints": row.spec.get("scheduler_hints", {}),
+    }
     where = {"host": location.append_host(row.host, row.pool), "tried": row.plan.get("tried", [])}
     source = row.spec.get("source") or {}
     copied = {"source": source.get("uuid"), "snapshot": None}

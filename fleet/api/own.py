@@ -85,6 +85,11 @@ class Own:
     def on_get_flavors(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {"flavors": self._conductor.ask(request, "list_flavors")}
 
+    def on_get_use(self, request: falcon.Request, response: falcon.Response) -> None:
+        """What instances had in the last ``hours``, at evenly spaced times. :raises errors.InvalidInput:"""
+        asked = {name: value for name in ("hours", "points") if (value := bodies.number(request, name)) is not None}
+        response.media = self._conductor.ask(request, "use_over_time", **asked)
+
     def on_post_explain(self, request: falcon.Request, response: falcon.Response) -> None:
         """Where a request would be placed and why, or why nowhere; nothing is booked."""
         wanted = _wanted(request)
@@ -111,6 +116,7 @@ def add_routes(app: falcon.App, conductor: Conductor) -> None:
         ("/builds", "builds"),
         ("/trace/{name}", "trace"),
         ("/flavors", "flavors"),
+        ("/use", "use"),
         ("/explain", "explain"),
         ("/capacity", "capacity"),
         ("/calls/{topic}/{method}", "call"),

@@ -16,10 +16,9 @@ from fleet.api.faults import Fault
 from fleet.api.server_change import change
 from fleet.api.servers import show
 from fleet.objects import fields
-from fleet.objects.instance_changes import MOST_METADATA, Tags
+from fleet.objects.changes import NewMetadata, Tags
 
 _SINCE = (2, 26)
-_Metadata = Annotated[dict[fields.Name, fields.Text], pydantic.Field(max_length=MOST_METADATA)]
 _OneKey = Annotated[dict[fields.Name, fields.Text], pydantic.Field(min_length=1, max_length=1)]
 
 
@@ -33,13 +32,13 @@ class Metadata:
     def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         """Keys that are not named stay."""
         self._shown(request, server_id)
-        given = bodies.part(request, "metadata", _Metadata)
+        given = bodies.part(request, "metadata", NewMetadata)
         response.media = {"metadata": self._change(request, server_id, metadata=given)["metadata"]}
 
     def on_put(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         """Keys that are not named go."""
         self._shown(request, server_id)
-        given = bodies.part(request, "metadata", _Metadata)
+        given = bodies.part(request, "metadata", NewMetadata)
         changed = self._change(request, server_id, metadata=given, replace_metadata=True)
         response.media = {"metadata": changed["metadata"]}
 

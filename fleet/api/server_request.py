@@ -18,7 +18,7 @@ from fleet.api import bodies
 from fleet.api.conductor import Conductor
 from fleet.api.faults import NotHere
 from fleet.objects import boot_data, fields
-from fleet.objects.instance_changes import Tags
+from fleet.objects.changes import Tags
 
 #: Keys beside ``server`` under which hints stand.
 HINTS = ("OS-SCH-HNT:scheduler_hints", "os:scheduler_hints")

@@ -88,6 +88,7 @@ class CreateVolume(VolumesToBe):
         command.argument("--snapshot", metavar="SNAPSHOT", help="Begin with the data of this snapshot, on its pool."),
         command.argument("--image", metavar="IMAGE", help="Begin with the data of this image; see 'fleet image list'."),
         command.argument("--type", dest="volume_type", help="A volume type; see 'fleet volume type list'."),
+        command.argument("--description", default="", help="What it is for."),
         command.argument("--count", type=argument_types.positive, default=1, help="How many. Default: %(default)s."),
         command.argument("--availability-zone", metavar="ZONE", help="A zone of the backend."),
         command.argument(
@@ -128,6 +129,7 @@ class CreateVolume(VolumesToBe):
             **({"source": parsed_args.source} if parsed_args.source else {}),
             **({"snapshot": parsed_args.snapshot} if parsed_args.snapshot else {}),
             **({"image": parsed_args.image} if parsed_args.image else {}),
+            **({"description": parsed_args.description} if parsed_args.description else {}),
             "count": parsed_args.count,
             "volume_type": parsed_args.volume_type,
             "availability_zone": parsed_args.availability_zone,

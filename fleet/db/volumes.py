@@ -193,10 +193,11 @@ def write(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> A
     return written
 
 
-def note(tx: Transaction, row: Any, **values: Any) -> None:
-    """Set ``values`` on a locked row, which only users read: its step goes on as before."""
+def note(tx: Transaction, row: Any, **values: Any) -> Any:
+    """Set ``values`` on a locked row, which only users read: its step goes on as before. Return the row as it is then."""
     tx.update(VOLUMES, row.uuid, values)
-    tx.locked[VOLUMES][row.uuid] = changed(row, values)
+    noted = tx.locked[VOLUMES][row.uuid] = changed(row, values)
+    return noted
 
 
 def _is_read(values: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from fleet.objects.attachment import Attachment, VolumeConnection
 from fleet.objects.boot_data import BootData
 from fleet.objects.build_request import BuildRequest
 from fleet.objects.build_steps import BuildStep, Claim, FailedAttempt, Finish
+from fleet.objects.changes import InstanceChanges, VolumeChanges
 from fleet.objects.claimed import Claimed
 from fleet.objects.flavor import Flavor
 from fleet.objects.holding import Holding
@@ -23,7 +24,6 @@ from fleet.objects.host_report import HostReport, Inventory
 from fleet.objects.image import Image
 from fleet.objects.image_record import ImageRecord
 from fleet.objects.instance import Instance
-from fleet.objects.instance_changes import InstanceChanges
 from fleet.objects.instance_group import InstanceGroup
 from fleet.objects.key_pair import KeyPair
 from fleet.objects.migration import Migration, Sizing
@@ -63,6 +63,7 @@ __all__ = [
     "Selection",
     "Sizing",
     "Volume",
+    "VolumeChanges",
     "VolumeConnection",
     "VolumeImage",
     "VolumeRequest",

@@ -12,9 +12,9 @@ import pydantic
 from fleet import errors
 from fleet.objects import fields, hints
 from fleet.objects.boot_data import UserData
+from fleet.objects.changes import Tags
 from fleet.objects.flavor import Flavor
 from fleet.objects.image import Image
-from fleet.objects.instance_changes import Tags
 from fleet.objects.zone import Zone
 
 #: 30 days.

@@ -46,6 +46,7 @@ class VolumeRequest:
     availability_zone: fields.Name | None = None
     scheduler_hints: dict[fields.Name, Any] = dataclasses.field(default_factory=dict)
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
+    description: fields.Text = ""
 
     @classmethod
     def from_wire(cls, data: object, field: str = "request") -> VolumeRequest:
@@ -53,7 +54,8 @@ class VolumeRequest:
         return fields.parse(cls, data, field)
 
     def to_wire(self) -> dict[str, Any]:
-        return dict(vars(self))
+        # An empty one is left out, so that a request is the same as in earlier releases.
+        return {name: value for name, value in vars(self).items() if value or name != "description"}
 
 
 @dataclasses.dataclass(frozen=True)

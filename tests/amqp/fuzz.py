@@ -23,6 +23,7 @@ from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.operators.quotas import QuotaManager
+from conductor_stub.operators.use import UseManager
 from conductor_stub.volumes.existing import ExistingIntake
 from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.manager import VolumeManager
@@ -54,7 +55,8 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "retype_volume", "list_pools", "create_volume_type", "update_volume_type", "delete_volume_type",
                      "list_volume_types", "create_snapshot", "list_snapshots", "show_snapshot", "delete_snapshot",
                      "get_console_output", "list_quotas", "show_quota", "delete_quota", "manage_volume",
-                     "unmanage_volume", "list_manageable", "attach_volume", "detach_volume", "list_attachments"],
+                     "unmanage_volume", "list_manageable", "attach_volume", "detach_volume", "list_attachments",
+                     "update_volume", "use_over_time"],
         "volume": ["place_volume", "report_pools", "get_host_volumes", "get_removable_volumes", "volume_done",
                    "volume_failed", "volume_measured", "volume_steps"],
         "baseapi": ["ping"],
@@ -85,7 +87,7 @@ _LEAVE_BEHIND = {"create", "create_key_pair", "create_flavor", "create_aggregate
                  "report_hosts", "create_volumes", "manage_volume", "create_volume_type", "create_snapshot",
                  "report_pools"}  # fmt: skip
 _ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, CatalogManager, ConsoleManager,
-              DetailsManager, EventsManager, GroupManager, KeyPairManager, QuotaManager,
+              DetailsManager, EventsManager, GroupManager, KeyPairManager, QuotaManager, UseManager,
               MoveIntake, VolumeIntake, SnapshotIntake, MigrationIntake, ExistingIntake, VolumeManager,
               BackendManager, VolumeSchedulerManager, SchedulerManager, ComputeManager)  # fmt: skip
 #: The arguments that a method has.

@@ -209,3 +209,19 @@ def test_events_as_they_happen(page: Page, trio: Trio) -> None:
     page.expect("#details", "seen-live")
     trio.cli("server", "delete", "seen-live", "--wait")
     assert [] == page.said
+
+
+def test_use_over_time(page: Page, trio: Trio) -> None:
+    """What runs now is the last number; another span of time is asked for anew."""
+    (uuid,) = trio.boot(name="counted")
+    trio.wait_for([uuid], "active")
+    page.open("#use")
+    running = re.compile(r"[1-9]\d* instances now")
+    page.expect("#status", running)
+    page.expect("#use-vcpus p", re.compile(r"Now [1-9]\d*, \d+ % of \d+; least \d+, most [1-9]"))
+    with page.tab.expect_response(re.compile("use\\?hours=1$")) as asked:
+        page.tab.select_option("#hours", "1")
+    assert asked.value.ok
+    page.expect("#use-instances p", re.compile(r"Now [1-9]"))
+    page.tab.hover("#use-vcpus canvas")
+    assert ": " in page.tab.get_attribute("#use-vcpus canvas", "title")

@@ -35,6 +35,7 @@ from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.operators.quotas import QuotaManager
+from conductor_stub.operators.use import UseManager
 from conductor_stub.power.intake import PowerIntake
 from conductor_stub.power.sweeper import PowerSweeper
 from conductor_stub.steps.limits import StepLimits
@@ -158,6 +159,7 @@ class Conductor:
             ConsoleManager(database, self.compute),  # type: ignore[arg-type]
             DetailsManager(database, self.clock),
             EventsManager(database, self.clock),
+            UseManager(database, self.clock),
             VolumeIntake(database, self.volume_placement, self.volume_creation),
             SnapshotIntake(database, self.volume_placement),
             MigrationIntake(database, self.volume_placement),

@@ -21,6 +21,7 @@ def routes(conductor: Conductor, most: int) -> list[tuple[str, object, str | Non
         ("/volumes/detail", volumes, "detail"),
         ("/volumes/{volume_id}", volumes, "one"),
         ("/volumes/{volume_id}/metadata", volumes, "metadata"),
+        ("/volumes/{volume_id}/metadata/{key}", volumes, "metadatum"),
         ("/volumes/{volume_id}/action", volumes, "action"),
         ("/snapshots", snapshots, None),
         ("/snapshots/detail", snapshots, "detail"),

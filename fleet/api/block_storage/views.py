@@ -38,7 +38,7 @@ def volume(request: falcon.Request, found: Mapping[str, Any]) -> dict[str, Any]:
         "snapshot_id": found["snapshot"],
         "source_volid": found["source"],
         "metadata": found["metadata"],
-        "description": None,
+        "description": found.get("description") or None,
         "replication_status": None,
         "consistencygroup_id": None,
         "user_id": found["user_id"] or ADMIN,

@@ -32,7 +32,7 @@ class _Volume:
     image_id: fields.Text | None = None
     snapshot_id: fields.Text | None = None
     source_volid: fields.Text | None = None
-    description: Any = None
+    description: fields.Text | None = None
     consistencygroup_id: Any = None
     group_id: Any = None
     backup_id: Any = None
@@ -42,7 +42,6 @@ class _Volume:
 
 #: Field → what to call it when it is refused.
 _NOT_HERE = {
-    "description": "The description of a volume",
     "consistencygroup_id": "A consistency group",
     "group_id": "A group of volumes",
     "backup_id": "A backup",
@@ -69,6 +68,7 @@ def parse(request: falcon.Request, conductor: Conductor) -> dict[str, Any]:
         "volume_type": asked.volume_type,
         "availability_zone": asked.availability_zone,
         "metadata": asked.metadata,
+        "description": asked.description,
         "scheduler_hints": server_request.hints(bodies.whole(request)),
     }
     return {**wanted, **{name: value for name, value in given.items() if value}}

@@ -14,9 +14,10 @@ from fleet import errors
 from fleet.api import bodies, identity, policies
 from fleet.api.block_storage import views, volume_request, volume_types
 from fleet.api.conductor import Conductor
-from fleet.api.faults import NotHere
+from fleet.api.faults import Fault, NotHere
 from fleet.api.servers import IDEMPOTENCY_KEY
 from fleet.objects import fields
+from fleet.objects.changes import NewMetadata
 from fleet.objects.volume import Size
 
 _FILTERS = {
@@ -50,6 +51,17 @@ class _Retype:
     migration_policy: Literal["never", "on-demand"] = "never"
 
 
+@dataclasses.dataclass(frozen=True)
+class _Update:
+    __pydantic_config__ = bodies.STRICT
+
+    name: fields.Name | None = None
+    description: fields.Text | None = None
+    display_name: fields.Name | None = None
+    display_description: fields.Text | None = None
+    metadata: NewMetadata | None = None
+
+
 class Volumes:
     """:param most: most volumes in one answer"""
 
@@ -81,8 +93,18 @@ class Volumes:
         response.media = {"volume": views.volume(request, self._shown(request, volume_id))}
 
     def on_put_one(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
+        """Other fields stay. ``display_name`` and ``display_description`` are the names of old clients."""
         self._shown(request, volume_id)
-        raise NotHere("A change of a volume's name or description")
+        asked = bodies.part(request, "volume", _Update)
+        names = {"name": asked.name or asked.display_name, "description": asked.description}
+        if asked.description is None:
+            names["description"] = asked.display_description
+        changes: dict[str, Any] = {name: given for name, given in names.items() if given is not None}
+        if asked.metadata is not None:
+            changes |= {"metadata": asked.metadata, "replace_metadata": True}
+        if not changes:
+            raise errors.InvalidInput(field="volume", reason="has nothing to change")
+        response.media = {"volume": views.volume(request, self._change(request, volume_id, **changes))}
 
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         self._shown(request, volume_id)
@@ -95,8 +117,27 @@ class Volumes:
         response.media = {"metadata": self._shown(request, volume_id)["metadata"]}
 
     def on_post_metadata(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
+        """Keys that are not named stay."""
+        self._set_metadata(request, response, volume_id, replace=False)
+
+    def on_put_metadata(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
+        """Keys that are not named go."""
+        self._set_metadata(request, response, volume_id, replace=True)
+
+    def on_delete_metadatum(self, request: falcon.Request, response: falcon.Response, volume_id: str, key: str) -> None:
+        if key not in self._shown(request, volume_id)["metadata"]:
+            raise Fault(404, f"Volume {volume_id} has no metadata item {key[:100]}.")
+        self._change(request, volume_id, metadata={key: None})
+
+    def _set_metadata(self, request: falcon.Request, response: falcon.Response, volume_id: str, replace: bool) -> None:
         self._shown(request, volume_id)
-        raise NotHere("A change of a volume's metadata")
+        given = bodies.part(request, "metadata", NewMetadata)
+        changed = self._change(request, volume_id, metadata=given, replace_metadata=replace)
+        response.media = {"metadata": changed["metadata"]}
+
+    def _change(self, request: falcon.Request, volume_id: str, **changes: Any) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._conductor.ask(request, "update_volume", name=volume_id, changes=changes)
+        return found
 
     def on_post_action(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         body = bodies.whole(request)

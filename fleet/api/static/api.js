@@ -27,5 +27,6 @@ export const host = (name) => call(`hosts/${encodeURIComponent(name)}`);
 export const builds = (limit) => call(`builds?limit=${limit}`).then((found) => found.builds);
 export const trace = (name) => call(`trace/${encodeURIComponent(name)}`);
 export const flavors = () => call("flavors").then((found) => found.flavors);
+export const use = (hours) => call(`use?hours=${hours}`);
 export const explain = (request, best) => call("explain", { request, best });
 export const capacity = (request, groupBy) => call("capacity", { request, group_by: groupBy });

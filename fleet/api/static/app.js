@@ -5,8 +5,9 @@ import * as events from "./events.js";
 import * as explain from "./explain.js";
 import * as map from "./map.js";
 import * as room from "./room.js";
+import * as use from "./use.js";
 
-const VIEWS = { map, builds, events, explain, room };
+const VIEWS = { map, builds, events, explain, room, use };
 const EVERY_MS = 3000;
 
 const view = document.getElementById("view");

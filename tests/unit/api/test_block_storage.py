@@ -82,6 +82,8 @@ class FakeConductor(Conductor):
                 raise errors.NotFound(kind="Thing", name=arguments["name"])
             return known[method]
         self.asked.append((method, arguments))
+        if method == "update_volume":
+            return {**VOLUME, **{name: value for name, value in arguments["changes"].items() if name in VOLUME}}
         return {"create_volumes": {"volumes": [{"uuid": UUID}]}, "create_snapshot": KEPT}.get(method, FAST)
 
 
@@ -116,6 +118,34 @@ def test_versions(client: testing.TestClient, asked: str, code: int, said: str |
     answer = client.simulate_get("/v3/volumes", headers={"OpenStack-API-Version": asked})
     assert code == answer.status_code
     assert said == answer.headers.get("OpenStack-API-Version")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "changes"),
+    [
+        ("PUT", "", {"volume": {"name": "n", "description": ""}}, {"name": "n", "description": ""}),
+        ("PUT", "", {"volume": {"display_name": "n", "display_description": "d"}}, {"name": "n", "description": "d"}),
+        ("PUT", "", {"volume": {"metadata": {}}}, {"metadata": {}, "replace_metadata": True}),
+        ("POST", "/metadata", {"metadata": {"b": "2"}}, {"metadata": {"b": "2"}, "replace_metadata": False}),
+        ("PUT", "/metadata", {"metadata": {"b": "2"}}, {"metadata": {"b": "2"}, "replace_metadata": True}),
+    ],
+)
+def test_a_change(
+    client: testing.TestClient, conductor: FakeConductor, method: str, path: str, body: Any, changes: Any
+) -> None:
+    """What is not named stays."""
+    answer = send(client, method, f"/volumes/{UUID}{path}", body)
+    assert 200 == answer.status_code, answer.text
+    assert [("update_volume", {"name": UUID, "changes": changes})] == conductor.asked
+    shown = answer.json.get("volume", answer.json)
+    assert changes.get("metadata", {}) == shown["metadata"]
+
+
+def test_a_change_of_nothing_is_refused(client: testing.TestClient, conductor: FakeConductor) -> None:
+    for body in ({"volume": {}}, {"volume": {"size": 2}}, {"volume": {"name": ""}}):
+        assert 400 == send(client, "PUT", f"/volumes/{UUID}", body).status_code
+    assert 404 == send(client, "DELETE", f"/volumes/{UUID}/metadata/none").status_code
+    assert [] == conductor.asked
 
 
 def test_a_volume(client: testing.TestClient, conductor: FakeConductor) -> None:
@@ -153,7 +183,7 @@ BAD = [
     ("/volumes", {"volume": {"size": 1, "metadata": {"a": 1}}}, 400, "metadata"),
     ("/volumes", {"volume": {"size": 1, "multiattach": True}}, 501, "several servers"),
     ("/volumes", {"volume": {"size": 1, "backup_id": "b"}}, 501, "backup"),
-    ("/volumes", {"volume": {"size": 1, "description": "d"}}, 501, "description"),
+    ("/volumes", {"volume": {"size": 1, "description": 1}}, 400, "description"),
     ("/volumes", {"volume": {"size": 1, "imageRef": "none"}}, 400, "imageRef"),
     ("/volumes", {"volume": {"source_volid": factories.uuid(9)}}, 400, "source_volid"),
     ("/volumes", {"volume": {"source_volid": UUID, "snapshot_id": SNAPSHOT}}, 400, "one of"),
@@ -166,7 +196,7 @@ BAD = [
     (f"/volumes/{UUID}/action", {"os-retype": {"new_type": "7", "migration_policy": "x"}}, 400, "migration_policy"),
     (f"/volumes/{UUID}/action", {"os-reset_status": {"status": "error"}}, 501, "os-reset_status"),
     ("/volumes/v/action", {"os-extend": {"new_size": 2}}, 404, "Volume v"),
-    (f"/volumes/{UUID}/metadata", {"metadata": {}}, 501, "metadata"),
+    (f"/volumes/{UUID}/metadata", {"metadata": {"a": 1}}, 400, "metadata"),
     ("/snapshots", {"snapshot": {"volume_id": "v"}}, 400, "volume_id"),
     ("/snapshots", {"snapshot": {"volume_id": factories.uuid(9)}}, 400, "volume_id"),
     ("/types", {"volume_type": {}}, 400, "name"),

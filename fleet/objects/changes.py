@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users may change of an instance that exists: name, description, metadata and tags."""
+"""What users may change of an instance or a volume that exists: name, description and metadata; of an instance tags, too."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import pydantic
 
@@ -29,14 +29,16 @@ def _once(tags: list[str]) -> list[str]:
 Tag = Annotated[fields.Name, pydantic.StringConstraints(max_length=LONGEST_TAG), pydantic.AfterValidator(_plain_tag)]
 #: Sorted, each tag once.
 Tags = Annotated[list[Tag], pydantic.Field(max_length=MOST_TAGS), pydantic.AfterValidator(_once)]
+#: Keys and values that are set, none of them removed.
+NewMetadata = Annotated[dict[fields.Name, fields.Text], pydantic.Field(max_length=MOST_METADATA)]
 
 
 @dataclasses.dataclass(frozen=True)
-class InstanceChanges:
+class Changes:
     """A field that is None stays as it is.
 
     ``metadata`` is merged with the keys that are there, and a key with None is removed; with ``replace_metadata`` it takes
-    their place. ``tags`` take the place of the tags that are there; then ``add_tags`` and ``remove_tags`` are applied.
+    their place.
     """
 
     __pydantic_config__ = pydantic.ConfigDict(extra="forbid")
@@ -45,19 +47,16 @@ class InstanceChanges:
     description: fields.Text | None = None
     metadata: Annotated[dict[fields.Name, fields.Text | None], pydantic.Field(max_length=MOST_METADATA)] | None = None
     replace_metadata: fields.Flag = False
-    tags: Tags | None = None
-    add_tags: Tags = dataclasses.field(default_factory=list)
-    remove_tags: Tags = dataclasses.field(default_factory=list)
 
     @classmethod
-    def from_wire(cls, data: object, field: str = "changes") -> InstanceChanges:
+    def from_wire(cls, data: object, field: str = "changes") -> Self:
         """:raises errors.InvalidInput: naming the field"""
         return fields.parse(cls, data, field)
 
     def details(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what changes of the description, the metadata and the tags.
+        """Return what changes beside the name.
 
-        :param before: these three, as they are
+        :param before: ``metadata`` (and of an instance ``tags``) as they are
         :raises errors.InvalidInput: there would be too many keys or tags
         """
         found: dict[str, Any] = {}
@@ -68,11 +67,29 @@ class InstanceChanges:
             given.update(self.metadata)
             found["metadata"] = {key: value for key, value in given.items() if value is not None}
             _require_few("metadata", found["metadata"], MOST_METADATA)
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceChanges(Changes):
+    """``tags`` take the place of the tags that are there; then ``add_tags`` and ``remove_tags`` are applied."""
+
+    tags: Tags | None = None
+    add_tags: Tags = dataclasses.field(default_factory=list)
+    remove_tags: Tags = dataclasses.field(default_factory=list)
+
+    def details(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        found = super().details(before)
         if self.tags is not None or self.add_tags or self.remove_tags:
             kept = before["tags"] if self.tags is None else self.tags
             found["tags"] = sorted({*kept, *self.add_tags} - set(self.remove_tags))
             _require_few("tags", found["tags"], MOST_TAGS)
         return found
+
+
+@dataclasses.dataclass(frozen=True)
+class VolumeChanges(Changes):
+    """What users may change of a volume."""
 
 
 def _require_few(field: str, given: Iterable[str], most: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of ``fleet server set`` and ``unset``, and what ``fleet boot`` sends of them."""
+"""The calls of ``set`` and ``unset`` of ``fleet server`` and ``fleet volume``, and what ``fleet boot`` sends of them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,28 @@ def test_calls(run, line: list[str], changes: dict[str, Any]) -> None:
     assert (0, "", [("update_instance", {"name": "web", "changes": changes})]) == (status, out, conductor.calls)
 
 
+@pytest.mark.parametrize(
+    ("line", "changes"),
+    [
+        (["set", "--name", "db", "--description", "mine", "data"], {"name": "db", "description": "mine"}),
+        (["set", "--property", "a=1", "data"], {"metadata": {"a": "1"}}),
+        (["unset", "--property", "a", "data"], {"metadata": {"a": None}}),
+    ],
+)
+def test_calls_about_volumes(run, line: list[str], changes: dict[str, Any]) -> None:
+    conductor = fakes.Conductor()
+    status, out, _ = run(conductor, "volume", *line)
+    assert (0, "", [("update_volume", {"name": "data", "changes": changes})]) == (status, out, conductor.calls)
+
+
+@pytest.mark.parametrize("thing", ["server", "volume"])
 @pytest.mark.parametrize("word", ["set", "unset"])
-def test_nothing_to_change(run, word: str) -> None:
+def test_nothing_to_change(run, thing: str, word: str) -> None:
     """The message names the command that lists the options."""
     conductor = fakes.Conductor()
-    status, _, err = run(conductor, "server", word, "web")
+    status, _, err = run(conductor, thing, word, "web")
     assert (1, []) == (status, conductor.calls)
-    assert f"fleet help server {word}" in err
+    assert f"fleet help {thing} {word}" in err
 
 
 def test_boot(run) -> None:

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of the fleet has been in use, namespace ``operator``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import oslo_messaging
+import pydantic
+
+from conductor_stub.operators.views import plain
+from fleet import capacity
+from fleet.clock import Clock, utcnow
+from fleet.context import RequestContext
+from fleet.db import hosts, use_history
+from fleet.db.engine import Connection, Database
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint
+
+#: Resource → what a host has of it, what is reserved there, and the ratio up to which it is given away.
+_LIMITS = {
+    "vcpus": ("vcpus", "reserved_vcpus", "cpu_allocation_ratio"),
+    "memory_mb": ("memory_mb", "reserved_memory_mb", "ram_allocation_ratio"),
+    "disk_gb": ("local_gb", "reserved_disk_gb", "disk_allocation_ratio"),
+}
+Hours = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=24 * 31)]
+Points = Annotated[int, pydantic.Strict(), pydantic.Field(ge=2, le=1000)]
+
+
+class UseManager:
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, clock: Clock = utcnow) -> None:
+        self._database = database
+        self._clock = clock
+
+    @endpoint
+    def use_over_time(self, context: RequestContext, hours: Hours = 24, points: Points = 97) -> dict[str, Any]:
+        """Return ``times``, at each ``instances``, ``vcpus``, ``memory_mb`` and ``disk_gb`` of the instances that ran,
+        and ``limits``: what the hosts of today may give away of each resource. See ``fleet.db.use_history``.
+        """
+
+        def read(connection: Connection) -> dict[str, Any]:
+            found = use_history.read(connection, self._clock(), hours, points)
+            sums = {name: [each[place] for each in found.sums] for place, name in enumerate(use_history.SUMS)}
+            return {"times": [plain(each) for each in found.times], **sums, "limits": _limits(connection)}
+
+        return self._database.read(read)
+
+
+def _limits(connection: Connection) -> dict[str, float]:
+    nodes = hosts.list_all(connection, None)
+    return {
+        name: sum(_for_instances(*(getattr(node, column) for column in columns)) for node in nodes)
+        for name, columns in _LIMITS.items()
+    }
+
+
+def _for_instances(total: int, reserved: int, ratio: float) -> float:
+    return capacity.limit(total, reserved, ratio) - reserved
