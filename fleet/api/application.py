@@ -13,6 +13,7 @@ from oslo_config import cfg
 from fleet.api import faults, microversions, own, page
 from fleet.api.actions import Actions
 from fleet.api.aggregates import Aggregates
+from fleet.api.attachments import Attachments
 from fleet.api.block_storage.routes import routes as block_storage
 from fleet.api.conductor import Conductor
 from fleet.api.events import Events, Streams
@@ -71,7 +72,7 @@ def _routes(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, objec
     hypervisors, services, zones = Hypervisors(conductor), Services(conductor), Zones(conductor)
     aggregates, groups, done = Aggregates(conductor), Groups(conductor), InstanceActions(conductor)
     quotas, projects = Quotas(conductor), Projects(conductor)
-    key_pairs = KeyPairs(conductor)
+    key_pairs, attachments = KeyPairs(conductor), Attachments(conductor)
     return [
         ("/servers", servers, None),
         ("/servers/detail", servers, "detail"),
@@ -80,6 +81,8 @@ def _routes(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, objec
         ("/servers/{server_id}/metadata/{key}", metadata, "key"),
         ("/servers/{server_id}/tags", tags, None),
         ("/servers/{server_id}/tags/{tag}", tags, "one"),
+        ("/servers/{server_id}/os-volume_attachments", attachments, None),
+        ("/servers/{server_id}/os-volume_attachments/{volume_id}", attachments, "one"),
         ("/servers/{server_id}/os-interface", servers, "interfaces"),
         ("/servers/{server_id}/os-security-groups", servers, "security_groups"),
         ("/servers/{server_id}/action", Actions(conductor), None),

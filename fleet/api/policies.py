@@ -238,12 +238,16 @@ RULES = [
         "compute:attachments:get",
         _READER,
         "List the volumes that servers of the own project have.",
+        "GET /servers/{server_id}/os-volume_attachments",
+        "GET /servers/{server_id}/os-volume_attachments/{volume_id}",
         *_calls("list_attachments"),
     ),
     _rule(
         "compute:attachments:change",
         _MEMBER,
         "Attach volumes of the own project to its servers, and detach them.",
+        "POST /servers/{server_id}/os-volume_attachments",
+        "DELETE /servers/{server_id}/os-volume_attachments/{volume_id}",
         *_calls("attach_volume", "detach_volume"),
     ),
     _rule(

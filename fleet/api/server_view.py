@@ -16,6 +16,9 @@ from fleet.objects import host_id
 #: Versions from which an answer has a form.
 _LOCKED, _TAGS, _FLAVOR_INSIDE, _GROUPS, _PINNED_ZONE, _HINTS = (2, 9), (2, 26), (2, 47), (2, 71), (2, 96), (2, 100)
 _DESCRIPTION, _HOST_STATUS, _CERTIFICATES, _LOCKED_REASON = (2, 19), (2, 16), (2, 63), (2, 73)
+#: Field with the volumes of a server, and the version from which it says that they outlast the server.
+VOLUMES = "os-extended-volumes:volumes_attached"
+_OUTLAST = (2, 3)
 #: Statuses by task, then by state.
 _OF_TASK = {
     states.RESIZE_REVERTING: "REVERT_RESIZE",
@@ -86,7 +89,7 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]
         "OS-EXT-SRV-ATTR:instance_name": instance["uuid"],
         "OS-SRV-USG:launched_at": _plain(instance["launched_at"]),
         "OS-SRV-USG:terminated_at": _plain(instance["terminated_at"]),
-        "os-extended-volumes:volumes_attached": [],
+        VOLUMES: [],
     }
     if status(instance) in ("ACTIVE", "BUILD", "RESIZE", "REBUILD"):
         shown["progress"] = 100 if instance["vm_state"] == states.ACTIVE else 0
@@ -121,11 +124,18 @@ def whole(request: falcon.Request, shown: Mapping[str, Any]) -> dict[str, Any]:
     """
     instance = shown["instance"]
     server = view(request, instance)
+    server[VOLUMES] = [volume(request, each) for each in shown.get("volumes", ())]
     if request.context.version >= _GROUPS:
         server["server_groups"] = [instance["group_uuid"]] if instance["group_uuid"] else []
     if instance["vm_state"] == states.ERROR and shown["faults"]:
         server["fault"] = fault(shown["faults"][-1])
     return server
+
+
+def volume(request: falcon.Request, attachment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a volume that a server has."""
+    outlasts = {"delete_on_termination": False} if request.context.version >= _OUTLAST else {}
+    return {"id": attachment["volume"], **outlasts}
 
 
 def fault(found: Mapping[str, Any]) -> dict[str, Any]:

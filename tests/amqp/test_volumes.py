@@ -422,3 +422,30 @@ def test_the_openstack_client(trio: Trio, disks: pathlib.Path, api: Api) -> None
     eventually(lambda: [] == openstack("volume list --name first"))
     openstack("volume type delete mine", form="")
     assert "No Volume found" in openstack("volume show first", form="", status=1)
+
+
+def test_the_openstack_client_attaches_volumes(trio: Trio, disks: pathlib.Path, api: Api) -> None:
+    """The server and the volume show each other, and the deletion of the server gives the volume back."""
+    known = {"OS_AUTH_TYPE": "none", "OS_ENDPOINT": f"{api.url}/v2.1", "OS_IDENTITY_API_VERSION": "3"}
+    openstack = runner({**known, "OS_VOLUME_ENDPOINT_OVERRIDE": f"{api.url}/v3"})
+    trio.cli("image", "create", "cirros", "--location", "/images/cirros.raw", "--min-disk", "1")
+    openstack("flavor create --ram 512 --disk 1 --vcpus 1 tiny")
+    server = openstack("server create --flavor tiny --image cirros --nic none --wait web")["id"]
+    (uuid,) = create(trio, "few", name="data")
+    wait_for(trio, [uuid], "available")
+    assert "/dev/vdb" in json.dumps(openstack("server add volume web data"))
+    wait_for(trio, [uuid], "in-use")
+    (listed,) = openstack("server volume list web")
+    assert (uuid, "/dev/vdb") == (listed["Volume ID"], listed["Device"])
+    assert uuid in json.dumps(openstack("server show web")["volumes_attached"])
+    (attached,) = openstack("volume show data")["attachments"]
+    assert (server, "/dev/vdb") == (attached["server_id"], attached["device"])
+    assert "detach it from its instance first" in openstack("volume delete data", form="", status=1)
+    openstack("server remove volume web data", form="")
+    wait_for(trio, [uuid], "available")
+    assert [] == openstack("server volume list web")
+    openstack("server add volume web data")
+    wait_for(trio, [uuid], "in-use")
+    openstack("server delete --wait web", form="")
+    wait_for(trio, [uuid], "available")
+    delete(trio, [uuid])

@@ -33,7 +33,7 @@ def volume(request: falcon.Request, found: Mapping[str, Any]) -> dict[str, Any]:
         "bootable": "true" if found["image"] else "false",
         "encrypted": False,
         "multiattach": False,
-        "attachments": [],
+        "attachments": [_attachment(each) for each in found.get("attachments", ())],
         "volume_type": found["volume_type"],
         "snapshot_id": found["snapshot"],
         "source_volid": found["source"],
@@ -50,6 +50,18 @@ def volume(request: falcon.Request, found: Mapping[str, Any]) -> dict[str, Any]:
         "updated_at": plain(found["updated_at"]),
     }
     return shown if sees_all(request) else {name: each for name, each in shown.items() if name not in _OF_POOLS}
+
+
+def _attachment(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": found["volume"],
+        "attachment_id": found["uuid"],
+        "volume_id": found["volume"],
+        "server_id": found["instance"],
+        "host_name": found["host"],
+        "device": f"/dev/{found['device']}",
+        "attached_at": plain(found["created_at"]),
+    }
 
 
 def brief_snapshot(request: falcon.Request, found: Mapping[str, Any]) -> dict[str, Any]:
