@@ -36,7 +36,7 @@ class Service:
 
 
 COMPUTE = Service("compute", "/v2.1", "v2.1", (2, 1), (2, 100))
-VOLUME = Service("volume", "/v3", "v3.0", (3, 0), (3, 70))
+VOLUME = Service("volume", "/v3", "v3.0", (3, 0), (3, 71))
 
 
 class Negotiation:

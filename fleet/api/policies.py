@@ -23,11 +23,12 @@ ZONES = "compute:zones:get"
 FORCED_HOST = "compute:servers:create:forced_host"
 MIGRATE, EVACUATE = "compute:servers:action:migrate", "compute:servers:action:evacuate"
 ALL_VOLUMES, MIGRATE_VOLUME = "volume:all_projects", "volume:action:migrate"
+MANAGE_VOLUME = "volume:manage"
 #: Rules of requests for which fleet-api asks the conductor as the administrator. All others are asked as the project.
 AS_ADMINISTRATOR = frozenset(
     {
         *(OTHERS, ALL_PROJECTS, ALL_QUOTAS, FORCED_HOST, MIGRATE, EVACUATE, ZONES, "compute:quotas:update"),
-        *(ALL_VOLUMES, MIGRATE_VOLUME),
+        *(ALL_VOLUMES, MIGRATE_VOLUME, MANAGE_VOLUME),
     }
 )
 _ROOT = "/v2.1"
@@ -255,6 +256,14 @@ RULES = [
         _ADMIN,
         "Move a volume to another pool.",
         "POST /v3/volumes/{volume_id}/action (os-migrate_volume)",
+    ),
+    _rule(
+        MANAGE_VOLUME,
+        _ADMIN,
+        "Make volumes of data that lie on a pool, and leave volumes to themselves.",
+        *(f"{method} /v3{path}" for path in ("/os-volume-manage", "/manageable_volumes") for method in ("POST", "GET")),
+        *(f"GET /v3{path}/detail" for path in ("/os-volume-manage", "/manageable_volumes")),
+        "POST /v3/volumes/{volume_id}/action (os-unmanage)",
     ),
     _rule(
         "fleet:events",

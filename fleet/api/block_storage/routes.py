@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from fleet.api.block_storage.existing import ExistingVolumes
 from fleet.api.block_storage.pools import Pools
 from fleet.api.block_storage.snapshots import Snapshots
 from fleet.api.block_storage.volume_types import VolumeTypes
@@ -16,6 +17,7 @@ def routes(conductor: Conductor, most: int) -> list[tuple[str, object, str | Non
     """Path below ``/v3``, resource and suffix. :param most: most entries in one answer"""
     volumes, snapshots = Volumes(conductor, most), Snapshots(conductor, most)
     types, pools, quotas = VolumeTypes(conductor, most), Pools(conductor), Quotas(conductor)
+    existing = ExistingVolumes(conductor)
     return [
         ("/volumes", volumes, None),
         ("/volumes/detail", volumes, "detail"),
@@ -23,6 +25,10 @@ def routes(conductor: Conductor, most: int) -> list[tuple[str, object, str | Non
         ("/volumes/{volume_id}/metadata", volumes, "metadata"),
         ("/volumes/{volume_id}/metadata/{key}", volumes, "metadatum"),
         ("/volumes/{volume_id}/action", volumes, "action"),
+        ("/os-volume-manage", existing, None),
+        ("/os-volume-manage/detail", existing, "detail"),
+        ("/manageable_volumes", existing, None),
+        ("/manageable_volumes/detail", existing, "detail"),
         ("/snapshots", snapshots, None),
         ("/snapshots/detail", snapshots, "detail"),
         ("/snapshots/{snapshot_id}", snapshots, "one"),

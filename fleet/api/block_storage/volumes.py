@@ -72,6 +72,7 @@ class Volumes:
             "os-extend": self._extend,
             "os-migrate_volume": self._migrate,
             "os-retype": self._retype,
+            "os-unmanage": self._unmanage,
         }
 
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -166,6 +167,11 @@ class Volumes:
             name = volume_types.find(self._conductor, request, asked.new_type).name
         policy = asked.migration_policy
         self._conductor.ask(request, "retype_volume", name=volume_id, volume_type=name, migration_policy=policy)
+
+    def _unmanage(self, request: falcon.Request, volume_id: str, _wanted: Any) -> None:
+        """The volume goes, and its data stay on their pool."""
+        identity.require(request, policies.MANAGE_VOLUME)
+        self._conductor.ask(request, "unmanage_volume", name=volume_id)
 
     def _found(self, request: falcon.Request) -> list[Mapping[str, Any]]:
         wanted = views.filters(request, _FILTERS)

@@ -23,7 +23,7 @@ from tests import factories
 from tests.configuration import configuration
 
 UUID, SNAPSHOT, IMAGE = factories.uuid(1), factories.uuid(2), factories.uuid(3)
-NEWEST = {"OpenStack-API-Version": "volume 3.70"}
+NEWEST = {"OpenStack-API-Version": "volume 3.71"}
 VOLUME = {
     **dict.fromkeys(("source", "snapshot", "image", "migration", "updated_at", "volume_type")),
     "uuid": UUID,
@@ -66,6 +66,10 @@ class FakeConductor(Conductor):
             "list_snapshots": [KEPT],
             "list_volume_types": [FAST],
             "list_pools": [POOL],
+            "list_manageable": [
+                {"pool": "m@b#p", "reference": "a.raw", "size_gb": 2, "reason": ""},
+                {"pool": "m@b#p", "reference": "b", "size_gb": 1, "reason": "is a link"},
+            ],
             "show_quota": {name: dict.fromkeys(RESOURCES, 5) for name in ("limits", "used", "default")},
             "list_services": [{**SERVICE, "last_seen_up": None}, {"binary": "fleet-compute"}],
         }
@@ -84,6 +88,8 @@ class FakeConductor(Conductor):
         self.asked.append((method, arguments))
         if method == "update_volume":
             return {**VOLUME, **{name: value for name, value in arguments["changes"].items() if name in VOLUME}}
+        if method == "manage_volume":
+            return {"volumes": [{"uuid": UUID}]}
         return {"create_volumes": {"volumes": [{"uuid": UUID}]}, "create_snapshot": KEPT}.get(method, FAST)
 
 
@@ -99,7 +105,7 @@ def send(client: testing.TestClient, method: str, path: str, body: Any = None, *
 
 def test_discovery(client: testing.TestClient) -> None:
     (found,) = client.simulate_get("/v3/").json["versions"]
-    assert ("v3.0", "3.70") == (found["id"], found["version"])
+    assert ("v3.0", "3.71") == (found["id"], found["version"])
     assert found["links"][0]["href"].endswith("/v3/")
 
 
@@ -107,9 +113,9 @@ def test_discovery(client: testing.TestClient) -> None:
     ("asked", "code", "said"),
     [
         ("volume 3.64", 200, "volume 3.64"),
-        ("volume latest", 200, "volume 3.70"),
+        ("volume latest", 200, "volume 3.71"),
         ("compute 2.1", 200, "volume 3.0"),
-        ("volume 3.71", 406, None),
+        ("volume 3.72", 406, None),
         ("volume 2.0", 406, None),
         ("volume x", 400, None),
     ],
@@ -139,6 +145,25 @@ def test_a_change(
     assert [("update_volume", {"name": UUID, "changes": changes})] == conductor.asked
     shown = answer.json.get("volume", answer.json)
     assert changes.get("metadata", {}) == shown["metadata"]
+
+
+def test_existing_data(client: testing.TestClient, conductor: FakeConductor) -> None:
+    """They are listed, become a volume, and a volume is left to itself."""
+    for path in ("/manageable_volumes", "/os-volume-manage"):
+        found = send(client, "GET", f"{path}/detail?host=m@b").json["manageable-volumes"]
+        assert [("a.raw", 2, True, None), ("b", 1, False, "is a link")] == [
+            (each["reference"]["source-name"], each["size"], each["safe_to_manage"], each["reason_not_safe"])
+            for each in found
+        ]
+        assert 2 == len(send(client, "GET", f"{path}?host=m@b").json["manageable-volumes"])
+        assert 400 == send(client, "GET", path).status_code
+        body = {"host": "m@b#p", "ref": {"source-name": "a.raw"}, "name": "n", "bootable": False, "metadata": None}
+        made = send(client, "POST", path, {"volume": body}, **{"Idempotency-Key": "k"})
+        assert (202, UUID) == (made.status_code, made.json["volume"]["id"])
+    asked = {"host": "m@b#p", "reference": "a.raw", "name": "n"}
+    assert [("manage_volume", {"request": asked, "client_token": "k"})] * 2 == conductor.asked
+    assert 202 == send(client, "POST", f"/volumes/{UUID}/action", {"os-unmanage": None}).status_code
+    assert ("unmanage_volume", {"name": UUID}) == conductor.asked[-1]
 
 
 def test_a_change_of_nothing_is_refused(client: testing.TestClient, conductor: FakeConductor) -> None:
@@ -181,6 +206,10 @@ BAD = [
     ("/volumes", {"volume": {"size": "1"}}, 400, "size"),
     ("/volumes", {"volume": {"size": 1, "colour": "red"}}, 400, "colour"),
     ("/volumes", {"volume": {"size": 1, "metadata": {"a": 1}}}, 400, "metadata"),
+    ("/manageable_volumes", {"volume": {"host": "h", "ref": {}}}, 400, "volume.ref"),
+    ("/manageable_volumes", {"volume": {"host": "h", "ref": {"name": "x"}}}, 400, "volume.ref"),
+    ("/manageable_volumes", {"volume": {"ref": {"source-name": "x"}}}, 400, "host"),
+    ("/manageable_volumes", {"volume": {"host": "h", "ref": {"source-name": "x"}, "bootable": True}}, 501, "Booting"),
     ("/volumes", {"volume": {"size": 1, "multiattach": True}}, 501, "several servers"),
     ("/volumes", {"volume": {"size": 1, "backup_id": "b"}}, 501, "backup"),
     ("/volumes", {"volume": {"size": 1, "description": 1}}, 400, "description"),

@@ -198,6 +198,8 @@ ROLES = [
     ("GET", "/v3/os-quota-sets/web", "rita alice root"),
     ("PUT", "/v3/os-quota-sets/web", "root"),
     ("GET", "/v3/limits", "rita alice root"),
+    ("GET", "/v3/manageable_volumes?host=h", "root"),
+    ("POST", "/v3/os-volume-manage", "root"),
     ("GET", "/v2.1/os-hypervisors", "root"),
     ("GET", "/v2.1/os-hypervisors/statistics", "root"),
     ("GET", "/v2.1/os-services", "root"),
