@@ -85,7 +85,7 @@ class ComputeManager:
         self._queues.submit(uuid, functools.partial(self._mover.run, context, uuid), takes_slot=True)
 
     def advance_power(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
-        """Read the row of the instance, and stop, start or reboot its guest if that is its task."""
+        """Read the row of the instance, and stop, start, reboot, suspend or resume its guest if that is its task."""
         try:
             uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
         except errors.InvalidInput as invalid:

@@ -136,9 +136,9 @@ CONDUCTOR_OPTS = [
         "power_timeout",
         default=300,
         min=1,
-        help="Seconds within which a host must stop, start or reboot a guest, counted from the acceptance of the request. "
-        "After that the instance is as before, and the next audit shows the guest's power state. Set it above "
-        "driver_timeout of the agents.",
+        help="Seconds within which a host must stop, start, reboot, suspend or resume a guest, counted from the acceptance "
+        "of the request. After that the instance is as before, and the next audit shows the guest's power state. Set it "
+        "above driver_timeout of the agents.",
     ),
     cfg.IntOpt(
         "retry_interval",

@@ -17,6 +17,7 @@
 
     active/- ── stop ──▶ active/powering-off ──▶ stopped/- ── start ──▶ stopped/powering-on ──▶ active/-
     active/- ── reboot ──▶ active/rebooting, or active/rebooting_hard ──▶ active/-
+    active/- ── suspend ──▶ active/suspending ──▶ suspended/- ── resume ──▶ suspended/resuming ──▶ active/-
 
     building/placing ── no host has room, and the request waits ──▶ building/queued ── woken ──▶ building/scheduling
 
@@ -40,6 +41,8 @@ ACTIVE: Final = "active"
 RESIZED: Final = "resized"
 #: Switched off by its owner.
 STOPPED: Final = "stopped"
+#: Does not run, and keeps its memory, by its owner's wish. The guest's power state is SHUTDOWN or SUSPENDED.
+VM_SUSPENDED: Final = "suspended"
 ERROR: Final = "error"
 DELETED: Final = "deleted"
 
@@ -59,11 +62,13 @@ RESIZE_REVERTING: Final = "resize_reverting"
 REBUILDING: Final = "rebuilding"
 REBUILD_SPAWNING: Final = "rebuild_spawning"
 
-# Tasks of an instance whose guest is switched off, on, or off and on.
+# Tasks of an instance whose guest is switched off, on, or off and on, or suspended and resumed.
 POWERING_OFF: Final = "powering-off"
 POWERING_ON: Final = "powering-on"
 REBOOTING: Final = "rebooting"
 REBOOTING_HARD: Final = "rebooting_hard"
+SUSPENDING: Final = "suspending"
+RESUMING: Final = "resuming"
 
 #: Step of an order that an agent hands back because it stops.
 QUEUE_STEP: Final = "queue"
@@ -81,7 +86,14 @@ CLAIMED_MOVES: Final = (RESIZE_MIGRATING, RESIZE_FINISH, RESIZE_REVERTING, REBUI
 
 #: Tasks of ``conductor_stub.power``, with the event that their end writes.
 POWER_TASKS: Final = types.MappingProxyType(
-    {POWERING_OFF: "stop", POWERING_ON: "start", REBOOTING: "reboot", REBOOTING_HARD: "reboot"}
+    {
+        POWERING_OFF: "stop",
+        POWERING_ON: "start",
+        REBOOTING: "reboot",
+        REBOOTING_HARD: "reboot",
+        SUSPENDING: "suspend",
+        RESUMING: "resume",
+    }
 )
 
 #: nova's power state codes.
@@ -99,5 +111,7 @@ POWER_NAMES: Final = types.MappingProxyType(
 DOWN: Final = types.MappingProxyType(
     {NOSTATE: "the host has no such guest", SHUTDOWN: "it is off", CRASHED: "its process has ended"}
 )
+#: States of an instance whose guest does not run, as its owner wants it.
+AT_REST: Final = (STOPPED, VM_SUSPENDED)
 #: Instances with a guest whose power state the row shows, while nothing is done with them.
-WATCHED: Final = (ACTIVE, STOPPED, RESIZED, ERROR)
+WATCHED: Final = (ACTIVE, *AT_REST, RESIZED, ERROR)

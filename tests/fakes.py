@@ -172,7 +172,9 @@ class FakeConductor:
             row = self.rows[instance_uuid]
             if (row.host, row.task_state) != (host, task_state):
                 return False
-            then = states.STOPPED if task_state == states.POWERING_OFF else states.ACTIVE
+            then = {states.POWERING_OFF: states.STOPPED, states.SUSPENDING: states.VM_SUSPENDED}.get(
+                task_state, "active"
+            )
             self.failures[instance_uuid] = failure
             self.put(row, task_state=None, power_state=power_state, vm_state=row.vm_state if failure else then)
             return True

@@ -181,6 +181,18 @@ class ComputeDriver:
         """Return for each guest that has volumes their uuids."""
         return {}
 
+    def suspend(self, context: RequestContext, instance: Instance) -> None:
+        """Halt a running guest, and keep its memory until :meth:`resume`; one that is halted already is a success.
+
+        Afterwards ``get_info`` returns ``states.SHUTDOWN`` or ``states.SUSPENDED``, also after a restart of the agent, and
+        ``get_per_instance_usage`` has no ``switched_off``. Destroying the guest removes its memory, too.
+        """
+        raise errors.NotSupported(what="Suspending a guest", driver=type(self).__name__)
+
+    def resume(self, context: RequestContext, instance: Instance) -> None:
+        """Let a suspended guest continue; a running one is a success. If its memory is lost, it boots."""
+        self.power_on(context, instance)
+
     def get_console_output(self, context: RequestContext, instance_uuid: str, most_bytes: int) -> bytes:
         """Return the end of what the guest has printed on its console.
 

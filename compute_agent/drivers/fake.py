@@ -105,10 +105,13 @@ class FakeDriver(ComputeDriver):
     def power_off(self, context: RequestContext, instance: Instance) -> None:
         self._switch_off(instance, stopped=True)
 
-    def _switch_off(self, instance: Instance, stopped: bool) -> None:
+    def suspend(self, context: RequestContext, instance: Instance) -> None:
+        self._switch_off(instance, stopped=False, power_state=states.SUSPENDED)
+
+    def _switch_off(self, instance: Instance, stopped: bool, power_state: int = states.SHUTDOWN) -> None:
         with self._lock:
             record = self._known(instance.uuid)
-            self._keep(dataclasses.replace(record, power_state=states.SHUTDOWN, stopped=stopped))
+            self._keep(dataclasses.replace(record, power_state=power_state, stopped=stopped))
 
     def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
         if self._options.spawn_delay:

@@ -170,6 +170,19 @@ class LocalDriver(ComputeDriver):
         self._halt(instance.uuid, hard)
         self._start_again(instance)
 
+    def suspend(self, context: RequestContext, instance: Instance) -> None:
+        """Stop the guest's processes; the kernel keeps their memory. The supervisor goes on."""
+        self._known(instance.uuid)
+        child = self._child(self._directory(instance.uuid))
+        if child is None or not child.signal_group(signal.SIGSTOP):
+            raise SpawnFailed("The guest does not run")
+
+    def resume(self, context: RequestContext, instance: Instance) -> None:
+        self._known(instance.uuid)
+        child = self._child(self._directory(instance.uuid))
+        if child is None or not child.signal_group(signal.SIGCONT):
+            self._start_again(instance)
+
     def _known(self, instance_uuid: str) -> dict[str, Any]:
         """Return the order of a guest. :raises errors.NotFound: there is none"""
         order = state_file.read(self._directory(instance_uuid) / supervisor.ORDER_FILE)
@@ -206,8 +219,7 @@ class LocalDriver(ComputeDriver):
         record = guest_record.read(self._directory(instance_uuid) / supervisor.ORDER_FILE)
         if record is None:
             raise errors.NotFound(kind="Guest", name=instance_uuid)
-        state = state_file.read(self._directory(instance_uuid) / supervisor.STATE_FILE) or {}
-        child = Identity.from_dict(state.get("child"))
+        child = self._child(self._directory(instance_uuid))
         memory_kb = record.memory_mb * 1024
         if record.power_state == states.SHUTDOWN:
             return GuestInfo(state=states.SHUTDOWN, max_mem_kb=memory_kb, num_cpu=record.vcpus)
@@ -216,10 +228,11 @@ class LocalDriver(ComputeDriver):
         try:
             process = psutil.Process(child.pid)
             times, resident = process.cpu_times(), process.memory_info().rss
+            halted = process.status() == psutil.STATUS_STOPPED
         except psutil.NoSuchProcess:
             return GuestInfo(state=states.CRASHED, max_mem_kb=memory_kb, num_cpu=record.vcpus)
         return GuestInfo(
-            state=states.RUNNING,
+            state=states.SUSPENDED if halted else states.RUNNING,
             max_mem_kb=memory_kb,
             mem_kb=resident // 1024,
             num_cpu=record.vcpus,
@@ -288,6 +301,11 @@ class LocalDriver(ComputeDriver):
         self._stop(doomed)
         shutil.rmtree(doomed)
 
+    @staticmethod
+    def _child(directory: pathlib.Path) -> Identity | None:
+        """Return the guest's process as the supervisor has written it."""
+        return Identity.from_dict((state_file.read(directory / supervisor.STATE_FILE) or {}).get("child"))
+
     def _stop(self, directory: pathlib.Path, hard: bool = False) -> None:
         """End the processes of a guest. :param hard: kill them; else the guest has ``destroy_timeout`` to end"""
         head = Identity.from_dict((state_file.read(directory / supervisor.STATE_FILE) or {}).get("supervisor"))
@@ -296,7 +314,7 @@ class LocalDriver(ComputeDriver):
         if head is not None and hard and head.send(signal.SIGKILL):
             head.wait(self._options.destroy_timeout)
         # Read now: until its end the supervisor may have started another child.
-        child = Identity.from_dict((state_file.read(directory / supervisor.STATE_FILE) or {}).get("child"))
+        child = self._child(directory)
         if child is not None:
             child.kill_group()
             child.wait(self._options.destroy_timeout)

@@ -118,6 +118,8 @@ def end(child: subprocess.Popen[bytes], timeout_s: float) -> None:
     identity = Identity.of(child.pid)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGTERM)
+        # A suspended guest ends only if it goes on.
+        os.killpg(child.pid, signal.SIGCONT)
     if identity is not None:
         identity.wait(timeout_s)
     with contextlib.suppress(ProcessLookupError):

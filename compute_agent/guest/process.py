@@ -64,6 +64,16 @@ class Identity:
             poll.register(descriptor, select.POLLIN)
             return bool(poll.poll(timeout_s * 1000))
 
+    def signal_group(self, number: signal.Signals) -> bool:
+        """Signal the process and its session; return False if it is gone."""
+        if not self.alive():
+            return False
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
     def kill_group(self) -> None:
         """Kill the process and its session. It is stopped first, so that it cannot end and release its pid."""
         if self.send(signal.SIGSTOP):

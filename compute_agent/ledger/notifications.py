@@ -42,6 +42,8 @@ _POWER: Mapping[str, Mapping[str, str]] = {
     states.POWERING_ON: _all_of("power_on"),
     states.REBOOTING: _all_of("reboot"),
     states.REBOOTING_HARD: _all_of("reboot"),
+    states.SUSPENDING: _all_of("suspend"),
+    states.RESUMING: _all_of("resume"),
 }
 
 

@@ -153,8 +153,8 @@ class Mover:
         )
 
     def _rebuild(self, context: RequestContext, migration: Migration) -> Migration:
-        """Spawn the evacuated instance again; one that is stopped is then off. The remains of an earlier try are destroyed
-        first.
+        """Spawn the evacuated instance again; one that was stopped or suspended is then off. The remains of an earlier try
+        are destroyed first.
         """
         driver, instance = self._host.driver, migration.at_destination
 
@@ -162,7 +162,7 @@ class Mover:
             if instance.uuid in driver.list_instance_uuids():
                 driver.destroy(context, instance.uuid)
             driver.spawn(context, instance, instance.image)
-            if instance.vm_state == states.STOPPED:
+            if instance.vm_state in states.AT_REST:
                 driver.power_off(context, instance)
 
         return self._try(context, migration, states.SPAWN_STEP, rebuild, lambda: self._destroy(context, instance.uuid))

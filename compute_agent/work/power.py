@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops, starts and reboots guests. The instance's row says which of them; the order only says to read it.
+"""Stops, starts, reboots, suspends and resumes guests. The instance's row says which; the order only says to read it.
 
 Nothing is stored between the order and the report. After a repeated order, a restart or a lost answer the row is read
 again. So a reboot may be repeated if its agent dies before its report; a stop or a start has no effect the second time.
@@ -78,6 +78,10 @@ class PowerSwitch:
             return lambda: driver.power_off(context, instance)
         if instance.task_state == states.POWERING_ON:
             return lambda: driver.power_on(context, instance)
+        if instance.task_state == states.SUSPENDING:
+            return lambda: driver.suspend(context, instance)
+        if instance.task_state == states.RESUMING:
+            return lambda: driver.resume(context, instance)
         return lambda: driver.reboot(context, instance, hard=instance.task_state == states.REBOOTING_HARD)
 
     def _observe(self, instance: Instance) -> int:

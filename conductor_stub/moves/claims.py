@@ -105,9 +105,10 @@ def _resized(tx: Transaction, move: Move, ctx: StepContext) -> Move:
 
 def _evacuated(tx: Transaction, move: Move, ctx: StepContext) -> Move:
     record = move.record
-    stopped = move.instance.vm_state == states.STOPPED
-    power = {"power_state": states.SHUTDOWN if stopped else states.RUNNING}
-    swap(tx, move, record.new_spec, ctx, launched_on=record.dest_compute, **power)
+    # The memory of a suspended guest was on the dead host.
+    at_rest = move.instance.vm_state in states.AT_REST
+    now = {"vm_state": states.STOPPED, "power_state": states.SHUTDOWN} if at_rest else {"power_state": states.RUNNING}
+    swap(tx, move, record.new_spec, ctx, launched_on=record.dest_compute, **now)
     machine.add_event(tx, move, move_states.EVACUATION, ctx, record.dest_compute, record.dest_node)
     return machine.set_status(tx, move, move_states.DONE, ctx, **moves.NOTHING_HELD)
 

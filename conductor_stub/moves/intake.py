@@ -33,6 +33,7 @@ LOG = logging.getLogger(__name__)
 FIRST_ATTEMPT = 1
 _ADVICE = {
     states.STOPPED: "start it first",
+    states.VM_SUSPENDED: "resume it first",
     states.RESIZED: "confirm or revert its resize first",
     states.ERROR: "it has no host; delete it and create another",
 }
@@ -223,7 +224,7 @@ def _require_settled(row: Any, kind: str) -> None:
     if row.deleted:
         raise errors.NotFound(kind="Instance", name=row.name)
     # Nothing on a host that is down can be started first.
-    allowed = (states.ACTIVE, states.STOPPED) if kind == move_states.EVACUATION else (states.ACTIVE,)
+    allowed = (states.ACTIVE, *states.AT_REST) if kind == move_states.EVACUATION else (states.ACTIVE,)
     if row.task_state is not None or row.vm_state not in allowed:
         advice = "wait until its task has ended" if row.task_state else _ADVICE.get(row.vm_state, "it must be ACTIVE")
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, not ACTIVE: {advice}")

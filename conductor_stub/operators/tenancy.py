@@ -93,7 +93,7 @@ def _no_forced_host(_connection: Connection, _project: str, arguments: Arguments
 
 _ONE_INSTANCE = (
     *("show_instance", "update_instance", "stop_instance", "start_instance", "reboot_instance", "get_console_output"),
-    *("resize_instance", "confirm_resize", "revert_resize"),
+    *("suspend_instance", "resume_instance", "resize_instance", "confirm_resize", "revert_resize"),
 )
 _ONE_VOLUME = ("show_volume", "update_volume", "extend_volume", "retype_volume", "delete_volume")
 _OPEN = (

@@ -53,8 +53,18 @@ class PowerIntake:
         """End the guest and start it again. :raises errors.NotFound: errors.Conflict:"""
         return self._accept(context, name, states.REBOOTING_HARD if hard else states.REBOOTING)
 
+    @endpoint
+    def suspend_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        """Halt the guest, and keep its memory. :raises errors.NotFound: errors.Conflict:"""
+        return self._accept(context, name, states.SUSPENDING)
+
+    @endpoint
+    def resume_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        """Let a suspended guest continue. :raises errors.NotFound: errors.Conflict:"""
+        return self._accept(context, name, states.RESUMING)
+
     def _accept(self, context: RequestContext, name: str, task: str) -> dict[str, Any]:
-        self._compute.require_power()
+        self._compute.require_power(task)
         found = self._database.read(instances.find, name)
         ctx = StepContext(self._limits, self._clock(), context.request_id)
         row = self._database.write(machine.accept, found.uuid, task, ctx)

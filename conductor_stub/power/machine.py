@@ -22,7 +22,11 @@ from fleet.objects import fields
 
 #: State of an instance after each task.
 _THEN: Mapping[str, str] = types.MappingProxyType(
-    {**dict.fromkeys(states.POWER_TASKS, states.ACTIVE), states.POWERING_OFF: states.STOPPED}
+    {
+        **dict.fromkeys(states.POWER_TASKS, states.ACTIVE),
+        states.POWERING_OFF: states.STOPPED,
+        states.SUSPENDING: states.VM_SUSPENDED,
+    }
 )
 
 
@@ -152,7 +156,12 @@ def _why_not(row: Any, task: str) -> str:
         allowed, must = row.vm_state == states.STOPPED or (row.vm_state == states.ACTIVE and off), "be off"
     elif task == states.REBOOTING:
         allowed, must = row.vm_state == states.ACTIVE, "be ACTIVE"
+    elif task == states.SUSPENDING:
+        runs_on = row.vm_state == states.VM_SUSPENDED and row.power_state == states.RUNNING
+        allowed, must = runs_on or (row.vm_state == states.ACTIVE and not off), "run"
+    elif task == states.RESUMING:
+        allowed, must = row.vm_state == states.VM_SUSPENDED, "be SUSPENDED"
     else:
-        allowed, must = row.vm_state in (states.ACTIVE, states.STOPPED), "be ACTIVE or STOPPED"
+        allowed, must = row.vm_state in (states.ACTIVE, *states.AT_REST), "be ACTIVE, STOPPED or SUSPENDED"
     power = states.POWER_NAMES.get(row.power_state, "in an unknown power state")
     return "" if allowed else f"is {row.vm_state.upper()} and its guest is {power}: it must {must}"

@@ -63,6 +63,8 @@ class Actions:
             "os-stop": (self._plain("stop_instance"), falcon.HTTP_202),
             "os-start": (self._plain("start_instance"), falcon.HTTP_202),
             "reboot": (self._reboot, falcon.HTTP_202),
+            "suspend": (self._plain("suspend_instance"), falcon.HTTP_202),
+            "resume": (self._plain("resume_instance"), falcon.HTTP_202),
             "os-getConsoleOutput": (self._console, falcon.HTTP_200),
             "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
         }

@@ -30,6 +30,8 @@ _ACTIONS = {
     "stop": "stop",
     "start": "start",
     "reboot": "reboot",
+    "suspend": "suspend",
+    "resume": "resume",
 }
 #: Versions from which an answer has a field.
 _UPDATED, _HOSTS, _DETAILS = (2, 58), (2, 62), (2, 84)

@@ -108,9 +108,10 @@ RULES = [
     _rule(
         "compute:servers:action",
         _MEMBER,
-        "Stop, start, reboot, resize, confirm or revert it, and read consoles; other actions have rules of their own.",
+        "Switch and resize it (stop, start, reboot, suspend, resume, confirm, revert), and read consoles.",
         "POST /servers/{server_id}/action",
         *_calls("stop_instance", "start_instance", "reboot_instance", "get_console_output"),
+        *_calls("suspend_instance", "resume_instance"),
         *_calls("resize_instance", "confirm_resize", "revert_resize"),
     ),
     _rule(

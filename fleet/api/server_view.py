@@ -32,6 +32,7 @@ _OF_STATE = {
     states.BUILDING: "BUILD",
     states.ACTIVE: "ACTIVE",
     states.STOPPED: "SHUTOFF",
+    states.VM_SUSPENDED: "SUSPENDED",
     states.RESIZED: "VERIFY_RESIZE",
     states.ERROR: "ERROR",
     states.DELETED: "DELETED",

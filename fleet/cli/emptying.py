@@ -108,7 +108,7 @@ class Emptying:
     def _why_not(self, instance: Record, ended: dict[str, Record]) -> str:
         name = instance["name"]
         # A stopped instance cannot be started on a host that is down, so it may be evacuated as it is.
-        stopped_there = instance["vm_state"] == states.STOPPED and self._is_down()
+        stopped_there = instance["vm_state"] in states.AT_REST and self._is_down()
         if instance["vm_state"] != states.ACTIVE and not stopped_there:
             return f"{name} is {instance['vm_state'].upper()}"
         move = ended.get(self._asked.get(instance["uuid"], ""))

@@ -32,6 +32,8 @@ COMMANDS = (
     ("server stop", "power:StopServer"),
     ("server start", "power:StartServer"),
     ("server reboot", "power:RebootServer"),
+    ("server suspend", "power:SuspendServer"),
+    ("server resume", "power:ResumeServer"),
     ("trace", "timeline:Trace"),
     ("server volume list", "attachments:ListAttachments"),
     ("server volume attach", "attachments:AttachVolume"),

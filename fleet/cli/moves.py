@@ -99,7 +99,7 @@ class EvacuateServer(_Move):
 
     arguments = (
         command.argument("server", nargs="?", help="Name, uuid, or the beginning of one."),
-        command.argument("--host", help="All the instances that are ACTIVE or STOPPED on this host."),
+        command.argument("--host", help="All the instances that are ACTIVE, STOPPED or SUSPENDED on this host."),
         _DESTINATION,
     )
 
@@ -113,7 +113,7 @@ class EvacuateServer(_Move):
     def _on(self, host: str) -> list[str]:
         """Return the instances of a host. :raises errors.NotFound: there is no such host"""
         there = self.conductor.operator("show_host", name=host)["instances"]
-        may = (states.ACTIVE, states.STOPPED)
+        may = (states.ACTIVE, *states.AT_REST)
         left = [each for each in there if each["vm_state"] not in may or each["task_state"] is not None]
         for each in left:
             self._say(f"{each['uuid']}: left alone, it is {each['vm_state']} ({each['task_state'] or 'no task'})")

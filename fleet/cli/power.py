@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet server stop``, ``start`` and ``reboot``."""
+"""``fleet server stop``, ``start``, ``reboot``, ``suspend`` and ``resume``."""
 
 from __future__ import annotations
 
@@ -62,13 +62,25 @@ class StartServer(StopServer):
     method = "start_instance"
 
 
+class SuspendServer(StopServer):
+    """Halt the guests of instances, and keep their memory."""
+
+    method = "suspend_instance"
+
+
+class ResumeServer(StopServer):
+    """Let suspended guests continue."""
+
+    method = "resume_instance"
+
+
 class RebootServer(StopServer):
     """End the guests of instances and start them again."""
 
     method = "reboot_instance"
 
     arguments = (
-        command.argument("--hard", action="store_true", help="End the guests by force; also for a STOPPED instance."),
+        command.argument("--hard", action="store_true", help="End the guests by force; also if STOPPED or SUSPENDED."),
     )
 
     def options(self, parsed_args: argparse.Namespace) -> dict[str, Any]:

@@ -32,7 +32,7 @@ _DETAILS = (
 
 
 STATUSES = tuple(
-    state.upper() for state in (states.ACTIVE, states.BUILDING, states.ERROR, states.RESIZED, states.STOPPED)
+    state.upper() for state in (states.ACTIVE, states.BUILDING, states.ERROR, states.RESIZED, *states.AT_REST)
 )
 
 

@@ -66,9 +66,9 @@ GUEST_TRANSACTIONS: Mapping[str, str] = {
     "conductor.guest": "an agent has found a guest in another power state than the row's: the row shows it",
 }
 
-#: Of an instance whose guest is stopped, started or rebooted.
+#: Of an instance with a power task.
 POWER_TRANSACTIONS: Mapping[str, str] = {
-    "conductor.power_accept": "a stop, start or reboot is asked for: the row has the task",
+    "conductor.power_accept": "a power task is asked for: the row has it",
     "conductor.power_done": "the host has carried the task out, or cannot: the row shows it",
     "conductor.power_overdue": "the task's deadline has passed: the instance is as before",
 }
@@ -139,7 +139,7 @@ VOLUME_STEPS: Mapping[str, str] = {
 }
 
 POWER_STEPS: Mapping[str, str] = {
-    "agent.power.before": "the driver is about to stop, start or reboot a guest",
+    "agent.power.before": "the driver is about to carry a power task out",
     "agent.power.after": "it has done it, the ledger does not know it",
 }
 

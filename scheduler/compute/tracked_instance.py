@@ -67,7 +67,7 @@ def has_moved(row: Any) -> bool:
     """Return True if a move has claimed its destination, or is over."""
     claimed = row.task_state in states.CLAIMED_MOVES
     settled = row.task_state is None or row.task_state in states.POWER_TASKS
-    return claimed or (row.vm_state in (states.ACTIVE, states.STOPPED) and settled)
+    return claimed or (row.vm_state in (states.ACTIVE, *states.AT_REST) and settled)
 
 
 def image_pairs(properties: Mapping[str, Any] | None) -> frozenset[tuple[str, str]]:

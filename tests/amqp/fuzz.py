@@ -49,6 +49,7 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "list_groups", "create_group", "resize_instance", "confirm_resize", "revert_resize",
                      "evacuate_instance", "update_instance", "list_events", "show_key_pair", "delete_key_pair",
                      "list_key_pairs", "create_key_pair", "stop_instance", "start_instance", "reboot_instance",
+                     "suspend_instance", "resume_instance",
                      "list_migrations", "force_down", "show_flavor", "delete_flavor",
                      "show_aggregate", "delete_aggregate", "show_group", "delete_group", "delete_service", "delete_host",
                      "create_volumes", "list_volumes", "show_volume", "delete_volume", "extend_volume", "migrate_volume",

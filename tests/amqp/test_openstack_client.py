@@ -101,7 +101,7 @@ def test_key_pairs_and_user_data(openstack: Client, tmp_path: pathlib.Path) -> N
     assert [] == openstack("keypair list")
 
 
-def test_stop_start_and_reboot(openstack: Client, trio: Trio) -> None:
+def test_stop_start_reboot_suspend_and_resume(openstack: Client, trio: Trio) -> None:
     openstack(f"{BOOT} power")
 
     def is_now(vm_state: str) -> bool:
@@ -115,6 +115,11 @@ def test_stop_start_and_reboot(openstack: Client, trio: Trio) -> None:
     eventually(lambda: is_now("active"), timeout_s=60)
     openstack("server reboot --hard --wait power", form="")
     assert "it must be off" in openstack("server start power", form="", status=1)
+    openstack("server suspend power", form="")
+    eventually(lambda: is_now("suspended"), timeout_s=60)
+    assert ["power"] == [each["Name"] for each in openstack("server list --status SUSPENDED")]
+    openstack("server resume power", form="")
+    eventually(lambda: is_now("active"), timeout_s=60)
 
 
 def test_a_new_name_metadata_and_tags(openstack: Client) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop, start and reboot in the ledger: tasks that end by their host's report, or by their deadline."""
+"""Stop, start, reboot, suspend and resume in the ledger: tasks that end by their host's report, or by their deadline."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from tests.functional.conductor import Conductor, context
 
 OFF, ON, CRASHED = states.SHUTDOWN, states.RUNNING, states.CRASHED
 STOP, START, REBOOT = "stop_instance", "start_instance", "reboot_instance"
+SUSPEND, RESUME = "suspend_instance", "resume_instance"
+HALTED = states.SUSPENDED
 
 
 @pytest.fixture
@@ -63,6 +65,35 @@ def test_an_instance_is_stopped_started_and_rebooted(conductor: Conductor, uuid:
 def test_a_hard_reboot_starts_a_stopped_instance(conductor: Conductor, uuid: str) -> None:
     ask(conductor, STOP, uuid)
     report(conductor, uuid, states.POWERING_OFF, OFF)
+    ask(conductor, REBOOT, uuid, hard=True)
+    report(conductor, uuid, states.REBOOTING_HARD, ON)
+    assert ("active", None, ON) == shown(conductor, uuid)
+
+
+@pytest.mark.parametrize("power", [OFF, HALTED])
+def test_an_instance_is_suspended_and_resumed(conductor: Conductor, uuid: str, power: int) -> None:
+    """Whether its memory is in a file, so that it is off, or stays where it is."""
+    used = conductor.memory_used("h1")
+    assert states.SUSPENDING == ask(conductor, SUSPEND, uuid)
+    assert report(conductor, uuid, states.SUSPENDING, power)
+    assert ("suspended", None, power) == shown(conductor, uuid)
+    assert used == conductor.memory_used("h1")
+    assert {} == conductor.agents.compare_instances({"h1": [uuid]}, {"h1": {uuid: power}})
+    assert [] == conductor.operator.examine()["down"]
+    with pytest.raises(errors.Conflict, match="resume it first"):
+        conductor.operator.migrate_instance(uuid)
+    assert states.RESUMING == ask(conductor, RESUME, uuid)
+    assert report(conductor, uuid, states.RESUMING, ON)
+    assert ("active", None, ON) == shown(conductor, uuid)
+    assert [(each, "success", "") for each in ("suspend", "resume")] == power_events(conductor, uuid)
+
+
+def test_a_suspended_instance_whose_memory_does_not_come_back(conductor: Conductor, uuid: str) -> None:
+    """It stays suspended, and a hard reboot starts it without."""
+    set_state(conductor, uuid, "suspended", OFF)
+    ask(conductor, RESUME, uuid)
+    report(conductor, uuid, states.RESUMING, OFF, "the file is damaged")
+    assert ("suspended", None, OFF) == shown(conductor, uuid)
     ask(conductor, REBOOT, uuid, hard=True)
     report(conductor, uuid, states.REBOOTING_HARD, ON)
     assert ("active", None, ON) == shown(conductor, uuid)
@@ -129,6 +160,11 @@ REFUSED = [
     pytest.param(("active", ON), START, {}, "its guest is running: it must be off", id="runs already"),
     pytest.param(("stopped", OFF), STOP, {}, "its guest is off: it must run", id="off already"),
     pytest.param(("stopped", OFF), REBOOT, {}, "it must be ACTIVE", id="a soft reboot of nothing"),
+    pytest.param(("active", OFF), SUSPEND, {}, "its guest is off: it must run", id="nothing to suspend"),
+    pytest.param(("suspended", HALTED), SUSPEND, {}, "it must run", id="suspended already"),
+    pytest.param(("active", ON), RESUME, {}, "it must be SUSPENDED", id="not suspended"),
+    pytest.param(("suspended", OFF), START, {}, "it must be off", id="a start in place of a resume"),
+    pytest.param(("suspended", OFF), STOP, {}, "it must run", id="a stop of a suspended one"),
     pytest.param(("resized", ON), STOP, {}, "is RESIZED", id="a resize waits"),
     pytest.param(("error", ON), REBOOT, {"hard": True}, "is ERROR", id="in error"),
 ]
@@ -147,6 +183,7 @@ def test_what_cannot_be_switched(
 ALLOWED = [
     pytest.param(("active", CRASHED), START, id="a guest that has ended by itself"),
     pytest.param(("stopped", ON), STOP, id="a guest that somebody else has started"),
+    pytest.param(("suspended", ON), SUSPEND, id="a guest that somebody else has resumed"),
 ]
 
 

@@ -74,7 +74,7 @@ class FakeCompute:
         self._check(host)
         return f"{instance_uuid} on {host}"
 
-    def require_power(self) -> None:
+    def require_power(self, task: str) -> None:
         """Every agent is new."""
 
     def advance_power(self, context: RequestContext, host: str, instance_uuid: str) -> None:

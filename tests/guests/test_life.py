@@ -181,6 +181,27 @@ def test_stop_start_and_reboot(machine: Machine) -> None:
         machine.driver.power_off(context, builders.an_instance())
 
 
+def test_suspend_and_resume(machine: Machine, libvirtd: Libvirt) -> None:
+    """The guest continues where it was, also if agent and libvirtd were restarted; no memory is left on disk."""
+    guest, context = machine.spawn(), builders.a_context()
+    machine.up(guest)
+    machine.driver.suspend(context, guest)
+    assert (states.SHUTDOWN, []) == (machine.state(guest), libvirtd.domains())
+    libvirtd.kill()
+    libvirtd.start()
+    machine.restart()
+    assert states.SHUTDOWN == machine.state(guest)
+    machine.driver.resume(context, guest)
+    assert states.RUNNING == machine.state(guest)
+    machine.driver.power_off(context, guest)
+    assert (1, 1) == tuple(machine.console(guest.uuid).count(each) for each in (("up", ""), ("power", "button")))
+    machine.driver.power_on(context, guest)
+    machine.up(guest, times=2)
+    machine.driver.suspend(context, guest)
+    machine.destroy(guest.uuid)
+    assert [] == list(pathlib.Path(libvirtd.place.directory).rglob("*.save"))
+
+
 def test_a_guest_that_does_not_answer_is_forced_off(make_machine, libvirtd: Libvirt) -> None:
     """It is still in its boot loader, and the time is short. A crashed guest is off after a stop, too."""
     machine = make_machine(shutdown_timeout=1)

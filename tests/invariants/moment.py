@@ -31,20 +31,27 @@ _STATES = {
     ("active", "powering-on"),
     ("active", "rebooting"),
     ("active", "rebooting_hard"),
+    ("active", "suspending"),
     ("stopped", None),
     ("stopped", "powering-off"),
     ("stopped", "powering-on"),
     ("stopped", "rebooting_hard"),
     ("stopped", "rebuilding"),
     ("stopped", "rebuild_spawning"),
+    ("suspended", None),
+    ("suspended", "suspending"),
+    ("suspended", "resuming"),
+    ("suspended", "rebooting_hard"),
+    ("suspended", "rebuilding"),
+    ("suspended", "rebuild_spawning"),
     ("resized", None),
     ("resized", "resize_confirming"),
     ("resized", "resize_reverting"),
     ("error", None),
     ("deleted", None),
 }
-_ON_A_HOST = (("active", None), ("stopped", None), ("building", "spawning"))
-_POWER_TASKS = ("powering-off", "powering-on", "rebooting", "rebooting_hard")
+_ON_A_HOST = (("active", None), ("stopped", None), ("suspended", None), ("building", "spawning"))
+_POWER_TASKS = ("powering-off", "powering-on", "rebooting", "rebooting_hard", "suspending", "resuming")
 
 
 def nothing_is_overcommitted(ledger: Ledger) -> Iterator[str]:
@@ -70,7 +77,7 @@ def an_instance_is_on_one_host(ledger: Ledger) -> Iterator[str]:
 
 
 def every_build_ends_in_time(ledger: Ledger) -> Iterator[str]:
-    """I3: by its deadline each is ACTIVE, STOPPED, ERROR with a fault, or DELETED; no state that does not exist."""
+    """I3: by its deadline each is ACTIVE, at rest, ERROR with a fault, or DELETED; no state that does not exist."""
     late = ledger.read_at - datetime.timedelta(seconds=GRACE_S)
     for row in ledger.live:
         state = (row["vm_state"], row["task_state"])
@@ -87,7 +94,7 @@ def no_claim_without_a_live_instance(ledger: Ledger) -> Iterator[str]:
     """I4: what is deleted, in ERROR or not yet placed holds nothing."""
     for row in ledger.instances:
         holds = row["host"] is not None or any(row[claimed] for *_node, claimed in RESOURCES.values())
-        settled = row["vm_state"] in ("active", "resized", "stopped")
+        settled = row["vm_state"] in ("active", "resized", "stopped", "suspended")
         may_hold = not row["deleted"] and (settled or row["task_state"] in ("spawning", "deleting"))
         if holds and not may_hold:
             yield f"{row['uuid']} is {row['vm_state']}/{row['task_state']} and holds something on {row['host']}"

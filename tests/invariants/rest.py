@@ -42,7 +42,7 @@ def power_states_agree(ledger: Ledger, guests: Guests) -> Iterator[str]:
         if (
             row["host"] is None
             or row["task_state"] is not None
-            or row["vm_state"] not in ("active", "stopped", "resized", "error")
+            or row["vm_state"] not in ("active", "stopped", "suspended", "resized", "error")
         ):
             continue
         guest = guests.get(row["host"], {}).get(row["uuid"])

@@ -162,6 +162,8 @@ class Hypervisor(ComputeDriver):
             return states.NOSTATE
         if guest.get("dead"):
             return states.CRASHED
+        if guest.get("suspended"):
+            return states.SUSPENDED
         return states.SHUTDOWN if guest.get("switched_off") or guest.get("stopped") else states.RUNNING
 
     def die(self) -> None:
@@ -175,6 +177,12 @@ class Hypervisor(ComputeDriver):
         if instance.uuid not in self.guests:
             raise errors.NotFound(kind="Guest", name=instance.uuid)
         self.guests[instance.uuid] = {**self.guests[instance.uuid], "stopped": True, "dead": False}
+
+    def suspend(self, context: RequestContext, instance: Instance) -> None:
+        self._work()
+        if instance.uuid not in self.guests:
+            raise errors.NotFound(kind="Guest", name=instance.uuid)
+        self.guests[instance.uuid] = {**self.guests[instance.uuid], "suspended": True}
 
     def power_on(self, context: RequestContext, instance: Instance) -> None:
         self.finish_revert_migration(context, instance)

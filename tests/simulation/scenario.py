@@ -275,9 +275,11 @@ class Scenario:
             operator.call(new_context(), "force_down", host=host, forced=False)
 
     def _switch(self) -> None:
-        """One instance is stopped, started or rebooted, several times in a row."""
+        """One instance is stopped, started, rebooted, suspended or resumed, several times in a row."""
         operator, chance, uuid = self._bus.client(OperatorAPI), self._world.chance, self._any_instance()
-        for act in chance.choices(["stop_instance", "start_instance", "reboot_instance"], k=3):
+        for act in chance.choices(
+            [f"{verb}_instance" for verb in ("stop", "start", "reboot", "suspend", "resume")], k=3
+        ):
             self._world.sleep(chance.choice([0.0, 0.3, 5.0, 40.0]))
             try:
                 operator.call(new_context(), act, name=uuid)

@@ -36,6 +36,8 @@ LOG = logging.getLogger(__name__)
 DEFAULT_URI = "qemu:///system"
 KVM = "kvm"
 _KIB = 1024
+#: Part of ``driver_timeout`` that saving the memory of a guest may take.
+_SAVE_SHARE = 0.8
 
 
 class LibvirtDriver(ComputeDriver):
@@ -172,6 +174,8 @@ class LibvirtDriver(ComputeDriver):
         disks = [*self._disks.disks(instance), *attached]
         text = domain_xml.build(machine, instance, self._host, disks, console)
         domain = self._connection.call(lambda connection: connection.defineXML(text))
+        # It would bring back the definition that it was saved with.
+        self._connection.call(lambda _connection: power.forget_memory(domain))
         failpoints.hit("libvirt.define.after")
         self._connection.call(lambda _connection: domain.create())
         failpoints.hit("libvirt.start.after")
@@ -245,10 +249,33 @@ class LibvirtDriver(ComputeDriver):
         return domain_xml.mark_of(self._connection.call(lambda _connection: domain.XMLDesc()))
 
     def power_on(self, context: RequestContext, instance: Instance) -> None:
-        """The domain is defined anew: its definition may be lost, or that of an earlier claim."""
+        """Without saved memory the domain is defined anew: its definition may be lost, or that of an earlier claim."""
         domain = self._require(instance.uuid)
-        if domain is None or self._state(domain) not in power.WITH_A_PROCESS:
+        if domain is not None and self._state(domain) in power.WITH_A_PROCESS:
+            return
+        if domain is not None and self._has_memory(domain):
+            self._connection.call(lambda _connection: domain.create())
+        else:
             self._start(instance)
+
+    def _has_memory(self, domain: Any) -> bool:
+        return bool(self._connection.call(lambda _connection: domain.hasManagedSaveImage()))
+
+    def suspend(self, context: RequestContext, instance: Instance) -> None:
+        """libvirt saves the memory in a file of its own, and QEMU ends."""
+        domain = self._require(instance.uuid)
+        if domain is not None and self._state(domain) in power.WITH_A_PROCESS:
+            # Before the agent gives up: a guest that is saved later would be off while its row is ACTIVE.
+            limit_s = self.conf.driver_timeout * _SAVE_SHARE
+            self._connection.call(lambda _connection: power.save(domain, limit_s))
+        elif domain is None or not self._has_memory(domain):
+            raise SpawnFailed("The guest does not run")
+
+    def resume(self, context: RequestContext, instance: Instance) -> None:
+        domain = self._require(instance.uuid)
+        if domain is None or not (self._has_memory(domain) or self._state(domain) in power.WITH_A_PROCESS):
+            LOG.warning("The memory of instance %s is lost: its guest boots", instance.uuid)
+        self.power_on(context, instance)
 
     def power_off(self, context: RequestContext, instance: Instance) -> None:
         domain = self._require(instance.uuid)
@@ -264,6 +291,7 @@ class LibvirtDriver(ComputeDriver):
         domain = self._require(instance.uuid)
         if hard and domain is not None:
             self._connection.call(lambda _connection: power.force_off(domain))
+            self._connection.call(lambda _connection: power.forget_memory(domain))
         else:
             self.power_off(context, instance)
         self.power_on(context, instance)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a domain as one of nova's power states, and how a domain is switched off."""
+"""The state of a domain as one of nova's power states, and how a domain is switched off or saved."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -58,6 +59,28 @@ def shut_down(domain: Any, limit_s: float) -> None:
 def force_off(domain: Any) -> None:
     """End QEMU at once."""
     _tolerate(domain.destroy)
+
+
+def save(domain: Any, limit_s: float) -> None:
+    """Save the memory of a domain with a process in libvirt's file, and end the process.
+
+    A save that is not done within ``limit_s`` is aborted: the guest then runs on.
+
+    :raises libvirt.libvirtError: it cannot be saved, or not in time
+    """
+    late = threading.Timer(limit_s, lambda: _tolerate(domain.abortJob))
+    late.start()
+    try:
+        # Restored, it runs, whatever it did before.
+        domain.managedSave(library().VIR_DOMAIN_SAVE_RUNNING)
+    finally:
+        late.cancel()
+
+
+def forget_memory(domain: Any) -> None:
+    """Remove saved memory: the domain then boots."""
+    if domain.hasManagedSaveImage():
+        _tolerate(domain.managedSaveRemove)
 
 
 def remove(domain: Any) -> None:

@@ -8,12 +8,15 @@ from typing import Any
 
 from oslo_config import cfg
 
+from fleet import states
 from fleet.context import RequestContext
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients.api import API, MANDATORY, Message
 
 _ADVANCE_POWER = Message("advance_power", {}, version="1.2")
 _ADVANCE_ATTACHMENTS = Message("advance_attachments", {}, version="1.3")
+#: Tasks that older agents ignore.
+_NEWER_TASKS = {states.SUSPENDING: "1.3", states.RESUMING: "1.3"}
 
 
 class HostAPI(API):
@@ -49,12 +52,13 @@ class ComputeAPI(HostAPI):
         """Tell the host to read the migration record of the instance, which has work for it."""
         self._order(context, host, Message("advance_migration", {"instance_uuid": instance_uuid}))
 
-    def require_power(self) -> None:
-        """:raises errors.VersionPinned: an agent may be too old for :meth:`advance_power`"""
-        self._in_version(_ADVANCE_POWER)
+    def require_power(self, task: str) -> None:
+        """:raises errors.VersionPinned: an agent may be too old for :meth:`advance_power` with this task"""
+        since = _NEWER_TASKS.get(task, _ADVANCE_POWER.version)
+        self._in_version(dataclasses.replace(_ADVANCE_POWER, version=since))
 
     def advance_power(self, context: RequestContext, host: str, instance_uuid: str) -> None:
-        """Tell the host to read the row of the instance, whose task is to stop, start or reboot the guest."""
+        """Tell the host to read the row of the instance, whose task is one of ``states.POWER_TASKS``."""
         self._order(context, host, dataclasses.replace(_ADVANCE_POWER, arguments={"instance_uuid": instance_uuid}))
 
     def require_attachments(self) -> None:

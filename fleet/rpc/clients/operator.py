@@ -50,6 +50,7 @@ NEWER = (
         "1.13",
     )
     | dict.fromkeys(("list_quotas", "show_quota", "set_quota", "delete_quota"), "1.13")
+    | dict.fromkeys(("suspend_instance", "resume_instance"), "1.14")
     | dict.fromkeys(("manage_volume", "unmanage_volume", "list_manageable"), "1.13")
     | dict.fromkeys(("attach_volume", "detach_volume", "list_attachments"), "1.14")
     | dict.fromkeys(("update_volume", "use_over_time"), "1.14")

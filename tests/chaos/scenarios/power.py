@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of one process after the other, at each step of stops, starts and reboots, also of those that take too long."""
+"""kill -9 of one process after the other, at each step of power tasks, also of those that take too long."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ POINTS = {
     "switch": points(("power_accept", "power_done"), *_STEPS),
     "overdue": points(["power_overdue"]),
 }
+_POSSIBLE = {
+    states.ACTIVE: ["stop_instance", "reboot_instance", "suspend_instance"],
+    states.VM_SUSPENDED: ["resume_instance"],
+}
 _TROUBLE: dict[str, dict[str, Any]] = {"overdue": {"agent.power.before": {"action": "delay", "seconds": 3}}}
 
 
 def kill_in_power(world: World, chance: random.Random, act: str) -> None:
-    """Six instances are stopped, started and rebooted meanwhile. No task stays, and guests are as their rows say."""
+    """Six instances get power tasks meanwhile. No task stays, and guests are as their rows say."""
     world.boot_until_told(SWITCHED)
     world.settle()
     deaths = {point: {"action": "exit", "times": 1, "skip": chance.randrange(2)} for point in POINTS[act]}
@@ -41,7 +45,7 @@ def _asked(world: World, chance: random.Random, act: str) -> bool:
     """Ask for something of every instance without a task. Always False."""
     for row in world.builds():
         if row["task_state"] is None:
-            possible = ["stop_instance", "reboot_instance"] if row["vm_state"] == states.ACTIVE else ["start_instance"]
+            possible = _POSSIBLE.get(row["vm_state"], ["start_instance"])
             with contextlib.suppress(*NO_ANSWER, errors.FleetError):
                 world.trio.operator(chance.choice(possible), name=row["uuid"])
     if act == "overdue":

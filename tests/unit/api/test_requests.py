@@ -51,7 +51,9 @@ class FakeConductor(Conductor):
             return {"instance": INSTANCE}
         if method == "get_console_output":
             return "one\r\ntwo\r\nthree"
-        if method in ("stop_instance", "start_instance", "reboot_instance") or method.startswith("list_"):
+        if method in [
+            f"{verb}_instance" for verb in ("stop", "start", "reboot", "suspend", "resume")
+        ] or method.startswith("list_"):
             return []
         raise errors.NotFound(kind="Thing", name=str(arguments.get("name")))
 
@@ -359,6 +361,8 @@ def test_the_page(client):
         ({"os-stop": None}, ("stop_instance", {})),
         ({"os-start": None}, ("start_instance", {})),
         ({"reboot": {"type": "SOFT"}}, ("reboot_instance", {})),
+        ({"suspend": None}, ("suspend_instance", {})),
+        ({"resume": None}, ("resume_instance", {})),
         ({"reboot": {"type": "Hard"}}, ("reboot_instance", {"hard": True})),
     ],
 )

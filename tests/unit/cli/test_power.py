@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of ``fleet server stop``, ``start`` and ``reboot``, and their output."""
+"""The calls of ``fleet server stop``, ``start``, ``reboot``, ``suspend`` and ``resume``, and their output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from fleet import states
 from tests.unit.cli import fakes
 
-TASKS = {"stop": states.POWERING_OFF, "start": states.POWERING_ON, "reboot": states.REBOOTING}
+TASKS = {event: task for task, event in reversed(states.POWER_TASKS.items())}
 GOOD, BAD = {"result": "success", "message": ""}, {"result": "failed", "message": "the hypervisor said no"}
 
 
@@ -43,6 +43,8 @@ class Conductor(fakes.Conductor):
         pytest.param("stop", "stopped", GOOD, 0, "STOPPED", id="stopped"),
         pytest.param("start", "active", GOOD, 0, "ACTIVE", id="started"),
         pytest.param("reboot", "active", GOOD, 0, "ACTIVE", id="rebooted"),
+        pytest.param("suspend", "suspended", GOOD, 0, "SUSPENDED", id="suspended"),
+        pytest.param("resume", "active", GOOD, 0, "ACTIVE", id="resumed"),
         pytest.param("stop", "active", BAD, 1, "ACTIVE: the hypervisor said no", id="it failed"),
     ],
 )

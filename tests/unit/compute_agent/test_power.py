@@ -62,6 +62,15 @@ def test_a_guest_is_stopped_started_and_rebooted(switched: Switched) -> None:
     assert [f"{act}.{when}" for act in ("power_off", "power_on", *["reboot"] * 2) for when in ("start", "end")] == told
 
 
+def test_a_guest_is_suspended_and_resumed(switched: Switched) -> None:
+    switched.order(states.SUSPENDING)
+    assert (("suspended", None, states.SUSPENDED), states.SUSPENDED) == (switched.state, switched.guest)
+    switched.order(states.RESUMING)
+    assert (("active", None, states.RUNNING), states.RUNNING) == (switched.state, switched.guest)
+    told = [event.removeprefix("compute.instance.") for _level, _host, event, _what in switched.notifier.sent]
+    assert [f"{act}.{when}" for act in ("suspend", "resume") for when in ("start", "end")] == told
+
+
 def test_a_reboot_is_hard_if_the_task_says_so(switched: Switched, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
     monkeypatch.setattr(switched.stand.driver, "reboot", lambda context, instance, hard: asked.append(hard))
@@ -113,13 +122,16 @@ def test_a_report_whose_answer_is_lost_is_repeated(switched: Switched) -> None:
     assert ("stopped", None, states.SHUTDOWN) == switched.state
 
 
-def test_an_audit_leaves_a_stopped_guest_off() -> None:
-    """It is off as it should be: no report, no restart, and the agent does not take it for one that a move has left."""
+@pytest.mark.parametrize(
+    ("task", "power"), [(states.POWERING_OFF, states.SHUTDOWN), (states.SUSPENDING, states.SUSPENDED)]
+)
+def test_an_audit_leaves_a_stopped_or_suspended_guest_alone(task: str, power: int) -> None:
+    """It is as it should be: no report, no restart, and the agent does not take it for one that a move has left."""
     switched = Switched(lost_guest_action=RESTART)
-    switched.order(states.POWERING_OFF)
+    switched.order(task)
     calls = list(switched.stand.conductor.calls)
     switched.stand.compare()
-    assert states.SHUTDOWN == switched.guest
+    assert power == switched.guest
     assert "report_guest" not in switched.stand.conductor.calls[len(calls) :]
 
 

@@ -98,8 +98,11 @@ def test_a_stopped_guest_stays_off_after_a_restart(tmp_path: pathlib.Path) -> No
     driver = FakeDriver(conf)
     driver.init_host("host1")
     driver.spawn(builders.a_context(), instance, Image())
-    for _twice in range(2):
-        driver.power_off(builders.a_context(), instance)
+    for method, state in (("suspend", states.SUSPENDED), ("resume", states.RUNNING), ("power_off", states.SHUTDOWN)):
+        for _twice in range(2):
+            getattr(driver, method)(builders.a_context(), instance)
+            assert state == driver.get_info(instance.uuid).state
+            assert "switched_off" not in driver.get_per_instance_usage()[instance.uuid]
     again = FakeDriver(conf)
     again.init_host("host1")
     assert states.SHUTDOWN == again.get_info(instance.uuid).state

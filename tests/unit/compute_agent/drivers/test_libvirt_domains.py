@@ -102,6 +102,30 @@ def test_a_domain_lives_and_leaves_nothing(machine: Machine) -> None:
         machine.state(guest)
 
 
+def test_a_suspended_domain_has_its_memory_in_a_file(machine: Machine) -> None:
+    """A resume, and a start, restore it. A hard reboot and a deletion remove it."""
+    guest = machine.spawn()
+    made, domain = machine.driver, machine.driver._find(guest.uuid)
+    for again in ("resume", "power_on"):
+        for _twice in range(2):
+            made.suspend(machine.context, guest)
+            assert (states.SHUTDOWN, 1) == (machine.state(guest), domain.hasManagedSaveImage())
+        assert "switched_off" not in made.get_per_instance_usage()[guest.uuid]
+        for _twice in range(2):
+            getattr(made, again)(machine.context, guest)
+            assert (states.RUNNING, 0) == (machine.state(guest), domain.hasManagedSaveImage())
+    made.suspend(machine.context, guest)
+    made.reboot(machine.context, guest, hard=True)
+    assert (states.RUNNING, 0) == (machine.state(guest), domain.hasManagedSaveImage())
+    made.power_off(machine.context, guest)
+    with pytest.raises(driver.SpawnFailed, match="does not run"):
+        made.suspend(machine.context, guest)
+    made.resume(machine.context, guest)
+    made.suspend(machine.context, guest)
+    made.destroy(machine.context, guest.uuid)
+    assert [THEIRS] == made.list_instance_uuids()
+
+
 def test_a_spawn_that_fails_is_undone(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """libvirt refuses the domain after its files are made: the reason is kept, and nothing else."""
     monkeypatch.setattr(driver.domain_xml, "build", lambda *_args: "<domain/>")

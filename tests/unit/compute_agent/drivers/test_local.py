@@ -331,6 +331,32 @@ def test_a_stopped_guest_stays_off_after_a_restart_of_the_agent(machine: Machine
     assert states.RUNNING == machine.driver.get_info(instance.uuid).state
 
 
+def test_a_suspended_guest_keeps_its_process(tmp_path: pathlib.Path) -> None:
+    """Also over a restart of the agent; resumed, it is the same process. A suspended guest ends as fast as any."""
+    machine = Machine(tmp_path, destroy_timeout=3600)
+    instance, context = machine.spawn(), builders.a_context()
+    child = machine.process(instance.uuid, "child")
+    for _twice in range(2):
+        machine.driver.suspend(context, instance)
+        assert eventually(lambda: machine.driver.get_info(instance.uuid).state == states.SUSPENDED)
+    again = Machine(tmp_path, destroy_timeout=3600)
+    assert states.SUSPENDED == again.driver.get_info(instance.uuid).state
+    for _twice in range(2):
+        again.driver.resume(context, instance)
+        assert eventually(lambda: again.driver.get_info(instance.uuid).state == states.RUNNING)
+    assert child == again.process(instance.uuid, "child")
+    again.driver.suspend(context, instance)
+    again.driver.power_off(context, instance)
+    assert not child.alive()
+    with pytest.raises(SpawnFailed, match="does not run"):
+        again.driver.suspend(context, instance)
+    again.driver.resume(context, instance)
+    assert states.RUNNING == again.driver.get_info(instance.uuid).state
+    again.driver.suspend(context, instance)
+    again.destroy(instance.uuid)
+    machine.driver.cleanup_host("host1")
+
+
 #: A guest that does not end when it is asked to. It says so once its handler is there.
 DEAF = "trap '' TERM; touch deaf; while :; do sleep 1; done"
 
